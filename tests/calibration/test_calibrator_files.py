@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calibration.simulated import constant, items_of, simulate
+from calibration.simulated import constant, simulate
 
 from pact_eval._json import Json
 from pact_eval.calibration.files import (
@@ -18,7 +18,7 @@ from pact_eval.calibration.files import (
     write_calibrator,
 )
 from pact_eval.calibration.fitting import fit_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
+from pact_eval.calibration.temperatures import neutral_calibrator
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.runs.provenance import Provenance
 
@@ -66,15 +66,6 @@ def test_edited_weights_are_told(tmp_path: Path) -> None:
     path.write_text(json.dumps(edited))
     with pytest.raises(TamperedError, match=r"c\.json: changed since"):
         read_calibrator(path)
-
-
-def test_what_json_has_no_number_for_is_null(tmp_path: Path) -> None:
-    fit = fit_calibrator(items_of(np.log([[0.5, 0.5]]), [0]), mode="contextual")
-    write_calibrator(tmp_path / "c.json", fit.calibrator)
-    section = read_calibrator(tmp_path / "c.json").fit
-    assert section is not None
-    parameters: Any = section["parameters"]
-    assert parameters[0]["by_family"]["standard_error"] is None
 
 
 @pytest.mark.parametrize(
@@ -137,20 +128,6 @@ def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
         read_calibrator(tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot be written"):
         write_calibrator(tmp_path / "none" / "c.json", neutral_calibrator())
-
-
-def test_scalar_weights_are_written_for_all_kinds() -> None:
-    fit = fit_calibrator(simulate(80, np.random.default_rng(2), constant(2.0)), mode="scalar")
-    weights: Any = calibrator_to_json(fit.calibrator)["weights"]
-    assert len(set(weights["bias"])) == 1
-    again = calibrator_from_json({"mode": "scalar", "weights": weights})
-    assert again == Calibrator("scalar", Weights(tuple(weights["bias"])))
-
-
-def test_the_number_of_each_kind_is_read_in_its_place() -> None:
-    weights = {"bias": [0.1, 0.2, 0.3], "log_choices": 0.0, "log_tokens": 0.0}
-    calibrator = calibrator_from_json(PUBLISHED | {"mode": "per-kind", "weights": weights})
-    assert calibrator.weights.bias == (0.1, 0.2, 0.3)
 
 
 def shipped(temperatures: dict[str, float], name: str = "decision-template") -> Provenance:

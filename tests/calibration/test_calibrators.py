@@ -84,16 +84,6 @@ def test_what_makes_no_temperature_is_refused() -> None:
         neutral_calibrator().temperatures(["choice"], [2, 2])
 
 
-def test_a_form_without_slopes_takes_none() -> None:
-    with pytest.raises(InputError, match="scalar has no slopes"):
-        Calibrator("scalar", Weights((0.0, 0.0, 0.0), log_choices=0.1))
-    with pytest.raises(InputError, match="finite"):
-        Calibrator("scalar", Weights((np.nan, 0.0, 0.0)))
-    unknown: Any = "vector"
-    with pytest.raises(InputError, match="scalar, per-kind or contextual"):
-        Calibrator(unknown, Weights((0.0, 0.0, 0.0)))
-
-
 def test_apply_against_the_decodings_with_a_temperature() -> None:
     """Dividing canonical log-probabilities by T is dividing the logits of each view by T."""
     rng = np.random.default_rng(3)
@@ -157,11 +147,6 @@ def test_accuracy_never_changes(temperature: float, seed: int) -> None:
         assert group.before.accuracy == group.after.accuracy
 
 
-def test_no_items() -> None:
-    assert neutral_calibrator().temperatures([], []).shape == (0,)
-    assert hot(2.0).apply(np.zeros((0, 3)), kind=[], n_choices=[]).shape == (0, 3)
-
-
 def test_one_answer_is_a_question_too_and_none_is_not() -> None:
     calibrator = Calibrator("scalar", Weights((0.5, 0.5, 0.5)))
     assert calibrator.temperatures(["choice"], [1]) == softplus(0.5)
@@ -202,12 +187,6 @@ def test_the_name_says_where_temperatures_come_from(fit: Any, name: str) -> None
     assert Calibrator("scalar", Weights((0.0, 0.0, 0.0)), fit).name == name
 
 
-def test_provenance_is_added_and_replaced() -> None:
-    first = neutral_calibrator().with_provenance(arm="a", seed=1)
-    assert first.fit == {"arm": "a", "seed": 1}
-    assert first.with_provenance(seed=2).fit == {"arm": "a", "seed": 2}
-
-
 @pytest.mark.parametrize("slopes", [(0.1, 0.0), (0.0, 0.1)])
 def test_each_slope_needs_the_contextual_form(slopes: tuple[float, float]) -> None:
     modes: tuple[Mode, ...] = ("scalar", "per-kind")
@@ -231,11 +210,6 @@ def test_a_summary_by_hand() -> None:
     assert np.isnan([nothing.mean, nothing.low, nothing.high]).all()
 
 
-@pytest.mark.parametrize("temperature", [1e-3, 0.05, 1.0, 20.0, 500.0])
-def test_softplus_and_its_inverse(temperature: float) -> None:
-    assert softplus(inverse_softplus(temperature)) == pytest.approx(temperature, rel=1e-9)
-
-
 def test_prompt_lengths_that_are_no_lengths_are_refused() -> None:
     for length in (0.0, -5.0, np.inf):
         with pytest.raises(InputError, match="above 0, got .* in row 1"):
@@ -257,3 +231,13 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         CONTEXTUAL.temperatures(["choice"], [[2]], [300.0])
     with pytest.raises(InputError, match="prompt_tokens: expected shape"):
         CONTEXTUAL.temperatures(["choice"] * 2, [2, 2], [[300.0, 300.0]])
+
+
+def test_a_form_without_slopes_takes_none() -> None:
+    with pytest.raises(InputError, match="scalar has no slopes"):
+        Calibrator("scalar", Weights((0.0, 0.0, 0.0), log_choices=0.1))
+    with pytest.raises(InputError, match="finite"):
+        Calibrator("scalar", Weights((np.nan, 0.0, 0.0)))
+    unknown: Any = "vector"
+    with pytest.raises(InputError, match="scalar, per-kind or contextual"):
+        Calibrator(unknown, Weights((0.0, 0.0, 0.0)))

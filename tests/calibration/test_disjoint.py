@@ -1,18 +1,15 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 
 from pact_eval._choices import Allowance
-from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import SharedSourceFamilies, UnknownFamilies
-from pact_eval.calibration.ownership import check_decoding, refuse_overwriting
+from pact_eval.calibration.ownership import check_decoding
 from pact_eval.calibration.runs import Members, check_disjoint
-from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
+from pact_eval.calibration.temperatures import neutral_calibrator
 from pact_eval.errors import InputError
 from pact_eval.runs.predictions import Predictions
 
@@ -38,12 +35,6 @@ def run(families: list[str], source: str = "s1") -> Predictions:
             }
         )
     )
-
-
-def test_families_that_meet_are_refused() -> None:
-    fitted, applied = run(["f1", "f1", "f2"]), run(["f2", "f3", "f4"], "s2")
-    with pytest.raises(InputError, match=r"1 of the 3 families .*\(f2\)"):
-        check_disjoint(Members.of_run(fitted), Members.of_run(applied))
 
 
 def test_the_families_of_a_calibrator_are_in_its_file() -> None:
@@ -74,12 +65,6 @@ def unnamed_but_other() -> Members:
     return Members.of_run(run(["", "f9"], ""))
 
 
-def test_a_calibrator_decodes_a_run() -> None:
-    predictions = run(["f1", "f2"])
-    log_probs = neutral_calibrator().decode(predictions, "single")
-    assert (log_probs == predictions.log_probs("single")).all()
-
-
 def test_another_decoding_is_refused_unless_it_is_allowed() -> None:
     items = CalibrationItems.from_predictions(run(["f1", "f1", "f2"]), "ensemble")
     calibrator = fit_calibrator(items, mode="scalar").calibrator
@@ -91,14 +76,7 @@ def test_another_decoding_is_refused_unless_it_is_allowed() -> None:
         check_decoding(calibrator, "single", allow=(), where="the run")
 
 
-def test_a_calibrator_is_replaced_by_its_equal_only(tmp_path: Path) -> None:
-    path = tmp_path / "c.json"
-    refuse_overwriting(path, neutral_calibrator())
-    write_calibrator(path, neutral_calibrator())
-    refuse_overwriting(path, neutral_calibrator())
-    other = Calibrator("scalar", Weights((0.1, 0.1, 0.1)))
-    with pytest.raises(InputError, match="calibrator of another fit"):
-        refuse_overwriting(path, other)
-    path.write_text("{}", "utf-8")
-    with pytest.raises(InputError, match="another file"):
-        refuse_overwriting(path, other)
+def test_a_calibrator_decodes_a_run() -> None:
+    predictions = run(["f1", "f2"])
+    log_probs = neutral_calibrator().decode(predictions, "single")
+    assert (log_probs == predictions.log_probs("single")).all()

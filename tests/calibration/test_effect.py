@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from calibration.simulated import constant, contextual, simulate, unsure
+from calibration.simulated import constant, simulate, unsure
 from interval_oracles import outer_interval
 from messages import assert_says
 from scipy import special
@@ -14,7 +13,6 @@ from scipy import special
 from pact_eval._choices import Decoding, Mode
 from pact_eval._json import Json
 from pact_eval.calibration.effect import calibration_effect, calibration_notes
-from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.notes import (
     DifferentDecoding,
     NeutralTemperatures,
@@ -76,15 +74,6 @@ def test_the_noise_floor_is_that_of_a_report() -> None:
         assert scores.ece_floor == pytest.approx(reported.floor, rel=0.04)
 
 
-def test_the_fit_and_the_effect_agree() -> None:
-    items = simulate(226, np.random.default_rng(2), contextual(1.5, -0.4, -0.5))
-    fit = fit_calibrator(items, mode="contextual")
-    group = calibration_effect(items, fit.calibrator).groups[0]
-    assert group.before.nll_nats == pytest.approx(fit.nll_before, abs=1e-12)
-    assert group.after.nll_nats == pytest.approx(fit.nll_after, abs=1e-12)
-    assert group.temperature == fit.temperature
-
-
 def test_a_temperature_that_is_shown_to_harm_is_flagged_and_said() -> None:
     effect = calibration_effect(unsure(0.75, right=300, wrong=100), hot(3.0))
     assert effect.groups[0].worse == ("nll_nats", "brier")
@@ -94,28 +83,6 @@ def test_a_temperature_that_is_shown_to_harm_is_flagged_and_said() -> None:
     assert len(effect.warnings) == 4
 
 
-def test_a_change_that_chance_explains_raises_no_alarm() -> None:
-    """NLL, ECE and AURC of a dozen items move either way under a temperature near 1."""
-    effect = calibration_effect(unsure(0.75, right=6, wrong=2), hot(1.5))
-    assert effect.groups[0].after.nll_nats > effect.groups[0].before.nll_nats
-    assert effect.warnings == ()
-
-
-def test_the_paired_change_against_normal_theory() -> None:
-    items = simulate(200, np.random.default_rng(5), constant(2.0))
-    change = calibration_effect(items, hot(2.0)).groups[0].changes["nll_nats"]
-    rows = np.arange(200)
-    p, q = (special.log_softmax(items.log_probs / t, axis=1) for t in (1.0, 2.0))
-    lost = p[rows, items.reference] - q[rows, items.reference]
-    by_family = np.array([lost[items.family == name].sum() for name in np.unique(items.family)])
-    spread = by_family.std(ddof=1) * np.sqrt(len(by_family)) / 200
-    assert change.value == pytest.approx(lost.mean())
-    # The correction for skewness moves an end by less than half of a standard error.
-    assert change.low == pytest.approx(lost.mean() - 1.96 * spread, abs=0.5 * spread)
-    assert change.high == pytest.approx(lost.mean() + 1.96 * spread, abs=0.5 * spread)
-    assert change.high < 0  # over-confident twofold: the temperature helps
-
-
 def test_a_neutral_calibrator_changes_nothing_to_the_last_digit() -> None:
     effect = calibration_effect(
         simulate(90, np.random.default_rng(3), constant(2.0)), neutral_calibrator("contextual")
@@ -123,25 +90,6 @@ def test_a_neutral_calibrator_changes_nothing_to_the_last_digit() -> None:
     assert all(group.before == group.after for group in effect.groups)
     assert effect.warnings == ()
     assert effect.notes[0] == NeutralTemperatures()
-
-
-def test_use_outside_of_the_fit_is_said() -> None:
-    fitted = simulate(200, np.random.default_rng(4), constant(2.0))
-    narrow = fitted.take(fitted.n_choices < 5)
-    fit = fit_calibrator(narrow, mode="contextual")
-    notes = calibration_effect(replace(fitted, decoding="ensemble"), fit.calibrator).notes
-    outside = int((fitted.n_choices >= 5).sum())
-    assert notes[0] == DifferentDecoding("single", "ensemble")
-    assert notes[1] == OutsideFit("answers", outside, 200, 2, 4)
-    assert_says(
-        calibration_sentence(notes[1]),
-        f"{outside} of 200 items",
-        "2 to 4 of the fit",
-        "extrapolated",
-    )
-    per_kind = fit_calibrator(fitted.take(fitted.kind != "score"), mode="per-kind")
-    unseen = calibration_effect(fitted, per_kind.calibrator).notes
-    assert unseen == (UnseenKind("score"),)
 
 
 def test_unknown_lengths_are_refused_where_they_matter() -> None:
@@ -159,14 +107,6 @@ def test_infinite_nll_is_neither_better_nor_worse() -> None:
     effect = calibration_effect(replace(items, log_probs=rows), hot(1.5))
     assert effect.groups[0].before.nll_nats == effect.groups[0].after.nll_nats == np.inf
     assert "nll_nats" not in effect.groups[0].worse
-
-
-def test_no_items() -> None:
-    items = unsure(0.9, right=1, wrong=0).take(np.array([False]))
-    group = calibration_effect(items, hot(2.0)).groups[0]
-    assert group.items == 0
-    assert np.isnan([group.before.nll_nats, group.after.ece, group.temperature.mean]).all()
-    assert group.worse == ()
 
 
 @pytest.mark.parametrize(("right", "wrong"), [(200, 4), (4, 200)])
@@ -198,14 +138,6 @@ def test_harm_is_adjusted_for_every_group_and_score_by_holm() -> None:
     assert [group.worse for group in groups] == [()] * 3
 
 
-def test_two_scores_of_one_group_are_two_tests() -> None:
-    """P-values near 0.04: each interval is above 0, and together they may be chance."""
-    group = calibration_effect(unsure(0.75, right=40, wrong=6), hot(1.5)).groups[0]
-    assert all(change.low > 0 for change in group.changes.values())
-    assert all(0.025 < p < 0.05 for p in group.p_values.values())
-    assert group.worse == ()
-
-
 def test_a_warning_holds_the_numbers_of_its_group() -> None:
     effect = calibration_effect(unsure(0.75, right=60, wrong=10), hot(1.5))
     group = effect.groups[1]
@@ -224,16 +156,6 @@ def test_families_of_which_few_are_known_count_once_each() -> None:
     distinct = np.array(["f1", "f1", *"uv", "f2", *"wxyz", "f1", "f2", "z1"])
     assert effect == calibration_effect(replace(items, family=distinct), hot(2.0))
     assert effect.groups[0].families == 9
-
-
-def test_four_families_have_no_interval_and_five_have_one() -> None:
-    items = unsure(0.75, right=22, wrong=21)
-    for families, has_interval in ((4, False), (5, True)):
-        names = np.array([f"f{index % families}" for index in range(43)])
-        change = (
-            calibration_effect(replace(items, family=names), hot(2.0)).groups[0].changes["brier"]
-        )
-        assert np.isfinite([change.low, change.high]).all() == has_interval
 
 
 def notes(
@@ -314,24 +236,6 @@ def test_scores_are_in_the_order_of_their_definition() -> None:
     )
 
 
-def test_a_hotter_calibrator_never_raises_confidence() -> None:
-    items = simulate(60, np.random.default_rng(8), constant(2.0))
-    spread = [
-        calibration_effect(items, hot(temperature)).groups[0].temperature
-        for temperature in (0.5, 1.0, 4.0)
-    ]
-    assert [(summary.low, summary.mean, summary.high) for summary in spread] == [
-        pytest.approx((temperature,) * 3) for temperature in (0.5, 1.0, 4.0)
-    ]
-    tops = [
-        hot(temperature)
-        .apply(items.log_probs, kind=items.kind, n_choices=items.n_choices)
-        .max(axis=1)
-        for temperature in (0.5, 1.0, 4.0)
-    ]
-    assert all((colder > hotter).all() for colder, hotter in pairwise(tops))
-
-
 def test_the_interval_of_a_change_is_the_outer_one_of_student_and_hall() -> None:
     """Families of two items each: the mean of items is the mean of family means."""
     items = simulate(80, np.random.default_rng(6), constant(2.0))
@@ -348,3 +252,11 @@ def test_the_interval_of_a_change_is_the_outer_one_of_student_and_hall() -> None
         assert [change.low, change.high] == pytest.approx(expected, rel=1e-6)
         assert (change.n, change.clusters) == (80, 40)
         assert (group.p_values[name] < 0.05) == (not change.low <= 0 <= change.high)
+
+
+def test_no_items() -> None:
+    items = unsure(0.9, right=1, wrong=0).take(np.array([False]))
+    group = calibration_effect(items, hot(2.0)).groups[0]
+    assert group.items == 0
+    assert np.isnan([group.before.nll_nats, group.after.ece, group.temperature.mean]).all()
+    assert group.worse == ()

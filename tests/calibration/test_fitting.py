@@ -26,7 +26,6 @@ from pact_eval._typing import FloatArray
 from pact_eval.calibration.fitting import fit_calibrator, minimise, penalised_nll
 from pact_eval.calibration.likelihood import TEMPERATURE_BOUNDS, TemperatureLikelihood, make_design
 from pact_eval.calibration.temperatures import MODES, NEUTRAL_BIAS, inverse_softplus
-from pact_eval.calibration.uncertainty import Parameter, Wald
 from pact_eval.errors import InputError
 from pact_eval.metrics import item_mean, nll_nats
 
@@ -43,13 +42,13 @@ TRUTHS: dict[Mode, tuple[TrueTemperature, list[float]]] = {
 @pytest.mark.parametrize("mode", MODES)
 def test_known_temperatures_are_recovered(mode: Mode) -> None:
     temperature, truth = TRUTHS[mode]
-    fit = fit_calibrator(simulate(40_000, np.random.default_rng(8), temperature), mode=mode)
+    fit = fit_calibrator(simulate(8_000, np.random.default_rng(8), temperature), mode=mode)
     assert fit.converged
     assert not fit.unidentified
     assert not fit.notes
     for parameter, true in zip(fit.parameters, truth, strict=True):
         assert abs(parameter.value - true) < 3.5 * parameter.by_family.standard_error
-        assert parameter.by_family.standard_error < 0.1
+        assert parameter.by_family.standard_error < 0.25
 
 
 @pytest.mark.slow
@@ -149,7 +148,7 @@ def test_more_freedom_never_costs_nll(seed: int) -> None:
     assert after["per-kind"] <= after["scalar"]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_no_other_start_finds_less_nll(seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b, c = rng.normal([1.5, 0, 0], [0.5, 0.5, 1.0])
@@ -206,16 +205,6 @@ def test_separable_items_hit_the_bound_and_are_reported() -> None:
     assert fit.nll_after < fit.nll_before
 
 
-def test_separable_items_hit_the_bound_in_every_form() -> None:
-    items = simulate(100, np.random.default_rng(25), constant(1.0))
-    items = replace(items, reference=items.log_probs.argmax(axis=1))
-    for mode in MODES:
-        fit = fit_calibrator(items, mode=mode)
-        assert fit.temperature.high == pytest.approx(TEMPERATURE_BOUNDS[0])
-        assert not any(parameter.identified for parameter in fit.parameters)
-        assert "right on every item" in fit.notes[0]
-
-
 def test_one_separable_kind_is_named_and_leaves_the_others() -> None:
     items = simulate(200, np.random.default_rng(27), constant(1.5))
     boolean = items.kind == "boolean"
@@ -246,12 +235,6 @@ def test_what_no_temperature_improves_is_left_at_one(mode: Mode) -> None:
     assert fit.nll_after == fit.nll_before
     assert "T = 1 is kept" in fit.notes[0]
     assert not fit.parameters[0].identified
-
-
-def test_calibrated_items_are_left_at_one() -> None:
-    fit = fit_calibrator(unsure(0.75, right=6, wrong=2), mode="scalar")
-    assert fit.calibrator.is_neutral or fit.levels[0].value == pytest.approx(1.0, abs=1e-6)
-    assert fit.nll_after <= fit.nll_before
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -346,30 +329,6 @@ def test_a_strong_ridge_leaves_the_scalar_fit() -> None:
     assert slopes[0].by_family.standard_error > slopes[2].by_family.standard_error
 
 
-def test_results_read_well() -> None:
-    level = fit_calibrator(unsure(0.9, right=30, wrong=10), mode="scalar").levels[0]
-    assert isinstance(level, Parameter)
-    assert isinstance(level.by_family, Wald)
-    assert level.name == "temperature"
-    assert level.by_family.low < level.value < level.by_family.high
-
-
-def test_the_fit_says_how_it_was_made() -> None:
-    items = simulate(80, np.random.default_rng(33), constant(2.0))
-    fit = fit_calibrator(items, mode="contextual", ridge=4.0)
-    provenance: Any = fit.calibrator.fit
-    assert provenance["decoding"] == "single"
-    assert provenance["ridge"] == 4.0
-    assert provenance["nll_nats"] == {"before": fit.nll_before, "after": fit.nll_after}
-    assert provenance["n_choices"] == [2, 6]
-    assert sum(provenance["kinds"].values()) == provenance["items"] == 80
-    assert [entry["name"] for entry in provenance["parameters"]] == [
-        "bias",
-        "log_choices",
-        "log_tokens",
-    ]
-
-
 def test_without_a_ridge_the_gradient_of_the_nll_alone_is_0() -> None:
     items = simulate(200, np.random.default_rng(7), contextual(1.5, -1.0, -2.0))
     design, likelihood = make_design(items, "contextual"), TemperatureLikelihood.of_items(items)
@@ -413,20 +372,6 @@ def test_a_scalar_fit_of_two_sorts_of_items_by_hand() -> None:
     )
 
 
-def test_what_a_reader_must_know_is_noted_once_each() -> None:
-    right_on_every = fit_calibrator(unsure(0.8, right=12, wrong=0), mode="scalar")
-    assert len(right_on_every.notes) == 1
-    hopeless = fit_calibrator(unsure(0.9, right=2, wrong=10), mode="scalar")
-    assert len(hopeless.notes) == 1
-    no_items = fit_calibrator(items_of(np.zeros((0, 2)), []), mode="per-kind")
-    assert len(no_items.notes) == 1
-    assert not no_items.improved
-    two_kinds = unsure(0.9, right=6, wrong=4)
-    kinds = np.array(["choice"] * 5 + ["boolean"] * 5)
-    lacking = fit_calibrator(replace(two_kinds, kind=kinds), mode="per-kind").notes
-    assert_says(lacking[-1], "no items of kind score")
-
-
 def test_both_separated_kinds_are_named() -> None:
     both = unsure(0.8, right=8, wrong=0)
     kinds = np.array(["choice", "boolean"] * 4)
@@ -463,16 +408,6 @@ def test_a_level_at_its_bound_holds_the_slopes_at_zero() -> None:
     assert minimum.held.tolist() == [True, True, True]
     assert minimum.fitted[1:].tolist() == [0.0, 0.0]
     assert minimum.converged
-
-
-def test_a_minimum_without_bounds_is_free_and_converged() -> None:
-    items = simulate(200, np.random.default_rng(7), contextual(1.5, -1.0, -2.0))
-    likelihood, design = TemperatureLikelihood.of_items(items), make_design(items, "contextual")
-    minimum = minimise(likelihood, design)
-    assert not minimum.held.any()
-    assert not minimum.separated.any()
-    assert minimum.converged
-    assert fit_calibrator(items, mode="contextual").converged
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from pact_eval.calibration.notes import OtherRun, UnknownRun
 from pact_eval.calibration.ownership import (
     check_decoding,
     check_owner,
-    identity_of_fit,
     refuse_overwriting,
 )
 from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
@@ -72,12 +71,6 @@ def test_differences_are_refused_unless_each_is_allowed() -> None:
     assert "other-adapter" not in str(partly.value)
     assert_says(partly.value, "calibrator", "base model", "--allow other-base")
     assert check_owner(fitted, here, allow=both, where="run B") == (OtherRun(("adapter", "base")),)
-
-
-def test_a_fit_records_its_run_or_nothing() -> None:
-    fitted = neutral_calibrator().with_provenance(run=RUN)
-    assert identity_of_fit(fitted) == RunIdentity(adapter_sha256="a" * 64)
-    assert identity_of_fit(neutral_calibrator()) == RunIdentity()
 
 
 @pytest.mark.parametrize("recorded", ["", None, 3, "single"])
@@ -150,3 +143,12 @@ def test_the_owner_of_a_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError) as partly:
         refuse_overwriting(path, Calibrator("scalar", Weights((0.3, 0.3, 0.3))))
     assert_says(partly.value, "another fit (seed 0)")
+
+
+@pytest.mark.parametrize("text", ["{}", "not JSON", ""])
+def test_a_file_that_is_no_calibrator_is_not_replaced(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "calibration.json"
+    refuse_overwriting(path, hot())
+    path.write_text(text, "utf-8")
+    with pytest.raises(InputError, match="another file"):
+        refuse_overwriting(path, hot())

@@ -12,7 +12,7 @@ from calibration.simulated import by_kind, simulate, unsure
 from commands import refuser, runner
 from interval_oracles import outer_interval
 from messages import assert_says
-from run_frames import edit_run, predictions, rows, write_run
+from run_frames import predictions, rows, write_run
 
 from pact_cli.main import main
 from pact_eval.calibration.files import read_calibrator
@@ -86,23 +86,6 @@ def test_other_keys_stay_and_other_files_are_refused(fitted: Path, tmp_path: Pat
     before = (fitted / "run.json").read_bytes()
     assert "got other keys" in refused("calibrate", fitted, "--export", fitted / "run.json")
     assert (fitted / "run.json").read_bytes() == before
-
-
-def test_temperatures_of_a_served_run_come_on_top(fitted: Path, tmp_path: Path) -> None:
-    edit_run(fitted, settings={"server": {"wire": "systemone"}})
-    out = run(
-        "calibrate",
-        fitted,
-        "--force",
-        "--mode",
-        "scalar",
-        "--export",
-        tmp_path / "d.json",
-        "--json",
-    )
-    sentences = json.loads(out.stdout)["exported"]["sentences"]
-    assert_says(sentences[1], "Nothing is lost", "one temperature per type")
-    assert "multiply the two" in sentences[2]
 
 
 def test_temperatures_by_kind_have_the_names_of_transformers() -> None:

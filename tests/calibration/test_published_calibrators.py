@@ -16,16 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from made_experiment import EXTREMES, SHIPPED_TOKENS
-from published import needs_published, shared_path
 from scipy import optimize
-from sklearn.calibration import _TemperatureScaling
 
-from pact_eval.calibration.effect import calibration_effect
 from pact_eval.calibration.files import calibrator_from_json, calibrator_to_json
-from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
-from pact_eval.errors import InputError
+from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.metrics import brier, confidence, item_mean, nll_nats
 
 KINDS = {"choice": "choice", "noul": "boolean", "score": "score"}
@@ -89,45 +84,11 @@ def test_extreme_temperatures_against_published_runs(
     assert extremes == EXTREMES
 
 
-@needs_published
-def test_published_fits_lowered_nll_and_kept_accuracy() -> None:
-    rows, weights = (
-        table(shared_path("published"), name) for name in ("run_calibration.csv", "calibrators.csv")
-    )
-    runs, weighted = (
-        {(row["run"], row["seed"]) for row in table_rows} for table_rows in (rows, weights)
-    )
-    assert runs == weighted
-    for row in rows:
-        assert float(row["nll_after"]) < float(row["nll_before"])
-        assert row["accuracy_after"] == row["accuracy_before"]
-
-
 def test_published_calibrators_come_back_from_our_format(
     calibrators: dict[tuple[str, str], Calibrator],
 ) -> None:
     for calibrator in calibrators.values():
         assert calibrator_from_json(calibrator_to_json(calibrator)) == calibrator
-
-
-def test_published_calibrators_need_the_prompt_lengths(
-    items: CalibrationItems, calibrators: dict[tuple[str, str], Calibrator]
-) -> None:
-    with pytest.raises(InputError, match="unknown in row 0 and 323 more"):
-        calibration_effect(items, calibrators["pact_full", "18"])
-
-
-@pytest.mark.parametrize("group", ["all", "choice", "noul", "score"])
-def test_scores_before_against_published_run(
-    items: CalibrationItems, experiment_files: Path, group: str
-) -> None:
-    published = _published(experiment_files, "single", group)
-    effect = calibration_effect(items, Calibrator("scalar", Weights((1.0, 1.0, 1.0))))
-    scores = next(part for part in effect.groups if part.name == KINDS.get(group, "all")).before
-    assert scores.nll_nats == pytest.approx(float(published["nll"]), abs=1e-9)
-    assert scores.brier == pytest.approx(float(published["brier"]), abs=1e-9)
-    assert scores.ece == pytest.approx(float(published["ece"]), abs=1e-9)
-    assert scores.accuracy == pytest.approx(float(published["accuracy"]), abs=1e-9)
 
 
 @pytest.mark.parametrize("group", ["choice", "noul", "score"])
@@ -174,22 +135,3 @@ def _published(folder: Path, decoding: str, group: str) -> dict[str, str]:
         and (row["decoding"], row["group"]) == (decoding, group)
     ]
     return row
-
-
-def test_scalar_fit_on_published_rows_against_scikit_learn(items: CalibrationItems) -> None:
-    padded = np.where(np.isneginf(items.log_probs), -1e9, items.log_probs)
-    expected = 1 / _TemperatureScaling().fit(padded, items.reference).beta_
-    fit = fit_calibrator(items, mode="scalar")
-    assert fit.levels[0].value == pytest.approx(expected, rel=1e-6)
-    assert fit.families == 162
-
-
-def test_no_scalar_temperature_beats_the_fit_on_published_rows(
-    items: CalibrationItems,
-) -> None:
-    best = fit_calibrator(items, mode="scalar")
-    for temperature in (1.16, 1.5, 2.0):
-        other = Calibrator("scalar", Weights((inverse_softplus(temperature),) * 3))
-        after = calibration_effect(items, other).groups[0].after
-        assert after.nll_nats >= best.nll_after
-        assert after.accuracy == pytest.approx(266 / 324)

@@ -36,8 +36,13 @@ def test_a_tempered_copy_gives_its_temperature_without_error(temperature: float)
     assert by_temperature.a.low < by_temperature.a.value < by_temperature.a.high
 
 
+@pytest.mark.parametrize(
+    ("draws", "apart"), [(25, 0.4), pytest.param(150, 0.25, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("paired", [True, False])
-def test_the_interval_is_that_of_a_bootstrap_over_families(paired: bool) -> None:
+def test_the_interval_is_that_of_a_bootstrap_over_families(
+    paired: bool, draws: int, apart: float
+) -> None:
     a, b = items(1), items(2, skill=1.2)
     if not paired:
         b = replace(b, family=np.array([f"other {name}" for name in b.family], dtype=object))
@@ -50,12 +55,12 @@ def test_the_interval_is_that_of_a_bootstrap_over_families(paired: bool) -> None
         return fit_calibrator(items_of_run.take(taken), mode="scalar").levels[0].value
 
     logs = []
-    for _ in range(150):
+    for _ in range(draws):
         one = rng.choice(names, len(names)).tolist()
         other = one if paired else rng.choice(names, len(names)).tolist()
         logs.append(np.log(fitted(a, one) / fitted(b, other)))
     error = np.log(interval.high / interval.low) / 2 / 1.98
-    assert error == pytest.approx(np.std(logs), rel=0.25)
+    assert error == pytest.approx(np.std(logs), rel=apart)
 
 
 def test_items_with_an_impossible_reference_are_left_out_of_both_fits() -> None:
@@ -126,18 +131,3 @@ def test_no_items_have_no_ratio() -> None:
     assert np.isnan(by_temperature.ratio.value)
     assert (by_temperature.left_out, by_temperature.ratio.n) == (0, 0)
     assert_says(by_temperature.ratio.reason, "no items")
-
-
-def test_impossible_references_are_counted_in_either_run() -> None:
-    a, b = unsure(0.9, right=6, wrong=4), unsure(0.8, right=6, wrong=4)
-    first, second = a.log_probs.copy(), b.log_probs.copy()
-    first[0] = [-np.inf, 0.0]
-    second[1] = [-np.inf, 0.0]
-    pair = (replace(a, log_probs=first), replace(b, log_probs=second))
-    paired = temperature_ratio("all", *pair, paired=True)
-    assert paired.left_out == 2
-    assert paired.ratio.n == 16
-    apart = temperature_ratio("all", *pair, paired=False)
-    assert apart.left_out == 0
-    assert np.isnan(apart.a.value)
-    assert apart.ratio.n == 20

@@ -21,7 +21,7 @@ from pact_eval.calibration.notes import (
     UnknownRun,
 )
 from pact_eval.calibration.runs import Members, calibrator_for, check_disjoint, fit_on_run
-from pact_eval.calibration.selection import choose_mode, left_out_nll
+from pact_eval.calibration.selection import left_out_nll
 from pact_eval.calibration.temperatures import neutral_calibrator
 from pact_eval.errors import GateError, InputError
 from pact_eval.runs.folder import read_run
@@ -90,16 +90,6 @@ def test_a_fit_on_a_run_against_the_fit_on_its_items(fitted_folder: Path, holdou
     run = recorded["run"]
     assert isinstance(run, dict)
     assert (run["arm"], run["seed"], run["data_sha256"]) == ("a", 1, "0" * 64)
-
-
-def test_the_chosen_form_is_the_fitted_one(tmp_path: Path) -> None:
-    small = write_run(tmp_path / "small", rows(1, families=18), arm="a", seed=1)
-    fitted = fit_on_run(small, mode="auto", decoding="single")
-    choice = choose_mode(fitted.items)
-    assert fitted.choice == choice
-    assert fitted.calibrator.mode == fitted.fit.calibrator.mode == choice.mode
-    assert fitted.fit.ridge == choice.ridge
-    assert (fitted.calibrator.fit or {})["chosen"] == choice.why
 
 
 def test_source_families_of_a_holdout_are_a_warning(fitted_folder: Path, tmp_path: Path) -> None:

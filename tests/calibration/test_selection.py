@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from calibration.simulated import (
-    TrueTemperature,
     by_kind,
     constant,
     contextual,
@@ -30,23 +28,6 @@ from pact_eval.calibration.selection import (
     left_out_nll,
 )
 from pact_eval.metrics import nll_nats
-
-TRUTHS: list[tuple[Mode, TrueTemperature]] = [
-    ("scalar", constant(1.6)),
-    ("per-kind", by_kind(choice=1.3, boolean=3.0, score=0.7)),
-    ("contextual", contextual(1.5, -1.0, -2.0)),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("mode", "temperature"), TRUTHS)
-def test_the_true_form_is_mostly_chosen(mode: Mode, temperature: TrueTemperature) -> None:
-    choices = [
-        choose_mode(simulate(600, np.random.default_rng(seed), temperature, sources=8))
-        for seed in range(8)
-    ]
-    assert Counter(choice.mode for choice in choices)[mode] >= 6
-    assert all(choice.why.startswith(choice.mode) for choice in choices)
 
 
 def test_held_out_nll_against_direct_computation() -> None:
@@ -93,15 +74,6 @@ def test_fewer_than_two_source_families_are_scalar(sources: int) -> None:
     assert choice.candidates == ()
 
 
-@pytest.mark.slow
-def test_many_source_families_are_dealt_into_ten_folds() -> None:
-    items = simulate(300, np.random.default_rng(2), constant(1.6), sources=50)
-    choice = choose_mode(items)
-    assert (choice.folds, choice.source_families) == (10, 50)
-    again = choose_mode(items.take(np.random.default_rng(5).permutation(300)))
-    assert (again.mode, again.ridge, again.why) == (choice.mode, choice.ridge, choice.why)
-
-
 def test_forms_that_cannot_be_fitted_are_left_out_with_the_reason() -> None:
     items = simulate(80, np.random.default_rng(4), constant(1.6), sources=6)
     lengths = np.where(np.arange(80) < 3, np.nan, items.prompt_tokens)
@@ -114,27 +86,6 @@ def test_forms_that_cannot_be_fitted_are_left_out_with_the_reason() -> None:
     )
     assert len(only.left_out) == 3
     assert_says(only.why, "the only form", "fitted here")
-
-
-def test_it_is_said_where_calibrating_does_not_pay() -> None:
-    # Each source family is calibrated in its own way: what one teaches hurts the others.
-    overconfident, underconfident = (
-        unsure(0.7, right=12, wrong=12),
-        unsure(0.7, right=22, wrong=2),
-    )
-    items = replace(
-        overconfident,
-        log_probs=np.concatenate([overconfident.log_probs, underconfident.log_probs]),
-        reference=np.concatenate([overconfident.reference, underconfident.reference]),
-        kind=np.array(overconfident.kind.tolist() * 2),
-        n_choices=np.tile(overconfident.n_choices, 2),
-        prompt_tokens=np.tile(overconfident.prompt_tokens, 2),
-        family=np.array([f"f{index}" for index in range(48)]),
-        source_family=np.repeat(["s1", "s2"], 24),
-    )
-    choice = choose_mode(items)
-    assert choice.nll is not None
-    assert not choice.nll.falls
 
 
 def test_a_form_that_the_items_do_not_determine_is_left_out() -> None:
@@ -154,14 +105,6 @@ def test_few_source_families_compare_scalar_with_one_alone(sources: int) -> None
     assert choice.mode == "scalar"
     assert [entry.mode for entry in choice.candidates] == [None, "scalar"]
     assert_says(choice.left_out[-1], f"{sources} source families", "too few")
-
-
-@pytest.mark.parametrize(("sources", "folds"), [(0, 0), (1, 0), (4, 4), (6, 6)])
-def test_few_source_families_are_left_out_one_by_one(sources: int, folds: int) -> None:
-    items = simulate(20 * sources, np.random.default_rng(1), constant(1.6), sources=max(sources, 1))
-    choice = choose_mode(items)
-    assert (choice.folds, choice.source_families) == (folds, sources)
-    assert (choice.nll is None) == (folds == 0)
 
 
 def test_twenty_source_families_are_left_out_one_by_one_and_21_are_dealt_into_ten_folds() -> None:
@@ -299,11 +242,3 @@ def test_the_choice_follows_from_its_table(seed: int) -> None:
     assert (choice.mode, choice.ridge) == (chosen.mode, chosen.ridge)
     assert choice.nll == LeftOutNll(raw.nll, chosen.nll, "source families")
     assert choice.why.startswith(choice.mode)
-
-
-def test_five_source_families_are_enough_to_compare_forms() -> None:
-    items = simulate(100, np.random.default_rng(3), by_kind(1.3, 2.4, 0.8), sources=5)
-    assert len(choose_mode(items, ridges=()).candidates) == 3
-    four = choose_mode(items.take(items.source_family != "source-4"), ridges=())
-    assert len(four.candidates) == 2
-    assert_says(four.left_out, "4 source families", "5 or more")

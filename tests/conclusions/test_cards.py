@@ -16,7 +16,7 @@ from run_frames import rows, write_run
 from pact_eval.audit.context import DataAuditSettings, DatasetSource
 from pact_eval.audit.dataset import audit_data
 from pact_eval.errors import InputError
-from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
+from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import (
     Conclusions,
     conclude,
@@ -38,12 +38,6 @@ def conclusions(home: Path, method: pl.DataFrame, other: pl.DataFrame | None = N
     if other is not None:
         folders.append(write_run(home / "other", other, arm="other", seed=1))
     return conclude(Experiment.read(folders, SETTINGS), NO_AUDIT)
-
-
-def test_one_run_has_nothing_to_compare(tmp_path: Path) -> None:
-    alone = conclusions(tmp_path, rows(1))
-    assert alone.better == ()
-    assert "Nothing to compare" in cards_html(alone, KEYS).text
 
 
 def test_a_card_of_one_run_names_the_other(tmp_path: Path) -> None:
@@ -69,37 +63,12 @@ def test_of_several_seeds_the_worst_is_told(tmp_path: Path) -> None:
     assert (worst.order.status, worst.order.run) == ("cannot tell", "a, seed 2")
 
 
-def test_worse_than_one_arm_is_worse(tmp_path: Path) -> None:
-    runs = {"method": 1.0, "weak": 0.0, "strong": 4.0}
-    folders = [
-        write_run(tmp_path / arm, rows(at, skill=skill), arm=arm, seed=1)
-        for at, (arm, skill) in enumerate(runs.items())
-    ]
-    told = conclude(Experiment.read(folders, SETTINGS), NO_AUDIT)
-    assert [conclusion.status for conclusion in told.better] == ["better", "worse"]
-    assert told.overall == "worse"
-
-
 def leaking(home: Path) -> DatasetSource:
     """An evaluation file with a training record in it."""
     names = [f"f{n}-{variant}" for n in range(4) for variant in ("base", "counterfactual")]
     train = write_jsonl(home / "train.jsonl", [record(name) for name in names])
     evaluation = write_jsonl(home / "eval.jsonl", [record(name) for name in names[:2]])
     return DatasetSource.of_files((train,), (evaluation,), None)
-
-
-def test_data_that_leaks(tmp_path: Path) -> None:
-    card = DataConclusion.of_audit(audit_data(leaking(tmp_path), DataAuditSettings()))
-    assert card.status == "leak"
-    assert card.items == ("f0-base", "f0-counterfactual")
-    assert card.leak == DataLeak(card.items, ("f0",), (str(tmp_path / "train.jsonl"),))
-    assert "separation" in card.failed
-    (separation,) = (check for check in card.checks if check.check == "separation")
-    shared = separation.codes[0]
-    assert (shared.code, shared.severity, shared.count) == ("shared-id", "error", 2)
-    assert [place.record_id for place in shared.places] == ["f0-base", "f0-counterfactual"]
-    (hashes,) = (check for check in card.checks if check.check == "hashes")
-    assert hashes.skipped == "no --manifest given"
 
 
 def test_the_json_of_an_audit_gives_the_same_card(tmp_path: Path) -> None:

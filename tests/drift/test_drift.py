@@ -180,16 +180,3 @@ def test_without_references_the_changed_answers_bound_the_change(tmp_path: Path)
     assert result.finding == "cannot tell"
     assert drift(a, a).finding == "cannot tell"  # 0 of 60 may hide 6%
     assert drift(a, a, margin=0.1).finding == "equivalent"
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--gate",), "--gate needs --margin"),
-        (("--gate", "--margin", 0.1, "--mcnemar"), "--mcnemar does not go with --gate"),
-    ],
-)
-def test_options_that_a_gate_needs_or_refuses(tmp_path: Path, words: Any, message: str) -> None:
-    a = write_run(tmp_path / "a", rows(1))
-    assert message in refused("compare", a, a, *words, code=2)
-    assert "two runs" in refused("compare", a, "--gate", "--margin", 0.1, code=2)

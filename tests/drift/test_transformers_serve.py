@@ -18,10 +18,6 @@ from tolerances import NLL, PROBABILITY
 from transformers_server import serving
 
 from pact_cli.main import main
-from pact_eval.evaluation import diagnostics as d
-from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.notes import DifferentViews
-from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import read_run
 
 pytestmark = pytest.mark.slow
@@ -90,45 +86,3 @@ def test_compare_shows_no_difference(runs: tuple[Path, Path], decoding: Any) -> 
     text = " ".join(run(*both).stdout.split())
     assert "more than a temperature" not in text
     assert_says(text, "look raw", "T = 1 [1, 1]")
-
-
-def test_the_gate_finds_no_change(runs: tuple[Path, Path], decoding: Any) -> None:
-    both = ("compare", *runs, *FAST, *ALLOWED, "--decoding", decoding, "--margin", 0.1, "--gate")
-    done = run(*both, "--json")
-    value = json.loads(done.stdout)
-    changed = value["answers"][0]["changed"]
-    assert (changed["value"], value["distance"]["mean"]["value"]) == (
-        0,
-        pytest.approx(0, abs=PROBABILITY),
-    )
-    assert all(
-        metric["change"]["value"] == pytest.approx(0, abs=NLL) for metric in value["metrics"]
-    )
-    assert {temperature["finding"] for temperature in value["temperatures"]} == {"raw"}
-    assert f"0 of {ITEMS} answers changed" in " ".join(run(*both).stdout.split())
-
-
-def test_the_page_has_no_difference_among_its_diagnostics(
-    runs: tuple[Path, Path], decoding: Any
-) -> None:
-    settings = Settings(decoding=decoding, resamples=200, allow=("other-contract", "other-prompts"))
-    experiment = Experiment.read(runs, settings, unique_labels=False)
-    assert experiment.same_items
-    diagnostics = d.diagnose(experiment)
-    assert not [
-        diagnostic for diagnostic in diagnostics if isinstance(diagnostic, d.DifferentItems)
-    ]
-    answer = experiment.comparisons.answer(*experiment.runs)
-    for views in answer.by_views:
-        assert views.accuracy.difference.value == views.pair_accuracy.difference.value == 0
-        assert not views.accuracy.marked
-    note = experiment.comparisons.views_note
-    assert isinstance(note, DifferentViews)
-    assert (note.common, note.unlike) == (4, unlike(runs).sum())
-    a, b = (run.scored(decoding) for run in experiment.comparisons.at_common_views.runs)
-    assert a.predicted.tolist() == b.predicted.tolist()
-    np.testing.assert_allclose(a.confidence, b.confidence, rtol=0, atol=PROBABILITY)
-    np.testing.assert_array_equal(a.flipped, b.flipped)
-    # Both distributions of a pair of views move.
-    np.testing.assert_allclose(a.view_tv, b.view_tv, rtol=0, atol=2 * PROBABILITY)
-    assert np.isnan(a.view_tv).tolist() == unlike(runs).tolist()

@@ -11,7 +11,7 @@ from messages import assert_says
 from run_frames import frame_of
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems, align, mismatch
+from pact_eval.evaluation.alignment import ItemMismatch, align, mismatch
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.figure_results import published_comparison, published_ece_by_kind
@@ -87,11 +87,6 @@ def test_other_items_are_counted_on_both_sides() -> None:
     assert_says(more, "1 item only in A (a), 0 only in B (none)")
     many = ItemMismatch("A", "B", only_first=tuple("abcdefgh"))
     assert_says(many, "8 items only in A", "...")
-
-
-@pytest.mark.parametrize(("items", "verb"), [(1, "is"), (2, "are")])
-def test_items_without_an_answer_are_left_out_of_all_runs(items: int, verb: str) -> None:
-    assert_says(LeftOutItems(items, {"r": 2, "s": 1}), "2 by r, 1 by s", verb, "left out")
 
 
 def test_unanswered_items_count_as_wrong() -> None:

@@ -6,7 +6,6 @@ same. Everything else must be absent, with a reason.
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import write_jsonl
-from commands import refuser, runner
-from messages import assert_says
 
-from pact_cli.main import main
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.importing.writing import import_run
 from pact_eval.runs.folder import read_run
-
-run = runner(main)
-refused = refuser(main)
 
 OF_ANSWERS = {"accuracy", "pair_accuracy", "flip_rate", "order_accuracy", "score_level_mae"}
 
@@ -94,27 +87,3 @@ def test_large_runs_are_read_in_slices_with_the_same_answers(runs: Path) -> None
     assert np.isnan(items.confidence).all()
     assert np.isnan(items.values["nll_nats"]).all()
     assert read_run(runs / "a").predictions.known == "answers"
-
-
-def test_every_command_says_what_it_can(runs: Path, tmp_path: Path) -> None:
-    assert "NLL" not in run("report", runs / "a").stdout.split("Note")[0]
-    value = json.loads(run("report", runs / "a", "--json").stdout)
-    assert value["groups"][0]["nll"] is None
-    compared = run("compare", runs / "a", runs / "b", "--full").stdout
-    assert "answers and no probabilities" in compared
-    assert "sign flip" in compared
-    page = tmp_path / "page.html"
-    run("report", runs / "a", runs / "b", "--html", page)
-    done = run("paper", runs / "a", runs / "b", "--out", tmp_path / "paper", "-v")
-    assert_says(done.stderr, "risk-coverage: left out", "a, seed 1", "has answers")
-    assert page.exists()
-    for words in (
-        ("calibrate",),
-        (
-            "report",
-            "--views",
-        ),
-        ("report", "--decoding", "ensemble"),
-    ):
-        command, *options = words
-        assert "answers and no probabilities" in refused(command, runs / "a", *options)

@@ -24,12 +24,12 @@ def arm(first_seed: int, skill: float, seeds: int = 3) -> dict[int | None, Score
 
 def compared(*, seeds: int = 3, **skills: float) -> ArmsComparison:
     arms = {name: arm(100 * at, skill, seeds) for at, (name, skill) in enumerate(skills.items())}
-    return compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=200)
+    return compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=50)
 
 
 @pytest.fixture(scope="module")
-def three() -> ArmsComparison:
-    return compared(good=4.0, poor=0.5, other=0.5)
+def unequal() -> ArmsComparison:
+    return compared(good=4.0, poor=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +38,9 @@ def equal() -> ArmsComparison:
     return compared(poor=0.5, other=0.5)
 
 
-def test_one_difference_over_three_seeds(three: ArmsComparison) -> None:
+def test_one_difference_over_three_seeds(unequal: ArmsComparison) -> None:
     """Both intervals are of the same mean, and the one for new seeds is marked."""
-    pair = three.pairs[0]
+    pair = unequal.pairs[0]
     for name, difference in pair.differences["all"].items():
         values = [
             comparison.groups[0].metrics[name].difference.value
@@ -68,18 +68,20 @@ def test_one_seed_has_the_evidence_of_its_runs() -> None:
     assert math.isnan(difference.new_seeds.low)
 
 
-def test_an_arm_is_best_only_if_that_is_shown(three: ArmsComparison, equal: ArmsComparison) -> None:
+def test_an_arm_is_best_only_if_that_is_shown(
+    unequal: ArmsComparison, equal: ArmsComparison
+) -> None:
     """The arm of more skill is; two arms of equal skill are tied when nothing else is there."""
-    assert three.standings["all"]["accuracy"] == {"good": "best"}
-    assert three.standings["all"]["ensemble_gain"] == {}
+    assert unequal.standings["all"]["accuracy"] == {"good": "best"}
+    assert unequal.standings["all"]["ensemble_gain"] == {}
     tied = equal.standings["all"]
     for name in ("accuracy", "nll_nats", "brier"):
         assert set(tied[name].values()) == {"tied"}, name
         assert len(tied[name]) == 2
 
 
-def test_standings_by_hand(three: ArmsComparison, equal: ArmsComparison) -> None:
-    shown = three.pairs[0].differences["all"]["accuracy"]
+def test_standings_by_hand(unequal: ArmsComparison, equal: ArmsComparison) -> None:
+    shown = unequal.pairs[0].differences["all"]["accuracy"]
     hidden = next(
         difference
         for by_metric in equal.pairs[0].differences.values()

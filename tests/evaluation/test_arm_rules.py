@@ -124,17 +124,6 @@ def test_a_repeated_row_counts_once_and_another_number_is_refused() -> None:
         MetricTable([row("pact", 17, 0.5, "speed")])
 
 
-@pytest.mark.parametrize(("problems", "lines"), [(1, 1), (20, 20), (21, 21), (40, 21)])
-def test_twenty_problems_are_listed(problems: int, lines: int) -> None:
-    refuse([])
-    with pytest.raises(InputError) as refused:
-        refuse([f"problem {number}" for number in range(problems)])
-    text = str(refused.value).splitlines()
-    assert len(text) == lines
-    if problems > 20:
-        assert_says(text[-1], f"and {problems - 20} more problems")
-
-
 def test_a_summary_of_an_arm_by_hand() -> None:
     runs: dict[int | None, Estimate] = {
         17: estimate(0.8),
@@ -545,3 +534,14 @@ def test_rows_that_appear_twice_and_short_rows_are_refused(tmp_path: Path) -> No
     with pytest.raises(RecordError) as short:
         read(tmp_path, good, "pact,18,single,all")
     assert_says(short.value, ":3", "expected 12 cells")
+
+
+@pytest.mark.parametrize(("problems", "lines"), [(1, 1), (20, 20), (21, 21), (40, 21)])
+def test_twenty_problems_are_listed(problems: int, lines: int) -> None:
+    refuse([])
+    with pytest.raises(InputError) as refused:
+        refuse([f"problem {number}" for number in range(problems)])
+    text = str(refused.value).splitlines()
+    assert len(text) == lines
+    if problems > 20:
+        assert_says(text[-1], f"and {problems - 20} more problems")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from messages import assert_says
 from run_frames import rows
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.alignment import align, mismatch
 from pact_eval.evaluation.common_views import shared_views
 from pact_eval.evaluation.comparison import compare
 from pact_eval.evaluation.items import ScoredItems
@@ -61,21 +58,6 @@ def test_no_common_order_is_refused() -> None:
         shared_views([np.array([[AB, AB]]), np.array([[BA, BA]])])
 
 
-def test_items_whose_view_0_has_another_order_cannot_be_compared() -> None:
-    a = Predictions.from_frame(rows(1, families=4, k=2))
-    shuffled = a.code_order.copy()
-    shuffled[3, 0] = shuffled[3, 1]
-    b = replace(a, code_order=shuffled)
-    difference = mismatch(a, b)
-    assert difference is not None
-    assert difference.differing == (a.ids[3],)
-    assert_says(difference.column, "letter order", "view 0")
-    with pytest.raises(InputError, match="view 0 for 1 item"):
-        align(a, b)
-    unknown = replace(a, code_order=np.full_like(a.code_order, -1))
-    assert mismatch(a, unknown) is None
-
-
 def test_a_run_against_itself_with_fewer_orders_shows_no_difference() -> None:
     """The second run repeats view 0 of every boolean, as a server that letters them itself."""
     views = np.tile(np.arange(4), (60, 1))
@@ -86,7 +68,7 @@ def test_a_run_against_itself_with_fewer_orders_shows_no_difference() -> None:
     views[boolean] = 0
     served = local.with_chosen_views(views)
     assert (local.predicted != served.predicted).any()
-    comparison = compare(local, served, by="kind", rng=np.random.default_rng(0), resamples=200)
+    comparison = compare(local, served, by="kind", rng=np.random.default_rng(0), resamples=60)
     assert (comparison.only_a, comparison.only_b) == ((), ())
     for group in comparison.groups:
         for name, metric in group.metrics.items():

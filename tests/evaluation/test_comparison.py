@@ -15,8 +15,6 @@ from run_frames import predictions
 
 from pact_eval._choices import Decoding
 from pact_eval.calibration.temperatures import Calibrator, Weights
-from pact_eval.errors import InputError
-from pact_eval.evaluation.alignment import align
 from pact_eval.evaluation.comparison import Comparison, compare
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
@@ -33,7 +31,7 @@ def items(seed: int, decoding: Decoding = "single", **options: float) -> ScoredI
 
 
 def compared(a: ScoredItems, b: ScoredItems, margin: float | None = None) -> Comparison:
-    return compare(a, b, by="kind", rng=np.random.default_rng(4), resamples=300, margin=margin)
+    return compare(a, b, by="kind", rng=np.random.default_rng(4), resamples=60, margin=margin)
 
 
 def views_notes(comparison: Comparison) -> list[DifferentViews]:
@@ -50,7 +48,7 @@ def test_both_runs_are_what_the_report_says_of_each(decoding: Decoding) -> None:
             decoding=decoding,
             by="kind",
             rng=np.random.default_rng(4),
-            resamples=300,
+            resamples=60,
         )
         for group, expected in zip(comparison.groups, alone.groups, strict=True):
             assert (group.name, group.items) == (expected.name, expected.items)
@@ -86,7 +84,7 @@ def test_item_lists_and_tests_against_direct_counts() -> None:
 def test_marks_p_values_and_intervals_agree() -> None:
     """One inference per number: a mark, p of at most 5% and an interval without 0 are one fact."""
     marks = []
-    for seed, skill in itertools.product((2, 3, 4), (2.0, 3.0, 6.0)):
+    for seed, skill in itertools.product((2, 4), (2.0, 6.0)):
         for group in compared(items(1), items(seed, skill=skill)).groups:
             for name, metric in group.metrics.items():
                 interval, p_value = metric.difference, metric.evidence.p_value
@@ -96,18 +94,6 @@ def test_marks_p_values_and_intervals_agree() -> None:
                 assert metric.marked == (beyond and metric.spec.better != 0), name
                 marks.append(metric.marked)
     assert 10 < sum(marks) < len(marks) - 10
-
-
-def test_marks_agree_with_intervals() -> None:
-    """Without an exact test, p is at most 5% if and only if the interval excludes 0."""
-    for seed in (2, 3, 4):
-        for group in compared(items(1), items(seed, skill=2.0)).groups:
-            for name, comparison in group.metrics.items():
-                if name in ("accuracy", "pair_accuracy"):
-                    continue
-                low, high = comparison.difference.low, comparison.difference.high
-                excludes = low > 0 or high < 0
-                assert excludes == (comparison.evidence.p_value <= 0.05), name
 
 
 def test_swapped_runs_mirror_every_difference() -> None:
@@ -145,44 +131,6 @@ def test_calibrated_runs_keep_their_accuracy() -> None:
     assert metrics["nll_nats"].difference.value != 0
 
 
-def test_undefined_differences_say_why() -> None:
-    a, b = items(1, k=1), items(2, k=1)
-    difference = compared(a, b).groups[0].metrics["view_tv"].difference
-    assert np.isnan(difference.value)
-    assert_says(difference.reason, "one view only", "K is 1")
-
-
-OUTCOMES = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=24, max_size=24)
-
-
-@pytest.mark.slow
-@settings(max_examples=20)
-@given(OUTCOMES)
-@example([(True, False), (False, True)] + [(True, True)] * 22)
-@example([(True, False)] * 24)
-@example([(True, True)] * 24)
-def test_any_outcomes_can_be_compared(outcomes: list[tuple[bool, bool]]) -> None:
-    """Also if the leads within every family that differs cancel: its design effect is 0."""
-    run = items(1, families=12, k=1)
-    a, b = (with_outcomes(run, [outcome[side] for outcome in outcomes]) for side in (0, 1))
-    rng = np.random.default_rng(4)
-    for group in compare(a, b, by="source_family", rng=rng, resamples=20, margin=0.02).groups:
-        lead = group.metrics["accuracy"].difference.value
-        tests = group.accuracy
-        assert lead == pytest.approx(tests.items.difference, abs=1e-12)
-        assert math.isnan(tests.detectable) or 0 < tests.detectable <= 1
-        assert 0 < tests.families.p_value <= 1
-
-
-def with_outcomes(run: ScoredItems, right: list[bool]) -> ScoredItems:
-    """Returns the items with other answers: those that are right as told."""
-    views = run.predictions
-    reference = np.asarray(run.reference)
-    wrong = (reference + 1) % views.n_choices
-    answers = replace(run, predicted=np.where(right, reference, wrong))
-    return answers.with_values("accuracy", np.array(right))
-
-
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])
 def test_runs_with_different_k_are_compared_on_the_common_views(
     decoding: Decoding,
@@ -198,20 +146,6 @@ def test_runs_with_different_k_are_compared_on_the_common_views(
     text = note_sentence(note)
     assert "(K = 2: A; K = 4: B)" in text
     assert ("Ensembles" in text) == (decoding == "ensemble")
-
-
-@pytest.mark.slow
-def test_more_views_of_the_same_noise_are_no_difference() -> None:
-    """Answers of K = 4 flip more often than those of K = 2; the first two views do not."""
-    excludes_zero = []
-    for seed in range(20):
-        noise = (predictions(100 + seed, k=4, families=60), predictions(200 + seed, families=60))
-        a, b = noise[0], noise[1].first_views(2)
-        runs = [ScoredItems.of(run, "single") for run in (a, b)]
-        flips = compared(runs[0], runs[1]).groups[0].metrics["flip_rate"].difference
-        excludes_zero.append(flips.low > 0 or flips.high < 0)
-        assert runs[0].flipped.mean() > runs[1].flipped.mean()
-    assert sum(excludes_zero) <= 4  # of 20 at 5%: more than 4 once in 400
 
 
 def test_differences_say_how_many_items_pairs_or_errors_they_rest_on() -> None:
@@ -256,38 +190,32 @@ def planted_errors(views: Predictions, families: int) -> Predictions:
     return replace(views, logits=logits)
 
 
-def test_runs_are_joined_on_ids() -> None:
-    a, b = predictions(1), predictions(2)
-    shuffled = b.taken(np.random.default_rng(0).permutation(len(b)))
-    aligned = align(a, shuffled)
-    np.testing.assert_equal(aligned.ids, b.ids)
-    np.testing.assert_equal(aligned.logits, b.logits)
+OUTCOMES = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=24, max_size=24)
 
 
-def test_what_an_import_may_lack_is_taken_from_the_first_run() -> None:
-    a, b = predictions(1), predictions(2)
-    unknown = np.full(len(b), "")
-    aligned = align(a, replace(b, domain=unknown, source_family=unknown, variant=unknown))
-    for column in ("domain", "source_family", "variant"):
-        np.testing.assert_equal(getattr(aligned, column), getattr(a, column))
-    np.testing.assert_equal(aligned.logits, b.logits)
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(OUTCOMES)
+@example([(True, False), (False, True)] + [(True, True)] * 22)
+@example([(True, False)] * 24)
+@example([(True, True)] * 24)
+def test_any_outcomes_can_be_compared(outcomes: list[tuple[bool, bool]]) -> None:
+    """Also if the leads within every family that differs cancel: its design effect is 0."""
+    run = items(1, families=12, k=1)
+    a, b = (with_outcomes(run, [outcome[side] for outcome in outcomes]) for side in (0, 1))
+    rng = np.random.default_rng(4)
+    for group in compare(a, b, by="source_family", rng=rng, resamples=20, margin=0.02).groups:
+        lead = group.metrics["accuracy"].difference.value
+        tests = group.accuracy
+        assert lead == pytest.approx(tests.items.difference, abs=1e-12)
+        assert math.isnan(tests.detectable) or 0 < tests.detectable <= 1
+        assert 0 < tests.families.p_value <= 1
 
 
-def test_other_items_are_refused_with_their_names() -> None:
-    a = predictions(1)
-    fewer = a.taken(np.arange(3, len(a)))
-    with pytest.raises(InputError, match=r"3 items only in A \(f0-base, f0-"):
-        align(a, fewer)
-    with pytest.raises(InputError, match="3 only in NEW"):
-        align(fewer, a, names=("OLD", "NEW"))
-
-
-@pytest.mark.parametrize("column", ["reference", "n_choices", "kind", "family"])
-def test_items_that_differ_are_refused(column: str) -> None:
-    a, b = predictions(1), predictions(2)
-    name = "references" if column == "reference" else column
-    values = getattr(b, name).copy()
-    values[5] = values[5] + 1 if values.dtype.kind == "i" else "other"
-    b = replace(b, **{name: values})
-    with pytest.raises(InputError, match=f"differ in {column} for 1 item: f2-counterfactual"):
-        align(a, b)
+def with_outcomes(run: ScoredItems, right: list[bool]) -> ScoredItems:
+    """Returns the items with other answers: those that are right as told."""
+    views = run.predictions
+    reference = np.asarray(run.reference)
+    wrong = (reference + 1) % views.n_choices
+    answers = replace(run, predicted=np.where(right, reference, wrong))
+    return answers.with_values("accuracy", np.array(right))

@@ -120,13 +120,6 @@ def test_pairs_against_hand_computation(tmp_path: Path) -> None:
     assert by_name["confident_errors"] == 0
 
 
-def test_two_confidences_in_one_bin_against_hand_computation(tmp_path: Path) -> None:
-    pairs = [(0.91, True), (0.92, False), (0.50, True)]  # 15 bins: 13/15 = 0.867 to 14/15 = 0.933
-    by_name = values(imported(pairs_of(tmp_path / "t.jsonl", pairs)))
-    assert by_name["ece"] == pytest.approx((0.91 + 0.92 - 1) / 3 + 0.5 / 3, abs=1e-12)
-    assert by_name["confident_errors"] == 1
-
-
 @pytest.mark.parametrize("name", ["named", "pairs"])
 def test_against_the_same_run_with_all_probabilities(runs: Path, name: str) -> None:
     few, full = values(runs / name), values(runs / "full")
@@ -136,16 +129,6 @@ def test_against_the_same_run_with_all_probabilities(runs: Path, name: str) -> N
     a, b = run_of_few.scored(), run_of_full.scored()
     np.testing.assert_allclose(a.confidence, b.confidence, rtol=0, atol=1e-12)
     assert np.array_equal(a.correct, b.correct)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".json", ".jsonl", ".parquet"])
-@pytest.mark.parametrize("columns", [PAIRS, NAMED])
-def test_every_container_says_the_same(
-    runs: Path, tmp_path: Path, suffix: str, columns: Sequence[str]
-) -> None:
-    folder = imported(written(tmp_path / f"t{suffix}", drawn(), columns))
-    expected = values(runs / ("pairs" if columns is PAIRS else "named"))
-    assert str(values(folder)) == str(expected)  # as text: NaN of what is undefined
 
 
 @pytest.mark.parametrize("confidence", [1.0, 0.999, 0.51, 0.5, 1 / 3, 0.1, 0.01])
@@ -172,23 +155,6 @@ def test_what_needs_other_probabilities_is_absent_with_the_reason(runs: Path) ->
         frame = read_run(runs / name).frame()
         assert frame["nll"].null_count() == frame["probabilities"].null_count() == len(frame)
         assert frame["confidence"].null_count() == 0
-
-
-def test_every_surface_says_what_is_not_known(runs: Path, tmp_path: Path) -> None:
-    brief = run("report", runs / "pairs").stdout
-    assert_says(brief, "CONFIDENT", "ECE")
-    assert "NLL" not in brief
-    assert_says(run("report", runs / "pairs", "--full").stdout, REASON, "whether it is right")
-    value = json.loads(run("report", runs / "named", "--json").stdout)
-    group = value["groups"][0]
-    assert group["nll"] is None
-    assert REASON in json.dumps(group["metrics"]["nll_nats"])
-    assert any(note["kind"] == "ConfidencesOnly" for note in value["notes"])
-    compared = run("compare", runs / "pairs", runs / "other", "--full").stdout
-    assert_says(compared, "ECE", REASON, "sign flip")
-    page = tmp_path / "page.html"
-    run("report", runs / "named", runs / "pairs", "--html", page)
-    assert REASON in page.read_text(encoding="utf-8")
 
 
 def test_pairs_can_be_compared_with_a_run_that_names_its_answers(runs: Path) -> None:
@@ -247,17 +213,6 @@ def test_gates_need_the_confidence_alone(runs: Path, tmp_path: Path) -> None:
         assert REASON in refused(command, folder, *options)
 
 
-def test_forms_of_confidence_and_names_of_columns(tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
-    table.write_text("max_prob;is_correct\n87,5%;yes\n0,25;FALSE\n", encoding="utf-8")
-    folder = imported(table)
-    assert read_run(folder).frame()["confidence"].to_list() == pytest.approx([0.875, 0.25])
-    table = tmp_path / "u.csv"
-    table.write_text("sure,ok,answer\n0.5,1,b\n1,0,c\n", encoding="utf-8")
-    folder = imported(table, "--columns", "confidence=sure,correct=ok")
-    assert read_run(folder).frame()["correct"].to_list() == [True, False]
-
-
 def test_correct_is_a_check_where_the_answers_are_known(tmp_path: Path) -> None:
     rows = drawn()
     columns = (*NAMED, "correct")
@@ -266,24 +221,6 @@ def test_correct_is_a_check_where_the_answers_are_known(tmp_path: Path) -> None:
     rows[7]["correct"] = not rows[7]["correct"]
     contradicting = written(tmp_path / "u.jsonl", rows, columns)
     assert_says(refused("import", contradicting, code=2), "i7", "correct")
-
-
-def test_beside_all_probabilities_it_is_a_further_column(tmp_path: Path) -> None:
-    provenance = read_run(imported(written(tmp_path / "t.jsonl", drawn()))).provenance
-    assert provenance.known == "probabilities"
-    assert "confidence" not in json.dumps(provenance.recorded["log"])
-
-
-def test_rows_of_our_own_format(tmp_path: Path) -> None:
-    rows = [
-        {"id": "a", "reference": 1, "answer": 1, "n_choices": 3, "confidence": 0.6},
-        {"id": "b", "reference": 0, "answer": 2, "n_choices": 4, "confidence": 0.4},
-    ]
-    folder = imported(written(tmp_path / "t.jsonl", rows, [*rows[0]]))
-    read = read_run(folder)
-    assert read.provenance.known == "confidences"
-    assert read.predictions.n_choices.tolist() == [3, 4]
-    assert values(folder)["ece"] == pytest.approx((0.4 + 0.4) / 2)
 
 
 @pytest.mark.parametrize(
@@ -316,17 +253,3 @@ def test_one_number_of_a_row_may_be_of_the_prediction_or_of_one_answer(tmp_path:
     table.write_text("label,prediction,prob\na,a,0.9\nb,b,0.7\n", encoding="utf-8")
     message = refused("import", table, "--out", tmp_path / "run", code=2)
     assert_says(message, "--columns confidence=prob", "--columns ignored=prob")
-
-
-def test_confidence_without_what_is_right_is_refused(tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
-    table.write_text("text,confidence\na,0.9\nb,0.8\n", encoding="utf-8")
-    assert_says(refused("import", table, code=2), "right answer", "--columns", "correct=NAME")
-
-
-def test_rounded_confidence_of_equal_answers_is_read(tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
-    table.write_text("label,prediction,conf\na,a,0.9\nb,c,0.33\nc,b,0.5\n", encoding="utf-8")
-    frame = read_run(imported(table)).frame()
-    assert frame["predicted"].to_list() == [0, 2, 1]
-    assert frame["confidence"].to_list() == pytest.approx([0.9, 1 / 3, 0.5], abs=1e-11)

@@ -70,24 +70,6 @@ def test_ties_count_by_their_expected_order() -> None:
     np.testing.assert_allclose(curve(np.array([1.0, 0.0, 2.0])), [0, 0.5, 2 / 3])
 
 
-def test_bands_against_another_bootstrap() -> None:
-    rng = np.random.default_rng(3)
-    values, family = rng.random(80), np.arange(80) // 2
-    band = curve_band(
-        lambda weights: np.array([weights @ values / weights.sum()]),
-        family,
-        rng=np.random.default_rng(0),
-        resamples=4000,
-    )
-    means = values.reshape(40, 2).mean(axis=1)
-    draws = means[rng.integers(0, 40, (4000, 40))].mean(axis=1)
-    np.testing.assert_allclose(
-        [band.low[0], band.high[0]], np.percentile(draws, [2.5, 97.5]), atol=0.01
-    )
-    one = curve_band(lambda w: w, np.zeros(3, np.int64), rng=rng, resamples=5)
-    assert np.isnan(one.low).all()
-
-
 @pytest.mark.parametrize("weights", [[1, 1, 1, 1], [0, 3, 1, 0], [2, 0, 0, 1], [0, 0, 5, 0]])
 def test_weighted_median_against_repeated_values(weights: list[int]) -> None:
     values = np.array([0.1, 0.4, 0.6, 0.9])
@@ -130,20 +112,9 @@ def test_a_band_is_at_the_expanded_percentiles() -> None:
         resamples=3,
     )
     assert two.low.shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("settings", "items", "resamples"),
-    [
-        (Settings(), 324, 1_000),
-        (Settings(resamples=999), 324, 999),
-        (Settings(resamples=1_001), 324, 1_000),
-    ],
-)
-def test_a_band_has_at_most_a_thousand_resamples(
-    settings: Settings, items: int, resamples: int
-) -> None:
-    assert band_resamples(settings, items) == resamples
+    rng = np.random.default_rng(1)
+    one = curve_band(lambda weights: weights, np.zeros(3, np.int64), rng=rng, resamples=5)
+    assert np.isnan(one.low).all()
 
 
 def test_risks_of_runs_are_those_of_the_metric(experiment: Experiment) -> None:
@@ -394,15 +365,6 @@ def test_a_log_without_these_numbers_is_refused(tmp_path: Path) -> None:
         training_curves(experiment.runs[0])
 
 
-def test_the_accuracy_of_the_selected_step() -> None:
-    trajectory = Trajectory(
-        *("pact", 1, np.array([10, 20, 30]), np.array([0.5, 0.3, 0.4]), 20, 0.3),
-        Estimate(0.8, 0.7, 0.9, 324, 162),
-        np.array([0.6, 0.9, 0.7]),
-    )
-    assert trajectory.selected_accuracy == 0.9
-
-
 def test_every_two_runs_are_compared_once(experiment: Experiment) -> None:
     table = run_differences(experiment, [0, 2])
     right = [run.scored().correct.mean() for run in experiment.runs]
@@ -460,12 +422,6 @@ def test_calibration_of_kinds_is_that_of_their_items(experiment: Experiment) -> 
                 assert summary.mean == pytest.approx(np.mean(errors))
 
 
-def test_kinds_of_a_first_run_without_a_calibrator(experiment: Experiment) -> None:
-    base_first = replace(experiment, runs=experiment.runs[::-1])
-    assert base_first.runs[0].calibrator is None
-    assert [*ece_by_kind(base_first).kinds] == [*ece_by_kind(experiment).kinds]
-
-
 def test_rates_of_arms_are_means_over_their_runs(experiment: Experiment) -> None:
     results = {result.spec.name: result for result in main_comparison(experiment)}
     assert all(result.spec.unit == "percent" for result in results.values())
@@ -496,6 +452,20 @@ def test_a_sweep_ends_with_the_views_of_the_run(experiment: Experiment) -> None:
     assert distance.means[-1].values == pytest.approx([run.scored().view_tv.mean() for run in runs])
 
 
+@pytest.mark.parametrize(
+    ("settings", "items", "resamples"),
+    [
+        (Settings(), 324, 1_000),
+        (Settings(resamples=999), 324, 999),
+        (Settings(resamples=1_001), 324, 1_000),
+    ],
+)
+def test_a_band_has_at_most_a_thousand_resamples(
+    settings: Settings, items: int, resamples: int
+) -> None:
+    assert band_resamples(settings, items) == resamples
+
+
 def test_normal_quantiles_are_not_used_for_bands() -> None:
     """The tail of few families is wider than 2.5%, as Student's t is than the normal."""
     rng = np.random.default_rng(5)
@@ -511,3 +481,12 @@ def test_normal_quantiles_are_not_used_for_bands() -> None:
     tail = stats.norm.cdf(-math.sqrt(8 / 7) * stats.t.ppf(0.975, 7))
     expected = np.quantile(draws, [tail, 1 - tail])
     assert [band.low[0], band.high[0]] == pytest.approx(expected, abs=0.05)
+
+
+def test_the_accuracy_of_the_selected_step() -> None:
+    trajectory = Trajectory(
+        *("pact", 1, np.array([10, 20, 30]), np.array([0.5, 0.3, 0.4]), 20, 0.3),
+        Estimate(0.8, 0.7, 0.9, 324, 162),
+        np.array([0.6, 0.9, 0.7]),
+    )
+    assert trajectory.selected_accuracy == 0.9

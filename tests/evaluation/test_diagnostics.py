@@ -94,6 +94,7 @@ def test_confident_errors_are_critical_by_wilsons_interval(
         assert f"({100 - 5 / tests:g}% interval over families)" in sentence(diagnostic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [1, 10])
 def test_pages_of_calibrated_runs_are_rarely_critical(runs: int) -> None:
     """At the edge: all confidences are 0.9, and one answer in ten is wrong; 5%, less noise."""
@@ -118,11 +119,6 @@ def test_p_values_count_the_runs_of_a_page(tests: int, severity: str) -> None:
     wrong: Any = SimpleNamespace(tone="bad", p_value=0.02, run="a")
     assert severities(d.on_order(follows, tests)) == [("follows-order", severity)]
     assert severities(d.on_probabilities(wrong, tests)) == [("miscalibrated", severity)]
-
-
-def test_one_of_seven_is_information() -> None:
-    (diagnostic,) = d.on_confident_errors("a", answers([0.95] * 7, [True] * 6 + [False]))
-    assert (diagnostic.severity, diagnostic.wrong, diagnostic.confident) == ("info", 1, 7)
 
 
 def test_confident_errors_of_repeats_count_items() -> None:
@@ -211,20 +207,6 @@ def test_calibration_is_judged_by_its_interval(
 ) -> None:
     diagnostics = d.on_calibration("pact", change_of(("all", estimate(value, low, high), p)))
     assert severities(diagnostics) == ([] if severity is None else [("calibration", severity)])
-
-
-def test_calibration_can_hurt_one_kind_only() -> None:
-    better, worse = estimate(-0.04, -0.06, -0.02), estimate(0.082, 0.02, 0.13)
-    rest = (("all", better, 0.001), ("choice", better, 0.001))
-    (diagnostic,) = d.on_calibration("pact", change_of(*rest, ("boolean", worse, 0.001)))
-    assert (diagnostic.group, diagnostic.severity, diagnostic.difference) == (
-        "boolean",
-        "warning",
-        worse,
-    )
-    # A single kind is all items, and is reported once.
-    both = change_of(("all", worse, 0.001), ("boolean", worse, 0.001))
-    assert len(d.on_calibration("pact", both)) == 1
 
 
 def test_an_alarm_of_a_temperature_counts_all_its_tests_against_hand_adjustment() -> None:
@@ -345,14 +327,6 @@ def changed(settings: dict[str, Any] | None = None, **recorded: Any) -> Provenan
     )
 
 
-def test_missing_provenance() -> None:
-    assert d.on_provenance("pact", COMPLETE) == ()
-    assert d.on_provenance("base", changed({"adapter": None}, seed=None)) == ()
-    (diagnostic,) = d.on_provenance("x", changed({"adapter": {}}, arm=None, seed=None))
-    assert diagnostic.missing == ("arm", "seed", "SHA-256 of the adapter")
-    assert d.on_provenance("x", changed(source="import"))
-
-
 def test_contract_mismatch() -> None:
     assert d.on_contract("pact", COMPLETE) == ()
     diagnostics = d.on_contract("pact", changed({"contract": {"mismatch": "another prompt"}}))
@@ -394,83 +368,6 @@ def test_diagnose_applies_every_rule(tmp_path: Path) -> None:
     assert sum(isinstance(diagnostic, d.DifferenceNotShown) for diagnostic in diagnostics) == 1
 
 
-def test_orders_and_notes(tmp_path: Path) -> None:
-    folders = [
-        write_run(tmp_path / arm, simulated(seed, arm="base", families=60), arm=arm, seed=1)
-        for seed, arm in ((1, "a"), (2, "b"))
-    ]
-    experiment = Experiment.read(folders, Settings(resamples=100))
-    diagnostics = d.diagnose(experiment)
-    for type_, statuses in (
-        (d.FollowsOrder, {"follows a letter", "follows a position"}),
-        (d.Unstable, {"unstable"}),
-        (d.OrderUnknown, {"cannot tell"}),
-    ):
-        raised = [run.label for run in experiment.runs if experiment.order(run).status in statuses]
-        assert [
-            diagnostic.run for diagnostic in diagnostics if isinstance(diagnostic, type_)
-        ] == raised
-    notes = [diagnostic for diagnostic in diagnostics if isinstance(diagnostic, d.ReportNote)]
-    assert [diagnostic.run for diagnostic in notes] == [None] * len(notes)
-    assert {type(diagnostic.note) for diagnostic in notes} == {SmallGroups}
-
-
-def test_runs_on_different_items(tmp_path: Path) -> None:
-    folders = [
-        write_run(tmp_path / arm, simulated(1, families=families), arm=arm, seed=1)
-        for arm, families in (("a", 6), ("b", 9))
-    ]
-    diagnostics = d.diagnose(Experiment.read(folders, Settings(resamples=100)))
-    (different,) = (
-        diagnostic for diagnostic in diagnostics if isinstance(diagnostic, d.DifferentItems)
-    )
-    assert (different.severity, len(different.mismatch.only_other)) == ("critical", 6)
-
-
-def test_pairs_that_cancel_out_can_be_compared(tmp_path: Path) -> None:
-    """Each arm is right on another member of every pair: the design effect is 0."""
-    folders = [
-        run_of(tmp_path / arm, right * 6, arm=arm, seed=1)
-        for arm, right in (("a", [True, False]), ("b", [False, True]))
-    ]
-    (pair,) = d.matched_runs(Experiment.read(folders, Settings(resamples=100)), "a")
-    assert pair.result.metrics["accuracy"].difference.value == 0
-
-
-@pytest.mark.parametrize(
-    ("confidence", "right", "expected"),
-    [
-        ([0.9, 0.8999, 0.95], [False, False, True], [(1, 2, 3)]),
-        ([0.8999] * 3, [False] * 3, []),
-        ([0.95] * 3, [True] * 3, []),
-    ],
-)
-def test_a_confidence_of_90_percent_is_confident(
-    confidence: list[float], right: list[bool], expected: list[tuple[int, ...]]
-) -> None:
-    diagnostics = d.on_confident_errors("a", answers(confidence, right))
-    assert [(one.wrong, one.confident, one.items) for one in diagnostics] == expected
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "near", "below"),
-    [
-        (0.26, 0.4, False, False),
-        (0.25, 0.4, True, False),
-        (0.1, 0.25, True, False),
-        (0.1, 0.2, True, True),
-        (math.nan, math.nan, False, False),
-    ],
-)
-def test_an_interval_that_touches_chance_is_near_it(
-    low: float, high: float, near: bool, below: bool
-) -> None:
-    accuracy = estimate(0.3, low, high, 200, 100)
-    diagnostics = d.on_chance("a", "choice", accuracy, 0.25)
-    assert len(diagnostics) == near
-    assert all(diagnostic.below_chance == below for diagnostic in diagnostics)
-
-
 @pytest.mark.parametrize(
     ("recorded", "missing"),
     [
@@ -509,3 +406,50 @@ def test_every_setting_is_compared(settings: dict[str, Any], name: str) -> None:
     assert sorted(map(len, diagnostic.values.values())) == [1, 2]
     # A run that does not record a setting differs from none.
     assert d.on_settings({"a": COMPLETE, "b": Provenance.of({})}) == ()
+
+
+def test_calibration_can_hurt_one_kind_only() -> None:
+    better, worse = estimate(-0.04, -0.06, -0.02), estimate(0.082, 0.02, 0.13)
+    rest = (("all", better, 0.001), ("choice", better, 0.001))
+    (diagnostic,) = d.on_calibration("pact", change_of(*rest, ("boolean", worse, 0.001)))
+    assert (diagnostic.group, diagnostic.severity, diagnostic.difference) == (
+        "boolean",
+        "warning",
+        worse,
+    )
+    # A single kind is all items, and is reported once.
+    both = change_of(("all", worse, 0.001), ("boolean", worse, 0.001))
+    assert len(d.on_calibration("pact", both)) == 1
+
+
+def test_orders_and_notes(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / arm, simulated(seed, arm="base", families=60), arm=arm, seed=1)
+        for seed, arm in ((1, "a"), (2, "b"))
+    ]
+    experiment = Experiment.read(folders, Settings(resamples=100))
+    diagnostics = d.diagnose(experiment)
+    for type_, statuses in (
+        (d.FollowsOrder, {"follows a letter", "follows a position"}),
+        (d.Unstable, {"unstable"}),
+        (d.OrderUnknown, {"cannot tell"}),
+    ):
+        raised = [run.label for run in experiment.runs if experiment.order(run).status in statuses]
+        assert [
+            diagnostic.run for diagnostic in diagnostics if isinstance(diagnostic, type_)
+        ] == raised
+    notes = [diagnostic for diagnostic in diagnostics if isinstance(diagnostic, d.ReportNote)]
+    assert [diagnostic.run for diagnostic in notes] == [None] * len(notes)
+    assert {type(diagnostic.note) for diagnostic in notes} == {SmallGroups}
+
+
+def test_runs_on_different_items(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / arm, simulated(1, families=families), arm=arm, seed=1)
+        for arm, families in (("a", 6), ("b", 9))
+    ]
+    diagnostics = d.diagnose(Experiment.read(folders, Settings(resamples=100)))
+    (different,) = (
+        diagnostic for diagnostic in diagnostics if isinstance(diagnostic, d.DifferentItems)
+    )
+    assert (different.severity, len(different.mismatch.only_other)) == ("critical", 6)

@@ -12,7 +12,7 @@ from run_frames import predictions
 
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import find_metric
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group, resampled_groups
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 
 
 def items_of() -> ScoredItems:
@@ -21,18 +21,6 @@ def items_of() -> ScoredItems:
 
 def drawn(items: ScoredItems, *, seed: int = 0, resamples: int = 200) -> ResampledGroup:
     return resampled_group("all", items, rng=np.random.default_rng(seed), resamples=resamples)
-
-
-def test_groups_are_drawn_once() -> None:
-    items = items_of()
-    kinds, domains = (
-        resampled_groups(items, by, rng=np.random.default_rng(0), resamples=200)
-        for by in ("kind", "domain")
-    )
-    again = resampled_groups(items, "domain", rng=np.random.default_rng(0), resamples=200)
-    assert all(first is second for first, second in zip(domains, again, strict=True))
-    assert kinds[0] is domains[0] is drawn(items.over("family"))
-    assert items.over("source_family") is items.over("source_family")
 
 
 def test_a_group_depends_on_seed_resamples_metrics_and_units() -> None:

@@ -34,7 +34,6 @@ from pact_eval.evaluation.notes import (
     one_order,
     run_notes,
     several_right,
-    small_groups,
 )
 from pact_eval.evaluation.run_costs import TRAINING_NAME, run_costs
 from pact_eval.evaluation.settings import Relabel, Settings
@@ -308,18 +307,6 @@ def test_several_right_answers_by_hand() -> None:
 @pytest.mark.parametrize(("noise", "ties"), [(0.049, 1), (0.05, 2), (0.2, 3)])
 def test_a_tie_is_within_twice_the_noise(noise: float, ties: int) -> None:
     assert near_ties(np.array([0.0, 0.1, 0.4, 3.0]), noise).items == ties
-
-
-def test_groups_of_two_families_and_more_are_few_until_they_are_enough() -> None:
-    from pact_eval.evaluation.notes import FEW_CLUSTERS
-
-    counts = {"one": 1, "two": 2, "few": FEW_CLUSTERS - 1, "enough": FEW_CLUSTERS}
-    (note,) = small_groups(counts, "family")
-    assert [(group.name, group.clusters) for group in note.groups] == [
-        ("two", 2),
-        ("few", FEW_CLUSTERS - 1),
-    ]
-    assert small_groups({"one": 1, "enough": FEW_CLUSTERS}, "family") == ()
 
 
 @pytest.mark.parametrize(

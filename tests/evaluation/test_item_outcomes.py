@@ -78,13 +78,6 @@ def test_outcomes_by_hand(tmp_path: Path) -> None:
     assert np.isnan(item_outcomes(one, one.runs[0]).view_tv).all()
 
 
-def test_only_the_answers_of_an_item_are_used(tmp_path: Path) -> None:
-    frame = frame_of(id=["a", "b"], reference=[0, 0], logits=[[1.0, 0.0], [1.0, 0.0, 0.0]])
-    experiment = Experiment.read([write_run(tmp_path / "run", frame)])
-    shown = item_distributions(experiment, experiment.runs[0])
-    assert shown.used.tolist() == [[True, True, False], [True, True, True]]
-
-
 def test_a_temperature_changes_confidence_and_no_answer(tmp_path: Path) -> None:
     frame = frame_of(
         id=["a", "b"], reference=[0, 0], logits=[[math.log(0.9), math.log(0.1)], [0.0, 1.0]]

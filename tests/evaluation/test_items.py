@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from run_frames import ablated_rows, predictions, rows
-from scipy import optimize, stats
+from run_frames import ablated_rows, rows
 
 from pact_eval._choices import Decoding
 from pact_eval.calibration.temperatures import Calibrator, Weights
@@ -62,17 +61,6 @@ def test_texts_of_slices_are_those_of_the_rows(scattered: bool, tmp_path: Path) 
     assert scored.n_families == 15
     for column, labels in scored.labels.items():
         assert labels.names[labels.codes].tolist() == frame[column].to_list()
-
-
-@pytest.mark.usefixtures("small_slices")
-def test_a_calibrator_applies_to_a_file_as_in_memory(tmp_path: Path) -> None:
-    frame = rows(2, families=20, k=3)
-    path = written(tmp_path, frame)
-    calibrator = Calibrator("contextual", Weights((1.0, 0.0, 0.0), 0.3, 0.2))
-    in_memory = ScoredItems.of(Predictions.from_frame(frame), "single", calibrator)
-    sliced = read_items(path, "single", calibrator=calibrator)
-    np.testing.assert_array_equal(sliced.confidence, in_memory.confidence)
-    np.testing.assert_array_equal(sliced.nll, in_memory.nll)
 
 
 def assert_same(report: Evaluation, expected: Evaluation) -> None:
@@ -145,42 +133,6 @@ def test_impossible_answers_in_a_file_and_in_memory(tmp_path: Path) -> None:
         evaluate_file(path, decoding="ensemble", by="kind", rng=np.random.default_rng(6))
 
 
-def test_the_interval_of_a_loss_against_scipy() -> None:
-    """Student's t of family means, with Hall's transformation inverted by a root finder."""
-    whole = predictions(13, families=24, k=1)  # enough errors for no correction of the lower end
-    estimate = (
-        evaluate(whole, decoding="single", by="kind", rng=np.random.default_rng(0), resamples=100)
-        .groups[0]
-        .estimates["nll_nats"]
-    )
-    families = np.unique(whole.family, return_inverse=True)[1]
-    nll = -whole.log_probs("single")[np.arange(len(whole)), whole.reference]
-    of_family = np.bincount(families, weights=nll) / 2
-    a = stats.skew(of_family, bias=False) / math.sqrt(24)
-    t = stats.t.ppf(0.975, 23)
-
-    def beyond(x: float, quantile: float) -> float:
-        return float(x + a * x**2 / 3 + a**2 * x**3 / 27 + a / 6 - quantile)
-
-    roots = [optimize.brentq(beyond, -99, 99, args=(end,), xtol=1e-13) for end in (t, -t)]
-    expected = of_family.mean() - np.array(roots) * stats.sem(of_family)
-    assert (estimate.low, estimate.high) == pytest.approx(tuple(expected), rel=1e-9)
-
-
-def test_what_can_be_read_in_slices(tmp_path: Path) -> None:
-    frame = rows(14, families=4, k=3)
-    path = written(tmp_path, frame)
-    assert streamable_items(path) == 8
-    written(tmp_path, frame.sort("view"))
-    assert streamable_items(path) == 0
-    with pytest.raises(RunError, match="3 views of each item .*each other"):
-        read_items(path, "single")
-    for other in (ablated_rows(15, families=4), frame.drop("view"), frame.drop("variant")):
-        assert streamable_items(written(tmp_path, other)) == 0
-    path.write_bytes(b"PAR1")
-    assert streamable_items(path) == 0
-
-
 def test_rows_that_are_no_run_are_refused(tmp_path: Path) -> None:
     frame = rows(16, families=4, k=2)
     ids = frame["id"].to_list()
@@ -210,3 +162,28 @@ def test_rows_that_are_no_run_are_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(RunError, match="damaged or cut short"):
         read_items(path, "single")
+
+
+def test_what_can_be_read_in_slices(tmp_path: Path) -> None:
+    frame = rows(14, families=4, k=3)
+    path = written(tmp_path, frame)
+    assert streamable_items(path) == 8
+    written(tmp_path, frame.sort("view"))
+    assert streamable_items(path) == 0
+    with pytest.raises(RunError, match="3 views of each item .*each other"):
+        read_items(path, "single")
+    for other in (ablated_rows(15, families=4), frame.drop("view"), frame.drop("variant")):
+        assert streamable_items(written(tmp_path, other)) == 0
+    path.write_bytes(b"PAR1")
+    assert streamable_items(path) == 0
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_a_calibrator_applies_to_a_file_as_in_memory(tmp_path: Path) -> None:
+    frame = rows(2, families=20, k=3)
+    path = written(tmp_path, frame)
+    calibrator = Calibrator("contextual", Weights((1.0, 0.0, 0.0), 0.3, 0.2))
+    in_memory = ScoredItems.of(Predictions.from_frame(frame), "single", calibrator)
+    sliced = read_items(path, "single", calibrator=calibrator)
+    np.testing.assert_array_equal(sliced.confidence, in_memory.confidence)
+    np.testing.assert_array_equal(sliced.nll, in_memory.nll)

@@ -14,7 +14,7 @@ from run_frames import frame_of, write_run
 from pact_eval import metrics
 from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
-from pact_eval.errors import InputError, RecordError
+from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.run_metrics import collection_metrics, rows_from_evaluation
@@ -102,68 +102,6 @@ def test_the_published_table_under_our_names(experiment_files: Path) -> None:
     assert math.isnan(row("score_mae", "pact_full", SINGLE, "choice", 17).value)
 
 
-def test_empty_cells_are_no_numbers(tmp_path: Path) -> None:
-    table = read_metric_table(csv_file(tmp_path, "a,17,single,noul,10,5,0.8,,0.1,"))
-    assert {row.cell.metric for row in table.rows} == {"accuracy", "ece"}
-    reason = table.row(MetricCell("nll_nats", "a", SINGLE, "boolean"), 17).reason
-    assert_says(reason, "no nll_nats", "a seed 17", "(single, boolean)")
-    assert {row.n for row in table.rows} == {10}
-
-
-def test_all_bad_rows_are_told_with_their_lines(tmp_path: Path) -> None:
-    path = csv_file(
-        tmp_path,
-        "a,17,single,all,10,5,84.0,0.5,0.1,",
-        "a,x,single,all,10,5,0.8,0.5,0.1,",
-        "a,18,double,all,10,5,0.8,many,0.1,",
-        "a,19,single,all,10,5,0.8",
-        "b,17,single,all,10,5,0.8,0.5,0.1,",
-        "b,17,single,all,10,5,0.7,0.5,0.1,",
-        ",17,single,all,10,5,0.7,0.5,nan,",
-    )
-    with pytest.raises(RecordError) as caught:
-        read_metric_table(path)
-    expectations = (
-        ("2: column accuracy: ", "0 to 1", "got 84.0"),
-        ("3: column seed: ", "integer or nothing", 'got "x"'),
-        ("4: column decoding: ", "single, single_calibrated, ensemble", 'got "double"'),
-        ("4: column nll: ", "expected a number", 'got "many"'),
-        ("5: ", "expected 10 cells"),
-        ("7: ", "second row", "line 6"),
-        ("8: column run: ", "expected a name", "got nothing"),
-        ("8: column ece: ", "expected a number", 'got "nan"'),
-    )
-    for line, (place, *parts) in zip(str(caught.value).splitlines(), expectations, strict=True):
-        assert_says(line, f"{path}:{place}", *parts)
-
-
-def test_counts_that_contradict_accuracy_are_refused(tmp_path: Path) -> None:
-    header = "run,seed,decoding,group,count,correct,accuracy\n"
-    good = ("a,17,single,all,324,273,0.8425925925925926", "a,18,single,all,324,273,0.843")
-    rounded = "a,19,single,all,324,273,0.84"
-    assert len(read_metric_table(csv_file(tmp_path, *good, rounded, header=header))) == 3
-    path = csv_file(
-        tmp_path,
-        "a,17,single,all,324,200,0.8425925925925926",
-        "a,18,single,all,324,310,1.0",
-        "a,19,single,all,100,273,0.84",
-        "a,20,single,all,many,273.5,0.84",
-        header=header,
-    )
-    with pytest.raises(RecordError) as caught:
-        read_metric_table(path)
-    contradictions = (
-        ("2: column accuracy: ", "0.8425925925925926", "200 correct of 324", "(0.6173)"),
-        ("3: column accuracy: ", "1.0", "310 correct of 324", "(0.9568)"),
-        ("4: column accuracy: ", "0.84", "273 correct of 100", "(2.7300)"),
-        ("5: column count: ", "whole number", 'got "many"'),
-        ("5: column correct: ", "whole number", 'got "273.5"'),
-    )
-    for problem, (place, *parts) in zip(caught.value.problems, contradictions, strict=True):
-        assert_says(str(problem), place, *parts)
-    assert_says(str(caught.value), f"{path}:2: column accuracy: ", "more like it")
-
-
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lacks decoding, group"):
         read_metric_table(csv_file(tmp_path, header="run,seed,accuracy\n"))
@@ -178,19 +116,6 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bytes.csv").write_bytes(b"run,seed\n\xff\xfe")
     with pytest.raises(InputError, match="bytes.csv:2: not valid UTF-8"):
         read_metric_table(tmp_path / "bytes.csv")
-
-
-def test_two_numbers_for_one_place_are_refused() -> None:
-    cell = MetricCell("ece", "a", SINGLE, "all")
-    assert len(MetricTable([MetricRow(cell, 17, 0.1), MetricRow(cell, 17, 0.1)])) == 1
-    assert len(MetricTable([MetricRow(cell, 17, math.nan), MetricRow(cell, 17, math.nan)])) == 1
-    with pytest.raises(InputError, match="a seed 17, single, all: .*ece: 0.1 and 0.2"):
-        MetricTable([MetricRow(cell, 17, 0.1)]).with_rows([MetricRow(cell, 17, 0.2)])
-    conflicts = [MetricRow(cell, seed, value) for seed in range(25) for value in (0.1, 0.2)]
-    with pytest.raises(InputError, match="and 5 more problems"):
-        MetricTable(conflicts)
-    with pytest.raises(InputError, match="not a metric and"):
-        MetricTable([MetricRow(MetricCell("speed", "a", SINGLE, "all"), 17, 0.1)])
 
 
 def test_rows_of_an_evaluation() -> None:
@@ -212,28 +137,6 @@ def test_rows_of_an_evaluation() -> None:
     assert_says(missing, "no view_tv", "a seed 17", "(single, all)")
     reason = table.row(MetricCell("score_mae", "a", SINGLE, "boolean"), 17).reason
     assert_says(reason, "score_mae", "a seed 17", "(single, boolean)", "no score items")
-
-
-def test_four_evaluations_of_one_run_make_one_table() -> None:
-    run = predictions()
-    evaluations = [
-        evaluate(
-            run,
-            decoding=decoding,
-            by="kind",
-            rng=np.random.default_rng(0),
-            resamples=100,
-            calibrator=calibrator,
-        )
-        for decoding in ("single", "ensemble")
-        for calibrator in (None, neutral_calibrator("scalar"))
-    ]
-    rows = [row for report in evaluations for row in rows_from_evaluation("a", 17, report)]
-    table = MetricTable(rows)
-    assert {row.cell.decoding for row in rows} == {*DECODINGS}
-    flips = MetricCell("flip_rate", "a", ENSEMBLE_CALIBRATED, "all")
-    assert table.row(flips, 17).value == 0.0
-    assert math.isnan(table.row(MetricCell("view_tv", "a", ENSEMBLE_CALIBRATED, "all"), 17).value)
 
 
 def test_a_decoding_that_a_run_does_not_allow_leaves_the_others(tmp_path: Path) -> None:
@@ -258,3 +161,25 @@ def test_mean_confidence_against_hand_computation() -> None:
         assert estimate.value == pytest.approx(members.mean(), abs=1e-12)
         assert estimate.n == len(members)
         assert math.isnan(estimate.low)
+
+
+def test_four_evaluations_of_one_run_make_one_table() -> None:
+    run = predictions()
+    evaluations = [
+        evaluate(
+            run,
+            decoding=decoding,
+            by="kind",
+            rng=np.random.default_rng(0),
+            resamples=100,
+            calibrator=calibrator,
+        )
+        for decoding in ("single", "ensemble")
+        for calibrator in (None, neutral_calibrator("scalar"))
+    ]
+    rows = [row for report in evaluations for row in rows_from_evaluation("a", 17, report)]
+    table = MetricTable(rows)
+    assert {row.cell.decoding for row in rows} == {*DECODINGS}
+    flips = MetricCell("flip_rate", "a", ENSEMBLE_CALIBRATED, "all")
+    assert table.row(flips, 17).value == 0.0
+    assert math.isnan(table.row(MetricCell("view_tv", "a", ENSEMBLE_CALIBRATED, "all"), 17).value)

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import runner
-from messages import assert_says
-from run_frames import predictions, rows, write_run
+from run_frames import predictions
 
-from pact_cli.main import main
 from pact_eval._choices import Decoding
-from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.order_audit import OrderAudit, order_audit
 from pact_eval.evaluation.order_effect import noise_floor, order_effect
 from pact_eval.evaluation.report import evaluate
-from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import nll_nats, predicted
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
@@ -75,12 +69,6 @@ def test_floors_by_hand() -> None:
     mixed = math.sqrt(0.54 * 0.9) / (math.sqrt(0.54 * 0.9) + math.sqrt(0.46 * 0.1))
     expected = np.log([0.75, mixed, 0.5, 0.9]) - np.log(p)
     assert change.value == pytest.approx(-expected.mean())
-
-
-def test_letters_of_all_items_of_a_small_run_are_tested(tmp_path: Path) -> None:
-    read = Experiment.read([write_run(tmp_path / "run", rows(0, families=4, k=2))], Settings())
-    items, left = read._ordered_items(read.runs[0])
-    assert (len(items), left) == (8, 0)
 
 
 def test_no_repeats_exceed_the_floors() -> None:
@@ -190,15 +178,8 @@ def test_findings_follow_interval_and_floor(
     assert order_effect(replace(report, k=1), FLOAT32).finding == "one view"
 
 
-def test_report_names_what_is_not_known_and_stays_short(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", rows(0))  # without a precision, as an import
-    report = runner(main, "report")
-    assert "no repeats were measured" in report(run).stdout
-    full = report(run, "--full").stdout
-    assert_says(full, "`pact-eval probe --server URL --model NAME`", "measures")
-    assert_says(full, "how much of it is noise is not known")
-    assert_says(full, "Slots: how often", "is chosen")
-    experiment = Experiment.read([run], Settings(resamples=50))
-    audit = experiment.order_audit(experiment.runs[0])
+def test_without_a_floor_nothing_is_beyond_it() -> None:
+    audit = audited(predictions(3, families=9, k=2), Provenance.of({}))
     assert math.isnan(audit.flip_floor)
     assert not any(gain.beyond_floor for gain in audit.gains)
+    assert not audit.flips_beyond_floor

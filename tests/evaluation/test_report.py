@@ -33,7 +33,7 @@ def evaluated(
     predictions: Predictions, by: GroupBy = "kind", decoding: Decoding = "single", seed: int = 0
 ) -> Evaluation:
     return evaluate(
-        predictions, decoding=decoding, by=by, rng=np.random.default_rng(seed), resamples=500
+        predictions, decoding=decoding, by=by, rng=np.random.default_rng(seed), resamples=100
     )
 
 
@@ -168,13 +168,6 @@ def test_views_and_gain_against_hand_computation() -> None:
     )
 
 
-def test_a_confident_error_has_confidence_of_exactly_the_threshold_or_more() -> None:
-    logits = [[math.log(p), math.log(1 - p)] for p in (0.9, 0.8999, 0.95)]
-    result = evaluated(of_rows(id=["a", "b", "c"], reference=[1, 1, 0], logits=logits))
-    confident = result.groups[0].estimates["confident_errors"]
-    assert (confident.value, confident.n) == (0.5, 2)
-
-
 def test_views_that_exclude_every_answer_leave_the_single_view_readable() -> None:
     columns: dict[str, Any] = {
         "id": ["a", "a"],
@@ -191,18 +184,6 @@ def test_views_that_exclude_every_answer_leave_the_single_view_readable() -> Non
         evaluated(of_rows(**columns), decoding="ensemble")
 
 
-def test_the_answer_mass_is_the_mean_over_items_and_views() -> None:
-    result = evaluated(
-        of_rows(
-            id=["a", "b", "c"],
-            reference=[0, 0, 0],
-            logits=[[1.0, 0.0]] * 3,
-            answer_mass=[0.9, 0.6, None],
-        )
-    )
-    assert result.mean_answer_mass == pytest.approx(0.75)
-
-
 def test_letters_of_unknown_order_are_left_out() -> None:
     columns: dict[str, Any] = {
         "id": ["a", "a", "b", "b"],
@@ -215,20 +196,6 @@ def test_letters_of_unknown_order_are_left_out() -> None:
     assert letters is not None
     assert letters.units == 3
     assert letters.observed.tolist() == [2, 1]
-
-
-def test_a_score_interval_is_the_same_in_every_group(published: Predictions) -> None:
-    everything, *_, score = evaluated(published).groups
-    for name in ("score_mae", "score_rps", "score_level_mae"):
-        assert everything.estimates[name] == score.estimates[name]
-
-
-def test_low_answer_mass_is_noted() -> None:
-    result = evaluated(two_views())
-    assert result.mean_answer_mass == 0.25
-    assert LowAnswerMass(0.25) in result.notes
-    assert "rarely answers" in note_sentence(LowAnswerMass(0.25))
-    assert_says(note_sentence(LowAnswerMass(0.7)), "letters", "90% or more", "expected")
 
 
 def test_letters_are_counted_over_items_and_views() -> None:
@@ -267,19 +234,6 @@ def test_intervals_depend_on_the_seed_alone(published: Predictions) -> None:
     assert by_domain == first["ece"]
 
 
-def test_rates_have_wilson_intervals_without_resamples(published: Predictions) -> None:
-    """The interval of a rate depends on neither seed nor resamples, and always has a width."""
-    first, other = (evaluated(published, "domain", seed=seed) for seed in (3, 4))
-    for ours, theirs in zip(first.groups, other.groups, strict=True):
-        for name in ("accuracy", "pair_accuracy", "confident_errors"):
-            rate = ours.estimates[name]
-            assert rate == theirs.estimates[name]
-            assert str(rate.method).startswith("95% Wilson interval")
-            assert rate.low < rate.high or rate.clusters < 2
-        method = str(ours.estimates["aurc"].method)
-        assert method.startswith("95% skewness-corrected t interval")
-
-
 def test_the_interval_of_accuracy_against_the_items(published: Predictions) -> None:
     """From the definition: residuals by family, a loop, scipy's t."""
     estimate = evaluated(published).groups[0].estimates["accuracy"]
@@ -295,11 +249,9 @@ def test_the_interval_of_accuracy_against_the_items(published: Predictions) -> N
     assert (estimate.n, estimate.clusters) == (n, len(families))
 
 
-def test_the_order_of_the_rows_changes_nothing() -> None:
-    predictions = two_views()
-    assert predictions.ids.tolist() == ["a1", "a2", "b1", "b2"]
-    order = np.array([2, 0, 3, 1])
-    shuffled = predictions.taken(order)
-    ours, theirs = (evaluated(p).groups[0].estimates for p in (predictions, shuffled))
-    for name in ours:
-        assert ours[name].value == pytest.approx(theirs[name].value, nan_ok=True)
+def test_low_answer_mass_is_noted() -> None:
+    result = evaluated(two_views())
+    assert result.mean_answer_mass == 0.25
+    assert LowAnswerMass(0.25) in result.notes
+    assert "rarely answers" in note_sentence(LowAnswerMass(0.25))
+    assert_says(note_sentence(LowAnswerMass(0.7)), "letters", "90% or more", "expected")

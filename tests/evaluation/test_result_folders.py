@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from messages import assert_says
 from released_results import write_result_folder
 from run_frames import rows, write_run
 
-from pact_cli.main import main
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.arms.published import read_metric_table, read_published
 from pact_eval.evaluation.arms.published_paths import is_published, result_files
@@ -90,14 +87,12 @@ ALL = "holdout/single/summary/all"
     [
         (edited("run", None), "run: expected the name of an arm"),
         (edited("seed", "17"), "seed: expected an integer or null"),
-        (edited("seed", True), "seed: expected an integer or null"),
         (edited("holdout", []), "holdout: expected an object"),
         (without_summary, "holdout.single.summary: expected an object"),
         (
             edited("holdout/greedy", {}),
             "holdout.greedy: expected one of single, single_calibrated, ensemble",
         ),
-        (edited(ALL, 3), "holdout.single.summary.all: expected an object"),
         (edited(f"{ALL}/nll", "1.2"), "holdout.single.summary.all.nll: expected a number"),
         (
             edited(f"{ALL}/ece", 12.5),
@@ -127,9 +122,6 @@ def test_a_malformed_file_is_refused_with_its_keys(
     assert [f"{path}: {problem}" for problem in refused.value.problems] == [
         f"{path}: {expected.format(accuracy=accuracy)}"
     ]
-    result = CliRunner().invoke(main, ["paper", str(results), "-o", str(results / "out")])
-    assert result.exit_code == 1
-    assert str(path) in "".join(result.stderr.split("\n"))
 
 
 def test_a_null_is_left_out_and_the_numbers_after_it_are_read(results: Path) -> None:
@@ -162,13 +154,6 @@ def test_two_files_with_other_numbers_for_one_run_are_refused(results: Path) -> 
     (copy / "results.json").write_text(json.dumps(value))
     with pytest.raises(InputError, match="nll"):
         read_published([results])
-
-
-def test_runs_and_published_metrics_are_not_mixed(results: Path, tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", rows(1))
-    result = CliRunner().invoke(main, ["paper", str(results), str(run), "-o", str(tmp_path / "o")])
-    assert result.exit_code == 1
-    assert_says(result.stderr, "expected published metrics", "runs alone")
 
 
 def training_of(folder: Path, arm: str, seed: int) -> ReleasedTraining:
@@ -237,24 +222,6 @@ def test_metrics_alone_say_nothing_of_training(results: Path, made_files: Path) 
             released_trajectories(metrics)
 
 
-@pytest.mark.parametrize(
-    ("name", "keys"),
-    [
-        ("train_report.json", "plan, steps, best, wall_seconds and peak_gpu_gib"),
-        ("dev_history.json", "step and summary of every selection"),
-        ("calibration.json", "mode and weights"),
-    ],
-)
-def test_a_missing_file_of_a_run_is_named_with_its_keys(
-    results: Path, name: str, keys: str
-) -> None:
-    path = results / "runs" / "no_cf" / "seed-17" / name
-    path.unlink()
-    result = CliRunner().invoke(main, ["paper", str(results), "-o", str(results / "out")])
-    assert result.exit_code == 1
-    assert f"{path}: no such file; expected {keys}" in " ".join(result.stderr.split("\n"))
-
-
 def test_a_run_without_calibrated_metrics_needs_no_calibrator(results: Path) -> None:
     path = results / "runs" / "no_cf" / "seed-17"
     edited_file(path / "results.json", lambda value: value["holdout"].pop("single_calibrated"))
@@ -282,12 +249,6 @@ def test_a_run_without_calibrated_metrics_needs_no_calibrator(results: Path) -> 
             "calibration.temperature_min: expected a number of at least 0",
         ),
         ("train_report.json", edited("steps", "584"), "steps: expected a whole number above 0"),
-        ("train_report.json", edited("steps", 10**30), "steps: expected a whole number above 0"),
-        (
-            "train_report.json",
-            edited("plan/train_groups", 0),
-            "plan.train_groups: expected a whole number above 0",
-        ),
         (
             "train_report.json",
             edited("best/step", 7),
@@ -299,19 +260,9 @@ def test_a_run_without_calibrated_metrics_needs_no_calibrator(results: Path) -> 
             "wall_seconds: expected a number of at least 0",
         ),
         (
-            "train_report.json",
-            edited("peak_gpu_gib", "28"),
-            "peak_gpu_gib: expected a number of at least 0",
-        ),
-        (
             "dev_history.json",
             lambda value: value[0].pop("step"),
             "0.step: expected a whole number above 0",
-        ),
-        (
-            "dev_history.json",
-            lambda value: value[0]["summary"]["all"].update(nll=-1),
-            "0.summary.all.nll: expected a number of at least 0",
         ),
         (
             "dev_history.json",
@@ -338,6 +289,21 @@ def test_a_malformed_file_of_a_run_is_refused_with_its_key(
         read_published([results])
     assert str(refused.value).startswith(str(path))
     assert expected in str(refused.value)
-    result = CliRunner().invoke(main, ["paper", str(results), "-o", str(results / "out")])
-    assert result.exit_code == 1
-    assert str(path) in "".join(result.stderr.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("train_report.json", "plan, steps, best, wall_seconds and peak_gpu_gib"),
+        ("dev_history.json", "step and summary of every selection"),
+        ("calibration.json", "mode and weights"),
+    ],
+)
+def test_a_missing_file_of_a_run_is_named_with_its_keys(
+    results: Path, name: str, keys: str
+) -> None:
+    path = results / "runs" / "no_cf" / "seed-17" / name
+    path.unlink()
+    with pytest.raises(InputError) as refused:
+        read_published([results])
+    assert f"{path}: no such file; expected {keys}" in str(refused.value)

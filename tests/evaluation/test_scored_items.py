@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from messages import assert_says
 from run_frames import frame_of, predictions, rows
@@ -20,7 +19,6 @@ from pact_eval.evaluation.items import (
     group_rows,
     pair_partners,
     read_items,
-    streamable_items,
 )
 from pact_eval.runs.predictions import Predictions
 
@@ -221,24 +219,6 @@ def test_columns_of_ablated_contexts_have_no_reference() -> None:
         _ = items.correct
     assert (items.gap >= 0).all()
     assert items.facts.of_item.size == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "items"),
-    [
-        (lambda frame: frame, 12),
-        (lambda frame: frame.sort("view"), 0),
-        (lambda frame: frame.head(35), 0),
-        (lambda frame: frame.with_columns(view=pl.lit(None, pl.Int64)), 0),
-        (lambda frame: frame.drop("variant"), 0),
-    ],
-)
-def test_views_next_to_each_other_can_be_read_in_slices(
-    change: Any, items: int, tmp_path: Any
-) -> None:
-    path = tmp_path / "predictions.parquet"
-    change(rows(1, families=6, k=3)).write_parquet(path)
-    assert streamable_items(path) == items
 
 
 def test_items_of_a_file_keep_no_views(tmp_path: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,24 +9,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from builders import question, write_jsonl
-from commands import refuser, runner
-from messages import assert_says
-from run_frames import rows, write_run
-from scoring.servers.loopback import serving, systemone
+from run_frames import rows
 
-import pact_eval
-from pact_cli.main import main
 from pact_eval._choices import Bins
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.slice_columns import MISSING, column_labels, parse_bins
 from pact_eval.evaluation.slice_search import search_slices
-from pact_eval.runs.folder import read_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.slice_permutation import slice_permutation_test
-
-run, refused = runner(main), refuser(main)
 
 
 def test_small_permutation_against_every_permutation() -> None:
@@ -82,6 +72,7 @@ def with_columns(items: ScoredItems, draw: np.random.Generator, effect: float = 
     )
 
 
+@pytest.mark.slow
 def test_without_slices_one_is_reported_in_at_most_5_percent(items: ScoredItems) -> None:
     """The issue's proof: 400 draws."""
     draws = [with_columns(items, np.random.default_rng(seed)) for seed in range(400)]
@@ -119,14 +110,6 @@ def test_a_slice_that_is_always_wrong_where_all_others_are_right_is_tested(
     assert test.shown
 
 
-def test_too_few_families_and_ablated_contexts_are_refused(items: ScoredItems) -> None:
-    few = ScoredItems.of(Predictions.from_frame(rows(0, families=20, k=1)), "single")
-    with pytest.raises(InputError, match="40 families"):
-        search_slices(few, seed=0)
-    with pytest.raises(InputError, match="ablated"):
-        search_slices(replace(items, reference=None), seed=0)
-
-
 @pytest.mark.parametrize(
     ("values", "bins", "names"),
     [
@@ -142,14 +125,6 @@ def test_groups_of_a_column(values: list[Any], bins: Bins | None, names: list[st
     assert labels.names[labels.codes].tolist() == names
 
 
-def test_numbers_are_in_their_order() -> None:
-    labels = column_labels(pl.Series([10.0, 2.0, None, -1.0]), "column")
-    assert list(labels.rows_by_name()) == ["-1", "2", "10", MISSING]
-    labels = column_labels(pl.Series([float(n) for n in range(100)]), "column", 4)
-    names = list(labels.rows_by_name())
-    assert [name[1:].split(",")[0] for name in names] == ["0", "24", "49", "74"]
-
-
 def test_many_values_need_bins() -> None:
     with pytest.raises(InputError, match="21 different numbers.*--bins 4"):
         column_labels(pl.Series([float(n) for n in range(21)]), "days")
@@ -163,75 +138,20 @@ def test_many_values_need_bins() -> None:
             parse_bins(text)
 
 
-@pytest.fixture(scope="module")
-def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs on labelled data with further columns."""
-    folder = tmp_path_factory.mktemp("slices")
-    questions = {"urgent": question("noul"), "topic": question()}
-    entries = [
-        {"state": f"Ticket {n}", "questions": questions, "shop": "xyz"[n % 3], "days": n}
-        | {"expected": {"urgent": n % 2 == 0, "topic": f"answer_{n % 3}"}}
-        for n in range(60)
-    ]
-    path = write_jsonl(folder / "data.jsonl", entries)
-    with serving(systemone) as server:
-        words = ("--server", server.url, "--no-probe", "--k", 2, "--data", path)
-        for name in "ab":
-            run("score", *words, "--model", name, "--out", folder / name)
-    return folder
-
-
-def test_further_columns_stay_with_the_run(scored: Path) -> None:
-    frame = pl.read_parquet(scored / "a" / "predictions.parquet")
-    assert frame["metadata.days"].dtype == pl.Float64
-    metadata = read_run(scored / "a").predictions.metadata
-    assert metadata is not None
-    assert metadata.columns == ["shop", "days", "question"]
-    assert metadata["question"].to_list() == ["urgent", "topic"] * 60
-
-
-def test_a_run_is_grouped_by_any_column(scored: Path) -> None:
-    """Terminal, JSON and Python have the same groups; a large run has them from its file."""
-    settings = pact_eval.Settings(by="days", bins=3, resamples=200)
-    evaluation = pact_eval.evaluate(scored / "a", settings)
-    names = [group.name for group in evaluation.groups]
-    words = ("report", scored / "a", "--by", "days", "--bins", 3, "--resamples", 200)
-    printed = json.loads(run(*words, "--json").stdout)
-    assert [group["name"] for group in printed["groups"]] == names
-    assert all(name in run(*words).stdout for name in names)
-    by_number: Any = [("days", 3), ("shop", None), ("question", None)]
-    predictions = read_run(scored / "a").predictions
-    for by, bins in by_number:
-        path = scored / "a" / "predictions.parquet"
-        from_file = read_items(path, "single", by=by, bins=bins).rows_by_group(by)
-        in_memory = ScoredItems.of(predictions, "single").grouped(by, bins).rows_by_group(by)
-        assert list(from_file) == list(in_memory)
-        assert all(np.array_equal(from_file[name], in_memory[name]) for name in in_memory)
-
-
-def test_a_comparison_is_grouped_by_any_column(scored: Path) -> None:
-    words = ("compare", scored / "a", scored / "b", "--by", "shop", "--resamples", 200)
-    printed = json.loads(run(*words, "--json").stdout)["comparisons"][0]
-    groups = printed["comparison"]["groups"]
-    assert [group["name"] for group in groups] == ["all", "x", "y", "z"]
-
-
-def test_an_unknown_column_is_refused_with_those_that_there_are(scored: Path) -> None:
-    words = ("report", scored / "a", "--by")
-    assert_says(refused(*words, "nope"), "nope", "kind", "shop", "days", "question")
-    assert_says(refused(*words, "days"), "60 different", "--bins")
-    assert_says(refused(*words, "days", "--bins", "a", code=2), "--bins")
+@pytest.mark.parametrize(("by", "bins"), [("days", 3), ("shop", None)])
+def test_columns_of_a_file_group_as_columns_in_memory(
+    tmp_path: Path, by: str, bins: Bins | None
+) -> None:
+    frame = rows(1, families=30, k=1)
+    number = pl.int_range(len(frame))
+    columns = {"metadata.days": number.cast(pl.Float64), "metadata.shop": (number % 3).cast(str)}
+    path = tmp_path / "predictions.parquet"
+    frame.with_columns(**columns).write_parquet(path)
+    from_file = read_items(path, "single", by=by, bins=bins).rows_by_group(by)
+    predictions = Predictions.from_frame(pl.read_parquet(path))
+    in_memory = ScoredItems.of(predictions, "single").grouped(by, bins).rows_by_group(by)
+    assert list(from_file) == list(in_memory)
+    assert len(in_memory) == 4
+    assert all(np.array_equal(from_file[name], in_memory[name]) for name in in_memory)
     with pytest.raises(InputError, match="shop"):
-        read_items(scored / "a" / "predictions.parquet", "single", by="nope")
-
-
-def test_slices_are_found_from_the_command_and_python(scored: Path, tmp_path: Path) -> None:
-    printed = json.loads(run("report", scored / "a", "--find-slices", "--json").stdout)
-    search = pact_eval.Experiment.read([scored / "a"]).find_slices()
-    assert search.to_json() == printed
-    assert {test["column"] for test in printed["tests"]} <= {"kind", "shop", "days", "question"}
-    assert_says(run("report", scored / "a", "--find-slices").stdout, "Slices: ")
-    few = write_run(tmp_path / "few", rows(1, families=6))
-    assert_says(refused("report", few, "--find-slices"), "few", "40 families")
-    message = refused("report", scored / "a", scored / "b", "--find-slices", code=2)
-    assert_says(message, "one RUN")
+        read_items(path, "single", by="nope")

@@ -8,16 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from messages import assert_says
-from run_frames import predictions, rows, write_run
+from run_frames import predictions, rows
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import Comparison, compare
-from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.notes import SmallGroups
 from pact_eval.evaluation.report import Evaluation, evaluate_items
-from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import pair_correct
 from pact_eval.stats.paired_tests import sign_flip_test
 from pact_eval.stats.proportions import rate_estimate
@@ -29,12 +26,12 @@ def items(seed: int, unit: ClusterUnit = "source_family") -> ScoredItems:
 
 
 def evaluated(scored: ScoredItems) -> Evaluation:
-    return evaluate_items(scored, by="kind", rng=np.random.default_rng(3), resamples=300)
+    return evaluate_items(scored, by="kind", rng=np.random.default_rng(3), resamples=60)
 
 
 def compared(unit: ClusterUnit, margin: float | None = None) -> Comparison:
     rng = np.random.default_rng(3)
-    return compare(items(1, unit), items(2, unit), by="kind", rng=rng, resamples=300, margin=margin)
+    return compare(items(1, unit), items(2, unit), by="kind", rng=rng, resamples=60, margin=margin)
 
 
 @pytest.mark.parametrize(
@@ -82,33 +79,6 @@ def test_the_sign_flip_is_over_source_families() -> None:
     assert by_source.accuracy.pairs == by_family.accuracy.pairs is not None
 
 
-@pytest.mark.slow
-def test_an_experiment_has_the_units_of_its_settings(tmp_path: Path) -> None:
-    folders = [write_run(tmp_path / f"{n}", rows(n), arm=f"{n}", seed=1) for n in (1, 2)]
-    experiment = Experiment.read(folders, Settings(resamples=300, seed=3, unit="source_family"))
-    a, b = experiment.runs
-    assert experiment.evaluation(a).groups[0].clusters == 6
-    assert experiment.comparisons.of(a, b).groups[0].clusters == 6
-    by_seed = experiment.comparisons.seeds("1", "2").seeds[1]
-    assert by_seed is not None
-    assert by_seed.unit == "source_family"
-    assert experiment.comparisons.of_arms.unit == "source_family"
-
-
-def test_items_read_in_slices_have_the_same_units(tmp_path: Path) -> None:
-    path = tmp_path / "predictions.parquet"
-    rows(1).write_parquet(path)
-    group = evaluated(read_items(path, "single", unit="source_family")).groups[0]
-    assert group.estimates["nll_nats"] == evaluated(items(1)).groups[0].estimates["nll_nats"]
-
-
-def test_one_source_family_is_refused() -> None:
-    views = predictions(1)
-    alone = replace(views, source_family=np.full(len(views), "s"))
-    with pytest.raises(InputError, match="two or more .*got 1"):
-        ScoredItems.of(alone, "single").over("source_family")
-
-
 def test_groups_of_few_families_are_named_once() -> None:
     (note,) = (
         note for note in evaluated(items(1, "family")).notes if isinstance(note, SmallGroups)
@@ -128,3 +98,10 @@ def test_a_group_of_one_family_has_no_interval_and_no_note() -> None:
     kind = np.where(views.family == "f0", "score", "choice")
     notes = evaluated(ScoredItems.of(replace(views, kind=kind), "single")).notes
     assert not any(isinstance(note, SmallGroups) for note in notes)
+
+
+def test_items_read_in_slices_have_the_same_units(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.parquet"
+    rows(1).write_parquet(path)
+    group = evaluated(read_items(path, "single", unit="source_family")).groups[0]
+    assert group.estimates["nll_nats"] == evaluated(items(1)).groups[0].estimates["nll_nats"]

@@ -26,12 +26,6 @@ def test_disjoint_certain_views_are_at_distance_1() -> None:
     assert flipped(views).tolist() == [1.0]
 
 
-def test_equal_views_are_at_distance_0() -> None:
-    views = np.log([[[0.3, 0.7], [0.3, 0.7], [0.3, 0.7]]])
-    assert pairwise_tv(views).tolist() == [0.0]
-    assert flipped(views).tolist() == [0.0]
-
-
 def test_a_flip_in_any_view_counts() -> None:
     same, other = [0.6, 0.4], [0.4, 0.6]
     views = np.log([[same] * 3, [same, same, other], [same, other, same], [other, same, same]])

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval import metrics
 from pact_eval.metrics import (
     aurc,
     aurc_in_row_order,
@@ -119,16 +118,6 @@ METRICS = {
     "pairwise_tv": Metric(of_views(pairwise_tv), sometimes_undefined=True),
     "flipped": Metric(of_views(flipped), sometimes_undefined=True),
 }
-# The public functions that return one number, and where the registry calls them.
-AGGREGATES = {
-    "aurc": "aurc",
-    "aurc_in_row_order": "aurc_in_row_order",
-    "confident_errors": "confident_errors",
-    "ece": "ece",
-    "item_mean": "accuracy",
-    "pair_accuracy": "pair_accuracy",
-    "smooth_ece": "smooth_ece",
-}
 
 
 @st.composite
@@ -155,17 +144,6 @@ def assert_same(name: str, actual: float, expected: float) -> None:
     np.testing.assert_allclose(
         actual, expected, rtol=1e-9, atol=1e-12, equal_nan=True, err_msg=name
     )
-
-
-def test_every_public_aggregate_is_in_the_registry() -> None:
-    functions = {name: getattr(metrics, name) for name in metrics.__all__}
-    returning_a_number = {
-        name
-        for name, function in functions.items()
-        if callable(function) and get_type_hints(function).get("return") is float
-    }
-    assert returning_a_number == AGGREGATES.keys()
-    assert set(AGGREGATES.values()) <= METRICS.keys()
 
 
 @pytest.mark.slow

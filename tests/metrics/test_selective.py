@@ -107,12 +107,6 @@ def test_rounding_does_not_break_ties() -> None:
     assert confidence_levels(sure)[1] == 1
 
 
-def test_the_extremes() -> None:
-    sure = np.linspace(0.5, 1, 7)
-    assert aurc(sure, np.ones(7, dtype=bool)) == 0.0
-    assert aurc(sure, np.zeros(7, dtype=bool)) == pytest.approx(1.0)
-
-
 def test_no_items_have_no_aurc() -> None:
     assert np.isnan(aurc([], []))
     assert np.isnan(aurc_in_row_order([], []))

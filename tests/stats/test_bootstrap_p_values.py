@@ -26,7 +26,7 @@ def test_least_p_value_by_hand() -> None:
     assert ResampledInference(beyond).p_value() == least_p_value(9, 5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.floats(-3, 5), min_size=40, max_size=200), st.integers(20, 200))
 def test_inverted_intervals_against_every_level(values: list[float], clusters: int) -> None:
     """The smallest level of 40 at which the interval leaves 0 out."""

@@ -85,11 +85,6 @@ def test_no_interval_is_inconclusive_for_its_own_reason() -> None:
     assert_says(bare.sentence, "No verdict", "there is no interval")
 
 
-def test_the_estimates_reason_is_passed_on() -> None:
-    estimate = Estimate(0.0, -0.01, 0.01, 20, 10, None, ClusterText("2% left out"))
-    assert equivalence_verdict(estimate, 0.02).reason == "2% left out"
-
-
 def test_no_width_is_no_certainty() -> None:
     verdict = judged(0.0, 0.0)
     assert verdict.conclusion == "inconclusive"
@@ -165,3 +160,8 @@ def test_bad_arguments_are_refused() -> None:
     for margin in (0.0, -0.1, math.nan, math.inf):
         with pytest.raises(ValueError, match="margin: .*finite number above 0"):
             judged(-0.1, 0.1, margin)
+
+
+def test_the_estimates_reason_is_passed_on() -> None:
+    estimate = Estimate(0.0, -0.01, 0.01, 20, 10, None, ClusterText("2% left out"))
+    assert equivalence_verdict(estimate, 0.02).reason == "2% left out"

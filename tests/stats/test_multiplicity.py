@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.stats.multitest import multipletests
 
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.multiplicity import LEAST_CHANGE, holm, shown_increases
@@ -9,10 +10,7 @@ from pact_eval.stats.multiplicity import LEAST_CHANGE, holm, shown_increases
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
 
-@pytest.mark.slow
 def test_holm_against_statsmodels() -> None:
-    from statsmodels.stats.multitest import multipletests  # takes a second to load
-
     rng = np.random.default_rng(0)
     some, many = (rng.random(m) ** 3 for m in (2, 12))
     ties_and_ends = [0.02, 0.02, 0.5, 0.0, 1.0, 0.0, 1.0]

@@ -1,5 +1,4 @@
 import math
-import tracemalloc
 
 import numpy as np
 import numpy.typing as npt
@@ -7,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import assert_says
-from paired_runs import PairedRuns, Pairs
-from scipy import stats
 
 from pact_eval.stats.bootstrap import Resampled, bootstrap_intervals, mean_statistic, resample
 from pact_eval.stats.estimate import Estimate
@@ -74,21 +71,6 @@ def test_interval_against_the_exact_distribution(b: int, c: int, n: int, confide
     assert_is_quantile(estimate.high, (1 + confidence) / 2, b, c, n, 100_000)
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95])
-def test_multinomial_draws_against_drawing_items(confidence: float) -> None:
-    """Items drawn one by one, with replacement, have the same quantiles."""
-    b, c, n, resamples = 14, 6, 80, 40_000
-    lead = np.repeat([1, -1, 0], [b, c, n - b - c])
-    drawn = np.random.default_rng(3).integers(0, n, (resamples, n))
-    direct = np.quantile(lead[drawn].mean(axis=1), [(1 - confidence) / 2, (1 + confidence) / 2])
-    ours = item_accuracy_difference(
-        b, c, n, rng=np.random.default_rng(4), resamples=resamples, confidence=confidence
-    )
-    # At most one item apart: two quantiles with standard errors of a third of an item.
-    assert (ours.low, ours.high) == pytest.approx(tuple(direct), abs=1.001 / n)
-    assert_is_quantile(float(direct[0]), (1 - confidence) / 2, b, c, n, resamples)
-
-
 def test_items_against_bootstrap_intervals_on_singletons() -> None:
     lead = np.repeat([1.0, -1.0, 0.0], [39, 18, 267])
     general = bootstrap_intervals(
@@ -102,62 +84,6 @@ def test_items_against_bootstrap_intervals_on_singletons() -> None:
     assert (ours.low, ours.high) == pytest.approx((general.low, general.high), abs=1.01 / 324)
     assert (ours.n, ours.clusters, ours.reason) == (324, 324, None)
     assert_says(ours.method, "95% percentile bootstrap", "over items", "paired", "10,000 resamples")
-
-
-def test_ten_million_items_take_no_more_memory_than_three_hundred() -> None:
-    """Counts are all there is: nothing of the size of the items is ever allocated."""
-
-    def peak(b: int, c: int, n: int) -> int:
-        item_interval(b, c, n)
-        tracemalloc.start()
-        estimate = item_interval(b, c, n)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert estimate.low < estimate.value < estimate.high
-        return peak
-
-    few, many = peak(39, 18, 324), peak(1_203_704, 555_556, 10_000_000)
-    assert many < few + 20_000
-    assert many < 2_000_000
-
-
-def family_difference(runs: PairedRuns, rng: np.random.Generator, resamples: int) -> Estimate:
-    """Returns the accuracy difference with its interval over families, as `compare` computes it."""
-    families = int(runs.family.max()) + 1
-    by_run = {
-        name: mean_statistic(right, runs.family, families)
-        for name, right in (("a", runs.a), ("b", runs.b))
-    }
-    drawn = resample(by_run, n_clusters=families, n=len(runs.a), rng=rng, resamples=resamples)
-    return (drawn["a"] - drawn["b"]).estimate()
-
-
-def test_width_against_the_analytic_standard_error() -> None:
-    runs = Pairs(4000, 0.2, 0.03, copies=0.6).draw(np.random.default_rng(7))
-    lead = (runs.a.astype(int) - runs.b).reshape(-1, 2).mean(axis=1)
-    expected = stats.norm.interval(0.95, lead.mean(), lead.std() / math.sqrt(4000))
-    ours = family_difference(runs, np.random.default_rng(8), 4_000)
-    tolerance = 0.13 * float(lead.std()) / math.sqrt(4000)
-    assert (ours.low, ours.high) == pytest.approx(expected, abs=tolerance)
-
-
-def covers(estimate: Estimate, truth: float) -> bool:
-    return estimate.low <= truth <= estimate.high
-
-
-@pytest.mark.slow
-def test_coverage_of_a_paired_difference_on_dependent_pairs() -> None:
-    """Families cover at their nominal 95%; items do not."""
-    rng, truth, tries, families = np.random.default_rng(9), 0.05, 400, 100
-    covered = np.zeros(2)
-    for _ in range(tries):
-        runs = Pairs(families, 0.18, truth, copies=0.6).draw(rng)
-        only_a, only_b = int((runs.a & ~runs.b).sum()), int((runs.b & ~runs.a).sum())
-        items = item_accuracy_difference(only_a, only_b, 200, rng=rng, resamples=400)
-        covered += [covers(family_difference(runs, rng, 400), truth), covers(items, truth)]
-    low, high = stats.binom.interval(1 - 2e-4, tries, 0.95)
-    assert low <= covered[0] <= high
-    assert covered[1] < low - 0.01 * tries
 
 
 def test_all_metrics_share_one_set_of_resamples() -> None:
@@ -202,12 +128,6 @@ def test_runs_that_agree_everywhere_are_no_certainty() -> None:
     assert estimate.value == 0.0
     assert np.isnan([estimate.low, estimate.high]).all()
     assert_says(estimate.reason, "all resamples agree", "not mean certainty", "no interval")
-
-
-def test_the_same_seed_gives_the_same_interval() -> None:
-    assert item_interval(9, 4, 60, seed=3) == item_interval(9, 4, 60, seed=3)
-    many = [item_interval(9000, 4000, 60_000, seed=seed).low for seed in (3, 4)]
-    assert many[0] != many[1]
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))

@@ -48,15 +48,13 @@ def test_mcnemar_against_statsmodels(b: int, c: int) -> None:
         (13, 24, 0.099),
         (39, 18, 0.008),
         (23, 10, 0.035),
+        (92, 27, 0.0),
+        (86, 27, 0.0),
+        (98, 21, 0.0),
     ],
 )
 def test_mcnemar_against_the_published_table(b: int, c: int, p: float) -> None:
     assert round(mcnemar_from_counts(b, c, 324 - b - c, 0).p_value, 3) == p
-
-
-@pytest.mark.parametrize(("b", "c"), [(92, 27), (86, 27), (98, 21)])
-def test_mcnemar_against_the_published_table_below_one_in_a_thousand(b: int, c: int) -> None:
-    assert mcnemar_from_counts(b, c, 324 - b - c, 0).p_value < 0.001
 
 
 @pytest.mark.parametrize("fewer", [0, 7, 23, 26, 500])

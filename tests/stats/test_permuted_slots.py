@@ -13,6 +13,7 @@ from pact_eval.stats.multiplicity import holm
 from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
 
 Array = npt.NDArray[np.int64]
+DRAWS = pytest.mark.parametrize("draws", [60, pytest.param(300, marks=pytest.mark.slow)])
 LATIN = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
 
 
@@ -94,19 +95,20 @@ def test_p_values_and_noise_against_all_permutations(
             assert deviation == pytest.approx(counts[:, slot].std(), rel=1e-6)
 
 
+@DRAWS
 def test_noise_alone_is_called_a_preference_in_one_of_twenty(
-    monkeypatch: pytest.MonkeyPatch,
+    draws: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(permuted_slots, "MOST_DRAWS", 999)
     rng = np.random.default_rng(1)
     alarms = 0
-    for seed in range(200):
+    for seed in range(draws):
         orders = np.array([[rng.permutation(4) for _ in range(3)] for _ in range(40)])
         # The model leans to answer 0, which is often first, and repeats itself with noise.
         picked = rng.choice(4, size=(40, 3), p=[0.7, 0.1, 0.1, 0.1])
         result = preference_of(orders, picked, seed)
         alarms += bool(result.preferred or result.avoided)
-    assert alarms <= 18  # 5% of 200, and 2.6 standard deviations
+    assert alarms <= stats.binom.isf(1e-3, draws, 0.05)
 
 
 @pytest.mark.parametrize("widths", [(3, 3), (2, 3)])
@@ -141,20 +143,21 @@ def leaning(
     return orders, picked, cluster
 
 
+@DRAWS
 def test_families_that_lean_to_letters_of_their_own_are_no_preference(
-    monkeypatch: pytest.MonkeyPatch,
+    draws: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The permutations alone reject in half of the draws: 20 families lean to a letter each."""
     monkeypatch.setattr(permuted_slots, "MOST_DRAWS", 0)
     rng = np.random.default_rng(6)
     alarms, permuted = 0, 0
-    for _ in range(300):
+    for _ in range(draws):
         orders, picked, cluster = leaning(rng, 20, 5, 2.0)
         result = slot_preferences(orders, picked, cluster, rng=rng)
         alarms += bool(result.preferred or result.avoided)
         permuted += holm([slot.p_value for slot in result.slots]).adjusted.min() <= 0.05
-    assert alarms <= 23  # 5% of 300, and 2.1 standard deviations
-    assert permuted > 100
+    assert alarms <= stats.binom.isf(1e-3, draws, 0.05)
+    assert permuted > draws / 3
 
 
 def test_t_over_families_by_hand() -> None:

@@ -40,10 +40,6 @@ def test_t_tails_of_one_degree_against_the_arctangent(t: float) -> None:
     assert t_tail(t, 1) == pytest.approx(math.atan(1 / t) / math.pi, rel=1e-12, abs=1e-150)
 
 
-def test_t_tail_of_nan_is_nan() -> None:
-    assert math.isnan(t_tail(math.nan, 5))
-
-
 @pytest.mark.parametrize("dof", [0, -1, math.nan])
 def test_t_tail_without_degrees_is_nan_as_in_scipy(dof: float) -> None:
     """One cluster has none: it once ended a comparison with a division by zero."""
@@ -202,3 +198,7 @@ def test_beta_quantiles_against_scipy(a: float, b: float) -> None:
     for probability in (0.025, 0.05, 0.5, 0.999):
         expected = float(stats.beta.ppf(probability, a, b))
         assert beta_quantile(probability, a, b) == pytest.approx(expected, rel=1e-10)
+
+
+def test_t_tail_of_nan_is_nan() -> None:
+    assert math.isnan(t_tail(math.nan, 5))

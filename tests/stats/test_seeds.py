@@ -29,17 +29,17 @@ def test_against_the_published_arms(seeds: list[float], mean: float, deviation: 
     assert (round(summary.mean, 1), round(summary.deviation, 1)) == (mean, deviation)
 
 
-def test_one_seed_has_no_deviation() -> None:
-    summary = seed_summary([0.84])
-    assert summary.mean == 0.84
+@pytest.mark.parametrize(
+    ("values", "mean", "reason"),
+    [([0.84], 0.84, "one seed: no deviation"), ([], math.nan, "no seeds")],
+)
+def test_fewer_than_two_seeds_have_no_deviation(
+    values: list[float], mean: float, reason: str
+) -> None:
+    summary = seed_summary(values)
+    assert summary.mean == pytest.approx(mean, nan_ok=True)
     assert math.isnan(summary.deviation)
-    assert (summary.n, summary.reason) == (1, "one seed: no deviation")
-
-
-def test_no_seeds_have_no_mean() -> None:
-    summary = seed_summary([])
-    assert np.isnan([summary.mean, summary.deviation]).all()
-    assert (summary.n, summary.reason) == (0, "no seeds")
+    assert (summary.n, summary.reason) == (len(values), reason)
 
 
 def test_a_seed_without_a_value_leaves_no_mean() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from commands import runner
 from messages import assert_says
-from scipy.stats import beta, binomtest
+from scipy.stats import beta, binom, binomtest
 from statsmodels.stats.multitest import multipletests
 from thresholds.simulated import run
 
@@ -45,7 +45,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "few": run(home / "few", 4, families=12, skill=1.5),
         "one view": run(home / "one", 5, k=1),
         "other": run(home / "other", 6, skill=2.0, **other),
-        "silent": run(home / "silent", 7, unanswered=True),
     }
 
 
@@ -122,25 +121,26 @@ def test_coverage_by_family_is_what_was_asked_for(members: int) -> None:
     assert np.mean(kept) == pytest.approx(0.95, abs=4 * np.sqrt(0.05 * 0.95 / draws))
 
 
+@pytest.mark.parametrize("draws", [20, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("missed", "verdict"), [(0.1, "broken"), (0.1001, "holds")])
 def test_kinds_that_are_checked_together_are_rarely_called_what_they_are_not(
-    missed: float, verdict: str
+    missed: float, verdict: str, draws: int
 ) -> None:
     # Four kinds at the limit: without Holm, one of them would be misjudged in up to 19%.
-    rng, draws, misjudged = np.random.default_rng(5), 400, 0
+    rng, misjudged = np.random.default_rng(5), 0
     thresholds = dict.fromkeys("abcd", missed)
     for _ in range(draws):
         items = {kind: covering(rng.random(300)) for kind in thresholds}
         tests = checked_gates(items, thresholds, target=Target.of_escalation(0.1), level=0.05)
         misjudged += any(test.verdict == verdict for test in tests)
-    assert 0 < misjudged <= 28
+    assert draws // 400 <= misjudged <= binom.isf(1e-3, draws, 0.05)
 
 
 def test_ties_are_broken_at_random_and_keep_the_coverage() -> None:
     # Probabilities of one decimal: without a seed, all ties of the level are in the sets.
     rng = np.random.default_rng(6)
     covered: dict[int | None, list[float]] = {None: [], 1: []}
-    for _ in range(100):
+    for _ in range(50):
         ids = np.array([f"{rng.integers(2**40)}" for _ in range(2_119)], dtype=np.object_)
         rounded = np.floor(10 * rng.random(ids.size)) / 10
         for seed in covered:
@@ -148,7 +148,7 @@ def test_ties_are_broken_at_random_and_keep_the_coverage() -> None:
             level = choose_level(covering(sure[:119]), 0.85)
             assert level.threshold is not None
             covered[seed].append(float(np.mean(sure[119:] >= level.threshold)))
-    assert np.mean(covered[1]) == pytest.approx(0.85, abs=0.012)
+    assert np.mean(covered[1]) == pytest.approx(0.85, abs=0.017)
     assert np.mean(covered[None]) > 0.88
 
 
@@ -255,6 +255,7 @@ def test_a_check_has_the_exit_code_of_its_exact_tests(
         assert (kind["shown"] >= 0.9) == (test["verdict"] == "holds")
 
 
+@pytest.mark.slow
 def test_sets_below_their_headline_are_broken_though_they_keep_the_floor(
     runs: dict[str, Path], file: Path, tmp_path: Path
 ) -> None:
@@ -281,26 +282,6 @@ def test_other_models_are_named_and_other_decodings_refused(
     assert "300 of the families" in refused.stderr
 
 
-def test_too_few_families_take_every_answer_and_say_how_many_would_do(
-    runs: dict[str, Path], tmp_path: Path
-) -> None:
-    output = command(runs["few"], "--out", tmp_path / "s.json", "--brief").stdout
-    assert_says(output, "No set smaller", "guaranteed for choice", "(about 9")
-    sets = json.loads((tmp_path / "s.json").read_text())
-    assert sets["kinds"]["score"]["probability_at_least"] is None
-    assert sets["kinds"]["score"]["families_needed"] == 9
-    assert answer_set([0.9, 0.1, 0.0], sets, "score") == [0, 1, 2]
-    output = command("--check", tmp_path / "s.json", runs["march"], "--brief", code=4).stdout
-    assert "guarantees nothing" in output
-
-
-def test_items_without_an_answer_have_no_set(runs: dict[str, Path]) -> None:
-    chosen = choose_answer_sets(runs["silent"], settings=Settings(resamples=200))
-    assert chosen.unanswered == 60
-    assert chosen.groups[0].items == 540
-    assert_says(command(runs["silent"]).stdout, "60 items have no answer", "no set")
-
-
 def test_answers_without_probabilities_are_refused(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     rows = [
@@ -320,3 +301,16 @@ def test_answers_without_probabilities_are_refused(tmp_path: Path) -> None:
     assert line.startswith("Cannot tell")
     refused = runner(main, "thresholds")(*thresholds, "--out", tmp_path / "t.json", code=1)
     assert "no probabilities" in refused.stderr
+
+
+def test_too_few_families_take_every_answer_and_say_how_many_would_do(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    output = command(runs["few"], "--out", tmp_path / "s.json", "--brief").stdout
+    assert_says(output, "No set smaller", "guaranteed for choice", "(about 9")
+    sets = json.loads((tmp_path / "s.json").read_text())
+    assert sets["kinds"]["score"]["probability_at_least"] is None
+    assert sets["kinds"]["score"]["families_needed"] == 9
+    assert answer_set([0.9, 0.1, 0.0], sets, "score") == [0, 1, 2]
+    output = command("--check", tmp_path / "s.json", runs["march"], "--brief", code=4).stdout
+    assert "guarantees nothing" in output

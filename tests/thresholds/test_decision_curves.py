@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
-import numpy as np
 import pytest
 from commands import runner
 from messages import assert_says
@@ -13,7 +11,6 @@ from thresholds.simulated import run
 
 from pact_cli.main import main
 from pact_eval.errors import InputError
-from pact_eval.evaluation.curves.distributions import run_risks
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.thresholds.choice import choose_thresholds
@@ -59,6 +56,7 @@ def test_costs_by_hand(runs: dict[str, Path], file: Path) -> None:
         assert curve.over_answering[0][at] == pytest.approx(always - cost)
         assert curve.over_asking[0][at] == pytest.approx(1 - cost)
         assert curve.cost[1].low[at] <= cost <= curve.cost[1].high[at]
+    assert curve.escalated[curve.nearest(0.3)] == pytest.approx(0.3, abs=0.01)
     assert curve.chosen is not None
     decisions = Decisions.of([file])
     assert curve.thresholds[curve.chosen] == decisions.files[0].gates["all"]
@@ -89,44 +87,6 @@ def test_chosen_gates_are_marked_on_runs_of_their_model(runs: dict[str, Path], f
     other = gate_marks(experiment(runs["other"]), files)
     assert other.marks == ()
     assert_says(other.notes[0].text, "no run", "its model")
-
-
-def test_error_rates_by_coverage_against_sorting(runs: dict[str, Path]) -> None:
-    read = experiment(runs["april"])
-    (risks,) = run_risks(read, (0.25, 1.0))
-    scored = read.runs[0].scored()
-    first = np.argsort(-scored.confidence)[:150]
-    assert risks.errors[0].value == pytest.approx((~scored.correct[first]).mean())
-    assert risks.errors[1].value == pytest.approx((~scored.correct).mean())
-    assert risks.errors[0].low <= risks.errors[0].value <= risks.errors[0].high
-
-
-def test_tables_and_figures_have_these_numbers(
-    runs: dict[str, Path], file: Path, tmp_path: Path
-) -> None:
-    options = ("--thresholds", file, "--resamples", 200)
-    runner(main, "paper")(
-        *(runs["april"], "--tables", "risk-coverage,gates,costs", "--out", tmp_path),
-        *("--format", "csv", *options),
-    )
-    read = experiment(runs["april"])
-    curve = cost_curve(read, read.runs[0], Decisions.of([file]))
-    with (tmp_path / "costs.csv").open(encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines))
-    assert curve.chosen is not None
-    (chosen,) = [row for row in rows if row["Gate"].endswith("*")]
-    assert float(chosen["Cost"]) == pytest.approx(curve.cost[0][curve.chosen])
-    assert float(chosen["Over asking low"]) == pytest.approx(curve.over_asking[1].low[curve.chosen])
-    with (tmp_path / "gates.csv").open(encoding="utf-8") as lines:
-        (gate,) = csv.DictReader(lines)
-    (mark,) = gate_marks(read, Decisions.of([file]).files).marks
-    assert float(gate["Error (fraction)"]) == pytest.approx(mark.error.value)
-    drawn = runner(main, "paper")(
-        *(runs["april"], "--figures", "risk-coverage,costs", "--out", tmp_path, *options)
-    )
-    assert "costs-pact-2.svg" in drawn.stdout
-    svg = (tmp_path / "risk-coverage.svg").read_text(encoding="utf-8")
-    assert "gate, target 12.5%" in svg
 
 
 def test_costs_must_be_two_and_are_asked_for(runs: dict[str, Path], tmp_path: Path) -> None:

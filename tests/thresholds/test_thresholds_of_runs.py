@@ -153,13 +153,6 @@ def test_other_models_are_named_and_other_decodings_refused(
     assert "--decoding is for choosing" in refused.stderr
 
 
-def test_a_check_on_the_families_of_the_choice_is_refused(
-    runs: dict[str, Path], file: Path
-) -> None:
-    refused = command("--check", file, runs["january"], code=1)
-    assert "300 of the families" in refused.stderr
-
-
 def test_several_gates_share_the_confidence_if_asked(runs: dict[str, Path]) -> None:
     alone, both = (
         choose_thresholds(runs["january"], Target.of_error(0.2), by="kind", together=together)
@@ -204,15 +197,6 @@ def test_wrong_targets_are_refused(
     runs: dict[str, Path], options: tuple[object, ...], message: str
 ) -> None:
     assert message in command(runs["january"], *options, code=2).stderr
-
-
-def test_nothing_is_promised_without_evidence_and_the_line_says_what_it_takes(
-    runs: dict[str, Path],
-) -> None:
-    output = command(runs["few"], "--target-error", 0.02, "--brief").stdout
-    assert output.count("\n") == 1
-    assert output.startswith("Cannot tell")
-    assert "the run has 20" in output
 
 
 def test_gates_on_calibrated_probabilities_need_their_calibrator(

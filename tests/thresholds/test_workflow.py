@@ -1,4 +1,4 @@
-"""Workflows on pages of the docs: they are short, and fail as the exit codes say."""
+"""Workflows on pages of the docs fail as the exit codes say."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def shown(page: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_workflow_is_short_yaml_of_commands_that_exist(page: str) -> None:
-    assert len(shown(page).splitlines()) <= 22
+def test_the_workflow_is_yaml_of_commands_that_exist(page: str) -> None:
     (job,) = yaml.safe_load(shown(page))["jobs"].values()
     scripts = "\n".join(step.get("run", "") for step in job["steps"])
     named = re.findall(r"pact-eval (\S+)([^|\n]*)", scripts)
