@@ -19,10 +19,6 @@ with connected(WorkersRequest(2), device="cpu", threads=1, most=2):
 """
 
 
-def forked_workers() -> dict[str, str]:
-    return {}
-
-
 @contextmanager
 def held_cluster() -> Iterator[dict[str, str]]:
     """Runs a cluster for two workers: its address, and the environment that reaches it."""

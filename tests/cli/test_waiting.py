@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import runner
-from forked_processes import forked
+from commands import command_line, runner
 from messages import assert_says
 from run_frames import rows, write_run
 
@@ -62,7 +61,7 @@ def interrupted(place: str, *words: object, folder: Path) -> tuple[int, str, str
     """Sends SIGINT to a command at the start of a step or after a file; returns what it said."""
     here = folder / "waits-here"
     process = subprocess.Popen(
-        forked("python", "-c", WAITING, place, here, *words),
+        command_line("python", "-c", WAITING, place, here, *words),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,16 +1,14 @@
-"""The undisturbed experiment that several tests read, and steps as forks."""
+"""The undisturbed experiment that several tests read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from commands import runner
 from experiments.plans import write_whole_plan
 from filelock import FileLock
-from forked_processes import forked_steps
 
 from pact_cli.main import main
 
@@ -28,13 +26,5 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             plan = write_whole_plan(folder)
-            with forked_steps():
-                runner(main)("experiment", plan, "--slots", 2)
+            runner(main)("experiment", plan, "--slots", 2)
     return folder / "plan.toml"
-
-
-@pytest.fixture
-def forks() -> Iterator[None]:
-    """Steps are forks: for tests of what an experiment does, not of its processes."""
-    with forked_steps():
-        yield

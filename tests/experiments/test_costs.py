@@ -145,7 +145,6 @@ with (out / "log.jsonl").open("w") as file:
 
 @pytest.mark.slow
 @pytest.mark.posix
-@pytest.mark.usefixtures("forks")
 def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
     names = ("logs", "untold", "silent", "fails")
     arms = [f"{name} = {{}}" for name in names]

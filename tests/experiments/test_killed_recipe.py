@@ -10,7 +10,6 @@ from commands import runner
 from experiments.contents import contents
 from experiments.plans import started, wait_until
 from experiments.test_recipe_plans import write_recipe_plan
-from forked_processes import forked_steps
 from training.recipe_bases import write_base
 
 from pact_cli.main import main
@@ -37,8 +36,7 @@ def test_a_kill_in_the_training_leaves_the_files_of_an_undisturbed_experiment(
 ) -> None:
     """The killed processes were started as users do."""
     undisturbed, killed = (write_plan(tmp_path / name) for name in ("undisturbed", "killed"))
-    with forked_steps():
-        run("experiment", undisturbed, *WORDS)
+    run("experiment", undisturbed, *WORDS)
     adapter = killed.with_suffix("") / "adapters/ce-17"
     driver = started(killed, *WORDS)
     wait_until((adapter / "checkpoint.pt").exists)
@@ -49,8 +47,7 @@ def test_a_kill_in_the_training_leaves_the_files_of_an_undisturbed_experiment(
     assert (adapter / "checkpoint.pt").exists()
     assert not (adapter / "training.json").exists()
     logged = len((adapter / "log.jsonl").read_bytes().splitlines())
-    with forked_steps():
-        run("experiment", killed, *WORDS)
+    run("experiment", killed, *WORDS)
     expected, actual = (contents(plan.with_suffix("")) for plan in (undisturbed, killed))
     log = expected["adapters/ce-17/log.jsonl"]
     assert isinstance(log, bytes)

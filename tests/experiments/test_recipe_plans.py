@@ -99,7 +99,6 @@ def test_recipes_and_settings_that_do_not_exist_are_problems_of_the_plan(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forks")
 def test_an_experiment_trains_and_tunes_its_recipe_and_judges_it(tmp_path: Path) -> None:
     """The adapter of a recipe records its selection split, which chooses among candidates too."""
     few = "epochs = 1, dropout = 0.0, learning_rate = [1e-4, 1e-3]"

@@ -15,7 +15,6 @@ import pytest
 from commands import refuser, runner
 from experiments.contents import contents
 from experiments.plans import COMMAND, HYPOTHESES, started, wait_until, write_plan
-from forked_processes import forked_steps
 from messages import assert_says
 
 from pact_cli.main import main
@@ -45,8 +44,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]
     """The trainings of five trainers, of which one works."""
     plan = odd_plan(tmp_path_factory.mktemp("odd"), ARMS)
     words = ("experiment", plan, "--stage", "train", "--slots", 2, "--json")
-    with forked_steps():
-        return steps_of(run(*words, code=3).stdout)  # a leak is graver than a failure
+    return steps_of(run(*words, code=3).stdout)  # a leak is graver than a failure
 
 
 @pytest.mark.slow
@@ -72,7 +70,6 @@ def test_each_failure_has_its_reason(odd: dict[str, dict[str, object]], arm: str
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forks")
 def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("fails",))
     words = ("experiment", plan, "--only", "fails", "--json")
@@ -94,7 +91,6 @@ def test_a_trainer_over_its_time_is_ended_with_its_children(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forks")
 def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("resumes",))
     checkpoint = tmp_path / "plan/adapters/resumes-17/checkpoint"
@@ -158,7 +154,6 @@ def test_a_step_that_another_process_holds_fails_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forks")
 def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
     plan = write_plan(tmp_path)
     holdout = tmp_path / "data/holdout.jsonl"
@@ -169,7 +164,6 @@ def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forks")
 def test_registered_hypotheses_are_locked(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, arms=("mine = {}", "weak = {}"), hypotheses=True)
     run("experiment", plan, "--stage", "register")
@@ -259,7 +253,6 @@ def test_a_trainer_without_an_import_of_ours_is_enough(whole: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forks")
 def test_a_repeated_command_does_nothing(whole: Path) -> None:
     before = contents(whole.with_suffix(""))
     steps = steps_of(run("experiment", whole, "--slots", 2, "--json").stdout)
@@ -268,7 +261,6 @@ def test_a_repeated_command_does_nothing(whole: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forks")
 def test_only_what_reads_a_changed_file_is_repeated(whole: Path, tmp_path: Path) -> None:
     whole = shutil.copytree(whole.parent, tmp_path / "copy", symlinks=True) / whole.name
     trainer = whole.with_name("slow_train.py")
@@ -284,7 +276,6 @@ def test_only_what_reads_a_changed_file_is_repeated(whole: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forks")
 def test_a_step_that_was_killed_before_its_receipt_runs_again(whole: Path, tmp_path: Path) -> None:
     """Every kind of step: its outputs are there, and its receipt says that it only began."""
     whole = shutil.copytree(whole.parent, tmp_path / "copy", symlinks=True) / whole.name

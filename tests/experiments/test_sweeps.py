@@ -182,7 +182,6 @@ def test_settings_that_the_trainer_would_not_get_are_a_problem(tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.posix
-@pytest.mark.usefixtures("forks")
 def test_a_tuned_arm_is_trained_chosen_and_scored(tmp_path: Path) -> None:
     arms = ("mine = { set = { scale = [0.5, 0.001] } }",)
     plan = write_plan(tmp_path, arms=arms)

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +18,7 @@ from typing import Any, Final
 import psutil
 import pytest
 from click.testing import CliRunner
-from forked_processes import fork_of, forked
-from ray_cluster import forked_workers
+from commands import command_line
 from scoring.conftest import FIXTURES, HOLDOUT
 
 from pact_cli.main import main
@@ -73,14 +71,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class WatchedRun:
     """A run with two workers in a process of its own, and every process that it has started."""
 
-    def __init__(self, out: Path, *, fork: bool) -> None:
-        self.out, self.fork = out, fork
+    def __init__(self, out: Path) -> None:
+        self.out = out
         self.family: set[psutil.Process] = set()
         words, environment = command(out, "--workers", "2"), {MARK: str(out)}
-        if fork:
-            environment |= forked_workers()
         self.process = subprocess.Popen(
-            forked("pact-eval", *words) if fork else [sys.executable, "-m", "pact_cli", *words],
+            command_line("pact-eval", *words),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=os.environ | environment,
@@ -104,9 +100,7 @@ class WatchedRun:
 
     def look(self) -> None:
         """Notes the processes that it has started so far."""
-        process = fork_of(self.process) if self.fork else psutil.Process(self.process.pid)
-        if process is not None:
-            self.family.update(process.children(recursive=True))
+        self.family.update(psutil.Process(self.process.pid).children(recursive=True))
 
     def kill(self) -> None:
         self.look()
@@ -136,11 +130,8 @@ class WatchedRun:
 
 
 def killed(draw: random.Random, phase: str, out: Path) -> WatchedRun:
-    """Returns a run that was killed in a phase.
-
-    What is killed before the first window starts as users start it, and later victims as forks.
-    """
-    run = WatchedRun(out, fork=phase != "before")
+    """Returns a run that was killed in a phase."""
+    run = WatchedRun(out)
     try:
         if phase == "before":
             run.wait(processes=draw.randint(0, STARTED))

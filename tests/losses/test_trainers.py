@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from adapters import MODEL
-from forked_processes import forked
+from commands import command_line
 from losses import trainers
 from losses.tiny import DATA
 from losses.trainers import (
@@ -105,9 +105,9 @@ def by_two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the weights and losses of every trainer, run by torchrun with gloo."""
     out = tmp_path_factory.mktemp("two")
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    trains = forked("python", trainers.__file__, out)
+    trains = command_line("python", trainers.__file__, out)
     subprocess.run(
-        forked("python", *torchrun, "--no-python", *trains),
+        command_line("python", *torchrun, "--no-python", *trains),
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         check=True,
         capture_output=True,

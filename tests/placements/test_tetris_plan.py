@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from commands import runner
-from forked_processes import forked_steps
 
 from pact_cli.main import main
 from pact_eval.data.files import ROLES
@@ -27,8 +26,7 @@ def test_a_small_run_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     plan = tmp_path / "plan.toml"
     plan.write_text(f"{before}[arms]\n{ARM}\n{after[after.index('[seeds]') :]}", "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(PLAN.parent))  # it runs where the package is
-    with forked_steps():
-        run = runner(main)("experiment", plan, "--stage", "calibrate", "--json")
+    run = runner(main)("experiment", plan, "--stage", "calibrate", "--json")
     steps = {step["step"]: step for step in json.loads(run.stdout)["steps"]}
     assert {step["state"] for step in steps.values()} == {"done"}
     logged = (tmp_path / "plan/adapters/imitation-then-reinforce-17/log.jsonl").read_text("utf-8")

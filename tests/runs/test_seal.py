@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from forked_processes import forked
+from commands import command_line
 from run_frames import edit_rows, edit_run, rows, seal_again, without_seal, write_run
 
 from pact_eval._files import sha256_of_file
@@ -183,7 +183,7 @@ with RunWriter(Path(sys.argv[1]), {"k": 2}, {"arm": "a", "seed": 1}) as writer:
 @pytest.mark.slow
 @pytest.mark.posix
 def test_a_killed_and_resumed_run_is_sealed_and_equal(tmp_path: Path) -> None:
-    command = forked("python", "-c", WRITE)
+    command = command_line("python", "-c", WRITE)
     tests = str(Path(__file__).parents[1])
     subprocess.run([*command, str(tmp_path / "whole"), tests], check=True, capture_output=True)
     kills = 0

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from adaptive_runs import taken_rows
-from forked_processes import forked
+from commands import command_line
 
 from pact_eval.errors import GateError
 from pact_eval.remedies.view_rules import AdaptiveViews, view_rule
@@ -86,7 +86,7 @@ def test_tokens_are_counted_as_they_pass(adaptive: Path, full: Path) -> None:
 @pytest.mark.posix
 def test_a_killed_run_is_resumed_to_the_same_bytes(tmp_path: Path, adaptive: Path) -> None:
     out = tmp_path / "run"
-    command = forked("python", "-c", SCORING, ADAPTER, HOLDOUT, out)
+    command = command_line("python", "-c", SCORING, ADAPTER, HOLDOUT, out)
     with subprocess.Popen(command) as process:
         until = time.monotonic() + 600
         while not len(list((out / "parts").glob("part-*"))) and time.monotonic() < until:

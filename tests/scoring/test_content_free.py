@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from forked_processes import forked
+from commands import command_line
 from messages import assert_says
 from steps import Steps
 from tolerances import LOGIT
@@ -135,7 +135,9 @@ def test_a_killed_command_resumes_with_the_same_bytes(
     words += ["--k", "2", "--limit", "40", "--attention", "fused", "--content-free", "--out"]
     killed = tmp_path / "killed"
     process = subprocess.Popen(
-        forked("pact-eval", *words, killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command_line("pact-eval", *words, killed),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     parts = killed / CONTENT_FREE / "parts"
     while process.poll() is None and not list(parts.glob("part-*")):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from forked_processes import forked
+from commands import command_line
 from tolerances import LOGIT
 
 import pact_eval
@@ -52,7 +52,7 @@ def on_device(
     adapters = {name: make_adapter(base) for name, base in bases.items()}
     words = [part for name, base in bases.items() for part in (adapters[name], base, out / name)]
     ran = subprocess.run(
-        forked("python", SCRIPT, HOLDOUT, *words),
+        command_line("python", SCRIPT, HOLDOUT, *words),
         capture_output=True,
         text=True,
         check=False,

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from commands import refuser, runner
-from forked_processes import forked
+from commands import command_line, refuser, runner
 from messages import assert_says
 
 from pact_cli.main import main
@@ -243,5 +242,7 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    done = subprocess.run(forked("python", "-c", code), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command_line("python", "-c", code), capture_output=True, text=True, check=True
+    )
     assert_says(done.stdout, "pip install", "constraints.txt", ".[model,quantize]")

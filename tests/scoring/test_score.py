@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from builders import record, write_jsonl
 from click.testing import CliRunner
-from forked_processes import forked
+from commands import command_line
 from messages import assert_says
 from steps import Steps
 from tolerances import LOGIT
@@ -189,7 +189,7 @@ def _arguments(adapter: Path, base: Path, out: Path) -> list[str]:
 
 def _started(arguments: list[str], **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        forked("pact-eval", *arguments), stdout=subprocess.DEVNULL, text=True, **options
+        command_line("pact-eval", *arguments), stdout=subprocess.DEVNULL, text=True, **options
     )
 
 

@@ -20,9 +20,9 @@ import torch
 import transformers
 from builders import write_jsonl
 from click.testing import CliRunner
-from forked_processes import forked
+from commands import command_line
 from messages import assert_says
-from ray_cluster import forked_workers, held_cluster, token_of
+from ray_cluster import held_cluster, token_of
 
 from pact_cli.main import main
 from pact_eval.errors import WorkerError
@@ -68,7 +68,7 @@ def _command(adapter: Path, base: Path, out: Path, *more: str) -> list[str]:
 
 def _started(command: list[str], **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        forked("pact-eval", *command),
+        command_line("pact-eval", *command),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -125,7 +125,7 @@ def test_a_worker_that_is_killed_is_replaced_and_the_run_is_that_of_one_process(
 ) -> None:
     run = tmp_path / "run"
     command = _command(adapter, qwen3, run, "--workers", "2", "--ray", cluster["address"])
-    process = _started(command, **token_of(cluster), **forked_workers())
+    process = _started(command, **token_of(cluster))
     _wait_for_parts(process, run, 1)
     victim = random.choice(_recorded(run)["workers"])
     os.kill(victim["pid"], signal.SIGKILL)
@@ -209,9 +209,7 @@ def test_workers_of_an_adaptive_run_are_killed_and_give_the_run_of_one_process(
 ) -> None:
     run = tmp_path / "run"
     workers = ("--workers", "2", "--ray", cluster["address"])
-    process = _started(
-        _command(adapter, qwen3, run, *adaptive, *workers), **token_of(cluster), **forked_workers()
-    )
+    process = _started(_command(adapter, qwen3, run, *adaptive, *workers), **token_of(cluster))
     _wait_for_parts(process, run, 1)
     victim = random.choice(_recorded(run)["workers"])
     os.kill(victim["pid"], signal.SIGKILL)
@@ -239,7 +237,7 @@ def test_workers_of_a_quantised_base_give_the_rows_of_one_process(
     assert "Quantised: nf4" in result.stderr
     workers = ("--workers", "2", "--ray", cluster["address"])
     words = _command(adapter, MODEL, tmp_path / "two", *more, *workers)
-    process = _started(words, **token_of(cluster), **forked_workers())
+    process = _started(words, **token_of(cluster))
     errors = _ended(process, seconds=720)  # a minute on two idle cores
     assert process.returncode == 0, errors
     assert "Quantised: nf4" in errors
@@ -279,7 +277,6 @@ def test_a_window_that_always_fails_is_named_with_its_records(
             *("--workers", "2", "--ray", cluster["address"]),
         ],
         **token_of(cluster),
-        **forked_workers(),
     )
     errors = _ended(process)
     assert process.returncode == 1
@@ -296,7 +293,7 @@ def test_workers_with_other_weights_or_too_many_are_refused_before_anything_is_s
 ) -> None:
     """The base model changes between the driver's look at it and the workers'."""
     base = _changed(qwen3, 0, 0.5, tmp_path / "base")
-    for name, value in (token_of(cluster) | forked_workers()).items():
+    for name, value in token_of(cluster).items():
         monkeypatch.setenv(name, value)
     request = ModelRequest(None, str(base), device="cpu")
     source = worker_source(request, WorkersRequest(2, cluster["address"]))

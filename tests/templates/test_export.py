@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 import transformers
 from adapters import MODEL, copied
-from commands import refuser, runner
+from commands import command_line, refuser, runner
 from decision_models import TEMPLATES, write_decision_folder
-from forked_processes import forked
 from messages import assert_says
 from run_frames import edit_run, rows, write_run
 from tolerances import MERGED_PROBABILITY, PROBABILITY
@@ -148,7 +147,7 @@ def test_a_server_in_the_stored_precision_is_held_to_what_it_moves(
 def test_the_three_lines_of_the_readme_load_the_folder(home: Path) -> None:
     (lines,) = re.findall(r"```python\n(.*?)```", (home / "A" / "README.md").read_text(), re.DOTALL)
     done = subprocess.run(
-        forked("python", "-c", lines.replace("decide({", "print(decide({", 1).rstrip() + ")"),
+        command_line("python", "-c", lines.replace("decide({", "print(decide({", 1).rstrip() + ")"),
         cwd=home, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "'noul'" in done.stdout

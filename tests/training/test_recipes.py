@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from forked_processes import forked
+from commands import command_line
 from peft import get_peft_model
 from safetensors.torch import load_file
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -218,7 +218,7 @@ def test_the_command_continues_after_sigkill(
     words += ["--train", str(files.train), "--selection", str(files.selection)]
     words += ["--set", "dropout=0.1", "--set", "checkpoint_seconds=0", "--device", "cpu"]
     words += ["--out", str(out)]
-    program = forked("python", "-m", "pact_eval.training", *words)
+    program = command_line("python", "-m", "pact_eval.training", *words)
     with subprocess.Popen(program, stdout=subprocess.DEVNULL) as process:
         while not (out / "checkpoint.pt").exists() and process.poll() is None:
             time.sleep(0.01)

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import runner
-from forked_processes import forked
+from commands import command_line, runner
 from hostile.servers import KEY, MODES, Mode, Turn, hostile_server
 from messages import assert_says
 from steps import Steps
@@ -228,7 +227,7 @@ def test_ctrl_c_ends_a_command_while_the_server_is_silent(command: str, tmp_path
         server.mode = Mode(silent)
         words = [command, "--server", server.url, "--model", "m", "--wire", "systemone"]
         process = subprocess.Popen(
-            forked("pact-eval", *words, *more[command]),
+            command_line("pact-eval", *words, *more[command]),
             stderr=subprocess.PIPE,
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
