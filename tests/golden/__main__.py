@@ -6,7 +6,8 @@
 
 There is one file per case in `record/`, and the stored inputs are in `inputs/`. Accept a change
 together with the change that made it, and say in its message why each group of differences is
-right. To add a case, add a row to `cases.py`, with a builder in `inputs.py` if it needs files.
+right. To add a case, add it to `cases.toml`, with a builder in `inputs.py` if it needs new files;
+delete its file in `inputs/` to make them anew. If exit codes differ, the output is not compared.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     options = parser.parse_args()
     cases = [case for case in every_case() if case.name in options.cases or not options.cases]
+    if unknown := {*options.cases} - {case.name for case in cases}:
+        parser.error(f"no such case: {', '.join(sorted(unknown))}")
     if options.accept:
         from golden.inputs import store
 

@@ -43,7 +43,7 @@ WIDTHS: Final = ("60", "80", "160")
 
 _VOLATILE: Final = {
     *("created", "finished", "started", "registered_at", "versions", "resumed_with_versions"),
-    *("command_line", "wall_seconds", "seconds", "provenance_sha256", "pact_eval_version"),
+    *("command_line", "wall_seconds", "seconds", "provenance_sha256", "lock_sha256"),
 }
 """Keys of JSON whose values differ between two runs of one command."""
 
@@ -53,7 +53,7 @@ _MASKS: Final = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d| UTC)?"), "<time>"),
 )
 _SLOW: Final = ("paper", "probe", "score")
-_TEXTS: Final = {".csv", ".jsonl", ".lock", ".md", ".sarif", ".tex", ".toml", ".tsv", ".txt"}
+_TEXTS: Final = {".csv", ".jsonl", ".md", ".sarif", ".tex", ".toml", ".tsv", ".txt"}
 _DRAWN: Final = {".pdf", ".png", ".svg"}
 
 
@@ -250,7 +250,7 @@ def _masked_json(value: Any, folder: Path) -> Any:
 def _file(name: str, raw: bytes, folder: Path) -> Any:
     """Return what the record keeps of a file that a command wrote."""
     suffix = Path(name).suffix
-    if suffix == ".json":
+    if suffix in {".json", ".lock"}:
         layout = re.sub(r'"(?:[^"\\]|\\.)*"|[^\s{}\[\],:]+', "v", raw.decode())
         return {"json": _json_or_lines(raw.decode(), folder), "layout": _sha256(layout.encode())}
     if suffix == ".parquet":

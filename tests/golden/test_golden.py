@@ -39,6 +39,12 @@ OF_EACH_KIND = (
     ("audit-faults", "audit diff old.jsonl new.jsonl", "60"),
     ("audit-faults", "audit data unlisted", "json"),
     ("audit-adapter", "audit adapter faulty --format sarif", "80"),
+    ("audit-data", "audit split data/train.jsonl --out split", "80"),
+    ("audit-data", "audit ablate data/holdout.jsonl --out ablated.jsonl", "80"),
+    ("plans", "experiment experiment/plan.toml --dry-run", "80"),
+    ("server", f"score {SERVER} --data data.jsonl --k 3 --no-probe --out served", "json"),
+    ("server", f"probe {SERVER}", "json"),
+    ("shapes-page", f"report unanswered --html page.html {FAST}", "json"),
 )  # fmt: skip
 
 
@@ -95,7 +101,8 @@ def test_planted_differences_are_named() -> None:
     old: dict[str, Any] = {
         "report run": {
             "json": {"exit": 0, "stdout": {"metrics": {"ece": 0.031}}},
-            "80": {"exit": 0, "stdout": ["The data is sound.", "ECE 3.1%"]},
+            "60": {"exit": 0, "stdout": ["The data is sound.", "ECE 3.1%"]},
+            "80": {"exit": 0, "stdout": [], "stderr": []},
             "files": {"run/rows.parquet": {"sha256": "ab", "rows": {"logits": [[1.0, 2.0]]}}},
             "figures": [{"axes": [{"artists": [bar, {**bar}]}]}],
         }
@@ -103,16 +110,17 @@ def test_planted_differences_are_named() -> None:
     new = copy.deepcopy(old)
     command = new["report run"]
     command["json"]["stdout"]["metrics"]["ece"] = 0.032
-    command["80"] = {"exit": 3, "stdout": ["The data is unsound.", "ECE 3.1%"]}
+    command["60"]["stdout"][0] = "The data is unsound."
+    command["80"]["exit"] = 3
     command["files"]["run/rows.parquet"]["sha256"] = "ac"
     command["figures"][0]["axes"][0]["artists"][1]["height"] = 0.5
     assert [*shown([*differences("case", old, new)])] == [
         "0.031 -> 0.032",
         "    case: report run: json/stdout/metrics/ece",
+        "'sound.' -> 'unsound.'",
+        "    case: report run: 60/stdout/0",
         "0 -> 3",
         "    case: report run: 80/exit",
-        "'sound.' -> 'unsound.'",
-        "    case: report run: 80/stdout/0",
         "'ab' -> 'ac'",
         "    case: report run: files/run/rows.parquet/sha256",
         "0.25 -> 0.5",
