@@ -18,6 +18,7 @@ CASES = {case.name: case for case in every_case()}
 FAST = "--resamples 300"
 SERVER = "--server ADDRESS --model served-1 --wire systemone"
 COSTS = "paper run-0-17 --figures costs --cost-wrong 9 --cost-review 1 --width text"
+GATE = "compare demo-nimble_recipe demo-pact --gate --margin 0.02"
 OF_EACH_KIND = (
     ("shapes", f"report two --full {FAST}", "json"),
     ("shapes", f"report twelve --full {FAST}", "80"),
@@ -39,6 +40,9 @@ OF_EACH_KIND = (
     ("audit-faults", "audit diff old.jsonl new.jsonl", "60"),
     ("audit-faults", "audit data unlisted", "json"),
     ("audit-adapter", "audit adapter faulty --format sarif", "80"),
+    ("published", f"paper run_metrics.csv --tables main --out main {FAST}", "json"),
+    ("audit-adapter", "audit adapter adapters/nimble_recipe --format junit", "80"),
+    ("demo-compare", f"{GATE} --format github {FAST}", "80"),
     ("audit-data", "audit split data/train.jsonl --out split", "80"),
     ("audit-data", "audit ablate data/holdout.jsonl --out ablated.jsonl", "80"),
     ("plans", "experiment experiment/plan.toml --dry-run", "80"),
