@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from golden.__main__ import RECORD, compared, recorded
 from golden.cases import every_case
 from golden.compare import differences, equal, shown
 from golden.record import INPUTS, outcomes, surfaces
+from golden.store import RECORD, compared, recorded
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="paths and line ends are those of POSIX")
 CASES = {case.name: case for case in every_case()}
