@@ -11,7 +11,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-all test-kernels pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate tetris tetris-training clean
+.PHONY: demo docs test test-all test-kernels golden golden-accept pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate tetris tetris-training clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -59,6 +59,12 @@ fuzz: $(VENV)/.dev  ## 10,000 hostile inputs to every reader, and every mode of 
 
 mutants: $(VENV)/.mutation  ## do the tests of a package notice its mutants? make mutants PACKAGE=metrics MUTANTS='--size 55 --seed 36'
 	$(BIN)/python tests/mutants/__main__.py $(PACKAGE) $(MUTANTS)
+
+golden: $(VENV)/.dev  ## compare what every command says and writes with tests/golden: make golden CASES="demo-page arms"
+	PYTHONPATH=tests $(BIN)/python -m golden $(CASES)
+
+golden-accept: $(VENV)/.dev  ## write the new record, and print what has changed
+	PYTHONPATH=tests $(BIN)/python -m golden --accept $(CASES)
 
 bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers; run it on two quiet cores
 	$(BIN)/python benchmarks/startup.py --write docs/performance.md

@@ -1,0 +1,133 @@
+"""The golden record: in `make test` one command of each kind, in `make test-all` every case."""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any
+
+import pytest
+
+from golden.cases import every_case
+from golden.compare import differences, equal, shown
+from golden.record import INPUTS, outcomes, surfaces
+from golden.store import RECORD, compared, recorded
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="paths and line ends are those of POSIX")
+CASES = {case.name: case for case in every_case()}
+FAST = "--resamples 300"
+SERVER = "--server ADDRESS --model served-1 --wire systemone"
+COSTS = "paper run-0-17 --figures costs --cost-wrong 9 --cost-review 1 --width text"
+GATE = "compare demo-nimble_recipe demo-pact --gate --margin 0.02"
+OF_EACH_KIND = (
+    ("shapes", f"report two --full {FAST}", "json"),
+    ("shapes", f"report twelve --full {FAST}", "80"),
+    ("dates", f"compare january march {FAST}", "60"),
+    ("import-rows", "import rows.jsonl --out jsonl", "json"),
+    ("shapes", "calibrate calibration --holdout twelve", "80"),
+    ("shapes", "thresholds two --sets", "80"),
+    ("server", f"decide {SERVER} --context Hello --schema schema.json", "80"),
+    ("arms", "register hypotheses.toml", "80"),
+    ("published", "scorecard paper_hypotheses.toml run_metrics.csv", "json"),
+    ("spoiled-runs", "verify good rows facts unsealed cut json not-a-run", "160"),
+    ("spoiled-runs", "runs .", "60"),
+    ("refusals", "init", "80"),
+    ("help", "report --help-all", "80"),
+    ("arms-paper-style", f"{COSTS} {FAST}", "json"),
+    ("labelled", "audit convert good/questions/questions.jsonl out-0/questions.jsonl", "json"),
+    ("audit-faults", "audit data old.jsonl", "80"),
+    ("audit-faults", "audit manifest unlisted", "80"),
+    ("audit-faults", "audit diff old.jsonl new.jsonl", "60"),
+    ("audit-faults", "audit data unlisted", "json"),
+    ("audit-adapter", "audit adapter faulty --format sarif", "80"),
+    ("published", f"paper run_metrics.csv --tables main --out main {FAST}", "json"),
+    ("audit-adapter", "audit adapter adapters/nimble_recipe --format junit", "80"),
+    ("demo-compare", f"{GATE} --format github {FAST}", "80"),
+    ("audit-data", "audit split data/train.jsonl --out split", "80"),
+    ("audit-data", "audit ablate data/holdout.jsonl --out ablated.jsonl", "80"),
+    ("plans", "experiment experiment/plan.toml --dry-run", "80"),
+    ("server", f"score {SERVER} --data data.jsonl --k 3 --no-probe --out served", "json"),
+    ("server", f"probe {SERVER}", "json"),
+    ("shapes-page", f"report unanswered --html page.html {FAST}", "json"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "surface"), OF_EACH_KIND, ids=[command for _, command, _ in OF_EACH_KIND]
+)
+def test_one_command_of_each_kind(name: str, command: str, surface: str) -> None:
+    before = recorded(name)[command]
+    before = {key: before[key] for key in (surface, "files", "figures") if key in before}
+    after = outcomes(CASES[name], [command], surface)
+    assert "\n".join(shown([*differences(name, {command: before}, after)])) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_every_case(name: str) -> None:
+    found, _ = compared(CASES[name])
+    assert "\n".join(shown(found)) == ""
+
+
+def test_every_case_is_recorded_and_the_record_is_small() -> None:
+    assert {path.name for path in RECORD.iterdir()} == {f"{name}.json.xz" for name in CASES}
+    assert all(len({*case.commands}) == len(case.commands) for case in CASES.values())
+    assert sum(path.stat().st_size for path in (*RECORD.iterdir(), *INPUTS.iterdir())) < 6_000_000
+
+
+def test_a_command_is_recorded_as_json_and_at_three_widths() -> None:
+    assert surfaces("report run --full") == ["json", "60", "80", "160"]
+    assert surfaces("register hypotheses.toml") == ["60", "80", "160"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        (0.1, 0.1 + 1e-14, True),
+        (0.1, 0.1 + 1e-11, False),
+        (1e6, 1e6 * (1 + 1e-13), True),
+        (float("nan"), float("nan"), True),
+        (float("inf"), 5.0, False),
+        (1, True, False),
+        ("0.1234567890123456,a", "0.1234567890123457,a", True),
+        ("0.1234567890123,a", "0.1234567890223,a", False),
+        ("12.3%", "12.4%", False),
+        ("12345678901234", "12345678901235", False),
+    ],
+)
+def test_numbers_are_equal_within_the_tolerance(old: Any, new: Any, same: bool) -> None:
+    assert equal(old, new) == same
+
+
+def test_planted_differences_are_named() -> None:
+    """One number, one word, one byte of a run, one exit code, one bar of a figure."""
+    bar = {"is": "Rectangle", "height": 0.25}
+    old: dict[str, Any] = {
+        "report run": {
+            "json": {"exit": 0, "stdout": {"metrics": {"ece": 0.031}}},
+            "60": {"exit": 0, "stdout": ["The data is sound.", "ECE 3.1%"]},
+            "80": {"exit": 0, "stdout": [], "stderr": []},
+            "files": {"run/rows.parquet": {"sha256": "ab", "rows": {"logits": [[1.0, 2.0]]}}},
+            "figures": [{"axes": [{"artists": [bar, {**bar}]}]}],
+        }
+    }
+    new = copy.deepcopy(old)
+    command = new["report run"]
+    command["json"]["stdout"]["metrics"]["ece"] = 0.032
+    command["60"]["stdout"][0] = "The data is unsound."
+    command["80"]["exit"] = 3
+    command["files"]["run/rows.parquet"]["sha256"] = "ac"
+    command["figures"][0]["axes"][0]["artists"][1]["height"] = 0.5
+    assert [*shown([*differences("case", old, new)])] == [
+        "0.031 -> 0.032",
+        "    case: report run: json/stdout/metrics/ece",
+        "'sound.' -> 'unsound.'",
+        "    case: report run: 60/stdout/0",
+        "0 -> 3",
+        "    case: report run: 80/exit",
+        "'ab' -> 'ac'",
+        "    case: report run: files/run/rows.parquet/sha256",
+        "0.25 -> 0.5",
+        "    case: report run: figures/0/axes/0/artists/1/height",
+        "5 differences in 1 commands of 1 cases",
+    ]
