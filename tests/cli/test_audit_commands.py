@@ -32,6 +32,7 @@ def folder(tmp_path: Path) -> Path:
     return healthy(families=6).write(tmp_path / "data")
 
 
+@pytest.mark.slow
 def test_the_shipped_data_pass_every_check() -> None:
     text = run("data", FIXTURES / "data", "--tokenizer", FIXTURES / "model").stdout
     assert text.count(" passed ") >= 8
