@@ -61,7 +61,8 @@ ITEMS: Final = (40, 150, 400, 2_000)
 PAGES: Final = (2, 5, 10)
 FEW: Final = 0.05
 """Intervals that are printed in fewer draws are not judged."""
-ERRORS: Final = 2.9
+ERRORS: Final = 2.91
+"""Standard errors of a limit. 93.0% of 1,000 draws is inside."""
 
 
 def cycle(*sizes: int) -> Sizes:

@@ -24,6 +24,7 @@ from pact_eval.stats.bootstrap import Resampled, cluster_sums
 from pact_eval.stats.clusters import few_worth
 from pact_eval.stats.consistency_resampling import calibrated_gaps, centred_sums
 from pact_eval.stats.estimate import FEWEST, LEVEL, ClusterText, Estimate, Method
+from pact_eval.stats.proportions import rate_estimate
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -228,12 +229,12 @@ def calibration_error(
         p_value=p_value,
         debiased=debiased,
         bins=bins,
-        gap=confidence_gap(c, right, drawn.sum(axis=1) / c.size, np.bincount(families)),
+        gap=confidence_gap(c, right, drawn.sum(axis=1) / c.size, families),
     )
 
 
 def confidence_gap(
-    confidence: FloatArray, correct: npt.NDArray[np.bool_], drawn: FloatArray, rows: IntArray
+    confidence: FloatArray, correct: npt.NDArray[np.bool_], drawn: FloatArray, families: IntArray
 ) -> ConfidenceGap:
     r"""Compute mean confidence minus accuracy, with its test of calibration and its interval.
 
@@ -249,11 +250,15 @@ def confidence_gap(
     the wider quantile, and :math:`\frac1n \sum_i c_i (1 - c_i)` in place of m (1 - m), because
     wrong confidences say less of outcomes.
 
+    Draws of a model that says 98% are right in nearly every item, and say little of an accuracy
+    of 90%. So the interval also has m - a for every a in the interval of the accuracy
+    (`rate_estimate`), unless that would go beyond 0 where the test rejects.
+
     Args:
         confidence: (n,) probabilities in [0, 1], one or more.
         correct: (n,) bool.
         drawn: (B,) gaps of a calibrated model (`calibrated_gaps`), as fractions.
-        rows: (F,) number of items of each family.
+        families: (n,) index of the family of each item.
 
     Returns:
         Fractions; no interval if the families are worth fewer than five of one size.
@@ -265,12 +270,12 @@ def confidence_gap(
     Examples:
         >>> rng, right = np.random.default_rng(1), np.arange(12) < 2
         >>> drawn = 0.9 - rng.binomial(12, 0.9, 2_000) / 12
-        >>> gap = confidence_gap(np.full(12, 0.9), right, drawn, np.ones(12))
+        >>> gap = confidence_gap(np.full(12, 0.9), right, drawn, np.arange(12))
         >>> [round(number, 2) for number in (gap.low, gap.value, gap.high)], gap.p_value < 0.01
-        ([0.49, 0.73, 0.85], True)
+        ([0.4, 0.73, 0.87], True)
     """
     mean, accuracy = float(confidence.mean()), float(correct.mean())
-    value, ranked = mean - accuracy, np.sort(drawn)
+    value, ranked, rows = mean - accuracy, np.sort(drawn), np.bincount(families)
     tails = (int((drawn >= value - _ROUNDING).sum()), int((drawn <= value + _ROUNDING).sum()))
     p_value = min(1.0, 2 * (1 + min(tails)) / (drawn.size + 1))
     n_families = int(np.count_nonzero(rows))
@@ -283,12 +288,18 @@ def confidence_gap(
     beyond = max(0, math.floor(LEVEL / 2 * (drawn.size + 1) + _ROUNDING) - 1)
     below, above = max(0.0, -float(ranked[beyond])), max(0.0, float(ranked[-1 - beyond]))
     # Confidences of 0 and 1 leave nothing to chance: one family may still be off.
-    least = 1.0 / n_families
+    one = 1.0 / n_families
     spread, own = mean * (1 - mean), float((confidence * (1 - confidence)).mean())
-    wide = max(below, above) ** 2 / own if own > _ROUNDING else least
-    near = (above if value > 0 else below) ** 2 / spread if spread > _ROUNDING else least
+    wide = max(below, above) ** 2 / own if own > _ROUNDING else one
+    near = (above if value > 0 else below) ** 2 / spread if spread > _ROUNDING else one
     low = min(value, mean - _score_end(accuracy, near if value > 0 else wide, 1))
     high = max(value, mean - _score_end(accuracy, wide if value > 0 else near, -1))
+    of_accuracy = rate_estimate(np.bincount(families, weights=correct), rows)
+    least, most = mean - of_accuracy.high, mean - of_accuracy.low
+    if p_value > LEVEL or value < 0 or least > 0:
+        low = min(low, least)
+    if p_value > LEVEL or value > 0 or most < 0:
+        high = max(high, most)
     if p_value > LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
     return ConfidenceGap(value, low, high, correct.size, n_families, GAP_METHOD, p_value=p_value)

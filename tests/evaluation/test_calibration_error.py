@@ -21,6 +21,7 @@ from pact_eval.stats.consistency_resampling import (
     centred_sums,
     shared_draw_rate,
 )
+from pact_eval.stats.proportions import rate_estimate
 
 FAMILIES = 162
 
@@ -147,6 +148,43 @@ def test_the_gap_against_the_binomial_and_the_interval_of_wilson() -> None:
         low, high = proportion_confint(right, n, method="wilson")
         assert [gap.low, gap.high] == pytest.approx([p - high, p - low], abs=0.006)
         assert gap.excludes_zero == (gap.p_value <= 0.05)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says", "right"),
+    [
+        ([2] * 6, 0.98, 0.93),  # 50%, before the interval of the accuracy counted
+        ([2] * 10, 0.99, 0.96),  # 47%
+        ([1] * 12, 0.98, 0.93),  # 58%
+        ([1, 2, 2, 3, 8] * 15, 0.9, 0.97),  # 86%
+    ],
+)
+def test_the_gap_of_a_miscalibrated_model_is_covered(
+    sizes: list[int], says: float, right: float
+) -> None:
+    """Half of the families share their luck. 88% is 95% less 3.2 standard errors of 100 draws."""
+    rng, family = np.random.default_rng(21), np.repeat(np.arange(len(sizes)), sizes)
+    covered = 0
+    for _ in range(100):
+        shared = (rng.random(len(sizes)) < 0.5)[family]
+        luck = np.where(shared, rng.random(len(sizes))[family], rng.random(family.size))
+        gap = calibration_error(
+            np.full(family.size, says), luck < right, family, len(sizes), rng=rng, resamples=200
+        ).gap
+        assert gap is not None
+        covered += gap.low <= says - right <= gap.high
+    assert covered >= 88
+
+
+@pytest.mark.parametrize(("n", "says"), [(12, 0.9), (40, 0.98), (400, 0.994)])
+def test_a_gap_is_as_wide_as_its_accuracy_if_all_are_right(n: int, says: float) -> None:
+    """Confidences are constant: gap and accuracy are the same number."""
+    gap = calibration_error(
+        np.full(n, says), np.full(n, True), np.arange(n), n, rng=np.random.default_rng(5)
+    ).gap
+    accuracy = rate_estimate(np.ones(n), np.ones(n))
+    assert gap is not None
+    assert (gap.low, gap.high) == pytest.approx((says - 1, says - accuracy.low), abs=1e-12)
 
 
 @pytest.mark.parametrize("items", [5, 12, 40])
