@@ -47,19 +47,11 @@ COMMANDS: Final = LazyCommands(
     folder=Path(__file__).parent,
 )
 
-_RENAMED: Final = {
-    "figures": "pact-eval paper RUN... --figures all",
-    "tables": "pact-eval paper RUN... --tables all",
-    "sweep": "pact-eval report RUN --views",
-    "sets": "pact-eval thresholds RUN --sets",
-}
-
 
 @click.group(
     cls=PactGroup,
     commands=COMMANDS,
     sections=_SECTIONS,
-    renamed=_RENAMED,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="pact-eval")

@@ -151,12 +151,11 @@ def gathered(
 
 
 def bootstrap_seed_option(text: str) -> Callable[[Command], Command]:
-    """Return the option `--bootstrap-seed`, once `--seed`; the command gets `seed`."""
+    """Return the option `--bootstrap-seed`; the command gets `seed`."""
     return option(
         "--bootstrap-seed",
         "seed",
         group="Numbers",
-        old_names=("--seed",),
         type=NATURAL,
         default=0,
         show_default=True,
@@ -271,8 +270,6 @@ _SETTINGS: Final = {
     ),
     "margin": option(
         "--margin",
-        "--equivalence-margin",
-        "margin",
         group="Numbers",
         type=SHARE,
         first_page=True,
@@ -299,9 +296,7 @@ _SETTINGS: Final = {
     ),
     "resamples": option(
         "--resamples",
-        "resamples",
         group="Numbers",
-        old_names=("--bootstrap",),
         type=RESAMPLES,
         help="Number of bootstrap resamples over families. Default: 10,000, fewer above 20,000 "
         "items.",
@@ -381,7 +376,6 @@ def label_options(command: Command) -> Command:
             "--train-seed",
             "seed",
             group="Model",
-            old_names=("--seed",),
             type=INTEGER,
             first_page=True,
             help="Seed that the adapter was trained with; a label of the run.",

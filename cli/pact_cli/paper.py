@@ -36,7 +36,6 @@ _ALL: Final = "all"
     loads=("pact_reports.files", "pact_reports.figures.files"),
     one_thread=True,
     elsewhere={
-        "--only": "pact-eval paper RUN... --figures NAME,... or --tables NAME,...",
         "--latex": "pact-eval paper RUN... --tables all --format latex",
         "--markdown": "pact-eval paper RUN... --tables all --format markdown",
         "--html": "pact-eval report RUN... --html page.html",

@@ -54,10 +54,7 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
     announces=True,
     loads=("pact_eval.scoring.windows",),
     tells_steps=True,
-    elsewhere={
-        "--html": "pact-eval report RUN --html page.html, after the scoring",
-        "--seed": "pact-eval score ... --train-seed N, or --order-seed N",
-    },
+    elsewhere={"--html": "pact-eval report RUN --html page.html, after the scoring"},
 )
 @option(
     "--data",

@@ -31,18 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["data"]
 
 _HERE = Path("data")
-_OLD_NAMES = {"bytes": "hashes", "form": "schema"}
-
-
-class CheckName(click.Choice[str]):
-    """The name of a check; older names are accepted."""
-
-    def __init__(self) -> None:
-        super().__init__(DATA_CHECK_NAMES)
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the current name of a check."""
-        return super().convert(_OLD_NAMES.get(value, value), param, ctx)
 
 
 @command(loads=("pact_eval.audit.dataset", "pact_reports.tables.audit"))
@@ -79,7 +67,7 @@ class CheckName(click.Choice[str]):
 )
 @option(
     "--only",
-    type=CheckName(),
+    type=click.Choice(DATA_CHECK_NAMES),
     multiple=True,
     first_page=True,
     help="Run only this check; may be given several times.",
