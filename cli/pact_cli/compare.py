@@ -68,7 +68,6 @@ class RunOrArm(RunPath):
     "--gate",
     group="Numbers",
     is_flag=True,
-    first_page=True,
     help="Has B drifted from A? Exits with 0 if accuracy is equivalent within --margin, with 3 if "
     "it changed beyond it, and with 4 if the runs cannot tell. Files of thresholds after A and B "
     "are checked on both; one that is broken on B exits with 3.",
@@ -77,19 +76,16 @@ class RunOrArm(RunPath):
     "--arms",
     group="Numbers",
     is_flag=True,
-    first_page=True,
     help="Compare arms over seeds: give NAME=PATTERN, such as pact=runs/pact-*.",
 )
 @option(
     "--mcnemar",
     is_flag=True,
-    first_page=True,
     help="Show the exact test and the items that only one of the two runs answers correctly.",
 )
 @option(
     "--full",
     is_flag=True,
-    first_page=True,
     help="Print every table; --by prints the tables too.",
 )
 @option(
@@ -98,7 +94,6 @@ class RunOrArm(RunPath):
     metavar="FILE_OR_FOLDER",
     type=PATH,
     multiple=True,
-    first_page=True,
     help="Dataset of the runs, which is audited; --mcnemar shows its questions and answers. The "
     "audit is that of the folder if the manifest.json next to a file names it. Default: the file "
     "that run.json names, if it is unchanged. May be given several times.",

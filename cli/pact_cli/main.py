@@ -58,7 +58,6 @@ COMMANDS: Final = LazyCommands(
 def main() -> None:
     """Evaluate single-token typed-decision models.
 
-    COMMAND --help shows the options that most people need, COMMAND --help-all shows every option.
     Only score, decide, demo, export and experiment need torch; with --server, score and decide do
     not. Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 no clear verdict, 5 tampered.
     """

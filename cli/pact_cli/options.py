@@ -198,7 +198,6 @@ _SETTINGS: Final = {
         metavar="COLUMN",
         default="kind",
         show_default=True,
-        first_page=True,
         help="Groups shown in addition to all items: kind, domain, source_family, or a further "
         "column of the records.",
     ),
@@ -234,21 +233,18 @@ _SETTINGS: Final = {
         type=choice(Decoding),
         default="single",
         show_default=True,
-        first_page=True,
         help="Use view 0 alone, or the mean over all K views.",
     ),
     "calibrated": option(
         "--calibrated",
         group="Numbers",
         is_flag=True,
-        first_page=True,
         help="Apply the calibration.json in each run's folder.",
     ),
     "calibration": option(
         "--calibration",
         group="Numbers",
         type=PATH,
-        first_page=True,
         help="Calibrator to apply, as `calibrate` writes it. Default: none (raw probabilities).",
     ),
     "shipped": option(
@@ -272,7 +268,6 @@ _SETTINGS: Final = {
         "--margin",
         group="Numbers",
         type=SHARE,
-        first_page=True,
         help="Test equivalence: the largest difference in a rate that does not matter, as a "
         "fraction.",
     ),
@@ -280,7 +275,6 @@ _SETTINGS: Final = {
         "--method",
         group="Numbers",
         metavar="ARM",
-        first_page=True,
         help="Arm that the others are compared with in files. Default: the arm of the first run "
         "with a seed.",
     ),
@@ -306,7 +300,6 @@ _SETTINGS: Final = {
         "--target-error",
         group="Numbers",
         type=RATE,
-        first_page=True,
         help="Ask whether the model may act alone: which share of its answers has an error of at "
         "most this in new families, such as 0.05. `pact-eval thresholds` says more.",
     ),
@@ -319,7 +312,6 @@ _SETTINGS: Final = {
     "without_leaks": option(
         "--without-leaks",
         is_flag=True,
-        first_page=True,
         help="Leave families that are also in a training file out of all numbers. Without it, "
         "such a leak exits with 3.",
     ),
@@ -369,7 +361,6 @@ def label_options(command: Command) -> Command:
         option(
             "--arm",
             group="Model",
-            first_page=True,
             help="Recipe of the run, such as pact or ce_only.",
         ),
         option(
@@ -377,14 +368,12 @@ def label_options(command: Command) -> Command:
             "seed",
             group="Model",
             type=INTEGER,
-            first_page=True,
             help="Seed that the adapter was trained with; a label of the run.",
         ),
         option(
             "--role",
             group="Model",
             type=choice(RunRole),
-            first_page=True,
             help="What the run is for. Commands that read several runs leave out those of other "
             "roles than evaluation. Default: evaluation.",
         ),
@@ -405,7 +394,6 @@ _OUTPUTS: Final = {
         "--html",
         metavar="FILE",
         type=PATH,
-        first_page=True,
         help="Write one offline HTML page: summary, figures, tables, every item.",
     ),
     "figure_style": option(
@@ -414,7 +402,6 @@ _OUTPUTS: Final = {
         type=choice(FigureStyle),
         default="default",
         show_default=True,
-        first_page=True,
         help="Widths and letters of figures: those of a LaTeX template, with serif text and PDF as "
         "the default format.",
     ),
@@ -447,7 +434,6 @@ _OUTPUTS: Final = {
         metavar="FILE_OR_FOLDER",
         type=PATH,
         multiple=True,
-        first_page=True,
         help="Dataset file or folder of the runs, which is audited. The audit is that of the "
         "folder if the manifest.json next to a file names it. The page shows the texts, and the "
         "table of splits counts the files of a folder. Default: the file that run.json names, if "
@@ -487,7 +473,6 @@ _OUTPUTS: Final = {
         group="Data",
         metavar="FILE",
         type=PATH,
-        first_page=True,
         help="Hypotheses to judge, as for `scorecard`.",
     ),
 }
@@ -595,7 +580,6 @@ def json_option(command: Command) -> Command:
         "--json",
         "as_json",
         is_flag=True,
-        first_page=True,
         callback=_without("ci_format"),
         help="Print one JSON object and nothing else to stdout.",
     )(command)
@@ -607,7 +591,6 @@ def ci_option(command: Command) -> Command:
         "--format",
         "ci_format",
         type=choice(CiFormat),
-        first_page=True,
         callback=_noted_format,
         help="Print the result for CI: SARIF 2.1.0, JUnit XML, or annotations of GitHub Actions, "
         "which also get a summary in $GITHUB_STEP_SUMMARY. Exit codes stay the same.",

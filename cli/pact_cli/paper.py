@@ -45,13 +45,11 @@ _ALL: Final = "all"
 @option(
     "--figures",
     metavar="NAME,...",
-    first_page=True,
     help="Figures to draw, such as reliability,risk-coverage, or all. Alone: no tables.",
 )
 @option(
     "--tables",
     metavar="NAME,...",
-    first_page=True,
     help="Tables to make, such as main,paired, or all. Alone: no figures.",
 )
 @option(
@@ -60,14 +58,12 @@ _ALL: Final = "all"
     type=PATH,
     default=Path("paper"),
     show_default=True,
-    first_page=True,
     help="Folder to write to; existing files are replaced.",
 )
 @option(
     "--format",
     "formats",
     metavar="FORMAT,...",
-    first_page=True,
     help="Formats of figures (svg, pdf, png) and of tables (latex, markdown, csv); markdown also "
     "writes report.md with all tables. Default: svg, or pdf with a --style for LaTeX; all three "
     "of tables.",

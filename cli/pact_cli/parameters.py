@@ -1,9 +1,7 @@
-"""Parts of options: their group and page in `--help`, and their choices."""
+"""Parts of options: their group in `--help`, and their choices."""
 
 from __future__ import annotations
 
-import copy
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -16,8 +14,6 @@ Group: TypeAlias = Literal[
 ]
 """A group of options in `--help`."""
 
-_SENTENCE_END: Final = re.compile(r"(?<=[.?]) +")
-
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 """The groups, in the order in which `--help` shows them."""
 
@@ -28,7 +24,6 @@ class PactOption(click.Option):
     Args:
         declarations: the names, as for `click.option`.
         group: its group in `--help`.
-        first_page: whether `--help` shows it; `--help-all` shows every option.
         alone: value of the option if no value follows it; None if one must follow.
         accepts: whether a word after the option is its value, for an option with `alone`.
         attributes: as for `click.option`.
@@ -39,31 +34,14 @@ class PactOption(click.Option):
         declarations: Sequence[str],
         *,
         group: Group = "Output",
-        first_page: bool = False,
         alone: str | None = None,
         accepts: Callable[[str], bool] = bool,
         **attributes: Any,
     ) -> None:
         super().__init__(declarations, **attributes)
         self.group = group
-        self.first_page = first_page
         self.alone = alone
         self.accepts = accepts
-        self._shows_range = True
-
-    def in_short(self) -> PactOption:
-        """Return the option as the first page shows it: a sentence, without the range."""
-        short = copy.copy(self)
-        short.help = _SENTENCE_END.split(self.help or "", maxsplit=1)[0]
-        short._shows_range = False
-        return short
-
-    def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
-        """Return what help shows in brackets: the default, and maybe the range."""
-        extra = super().get_help_extra(ctx)
-        if not self._shows_range:
-            extra.pop("range", None)
-        return extra
 
 
 def option(*names: str, group: Group = "Output", **attributes: Any) -> Callable[[Command], Command]:

@@ -18,7 +18,7 @@ from pact_cli.commands import command, from_settings
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.hub_places import data_file_here, data_here
-from pact_cli.labelled import columns_first
+from pact_cli.labelled import reading_options
 from pact_cli.number_types import COUNT
 from pact_cli.options import DATASET, PATH, bootstrap_seed_option, ci_option, json_option
 from pact_cli.parameters import option
@@ -40,7 +40,6 @@ _HERE = Path("data")
     group="Data",
     type=DATASET,
     multiple=True,
-    first_page=True,
     help="Training file: records, or labelled data (JSON lines, CSV, Parquet).",
 )
 @option(
@@ -49,7 +48,6 @@ _HERE = Path("data")
     group="Data",
     type=DATASET,
     multiple=True,
-    first_page=True,
     help="Evaluation file of the same kinds; with DIR or FILE, an additional one.",
 )
 @option(
@@ -62,14 +60,12 @@ _HERE = Path("data")
     "--tokenizer",
     group="Model",
     type=PATH,
-    first_page=True,
     help="Folder of the base model's tokenizer: also measure prompts (needs the model extra).",
 )
 @option(
     "--only",
     type=click.Choice(DATA_CHECK_NAMES),
     multiple=True,
-    first_page=True,
     help="Run only this check; may be given several times.",
 )
 @option(
@@ -90,7 +86,7 @@ _HERE = Path("data")
     help="Number of views per record whose prompts are measured.",
 )
 @bootstrap_seed_option("Seed of the resamples, and of the samples of large datasets.")
-@columns_first
+@reading_options
 @findings_options
 @ci_option
 @json_option
