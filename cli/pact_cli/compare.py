@@ -112,7 +112,7 @@ class RunOrArm(RunPath):
         "resamples",
         "seed",
     ),
-    *("audit", "without_leaks", "relabels"),
+    *("audit", "without_leaks"),
 )
 @ci_option
 @json_option
@@ -146,7 +146,7 @@ def compare(
 
     settings = replace(settings, data=named_data(data))
     if gate:
-        _refuse_with_gate(settings, arms=arms, mcnemar=mcnemar)
+        _refuse_with_gate(arms=arms, mcnemar=mcnemar)
         _gate(runs, settings, ci_format, as_json=as_json)
         return
     if ci_format is not None:
@@ -171,13 +171,9 @@ def compare(
     exit_on_leak([experiment.data])
 
 
-def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
+def _refuse_with_gate(*, arms: bool, mcnemar: bool) -> None:
     """Refuse options that a gate does not have."""
-    own = {
-        "--arms": arms,
-        "--mcnemar": mcnemar,
-        "--relabel": bool(settings.relabels),
-    }
+    own = {"--arms": arms, "--mcnemar": mcnemar}
     refused = [name for name, value in own.items() if value]
     if refused:
         message = f"{refused[0]} does not go with --gate, which judges two runs by one margin"

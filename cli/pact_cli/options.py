@@ -42,7 +42,7 @@ from pact_eval._json import Json
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation.settings import Relabel, Settings
+    from pact_eval.evaluation.settings import Settings
     from pact_eval.runs.provenance import RunLabels
     from pact_reports.arm_names import ArmNames
     from pact_reports.outputs import Outputs
@@ -177,20 +177,6 @@ def _bins(context: click.Context, parameter: click.Parameter, text: str | None) 
         ) from None
 
 
-def _relabels(
-    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
-) -> tuple[Relabel, ...]:
-    """Read other labels of runs; a mistake is one of usage."""
-    if not texts:
-        return ()
-    from pact_eval.evaluation.settings import Relabel
-
-    try:
-        return tuple(map(Relabel.parse, texts))
-    except InputError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
-
-
 _SETTINGS: Final = {
     "by": option(
         "--by",
@@ -277,16 +263,6 @@ _SETTINGS: Final = {
         metavar="ARM",
         help="Arm that the others are compared with in files. Default: the arm of the first run "
         "with a seed.",
-    ),
-    "relabels": option(
-        "--relabel",
-        "relabels",
-        group="Data",
-        metavar="RUN=ARM:SEED",
-        multiple=True,
-        callback=_relabels,
-        help="Take a RUN, or those of a pattern, as runs of another ARM, of another training seed "
-        "(RUN=:SEED), or both. The folder keeps what it records. May be given several times.",
     ),
     "resamples": option(
         "--resamples",

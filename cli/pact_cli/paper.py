@@ -72,9 +72,7 @@ _ALL: Final = "all"
     *("figure_style", "figure_width", "palette", "data", "criteria", "clear", "thresholds"),
     *("cost_wrong", "cost_review", "selected"),
 )
-@settings_options(
-    *("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks", "relabels")
-)
+@settings_options(*("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks"))
 @json_option
 def paper(
     runs: tuple[Path, ...],

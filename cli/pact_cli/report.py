@@ -108,7 +108,7 @@ _VIEWS_OPTION: Final = option(
         "allow",
         "method",
     ),
-    *("audit", "without_leaks", "target_error", "relabels"),
+    *("audit", "without_leaks", "target_error"),
 )
 @output_options(
     *("html", "palette", "data", "criteria", "clear", "thresholds", "cost_wrong", "cost_review"),
