@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pact_cli.audit.main import main as audit
-from pact_cli.commands import ALL_OPTIONS
 from pact_cli.main import main as evaluation
 from pact_eval.audit.adapter.audit import ADAPTER_CHECKS
 from pact_eval.audit.dataset import DATA_CHECKS
@@ -86,7 +85,6 @@ def commands() -> str:
             command = group.commands[each]
             parts.append(f"### {name} {each}")
             ctx = click.Context(command, parent, info_name=each)
-            ctx.meta[ALL_OPTIONS] = True
             parts.append(_help(command, ctx))
     return "\n\n".join(parts)
 

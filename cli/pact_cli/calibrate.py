@@ -28,14 +28,12 @@ _OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "decoding")
     type=choice(Mode, "auto"),
     default="auto",
     show_default=True,
-    first_page=True,
     help="Form of the temperature; auto selects one by cross-validation over source families.",
 )
 @option(
     "-o",
     "--out",
     type=PATH,
-    first_page=True,
     help="File for the calibrator. Default: CALIB_RUN/calibration.json.",
 )
 @option(
@@ -43,7 +41,6 @@ _OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "decoding")
     group="Data",
     type=RUN,
     multiple=True,
-    first_page=True,
     help="Run to apply it to: show the scores before and after, and write the calibrator into the "
     "run's folder. May be given several times.",
 )
@@ -51,7 +48,6 @@ _OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "decoding")
     "--export",
     metavar="FILE",
     type=PATH,
-    first_page=True,
     help="Also write one temperature per kind into a decision.json of transformers, or into that "
     "of a model folder; say what they give up. Other keys of the file stay.",
 )
@@ -66,7 +62,6 @@ _OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "decoding")
 @option(
     "--overwrite",
     is_flag=True,
-    first_page=True,
     help="Replace a calibrator of another fit, and temperatures of --export. A fit on the same run "
     "and decoding is always replaced.",
 )

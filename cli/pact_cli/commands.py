@@ -1,4 +1,4 @@
-"""Commands: two pages of options, settings of the project as defaults, `-q` and `-v`.
+"""Commands: options in groups, settings of the project as defaults, `-q` and `-v`.
 
 Every command is a `PactCommand`, which the group runs with the settings of `config.py`.
 """
@@ -6,7 +6,6 @@ Every command is a `PactCommand`, which the group runs with the settings of `con
 from __future__ import annotations
 
 import copy
-import inspect
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,10 +24,7 @@ from pact_eval.errors import InputError
 if TYPE_CHECKING:  # the list of commands does not wait for settings
     from pact_cli.config import Config, Value
 
-_HELP: Final = ("-h", "--help", "--help-all")
-ALL_OPTIONS: Final = "pact.all_options"
-"""Key in the context of a command: whether its help shows every option and the full text."""
-
+_HELP: Final = ("-h", "--help")
 CHOSEN: Final = "pact.chosen"
 """Key in the context of a command: what its parameters chose, each with its reason."""
 
@@ -121,9 +117,9 @@ class PactCommand(click.Command):
             raise click.UsageError(message, ctx) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the parameters, with `-q`, `-v`, `--help-all` and `--help` at the end."""
+        """Return the parameters, with `-q`, `-v` and `--help` at the end."""
         *own, last = super().get_params(ctx)
-        return [*own, *_VERBOSITY, _HELP_ALL, last]
+        return [*own, *_VERBOSITY, last]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Say which settings of the project are used, and run the command."""
@@ -145,25 +141,14 @@ class PactCommand(click.Command):
         finally:
             announce([f"{ctx.info_name}: {time.monotonic() - started:.1f} s"])
 
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the text; what follows the first two paragraphs is on the page of all options."""
-        paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
-        shown = paragraphs if ctx.meta.get(ALL_OPTIONS) else paragraphs[:_PARAGRAPHS]
-        formatter.write_paragraph()
-        with formatter.indentation():
-            formatter.write_text("\n\n".join(shown))
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in groups; one group alone needs no name."""
         groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
-        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
-        everything = ctx.meta.get(ALL_OPTIONS, False)
-        for shown in options if everything else _first_page(options):
-            record = _with_source(shown, ctx).get_help_record(ctx)
-            if record is not None:
-                groups[getattr(shown, "group", "Output")].append(record)
-        if not everything:
-            groups["Output"].append(("--help-all", f"Show all {len(options)} options in full."))
+        for option in self.get_params(ctx):
+            if isinstance(option, click.Option):
+                record = _with_source(option, ctx).get_help_record(ctx)
+                if record is not None:
+                    groups[getattr(option, "group", "Output")].append(record)
         filled = {name: records for name, records in groups.items() if records}
         for name, records in filled.items():
             with formatter.section(name if len(filled) > 1 else "Options"):
@@ -249,15 +234,6 @@ def _with_source(parameter: click.Option, ctx: click.Context) -> click.Option:
     return shown
 
 
-def _first_page(options: Iterable[click.Option]) -> list[click.Option]:
-    """Return the options of the first page, in short."""
-    return [
-        option.in_short()
-        for option in options
-        if isinstance(option, PactOption) and option.first_page
-    ]
-
-
 def _with_values(parameters: Sequence[click.Parameter], words: Sequence[str]) -> list[str]:
     """Give an option that may be alone its value, if the next word is not one.
 
@@ -280,14 +256,6 @@ def _with_values(parameters: Sequence[click.Parameter], words: Sequence[str]) ->
     return complete
 
 
-def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-    del parameter
-    if value and not ctx.resilient_parsing:
-        ctx.meta[ALL_OPTIONS] = True
-        click.echo(ctx.get_help(), color=ctx.color)
-        ctx.exit()
-
-
 def _set_quiet(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     del parameter
     ctx.meta[QUIET] = ctx.meta.get(QUIET, False) or value
@@ -298,15 +266,6 @@ def _set_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) ->
     ctx.meta[VERBOSE] = value
 
 
-_PARAGRAPHS: Final = 2
-_HELP_ALL: Final = click.Option(
-    ["--help-all"],
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_show_all,
-    help="Show the full help with all options.",
-)
 _VERBOSITY: Final[list[click.Parameter]] = [
     click.Option(
         ["-q", "--quiet"],

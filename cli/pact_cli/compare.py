@@ -68,7 +68,6 @@ class RunOrArm(RunPath):
     "--gate",
     group="Numbers",
     is_flag=True,
-    first_page=True,
     help="Has B drifted from A? Exits with 0 if accuracy is equivalent within --margin, with 3 if "
     "it changed beyond it, and with 4 if the runs cannot tell. Files of thresholds after A and B "
     "are checked on both; one that is broken on B exits with 3.",
@@ -77,19 +76,16 @@ class RunOrArm(RunPath):
     "--arms",
     group="Numbers",
     is_flag=True,
-    first_page=True,
     help="Compare arms over seeds: give NAME=PATTERN, such as pact=runs/pact-*.",
 )
 @option(
     "--mcnemar",
     is_flag=True,
-    first_page=True,
     help="Show the exact test and the items that only one of the two runs answers correctly.",
 )
 @option(
     "--full",
     is_flag=True,
-    first_page=True,
     help="Print every table; --by prints the tables too.",
 )
 @option(
@@ -98,7 +94,6 @@ class RunOrArm(RunPath):
     metavar="FILE_OR_FOLDER",
     type=PATH,
     multiple=True,
-    first_page=True,
     help="Dataset of the runs, which is audited; --mcnemar shows its questions and answers. The "
     "audit is that of the folder if the manifest.json next to a file names it. Default: the file "
     "that run.json names, if it is unchanged. May be given several times.",
@@ -117,7 +112,7 @@ class RunOrArm(RunPath):
         "resamples",
         "seed",
     ),
-    *("audit", "without_leaks", "relabels"),
+    *("audit", "without_leaks"),
 )
 @ci_option
 @json_option
@@ -151,7 +146,7 @@ def compare(
 
     settings = replace(settings, data=named_data(data))
     if gate:
-        _refuse_with_gate(settings, arms=arms, mcnemar=mcnemar)
+        _refuse_with_gate(arms=arms, mcnemar=mcnemar)
         _gate(runs, settings, ci_format, as_json=as_json)
         return
     if ci_format is not None:
@@ -176,13 +171,9 @@ def compare(
     exit_on_leak([experiment.data])
 
 
-def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
+def _refuse_with_gate(*, arms: bool, mcnemar: bool) -> None:
     """Refuse options that a gate does not have."""
-    own = {
-        "--arms": arms,
-        "--mcnemar": mcnemar,
-        "--relabel": bool(settings.relabels),
-    }
+    own = {"--arms": arms, "--mcnemar": mcnemar}
     refused = [name for name, value in own.items() if value]
     if refused:
         message = f"{refused[0]} does not go with --gate, which judges two runs by one margin"

@@ -32,7 +32,6 @@ _K_OF_A_SERVER = 4
     group="Data",
     required=True,
     metavar="FILE_OR_TEXT",
-    first_page=True,
     help="The context: a file (a .json file is read as JSON), or the text itself.",
 )
 @option(
@@ -40,14 +39,12 @@ _K_OF_A_SERVER = 4
     group="Data",
     required=True,
     type=PATH,
-    first_page=True,
     help="JSON file of questions by field name.",
 )
 @option(
     "--k",
     group="Views",
     type=COUNT,
-    first_page=True,
     help="Number of views to average over. Default: 1; of a server, 4.",
 )
 @order_seed_option

@@ -25,7 +25,6 @@ _TARGET_ERROR = 0.1
     type=PATH,
     default=Path("runs"),
     show_default=True,
-    first_page=True,
     help="Folder for the runs `demo-nimble_recipe` and `demo-pact`, and for demo.html.",
 )
 @option(
@@ -36,14 +35,11 @@ _TARGET_ERROR = 0.1
     show_default=True,
     help="Views per record.",
 )
-@option(
-    "--limit", group="Data", type=COUNT, first_page=True, help="Score only the first N records."
-)
+@option("--limit", group="Data", type=COUNT, help="Score only the first N records.")
 @option(
     "--open",
     "open_page",
     is_flag=True,
-    first_page=True,
     help="Open the page in the browser when it is written.",
 )
 def demo(out: Path, k: int, limit: int | None, open_page: bool) -> None:

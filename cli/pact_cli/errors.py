@@ -35,7 +35,6 @@ class PactGroup(click.Group):
     Args:
         arguments: as for `click.Group`.
         sections: by heading of `--help`, the names of its commands; those of none come last.
-        renamed: by old name of a command, what to type instead.
         attributes: as for `click.Group`.
     """
 
@@ -43,12 +42,10 @@ class PactGroup(click.Group):
         self,
         *arguments: Any,
         sections: Mapping[str, Collection[str]] | None = None,
-        renamed: Mapping[str, str] | None = None,
         **attributes: Any,
     ) -> None:
         super().__init__(*arguments, **attributes)
         self.sections = sections or {}
-        self.renamed = renamed or {}
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program; a reader that leaves (`| head`) changes no exit code."""
@@ -64,15 +61,6 @@ class PactGroup(click.Group):
         """Return the names of the commands in the order of work, as they were added."""
         del ctx
         return list(self.commands)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command; an old name is an error that names the new one."""
-        if args and args[0] in self.renamed:
-            message = f"`{ctx.command_path} {args[0]}` is now `{self.renamed[args[0]]}`"
-            raise click.UsageError(message, ctx)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under the headings of their sections."""

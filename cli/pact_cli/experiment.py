@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 @option(
     "--dry-run",
     is_flag=True,
-    first_page=True,
     help="List the steps in order, why each would run, and what they would cost if --measure has "
     "measured it; start nothing and load no model.",
 )
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     type=COUNT,
     default=1,
     show_default=True,
-    first_page=True,
     help="Processes at a time, each with its own GPUs; without GPUs, they share the cores.",
 )
 @option(

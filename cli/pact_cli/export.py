@@ -26,23 +26,20 @@ _SAMPLE: Final = 64
 
 @command()
 @path_argument("adapter", "ADAPTER", ADAPTER)
-@option("--out", required=True, type=PATH, first_page=True, help="Folder to write; a new one.")
+@option("--out", required=True, type=PATH, help="Folder to write; a new one.")
 @option(
     "--with-base",
     is_flag=True,
-    first_page=True,
     help="Write the full base model too, with the LoRA in the subfolder `adapter`.",
 )
 @option(
     "--merged",
     is_flag=True,
-    first_page=True,
     help="Write the base model with the LoRA in its weights.",
 )
 @option(
     "--calibrator",
     type=PATH,
-    first_page=True,
     help="Calibrator whose temperatures are shipped, one per kind. Default: none.",
 )
 @option(

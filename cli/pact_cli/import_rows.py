@@ -45,7 +45,6 @@ _read = gathered(
             "--from",
             "source",
             type=LazyChoice(source_names),
-            first_page=True,
             help="Format of the log. Default: what its content looks like.",
         ),
         option(
@@ -54,7 +53,6 @@ _read = gathered(
             group="Data",
             multiple=True,
             metavar="COLUMN=NAME",
-            first_page=True,
             help="Name of one of our columns in a file of rows; may be given several times.",
         ),
         option(
@@ -68,7 +66,6 @@ _read = gathered(
         option(
             "--family-from",
             metavar="COLUMN[~REGEX]",
-            first_page=True,
             help="What names the family: a value of the log, such as doc.article, or the part of "
             "it that a regular expression matches (its first group, if it has one).",
         ),
@@ -93,7 +90,6 @@ _read = gathered(
         option(
             "--metric",
             type=choice(LogMetric),
-            first_page=True,
             help="Metric of lm-evaluation-harness by which answers and probabilities are read. "
             "Default: acc, or the first that the log has.",
         ),
@@ -117,7 +113,6 @@ _read = gathered(
 @option(
     "--out",
     type=PATH,
-    first_page=True,
     help="Run folder to write. Default: the name of the log, in runs/.",
 )
 @_read

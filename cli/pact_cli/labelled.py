@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from pact_cli.console import announce
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pact_eval.data.labelled.reader import LabelledData
     from pact_eval.data.labelled.reading import Reading
 
-__all__ = ["announce_labelled", "columns_first", "reading_options"]
+__all__ = ["announce_labelled", "reading_options"]
 
 
 def _shape_names() -> tuple[str, ...]:
@@ -33,7 +33,17 @@ def _reading(positions_from: str | None, option_texts: str | None, **stated: Any
     )
 
 
-_OTHERS: Final = [
+_OPTIONS: Final = [
+    option(
+        "--columns",
+        group="Data",
+        multiple=True,
+        metavar="ROLE=COLUMN,...",
+        help="Columns of a file of others, such as state=text,reference=label. Roles: state, "
+        "question, options (A+B+C for one column each), reference, prediction, probabilities, "
+        "log_probabilities, logits, confidence, correct, ignored, type, id, family, "
+        "source_family, split, domain, variant.",
+    ),
     option(
         "--shape",
         group="Data",
@@ -81,27 +91,8 @@ _OTHERS: Final = [
     ),
 ]
 
-
-def _options(columns_first: bool) -> list[Callable[[Any], Any]]:
-    columns = option(
-        "--columns",
-        group="Data",
-        multiple=True,
-        metavar="ROLE=COLUMN,...",
-        first_page=columns_first,
-        help="Columns of a file of others, such as state=text,reference=label. Roles: state, "
-        "question, options (A+B+C for one column each), reference, prediction, probabilities, "
-        "log_probabilities, logits, confidence, correct, ignored, type, id, family, "
-        "source_family, split, domain, variant.",
-    )
-    return [columns, *_OTHERS]
-
-
-reading_options = gathered("reading", _reading, _options(columns_first=False))
+reading_options = gathered("reading", _reading, _OPTIONS)
 """Add the options for reading labelled files; the command gets one `reading: Reading`."""
-
-columns_first = gathered("reading", _reading, _options(columns_first=True))
-"""Add the same options to a command for which `--help` shows `--columns`."""
 
 
 def announce_labelled(files: Iterable[LabelledData | None]) -> None:

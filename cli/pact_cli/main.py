@@ -47,26 +47,17 @@ COMMANDS: Final = LazyCommands(
     folder=Path(__file__).parent,
 )
 
-_RENAMED: Final = {
-    "figures": "pact-eval paper RUN... --figures all",
-    "tables": "pact-eval paper RUN... --tables all",
-    "sweep": "pact-eval report RUN --views",
-    "sets": "pact-eval thresholds RUN --sets",
-}
-
 
 @click.group(
     cls=PactGroup,
     commands=COMMANDS,
     sections=_SECTIONS,
-    renamed=_RENAMED,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="pact-eval")
 def main() -> None:
     """Evaluate single-token typed-decision models.
 
-    COMMAND --help shows the options that most people need, COMMAND --help-all shows every option.
     Only score, decide, demo, export and experiment need torch; with --server, score and decide do
     not. Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 no clear verdict, 5 tampered.
     """

@@ -45,7 +45,6 @@ _MODEL: Final = [
         "--base-model",
         group="Model",
         metavar="PATH_OR_ID",
-        first_page=True,
         help="Folder or hub id (organisation/name, with @revision or not) of the base model. "
         "Default: the one that the adapter names. Only a hub id uses the network.",
     ),
@@ -53,7 +52,6 @@ _MODEL: Final = [
         "--no-adapter",
         group="Model",
         is_flag=True,
-        first_page=True,
         help="Score the base model alone, without the adapter.",
     ),
     option(
@@ -62,7 +60,6 @@ _MODEL: Final = [
         type=click.Choice(DEVICES),
         default="auto",
         show_default=True,
-        first_page=True,
         help="Device that runs the model; auto takes the accelerator that torch offers here, or "
         "else the CPU.",
     ),
@@ -138,7 +135,6 @@ _SERVER: Final = [
         group="Server",
         metavar="URL",
         multiple=True,
-        first_page=True,
         help="Address of a server that answers instead of a model here, such as "
         "http://127.0.0.1:8000. Give several for replicas of one server.",
     ),
@@ -147,7 +143,6 @@ _SERVER: Final = [
         "model_name",
         group="Server",
         metavar="NAME",
-        first_page=True,
         help="Name of the model, as the server knows it.",
     ),
     option(
@@ -230,7 +225,6 @@ _SERVER: Final = [
         "--tokenizer",
         group="Model",
         metavar="PATH_OR_ID",
-        first_page=True,
         help="Tokenizer of the base model: a folder or a hub id. The wires vllm and sglang need "
         "it. Default: that of --local's base, or that of a server on this machine.",
     ),

@@ -42,7 +42,7 @@ from pact_eval._json import Json
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation.settings import Relabel, Settings
+    from pact_eval.evaluation.settings import Settings
     from pact_eval.runs.provenance import RunLabels
     from pact_reports.arm_names import ArmNames
     from pact_reports.outputs import Outputs
@@ -151,12 +151,11 @@ def gathered(
 
 
 def bootstrap_seed_option(text: str) -> Callable[[Command], Command]:
-    """Return the option `--bootstrap-seed`, once `--seed`; the command gets `seed`."""
+    """Return the option `--bootstrap-seed`; the command gets `seed`."""
     return option(
         "--bootstrap-seed",
         "seed",
         group="Numbers",
-        old_names=("--seed",),
         type=NATURAL,
         default=0,
         show_default=True,
@@ -178,20 +177,6 @@ def _bins(context: click.Context, parameter: click.Parameter, text: str | None) 
         ) from None
 
 
-def _relabels(
-    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
-) -> tuple[Relabel, ...]:
-    """Read other labels of runs; a mistake is one of usage."""
-    if not texts:
-        return ()
-    from pact_eval.evaluation.settings import Relabel
-
-    try:
-        return tuple(map(Relabel.parse, texts))
-    except InputError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
-
-
 _SETTINGS: Final = {
     "by": option(
         "--by",
@@ -199,7 +184,6 @@ _SETTINGS: Final = {
         metavar="COLUMN",
         default="kind",
         show_default=True,
-        first_page=True,
         help="Groups shown in addition to all items: kind, domain, source_family, or a further "
         "column of the records.",
     ),
@@ -235,21 +219,18 @@ _SETTINGS: Final = {
         type=choice(Decoding),
         default="single",
         show_default=True,
-        first_page=True,
         help="Use view 0 alone, or the mean over all K views.",
     ),
     "calibrated": option(
         "--calibrated",
         group="Numbers",
         is_flag=True,
-        first_page=True,
         help="Apply the calibration.json in each run's folder.",
     ),
     "calibration": option(
         "--calibration",
         group="Numbers",
         type=PATH,
-        first_page=True,
         help="Calibrator to apply, as `calibrate` writes it. Default: none (raw probabilities).",
     ),
     "shipped": option(
@@ -271,11 +252,8 @@ _SETTINGS: Final = {
     ),
     "margin": option(
         "--margin",
-        "--equivalence-margin",
-        "margin",
         group="Numbers",
         type=SHARE,
-        first_page=True,
         help="Test equivalence: the largest difference in a rate that does not matter, as a "
         "fraction.",
     ),
@@ -283,25 +261,12 @@ _SETTINGS: Final = {
         "--method",
         group="Numbers",
         metavar="ARM",
-        first_page=True,
         help="Arm that the others are compared with in files. Default: the arm of the first run "
         "with a seed.",
     ),
-    "relabels": option(
-        "--relabel",
-        "relabels",
-        group="Data",
-        metavar="RUN=ARM:SEED",
-        multiple=True,
-        callback=_relabels,
-        help="Take a RUN, or those of a pattern, as runs of another ARM, of another training seed "
-        "(RUN=:SEED), or both. The folder keeps what it records. May be given several times.",
-    ),
     "resamples": option(
         "--resamples",
-        "resamples",
         group="Numbers",
-        old_names=("--bootstrap",),
         type=RESAMPLES,
         help="Number of bootstrap resamples over families. Default: 10,000, fewer above 20,000 "
         "items.",
@@ -311,7 +276,6 @@ _SETTINGS: Final = {
         "--target-error",
         group="Numbers",
         type=RATE,
-        first_page=True,
         help="Ask whether the model may act alone: which share of its answers has an error of at "
         "most this in new families, such as 0.05. `pact-eval thresholds` says more.",
     ),
@@ -324,7 +288,6 @@ _SETTINGS: Final = {
     "without_leaks": option(
         "--without-leaks",
         is_flag=True,
-        first_page=True,
         help="Leave families that are also in a training file out of all numbers. Without it, "
         "such a leak exits with 3.",
     ),
@@ -374,23 +337,19 @@ def label_options(command: Command) -> Command:
         option(
             "--arm",
             group="Model",
-            first_page=True,
             help="Recipe of the run, such as pact or ce_only.",
         ),
         option(
             "--train-seed",
             "seed",
             group="Model",
-            old_names=("--seed",),
             type=INTEGER,
-            first_page=True,
             help="Seed that the adapter was trained with; a label of the run.",
         ),
         option(
             "--role",
             group="Model",
             type=choice(RunRole),
-            first_page=True,
             help="What the run is for. Commands that read several runs leave out those of other "
             "roles than evaluation. Default: evaluation.",
         ),
@@ -411,7 +370,6 @@ _OUTPUTS: Final = {
         "--html",
         metavar="FILE",
         type=PATH,
-        first_page=True,
         help="Write one offline HTML page: summary, figures, tables, every item.",
     ),
     "figure_style": option(
@@ -420,7 +378,6 @@ _OUTPUTS: Final = {
         type=choice(FigureStyle),
         default="default",
         show_default=True,
-        first_page=True,
         help="Widths and letters of figures: those of a LaTeX template, with serif text and PDF as "
         "the default format.",
     ),
@@ -453,7 +410,6 @@ _OUTPUTS: Final = {
         metavar="FILE_OR_FOLDER",
         type=PATH,
         multiple=True,
-        first_page=True,
         help="Dataset file or folder of the runs, which is audited. The audit is that of the "
         "folder if the manifest.json next to a file names it. The page shows the texts, and the "
         "table of splits counts the files of a folder. Default: the file that run.json names, if "
@@ -493,7 +449,6 @@ _OUTPUTS: Final = {
         group="Data",
         metavar="FILE",
         type=PATH,
-        first_page=True,
         help="Hypotheses to judge, as for `scorecard`.",
     ),
 }
@@ -601,7 +556,6 @@ def json_option(command: Command) -> Command:
         "--json",
         "as_json",
         is_flag=True,
-        first_page=True,
         callback=_without("ci_format"),
         help="Print one JSON object and nothing else to stdout.",
     )(command)
@@ -613,7 +567,6 @@ def ci_option(command: Command) -> Command:
         "--format",
         "ci_format",
         type=choice(CiFormat),
-        first_page=True,
         callback=_noted_format,
         help="Print the result for CI: SARIF 2.1.0, JUnit XML, or annotations of GitHub Actions, "
         "which also get a summary in $GITHUB_STEP_SUMMARY. Exit codes stay the same.",

@@ -36,7 +36,6 @@ _ALL: Final = "all"
     loads=("pact_reports.files", "pact_reports.figures.files"),
     one_thread=True,
     elsewhere={
-        "--only": "pact-eval paper RUN... --figures NAME,... or --tables NAME,...",
         "--latex": "pact-eval paper RUN... --tables all --format latex",
         "--markdown": "pact-eval paper RUN... --tables all --format markdown",
         "--html": "pact-eval report RUN... --html page.html",
@@ -46,13 +45,11 @@ _ALL: Final = "all"
 @option(
     "--figures",
     metavar="NAME,...",
-    first_page=True,
     help="Figures to draw, such as reliability,risk-coverage, or all. Alone: no tables.",
 )
 @option(
     "--tables",
     metavar="NAME,...",
-    first_page=True,
     help="Tables to make, such as main,paired, or all. Alone: no figures.",
 )
 @option(
@@ -61,14 +58,12 @@ _ALL: Final = "all"
     type=PATH,
     default=Path("paper"),
     show_default=True,
-    first_page=True,
     help="Folder to write to; existing files are replaced.",
 )
 @option(
     "--format",
     "formats",
     metavar="FORMAT,...",
-    first_page=True,
     help="Formats of figures (svg, pdf, png) and of tables (latex, markdown, csv); markdown also "
     "writes report.md with all tables. Default: svg, or pdf with a --style for LaTeX; all three "
     "of tables.",
@@ -77,9 +72,7 @@ _ALL: Final = "all"
     *("figure_style", "figure_width", "palette", "data", "criteria", "clear", "thresholds"),
     *("cost_wrong", "cost_review", "selected"),
 )
-@settings_options(
-    *("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks", "relabels")
-)
+@settings_options(*("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks"))
 @json_option
 def paper(
     runs: tuple[Path, ...],

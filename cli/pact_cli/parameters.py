@@ -1,9 +1,7 @@
-"""Parts of options: their group and page in `--help`, their older names, and their choices."""
+"""Parts of options: their group in `--help`, and their choices."""
 
 from __future__ import annotations
 
-import copy
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -16,28 +14,19 @@ Group: TypeAlias = Literal[
 ]
 """A group of options in `--help`."""
 
-_SENTENCE_END: Final = re.compile(r"(?<=[.?]) +")
-
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 """The groups, in the order in which `--help` shows them."""
 
 
 class PactOption(click.Option):
-    """An option in a group, maybe with older names, which work but which nothing shows.
+    """An option in a group of `--help`.
 
     Args:
         declarations: the names, as for `click.option`.
         group: its group in `--help`.
-        first_page: whether `--help` shows it; `--help-all` shows every option.
         alone: value of the option if no value follows it; None if one must follow.
         accepts: whether a word after the option is its value, for an option with `alone`.
-        old_names: the older names, each with its dashes.
         attributes: as for `click.option`.
-
-    Example:
-        >>> seed = PactOption(["--bootstrap-seed"], old_names=("--seed",), help="A seed.")
-        >>> seed.get_help_record(click.Context(click.Command("report")))
-        ('--bootstrap-seed TEXT', 'A seed.')
     """
 
     def __init__(
@@ -45,46 +34,14 @@ class PactOption(click.Option):
         declarations: Sequence[str],
         *,
         group: Group = "Output",
-        first_page: bool = False,
         alone: str | None = None,
         accepts: Callable[[str], bool] = bool,
-        old_names: Sequence[str] = (),
         **attributes: Any,
     ) -> None:
-        super().__init__([*declarations, *old_names], **attributes)
+        super().__init__(declarations, **attributes)
         self.group = group
-        self.first_page = first_page
         self.alone = alone
         self.accepts = accepts
-        self._old_names = old_names
-        self._shows_range = True
-
-    def _with_new_names(self) -> click.Option:
-        shown = copy.copy(self)
-        shown.opts = [name for name in self.opts if name not in self._old_names]
-        return shown
-
-    def in_short(self) -> PactOption:
-        """Return the option as the first page shows it: a sentence, without the range."""
-        short = copy.copy(self)
-        short.help = _SENTENCE_END.split(self.help or "", maxsplit=1)[0]
-        short._shows_range = False
-        return short
-
-    def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
-        """Return what help shows in brackets: the default, and maybe the range."""
-        extra = super().get_help_extra(ctx)
-        if not self._shows_range:
-            extra.pop("range", None)
-        return extra
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the names and the help text, without the older names."""
-        return click.Option.get_help_record(self._with_new_names(), ctx)
-
-    def get_error_hint(self, ctx: click.Context | None) -> str:
-        """Return the option as error messages call it."""
-        return click.Option.get_error_hint(self._with_new_names(), ctx)
 
 
 def option(*names: str, group: Group = "Output", **attributes: Any) -> Callable[[Command], Command]:

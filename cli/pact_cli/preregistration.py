@@ -37,14 +37,12 @@ if TYPE_CHECKING:
     group="Data",
     type=PATH,
     multiple=True,
-    first_page=True,
     help="Dataset file of the hypotheses; may be given several times.",
 )
 @option(
     "--example",
     group="Data",
     is_flag=True,
-    first_page=True,
     help="Write an example to HYPOTHESES.toml, to be edited and registered. A file that exists is "
     "kept.",
 )
@@ -99,7 +97,6 @@ def _is_demand(word: str) -> bool:
     type=choice(Demand),
     alone="values",
     accepts=_is_demand,
-    first_page=True,
     help="Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict: by the "
     "values, or as shown. --demand alone means values.",
 )

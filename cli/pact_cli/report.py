@@ -81,7 +81,6 @@ _VIEWS_OPTION: Final = option(
     "--views",
     group="Views",
     metavar="[FROM..TO]",
-    first_page=True,
     callback=_views,
     alone=_ALL,
     accepts=_accepts,
@@ -109,7 +108,7 @@ _VIEWS_OPTION: Final = option(
         "allow",
         "method",
     ),
-    *("audit", "without_leaks", "target_error", "relabels"),
+    *("audit", "without_leaks", "target_error"),
 )
 @output_options(
     *("html", "palette", "data", "criteria", "clear", "thresholds", "cost_wrong", "cost_review"),
@@ -118,7 +117,6 @@ _VIEWS_OPTION: Final = option(
 @option(
     "--full",
     is_flag=True,
-    first_page=True,
     help="Print every table; with --json, the whole order audit. --by prints the tables too.",
 )
 @_VIEWS_OPTION
@@ -126,7 +124,6 @@ _VIEWS_OPTION: Final = option(
     "--remedies",
     group="Views",
     is_flag=True,
-    first_page=True,
     help="Compare what removes order effects: more views, letter priors, batch calibration.",
 )
 @option(
@@ -165,7 +162,6 @@ _VIEWS_OPTION: Final = option(
     "--open",
     "open_page",
     is_flag=True,
-    first_page=True,
     help="Open the page of --html in the browser.",
 )
 @json_option

@@ -54,17 +54,13 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
     announces=True,
     loads=("pact_eval.scoring.windows",),
     tells_steps=True,
-    elsewhere={
-        "--html": "pact-eval report RUN --html page.html, after the scoring",
-        "--seed": "pact-eval score ... --train-seed N, or --order-seed N",
-    },
+    elsewhere={"--html": "pact-eval report RUN --html page.html, after the scoring"},
 )
 @option(
     "--data",
     group="Data",
     metavar="FILE_OR_FOLDER",
     type=DATASET,
-    first_page=True,
     help="Dataset file: records with references, labelled data of a known shape (JSON lines, CSV, "
     "Parquet), or the ablated contexts of `pact-audit ablate`. For a folder: the evaluation file "
     "that its manifest names. On the Hub: hf://datasets/OWNER/NAME[@REVISION][/PATH]. Default: the "
@@ -73,7 +69,6 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 @option(
     "--out",
     type=PATH,
-    first_page=True,
     help="Run folder to write or resume. Default: ADAPTER or --arm in the folder `runs`, with "
     "--train-seed and a --role.",
 )
@@ -83,7 +78,6 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
     type=COUNT,
     default=4,
     show_default=True,
-    first_page=True,
     help="Views per record: the canonical order of the answers and K - 1 permutations.",
 )
 @adaptive_options
@@ -94,9 +88,7 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
     help="Also score each question with the context replaced by N/A, [MASK] and nothing, for "
     "contextual calibration in `report --remedies`. A complete run gets only these prompts.",
 )
-@option(
-    "--limit", group="Data", type=COUNT, first_page=True, help="Score only the first N records."
-)
+@option("--limit", group="Data", type=COUNT, help="Score only the first N records.")
 @order_seed_option
 @option(
     "--orders",

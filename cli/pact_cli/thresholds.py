@@ -88,7 +88,6 @@ _TARGETS: Final = [
         "error",
         group="Numbers",
         type=RATE,
-        first_page=True,
         help="Largest error among accepted items, such as 0.05.",
     ),
     option(
@@ -96,7 +95,6 @@ _TARGETS: Final = [
         "accuracy",
         group="Numbers",
         type=RATE,
-        first_page=True,
         help="Least accuracy among accepted items, such as 0.95.",
     ),
     option(
@@ -104,7 +102,6 @@ _TARGETS: Final = [
         "escalation",
         group="Numbers",
         type=RATE,
-        first_page=True,
         help="Largest share of escalated items; the strictest gate that keeps it is chosen.",
     ),
     option(
@@ -112,7 +109,6 @@ _TARGETS: Final = [
         "wrong",
         group="Numbers",
         type=POSITIVE,
-        first_page=True,
         help="Cost of a wrong decision.",
     ),
     option(
@@ -120,7 +116,6 @@ _TARGETS: Final = [
         "review",
         group="Numbers",
         type=POSITIVE,
-        first_page=True,
         help="Cost of a review by a person; with --cost-wrong.",
     ),
 ]
@@ -159,7 +154,6 @@ _SETS: Final = [
         "--sets",
         group="Sets",
         is_flag=True,
-        first_page=True,
         help="Choose answer sets instead, if one answer is not enough: the most probable answers "
         "of each item, as many as are needed for the coverage.",
     ),
@@ -169,7 +163,6 @@ _SETS: Final = [
         type=RATE,
         default=COVERAGE,
         show_default=True,
-        first_page=True,
         help="With --sets: share of new items whose set contains the right answer.",
     ),
     option(
@@ -224,19 +217,16 @@ class _SetOptions:
     help="What counts the same in the guarantee. families: every family gives a tested item. "
     "items: large families count more, and a small one may give no tested item.",
 )
-@option(
-    "-o", "--out", type=PATH, first_page=True, help="File for the result, such as thresholds.json."
-)
+@option("-o", "--out", type=PATH, help="File for the result, such as thresholds.json.")
 @option(
     "--check",
     group="Data",
     metavar="FILE",
     type=PATH,
-    first_page=True,
     help="Check the thresholds (or, with --sets, the answer sets) of FILE on RUN instead. Exits "
     "with 3 if one is broken, and with 4 if the run cannot tell.",
 )
-@option("--brief", is_flag=True, first_page=True, help="Print the answer alone, in one line.")
+@option("--brief", is_flag=True, help="Print the answer alone, in one line.")
 @settings_options("decoding", "calibration", "unit", "allow", "resamples", "seed")
 @ci_option
 @json_option

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     "--adapter",
     group="Model",
     type=PATH,
-    first_page=True,
     help="Adapter folder. Default: the one that was scored.",
 )
 @option(
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     "--data",
     group="Data",
     type=PATH,
-    first_page=True,
     help="Dataset file. Default: the one that was scored.",
 )
 @option(
@@ -55,7 +53,6 @@ if TYPE_CHECKING:
     metavar="FILE",
     type=PATH,
     multiple=True,
-    first_page=True,
     help="File of thresholds or of answer sets: may its families also be evaluated or trained on? "
     "May be given several times.",
 )
@@ -63,7 +60,6 @@ if TYPE_CHECKING:
     "--strict",
     group="Checks",
     is_flag=True,
-    first_page=True,
     help="Exit with 4 if anything could not be checked.",
 )
 @json_option

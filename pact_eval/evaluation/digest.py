@@ -85,8 +85,6 @@ def report_digest(
         chosen["bins"] = settings.bins if isinstance(settings.bins, int) else [*settings.bins]
     if settings.without_leaks:
         chosen["without_leaks"] = True
-    if settings.relabels:
-        chosen["relabels"] = [[one.run, one.arm, one.seed] for one in settings.relabels]
     if settings.target_error is not None:
         chosen["target_error"] = settings.target_error
     return ReportDigest(metadata.version("pact-eval"), chosen, run_digests, inputs or {})

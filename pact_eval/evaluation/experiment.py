@@ -42,12 +42,10 @@ from pact_eval.evaluation.joins import (
     SameWeights,
     SkippedRun,
     UnlikeRuns,
-    check_relabels,
     contract_notices,
     join_all,
     of_one_role,
     other_training,
-    relabel_of,
     same_runs,
     same_weights,
     unsealed,
@@ -103,15 +101,15 @@ def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> Non
     for run in runs:
         if (run.arm, run.seed) == (new.arm, new.seed):
             message = (
-                f"{run.place} and {new.place} have the same arm and seed ({new.label}); give one "
-                "of them another arm or seed: --relabel RUN=ARM:SEED"
+                f"{run.place} and {new.place} have the same arm and seed ({new.label}); score or "
+                "import one of them again with another --arm or --train-seed"
             )
             raise InputError(message)
 
 
 def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
     if new.seed is None:
-        message = f"{new.place}: the run has no seed; name it: --relabel {new.place}=:SEED"
+        message = f"{new.place}: the run has no seed; score or import it again with --train-seed"
         raise InputError(message)
     for run in runs:
         if (run.arm, run.seed) == (new.arm, new.seed):
@@ -163,11 +161,9 @@ class Experiment:
             RunError: a folder is not a complete run.
             InputError: two runs have the same arm and seed, or do not belong together (`join_all`).
         """
-        opened, settings = open_runs(sources), settings or Settings()
-        check_relabels(settings.relabels, opened)
-        kept, skipped = of_one_role(opened)
+        kept, skipped = of_one_role(open_runs(sources))
         refuse = _refuse_same_label if unique_labels else None
-        return cls._of(kept, settings, skipped, refuse=refuse)
+        return cls._of(kept, settings or Settings(), skipped, refuse=refuse)
 
     @classmethod
     def read_each(
@@ -185,9 +181,8 @@ class Experiment:
         Raises:
             RunError: a folder is not a complete run.
         """
-        opened, settings = open_runs(sources), settings or Settings()
-        check_relabels(settings.relabels, opened)
-        kept, skipped = of_one_role(opened)
+        kept, skipped = of_one_role(open_runs(sources))
+        settings = settings or Settings()
         return tuple(cls._of([run], settings) for run in kept), skipped
 
     @classmethod
@@ -219,7 +214,6 @@ class Experiment:
             run = ExperimentRun(
                 opened,
                 arm=arm,
-                relabel=relabel_of(opened, settings.relabels),
                 first=members[0] if members else None,
                 calibration=settings.calibration,
                 shipped=settings.shipped,
@@ -256,7 +250,6 @@ class Experiment:
             for name, pattern in map(_named_pattern, arguments)
             for folder in _folders(pattern)
         ]
-        check_relabels(settings.relabels, [opened for _, opened in arms])
         kept, skipped = of_one_role([opened for _, opened in arms])
         for opened in kept:
             opened.require_references()
@@ -439,16 +432,8 @@ class Experiment:
         Reads no predictions.
         """
         left_out = () if self.left_out is None else (self.left_out,)
-        relabelled = (run.relabelled for run in self.all_runs)
         opened = [run.run for run in self.all_runs]
-        notices: tuple[Notice, ...] = (
-            *self.skipped,
-            *self.unlike,
-            *self.same_weights,
-            *self.same_runs,
-            *left_out,
-        )
-        notices += tuple(run for run in relabelled if run is not None)
+        notices = (*self.skipped, *self.unlike, *self.same_weights, *self.same_runs, *left_out)
         return (*notices, *contract_notices(opened), *unsealed(opened), *other_training(opened))
 
     @property

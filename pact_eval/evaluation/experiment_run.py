@@ -20,9 +20,7 @@ from pact_eval._typing import IntArray
 from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.joins import RelabelledRun
 from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight, several_right
-from pact_eval.evaluation.settings import Relabel
 from pact_eval.metrics import BINS
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.predictions import Predictions
@@ -42,8 +40,8 @@ class ExperimentRun:
 
     Attributes:
         run: the folder and its provenance; a `Run` also has its predictions.
-        arm: its recipe: the recorded arm, or without one the name of the resolved folder; another
-            one if it is relabelled.
+        arm: its recipe: the recorded arm, or without one the name of the resolved folder;
+            or the name that the command line gives it.
         seed: seed of the training; None for a base model, or if the run does not record one.
         name: name of the resolved folder.
         label: arm and seed, for legends and rows: "pact, seed 17", or "base" without a seed.
@@ -54,7 +52,6 @@ class ExperimentRun:
         run: RunFolder,
         *,
         arm: str | None = None,
-        relabel: Relabel | None = None,
         first: ExperimentRun | None = None,
         calibration: Path | None = None,
         shipped: bool = False,
@@ -66,12 +63,9 @@ class ExperimentRun:
     ) -> None:
         self.run = run
         self.name = run.name
-        other_arm, other_seed = (None, None) if relabel is None else (relabel.arm, relabel.seed)
-        arm = arm or other_arm
         self.arm = run.provenance.named(arm) if arm else run.arm
-        self.seed = run.seed if other_seed is None else other_seed
+        self.seed = run.seed
         self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
-        self._relabel = relabel
         self._first = first
         self._calibration = calibration
         self._shipped = shipped
@@ -84,15 +78,6 @@ class ExperimentRun:
 
     def __repr__(self) -> str:
         return f"ExperimentRun({self.label!r}, {self.place!r})"
-
-    @property
-    def relabelled(self) -> RelabelledRun | None:
-        """The arm and seed that are used for the recorded ones; None if they are the same."""
-        used = (self.arm, self.seed)
-        if self._relabel is None or used == (self.run.arm, self.run.seed):
-            return None
-        recorded = None if self.provenance.arm is None else self.run.arm
-        return RelabelledRun(self.place, (recorded, self.run.seed), used)
 
     @property
     def folder(self) -> Path:
@@ -392,7 +377,6 @@ class ExperimentRun:
         return ExperimentRun(
             run or self.run,
             arm=self.arm,
-            relabel=self._relabel,
             first=self._first,
             calibration=self._calibration,
             shipped=self._shipped,
@@ -423,7 +407,6 @@ class ExperimentRun:
         return ExperimentRun(
             self.run,
             arm=self.arm,
-            relabel=self._relabel,
             first=first,
             calibration=self._calibration,
             shipped=self._shipped,

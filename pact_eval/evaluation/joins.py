@@ -20,7 +20,6 @@ from pact_eval.runs.provenance import EVALUATION
 from pact_eval.runs.seal import unsealed_files
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation.settings import Relabel
     from pact_eval.runs.folder import RunFolder
 
 
@@ -166,29 +165,6 @@ class OtherTraining:
     trained: tuple[TrainedRole | None, TrainedRole | None]
 
 
-@dataclass(frozen=True)
-class RelabelledRun:
-    """A run that is shown with another arm or seed than it records.
-
-    Attributes:
-        run: the run folder.
-        recorded: the arm and the seed that it records; None for what it does not record.
-        used: those that are used instead.
-    """
-
-    run: str
-    recorded: tuple[str | None, int | None]
-    used: tuple[str, int | None]
-
-    def __str__(self) -> str:
-        used, recorded = (
-            f"{'no arm' if arm is None else f'arm {arm}'}, "
-            f"{'no seed' if seed is None else f'seed {seed}'}"
-            for arm, seed in (self.used, self.recorded)
-        )
-        return f"{self.run}: taken as {used}; it records {recorded}"
-
-
 Notice: TypeAlias = (
     SkippedRun
     | UnlikeRuns
@@ -200,7 +176,6 @@ Notice: TypeAlias = (
     | DataLeak
     | TrainedOnRun
     | OtherTraining
-    | RelabelledRun
 )
 """What run folders alone show about the runs of an experiment, and a leak of their data."""
 
@@ -351,26 +326,3 @@ def join(
         )
         raise InputError(message)
     return (UnlikeRuns(first.place, other.place, differences),) if differences else ()
-
-
-def relabel_of(run: RunFolder, relabels: Sequence[Relabel]) -> Relabel | None:
-    """Return what relabels a run; of several, the last. None if nothing does."""
-    matching = [relabel for relabel in relabels if relabel.matches(run)]
-    return matching[-1] if matching else None
-
-
-def check_relabels(relabels: Sequence[Relabel], runs: Sequence[RunFolder]) -> None:
-    """Refuse labels of runs that are not there.
-
-    Args:
-        relabels: those of the settings.
-        runs: all runs that were given.
-
-    Raises:
-        InputError: no run is meant.
-    """
-    for relabel in relabels:
-        if not any(relabel.matches(run) for run in runs):
-            named = ", ".join(run.place for run in runs)
-            message = f"--relabel: {relabel.run} is none of the runs: {named}"
-            raise InputError(message)

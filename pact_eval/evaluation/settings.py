@@ -2,77 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Literal
 
 import numpy as np
 
 from pact_eval._choices import ECE_BINS, Allowance, Bins, ClusterUnit, Decoding, GroupBy
-from pact_eval.errors import InputError
 from pact_eval.results import short_repr
-
-if TYPE_CHECKING:
-    from pact_eval.runs.folder import RunFolder
-
-_LABEL_SEED: Final = re.compile(r"(?P<arm>.*):\s*(?P<seed>-?\d{1,18})", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Relabel:
-    """Another arm, another training seed, or both, for the runs of a folder or pattern.
-
-    Attributes:
-        run: a run folder, the name of one, a URL, or a pattern of any of these.
-        arm: the arm to use; None keeps that of the run.
-        seed: the training seed to use; None keeps that of the run.
-
-    Raises:
-        InputError: there is neither an arm nor a seed.
-    """
-
-    run: str
-    arm: str | None = None
-    seed: int | None = None
-
-    def __post_init__(self) -> None:
-        if not self.run or (not self.arm and self.seed is None):
-            message = f"{self.run or 'relabel'}: expected a run with an arm, a seed, or both"
-            raise InputError(message)
-
-    @classmethod
-    def parse(cls, text: str) -> Relabel:
-        """Read RUN=ARM, RUN=ARM:SEED or RUN=:SEED.
-
-        Args:
-            text: as typed; ARM may have colons, unless nothing or a seed follows the last one.
-                Spaces around the parts are left out.
-
-        Raises:
-            InputError: the text has another form.
-
-        Examples:
-            >>> Relabel.parse("runs/old-17=ours:18")
-            Relabel(run='runs/old-17', arm='ours', seed=18)
-            >>> Relabel.parse("runs/old-*=ours").seed is None
-            True
-        """
-        run, _, label = (part.strip() for part in text.rpartition("="))
-        seeded = _LABEL_SEED.fullmatch(label)
-        arm, seed = (label, None) if seeded is None else (seeded["arm"], int(seeded["seed"]))
-        arm = arm.strip()
-        if not run or not (arm or seeded) or arm.endswith(":"):
-            message = f"expected RUN=ARM, RUN=ARM:SEED or RUN=:SEED, got {text!r}"
-            raise InputError(message)
-        return cls(run, arm or None, seed)
-
-    def matches(self, run: RunFolder) -> bool:
-        """Return whether a run is meant: a path that exists is that folder alone."""
-        if Path(self.run).exists():
-            return Path(self.run).resolve() == run.folder.resolve()
-        return any(fnmatchcase(name, self.run) for name in (run.place, run.name))
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,7 +39,6 @@ class Settings:
         without_leaks: leave out the families that are also in files that a model is made from.
         target_error: largest error among the answers that a model gives alone, in (0, 1); None does
             not ask whether it may.
-        relabels: other arms and seeds for runs, which keep what they record.
 
     Examples:
         >>> from pact_eval.evaluation.settings import Settings
@@ -130,7 +66,6 @@ class Settings:
     target_error: float | None = None
     bins: Bins | None = None
     ece_bins: int = ECE_BINS
-    relabels: tuple[Relabel, ...] = ()
 
     def __repr__(self) -> str:
         return short_repr(self, changed=True)

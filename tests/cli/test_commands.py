@@ -40,7 +40,7 @@ def failed(*arguments: object, code: int = 1) -> str:
 
 def imported(experiment: Path, folder: Path) -> Path:
     rows = experiment / "shipped_holdout_rows.jsonl"
-    result = run("import", rows, "--out", folder, "--arm", "pact_full", "--seed", "18")
+    result = run("import", rows, "--out", folder, "--arm", "pact_full", "--train-seed", "18")
     assert result.exit_code == 0
     assert result.stderr == ""
     return folder

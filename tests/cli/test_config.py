@@ -174,7 +174,7 @@ def test_a_table_of_options_is_the_default_of_one_command(home: Path, settings: 
     assert "Pairs: which of" in result.stdout
     assert "--resamples 120 (pact.toml)" in result.stderr
     assert "--resamples 150" not in run("report", folder, "--resamples", 150).stderr
-    assert not re.search(r"--full\b(?!-)", run("score", "--help-all").stdout)
+    assert not re.search(r"--full\b(?!-)", run("score", "--help").stdout)
 
 
 @pytest.mark.slow

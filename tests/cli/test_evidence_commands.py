@@ -90,7 +90,7 @@ def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> No
     assert "has no seed" in refused("compare", "--arms", f"a={nameless}", f"b={b}")
     assert_says(refused("compare", a, b, "--calibrated"), "expected calibration.json", "run folder")
     for margin in ("nan", 0, 2):
-        message = refused("compare", a, b, "--equivalence-margin", margin, code=2)
+        message = refused("compare", a, b, "--margin", margin, code=2)
         assert_says(message, "expected a number", "above 0, at most 1")
 
 

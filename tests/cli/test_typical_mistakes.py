@@ -1,4 +1,4 @@
-"""Thirty typical mistakes of the first hour. Source of truth: the remedy, which each message names.
+"""Typical mistakes of the first hour. Source of truth: the remedy, which each message names.
 
 What was typed, the exit code, and the parts of the message: the place, what was expected, what to
 do. Every mistake is made in one project with two runs, an adapter and a dataset.
@@ -20,11 +20,7 @@ from pact_cli.main import main
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"
 
 MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
-    # Old names, and names that are nearly right.
-    ("sweep letters", 2, ("`pact-eval sweep` is now", "pact-eval report RUN --views")),
-    ("sets letters --coverage 0.9", 2, ("is now", "pact-eval thresholds RUN --sets")),
-    ("figures runs/letters", 2, ("is now", "pact-eval paper RUN... --figures all")),
-    ("tables metrics.csv", 2, ("is now", "pact-eval paper RUN... --tables all")),
+    # Names that are nearly right.
     ("repot letters", 2, ("repot", "Did you mean", "report")),
     ("report letters --ful", 2, ("--ful", "Did you mean", "--full")),
     ("report leters", 1, ("runs/leters: no such run folder", "did you mean runs/letters?")),
@@ -33,7 +29,6 @@ MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
     ("compare letters b --html p.html", 2, ("--html", "pact-eval report A B --html page.html")),
     ("report letters --latex tex", 2, ("--latex", "pact-eval paper RUN... --tables all")),
     ("report letters --k 2", 2, ("--k", "pact-eval report RUN --views 1..4")),
-    ("paper letters --only main", 2, ("--only", "--figures NAME,... or --tables NAME,...")),
     # Options without the one that they belong to.
     ("report letters --open", 2, ("--open", "--html, which was not given")),
     ("compare letters b --gate", 2, ("--gate needs --margin",)),

@@ -36,7 +36,7 @@ from pact_eval.evaluation.notes import (
     several_right,
 )
 from pact_eval.evaluation.run_costs import TRAINING_NAME, run_costs
-from pact_eval.evaluation.settings import Relabel, Settings
+from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.view_rule import ViewRule
@@ -85,17 +85,12 @@ def test_two_runs_of_one_label_need_another(tmp_path: Path) -> None:
     same = [small(tmp_path / name, arm="a", seed=17) for name in "xy"]
     with pytest.raises(InputError) as refused:
         Experiment.read(same)
-    assert_says(refused.value, "same arm and seed (a, seed 17)", "--relabel")
-    assert len(Experiment.read(same, unique_labels=False).runs) == 2
-    relabelled = Experiment.read(same, Settings(relabels=(Relabel("y", seed=0),)))
-    assert [run.seed for run in relabelled.runs] == [17, 0]
-    assert relabelled.runs[0].relabelled is None
-    change = relabelled.runs[1].relabelled
-    assert change is not None
-    assert (change.recorded, change.used) == (("a", 17), ("a", 0))
+    assert_says(refused.value, "same arm and seed (a, seed 17)", "--train-seed")
+    both = Experiment.read(same, unique_labels=False)
+    assert len(both.runs) == 2
     # Equal predictions are one run twice.
-    assert [notice.sha256[:4] for notice in relabelled.same_runs] == [
-        relabelled.runs[0].run.seal.predictions_sha256[:4]
+    assert [notice.sha256[:4] for notice in both.same_runs] == [
+        both.runs[0].run.seal.predictions_sha256[:4]
     ]
     each, skipped = Experiment.read_each(same)
     assert (len(each), skipped) == (2, ())
@@ -307,39 +302,6 @@ def test_several_right_answers_by_hand() -> None:
 @pytest.mark.parametrize(("noise", "ties"), [(0.049, 1), (0.05, 2), (0.2, 3)])
 def test_a_tie_is_within_twice_the_noise(noise: float, ties: int) -> None:
     assert near_ties(np.array([0.0, 0.1, 0.4, 3.0]), noise).items == ties
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("r=a", ("r", "a", None)),
-        ("r=a:3", ("r", "a", 3)),
-        ("r=:0", ("r", None, 0)),
-        ("r = a : 3", ("r", "a", 3)),
-        ("x=y=a:-1", ("x=y", "a", -1)),
-        ("r=a:b", ("r", "a:b", None)),
-        ("r=", None),
-        ("=a", None),
-        ("r", None),
-        ("r=a:", None),
-        ("r=:", None),
-    ],
-)
-def test_labels_are_read_strictly(text: str, expected: tuple[Any, ...] | None) -> None:
-    if expected is None:
-        with pytest.raises(InputError, match="expected RUN=ARM"):
-            Relabel.parse(text)
-    else:
-        relabel = Relabel.parse(text)
-        assert (relabel.run, relabel.arm, relabel.seed) == expected
-
-
-def test_a_label_needs_a_run_and_an_arm_or_a_seed() -> None:
-    assert Relabel("r", seed=0).seed == 0
-    assert Relabel("r", arm="a").arm == "a"
-    for run, arm in (("r", None), ("", "a"), ("r", "")):
-        with pytest.raises(InputError):
-            Relabel(run, arm)
 
 
 def test_the_name_of_the_calibration() -> None:

@@ -13,22 +13,18 @@ from pact_eval._json import Json
 from pact_eval.errors import InputError
 from pact_eval.evaluation.joins import (
     OtherTraining,
-    RelabelledRun,
     SameRun,
     SameWeights,
     UnlikeRuns,
     UnsealedFiles,
-    check_relabels,
     join,
     join_all,
     of_one_role,
     other_training,
-    relabel_of,
     same_runs,
     same_weights,
     unsealed,
 )
-from pact_eval.evaluation.settings import Relabel
 from pact_eval.runs.custody import TrainedRole
 from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.provenance import Provenance
@@ -165,28 +161,3 @@ def test_different_trainings_are_named_once_each() -> None:
     )
     assert other_training(runs[:3]) == ()
     assert other_training([]) == ()
-
-
-def test_of_several_labels_the_last_counts() -> None:
-    pattern, name = Relabel("runs/*", arm="ours"), Relabel("b", seed=18)
-    assert relabel_of(run("runs/b"), [pattern, name]) is name
-    assert relabel_of(run("runs/a"), [pattern, name]) is pattern
-    assert relabel_of(run("other/a"), [pattern, name]) is None
-    check_relabels([pattern, name], [run("runs/a"), run("x/b")])
-    with pytest.raises(InputError) as refused:
-        check_relabels([pattern, name], [run("runs/a"), run("runs/c")])
-    assert_says(refused.value, "--relabel: b is none of the runs: runs/a, runs/c")
-
-
-@pytest.mark.parametrize(
-    ("recorded", "used", "words"),
-    [
-        (("old", 17), ("ours", 18), "taken as arm ours, seed 18; it records arm old, seed 17"),
-        ((None, None), ("ours", None), "arm ours, no seed; it records no arm, no seed"),
-        (("old", 0), ("ours", 0), "seed 0; it records arm old, seed 0"),
-    ],
-)
-def test_a_relabelled_run_says_what_it_records(
-    recorded: tuple[str | None, int | None], used: tuple[str, int | None], words: str
-) -> None:
-    assert_says(RelabelledRun("runs/a", recorded, used), "runs/a", words)

@@ -22,7 +22,7 @@ from pact_eval.evaluation.data_splits import data_splits, run_splits, splits_of_
 from pact_eval.evaluation.digest import report_digest
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.run_list import list_runs
-from pact_eval.evaluation.settings import Relabel, Settings
+from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.seal import seal_digest
 
 
@@ -184,7 +184,6 @@ def test_a_digest_covers_runs_settings_and_other_files(sealed: Experiment) -> No
         (Settings(bins=4), "bins", 4),
         (Settings(bins=(0.5, 1.0)), "bins", [0.5, 1.0]),
         (Settings(without_leaks=True), "without_leaks", True),
-        (Settings(relabels=(Relabel("r", "a", 3),)), "relabels", [["r", "a", 3]]),
         (Settings(target_error=0.05), "target_error", 0.05),
     ],
 )
@@ -196,7 +195,7 @@ def test_a_setting_that_is_chosen_changes_the_digest(
     assert chosen.sha256 != plain.sha256
     expected = ["other-base", "other-data"] if name == "allow" else value
     assert chosen.settings[name] == expected
-    if name in ("bins", "without_leaks", "relabels", "target_error"):
+    if name in ("bins", "without_leaks", "target_error"):
         assert name not in plain.settings
 
 

@@ -64,5 +64,5 @@ def _of_help() -> Case:
     commands = ["--help", "audit --help"]
     for program, first in ((evaluation, ""), (audit, "audit ")):
         names = program.list_commands(click.Context(program))
-        commands += [f"{first}{name} --help-all" for name in names]
+        commands += [f"{first}{name} --help" for name in names]
     return Case("help", commands, widths=["80"])

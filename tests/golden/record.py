@@ -99,8 +99,8 @@ def surfaces(command: str, widths: Sequence[str] = WIDTHS) -> list[str]:
     _, program, words = parsed(command)
     found = program.get_command(click.Context(program), words[0])
     options = {name for parameter in found.params for name in parameter.opts} if found else set()
-    as_json = ["json"] if "--json" in options and not {"--format", "--help-all"} & {*words} else []
-    once = {"--html", "--format", "--help-all"} & {*words} or words[0] in _SLOW
+    as_json = ["json"] if "--json" in options and not {"--format", "--help"} & {*words} else []
+    once = {"--html", "--format", "--help"} & {*words} or words[0] in _SLOW
     return as_json or ["80"] if once else [*as_json, *widths]
 
 

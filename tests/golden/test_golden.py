@@ -32,7 +32,7 @@ OF_EACH_KIND = (
     ("spoiled-runs", "verify good rows facts unsealed cut json not-a-run", "160"),
     ("spoiled-runs", "runs .", "60"),
     ("refusals", "init", "80"),
-    ("help", "report --help-all", "80"),
+    ("help", "report --help", "80"),
     ("arms-paper-style", f"{COSTS} {FAST}", "json"),
     ("labelled", "audit convert good/questions/questions.jsonl out-0/questions.jsonl", "json"),
     ("audit-faults", "audit data old.jsonl", "80"),

@@ -15,11 +15,10 @@ __all__ = ["ablate"]
 
 @command(loads=("pact_eval.data.ablated_records",))
 @path_argument("source", "FILE.jsonl")
-@option("--out", required=True, type=PATH, first_page=True, help="File to write.")
+@option("--out", required=True, type=PATH, help="File to write.")
 @option(
     "--allow-missing",
     is_flag=True,
-    first_page=True,
     help="Skip pairs whose context cannot be ablated.",
 )
 @json_option

@@ -35,7 +35,6 @@ __all__ = ["adapter"]
     "--base-model",
     group="Model",
     type=PATH,
-    first_page=True,
     help="Folder of the base model to compare with. Default: the one that the adapter names, if "
     "that is a local folder. It is never downloaded.",
 )
@@ -44,7 +43,6 @@ __all__ = ["adapter"]
     group="Data",
     type=DATASET,
     multiple=True,
-    first_page=True,
     help="Dataset, file or folder, to compare with the training record: was the adapter trained or "
     "selected on what it evaluates with? May be given several times.",
 )

@@ -9,7 +9,7 @@ from pact_cli.audit.options import provenance
 from pact_cli.commands import command
 from pact_cli.console import emit
 from pact_cli.hub_places import data_file_here
-from pact_cli.labelled import columns_first
+from pact_cli.labelled import reading_options
 from pact_cli.options import DATASET, json_option, path_argument
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ __all__ = ["convert"]
 @command(loads=("pact_eval.data.labelled.plain",))
 @path_argument("source", "IN", DATASET)
 @path_argument("out", "OUT.jsonl")
-@columns_first
+@reading_options
 @json_option
 def convert(source: Path, out: Path, reading: Reading, as_json: bool) -> None:
     """Write a labelled file in the full format, with a manifest.

@@ -18,7 +18,7 @@ from pact_cli.commands import command, from_settings
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.hub_places import data_file_here, data_here
-from pact_cli.labelled import columns_first
+from pact_cli.labelled import reading_options
 from pact_cli.number_types import COUNT
 from pact_cli.options import DATASET, PATH, bootstrap_seed_option, ci_option, json_option
 from pact_cli.parameters import option
@@ -31,18 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["data"]
 
 _HERE = Path("data")
-_OLD_NAMES = {"bytes": "hashes", "form": "schema"}
-
-
-class CheckName(click.Choice[str]):
-    """The name of a check; older names are accepted."""
-
-    def __init__(self) -> None:
-        super().__init__(DATA_CHECK_NAMES)
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the current name of a check."""
-        return super().convert(_OLD_NAMES.get(value, value), param, ctx)
 
 
 @command(loads=("pact_eval.audit.dataset", "pact_reports.tables.audit"))
@@ -52,7 +40,6 @@ class CheckName(click.Choice[str]):
     group="Data",
     type=DATASET,
     multiple=True,
-    first_page=True,
     help="Training file: records, or labelled data (JSON lines, CSV, Parquet).",
 )
 @option(
@@ -61,7 +48,6 @@ class CheckName(click.Choice[str]):
     group="Data",
     type=DATASET,
     multiple=True,
-    first_page=True,
     help="Evaluation file of the same kinds; with DIR or FILE, an additional one.",
 )
 @option(
@@ -74,14 +60,12 @@ class CheckName(click.Choice[str]):
     "--tokenizer",
     group="Model",
     type=PATH,
-    first_page=True,
     help="Folder of the base model's tokenizer: also measure prompts (needs the model extra).",
 )
 @option(
     "--only",
-    type=CheckName(),
+    type=click.Choice(DATA_CHECK_NAMES),
     multiple=True,
-    first_page=True,
     help="Run only this check; may be given several times.",
 )
 @option(
@@ -102,7 +86,7 @@ class CheckName(click.Choice[str]):
     help="Number of views per record whose prompts are measured.",
 )
 @bootstrap_seed_option("Seed of the resamples, and of the samples of large datasets.")
-@columns_first
+@reading_options
 @findings_options
 @ci_option
 @json_option

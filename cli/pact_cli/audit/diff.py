@@ -21,7 +21,6 @@ __all__ = ["diff"]
     type=NATURAL,
     default=20,
     show_default=True,
-    first_page=True,
     help="Records shown in each list; the rest are counted. JSON always has all.",
 )
 @json_option

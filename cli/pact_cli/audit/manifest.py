@@ -22,7 +22,6 @@ _FAIL_ON: Final = "warning"
     "--check",
     group="Data",
     is_flag=True,
-    first_page=True,
     help="Compare the files with the manifest; write nothing.",
 )
 @json_option

@@ -42,7 +42,6 @@ def findings_options(command: Command) -> Command:
         type=choice(Severity),
         default="error",
         show_default=True,
-        first_page=True,
         help="Exit with 3 on a finding of this severity or higher.",
     )(command)
 

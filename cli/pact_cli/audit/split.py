@@ -26,14 +26,13 @@ __all__ = ["split"]
 
 @command(loads=("pact_eval.data.splits",))
 @path_argument("source", "TRAIN.jsonl", DATASET)
-@option("--out", required=True, type=PATH, first_page=True, help="Folder to write.")
+@option("--out", required=True, type=PATH, help="Folder to write.")
 @option(
     "--select",
     group="Data",
     type=NATURAL,
     default=2,
     show_default=True,
-    first_page=True,
     help="Number of source families for checkpoint selection.",
 )
 @option(
@@ -42,7 +41,6 @@ __all__ = ["split"]
     type=NATURAL,
     default=2,
     show_default=True,
-    first_page=True,
     help="Number of source families for fitting temperatures.",
 )
 @option(
@@ -65,7 +63,6 @@ __all__ = ["split"]
     type=INTEGER,
     default=17,
     show_default=True,
-    first_page=True,
     help="Seed of the random split.",
 )
 @reading_options

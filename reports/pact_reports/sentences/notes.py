@@ -12,7 +12,6 @@ from pact_eval.evaluation.joins import (
     ContractNotice,
     Notice,
     OtherTraining,
-    RelabelledRun,
     SameRun,
     SameWeights,
     SkippedRun,
@@ -284,9 +283,7 @@ def published_sentence(metrics: ArmMetrics) -> str:
     return f"Published metrics ({files}): values without intervals, no difference is tested."
 
 
-_SAYS_ITSELF: Final = (
-    ContractNotice, ItemMismatch, LeftOutItems, RelabelledRun, SameRun, UnsealedFiles,
-)  # fmt: skip
+_SAYS_ITSELF: Final = (ContractNotice, ItemMismatch, LeftOutItems, SameRun, UnsealedFiles)
 
 
 def warning_sentence(

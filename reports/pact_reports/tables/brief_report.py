@@ -113,8 +113,7 @@ def run_text(report: RunReport, names: ArmNames) -> str:
     evaluation, provenance = report.evaluation, report.run.provenance
     everything = evaluation.groups[0]
     seed = report.run.seed
-    unnamed = provenance.arm is None and report.run.relabelled is None
-    arm = None if unnamed else names.arm(report.run.arm)
+    arm = None if provenance.arm is None else names.arm(report.run.arm)
     facts = (
         None if arm == report.run.name else arm,
         provenance.quantisation,
