@@ -1,7 +1,8 @@
 """Differences between two records, and how they are shown: the same change once, with its places.
 
-Numbers are equal if they differ by at most 1e-12 of their size, or of 1. So are numbers in a text
-that is printed with at least twelve digits. Everything else is compared by equality.
+Numbers of one type are equal if they differ by at most 1e-12 of their size, or of 1. So are numbers
+in a text that is printed with at least twelve digits. Everything else is compared by equality, and
+the order of the keys of an object counts.
 """
 
 from __future__ import annotations
@@ -74,10 +75,13 @@ def differences(case: str, before: Any, after: Any) -> Iterator[Difference]:
 
 def _places(old: Any, new: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(old, dict) and isinstance(new, dict):
+        orders = [[key for key in side if key in old and key in new] for side in (old, new)]
+        if orders[0] != orders[1]:
+            yield f"{place}: order of keys", *map(" ".join, orders)
         for key in dict.fromkeys([*old, *new]):
             yield from _places(old.get(key, MISSING), new.get(key, MISSING), f"{place}/{key}")
     elif isinstance(old, list) and isinstance(new, list):
-        if old != new:
+        if json.dumps(old) != json.dumps(new):
             yield from _of_lists(old, new, place)
     elif not equal(old, new):
         yield place or "/", old, new
@@ -88,7 +92,7 @@ def _of_lists(old: list[Any], new: list[Any], place: str) -> Iterator[tuple[str,
         for number, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _places(one, other, f"{place}/{number}")
         return
-    a, b = ([json.dumps(one, sort_keys=True) for one in side] for side in (old, new))
+    a, b = ([json.dumps(one) for one in side] for side in (old, new))
     matcher = difflib.SequenceMatcher(a=a, b=b, autojunk=False)
     for _, start, end, first, last in matcher.get_opcodes():
         pairs = itertools.zip_longest(old[start:end], new[first:last], fillvalue=MISSING)
@@ -103,13 +107,12 @@ def equal(old: Any, new: Any) -> bool:
     """Return whether two values of a record are equal: numbers within the tolerance.
 
     Example:
-        >>> equal(0.1, 0.1 + 1e-15), equal("p 0.1", "p 0.2"), equal(1, True)
+        >>> equal(0.1, 0.1 + 1e-15), equal("p 0.1", "p 0.2"), equal(1, 1.0)
         (True, False, False)
     """
     if isinstance(old, str) and isinstance(new, str):
         return old == new or _equal_texts(old, new)
-    numbers = (int, float)
-    if type(old) in numbers and type(new) in numbers:
+    if type(old) is type(new) and type(old) in (int, float):
         both_nan = math.isnan(old) and math.isnan(new)
         return both_nan or math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     return type(old) is type(new) and bool(old == new)

@@ -30,11 +30,15 @@ from click.testing import CliRunner
 from matplotlib.artist import Artist
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.text import Text
 from scoring.servers.loopback import serving, systemone
 
+import pact_eval
 import pact_fixtures
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main as evaluation
+from pact_eval.results import Framed
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 INPUTS: Final = Path(__file__).with_name("inputs")
@@ -52,6 +56,7 @@ _MASKS: Final = (
     (re.compile(r"127\.0\.0\.1:\d+"), "<server>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d| UTC)?"), "<time>"),
 )
+_PYTHON: Final = "python "
 _SLOW: Final = ("paper", "probe", "score")
 _TEXTS: Final = {".csv", ".jsonl", ".md", ".sarif", ".tex", ".toml", ".tsv", ".txt"}
 _DRAWN: Final = {".pdf", ".png", ".svg"}
@@ -63,7 +68,8 @@ class Case:
 
     Attributes:
         name: name of its file in the record.
-        commands: words of `pact-eval`, or of `pact-audit` after "audit"; see `surfaces`.
+        commands: words of `pact-eval`, or of `pact-audit` after "audit"; after "python", an
+            expression with the names of `pact_eval`, and settings FEW. See `surfaces`.
         make: function of `inputs.py` that made the stored inputs of the case; "" if it has none.
         inputs: name of the case whose stored inputs are used. Default: its own.
         fixtures: folders that are copied into the folder, relative to `pact_fixtures`.
@@ -95,7 +101,10 @@ def surfaces(command: str, widths: Sequence[str] = WIDTHS) -> list[str]:
     """Return where the output of a command is recorded: "json", and widths of the terminal.
 
     Pages, papers, scorings and CI formats are recorded once: they take seconds, or have no width.
+    A result of the Python API has the one surface "python".
     """
+    if command.startswith(_PYTHON):
+        return ["python"]
     _, program, words = parsed(command)
     found = program.get_command(click.Context(program), words[0])
     options = {name for parameter in found.params for name in parameter.opts} if found else set()
@@ -148,8 +157,9 @@ def _outcome(command: str, names: Sequence[str], folder: Path) -> dict[str, Any]
     for number, name in enumerate(names):
         if number:
             _restore(folder, before)
-        with _figures() as figures:
-            kept[name] = _run(command, name, folder)
+        with kept_figures() as figures:
+            run = _result if command.startswith(_PYTHON) else _run
+            kept[name] = run(command, name, folder)
         if not number:
             after = _contents(folder)
             written = {path: raw for path, raw in after.items() if before.get(path) != raw}
@@ -177,6 +187,25 @@ def _run(command: str, surface: str, folder: Path) -> dict[str, Any]:
         _lines(result.stdout, folder),
         "stderr": _lines(result.stderr, folder),
     }  # fmt: skip
+
+
+def _result(command: str, surface: str, folder: Path) -> dict[str, Any]:
+    """Evaluate an expression with the names of the API, and return how its result is shown."""
+    names = {name: getattr(pact_eval, name) for name in pact_eval.__all__}
+    names["FEW"] = pact_eval.Settings(resamples=300)
+    try:
+        result = eval(command.removeprefix(_PYTHON), names)  # noqa: S307 -- of cases.toml
+        shown: dict[str, Any] = {
+            "repr": _masked(repr(result), folder),
+            "text": _lines(str(result), folder),
+            "html": _page(result._repr_html_(), folder),
+            "json": _json_or_lines(json.dumps(result.to_json()), folder),
+        }
+        if isinstance(result, Framed):
+            shown["frame"] = _json_or_lines(result.frame().write_json(), folder)
+    except Exception as error:  # noqa: BLE001 -- any crash is named
+        return {"crash": _masked(repr(error), folder)}
+    return shown
 
 
 @contextmanager
@@ -333,7 +362,7 @@ class _PageReader(HTMLParser):
 
 
 @contextmanager
-def _figures() -> Iterator[list[Any]]:
+def kept_figures() -> Iterator[list[Any]]:
     """Keep the data of every figure that is saved."""
     kept: list[Any] = []
     save = Figure.savefig
@@ -347,11 +376,21 @@ def _figures() -> Iterator[list[Any]]:
 
 
 def _figure(figure: Any) -> dict[str, Any]:
+    insets = [child for axes in figure.axes for child in axes.child_axes]
     return {
-        "axes": [_axes(axes) for axes in figure.axes],
+        "inches": _numbers(figure.get_size_inches()),
+        "axes": [_axes(axes) for axes in (*figure.axes, *insets)],
         "legends": [_texts(legend.get_texts()) for legend in figure.legends],
         "texts": _texts(figure.texts),
+        "fonts": _fonts(figure),
     }
+
+
+def _fonts(figure: Any) -> list[list[Any]]:
+    """Return every text with its font, those of axes, ticks and legends too."""
+    texts = [text for text in figure.findobj(Text) if text.get_text()]
+    found = {(one.get_text(), *one.get_fontfamily(), one.get_fontsize()) for one in texts}
+    return sorted(map(list, found), key=str)
 
 
 def _texts(texts: Sequence[Any]) -> list[str]:
@@ -362,6 +401,7 @@ def _axes(axes: Any) -> dict[str, Any]:
     legend = axes.get_legend()
     artists = (*axes.lines, *axes.patches, *axes.collections, *axes.images, *axes.texts)
     return {
+        "position": [round(float(bound), 6) for bound in axes.get_position().bounds],
         "title": [axes.get_title(loc) for loc in ("left", "center", "right")],
         "labels": [axes.get_xlabel(), axes.get_ylabel()],
         "limits": [*map(float, (*axes.get_xlim(), *axes.get_ylim()))],
@@ -372,9 +412,15 @@ def _axes(axes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+_LOOKS: Final = (
+    *("color", "facecolor", "edgecolor", "linestyle", "linewidth", "alpha"),
+    *("marker", "markersize", "sizes", "fontfamily", "fontsize"),
+)
+
+
 def _artist(artist: Any) -> dict[str, Any]:
     kept: dict[str, Any] = {"is": type(artist).__name__, "label": artist.get_label()}
-    for name in ("color", "facecolor", "edgecolor", "linestyle", "linewidth", "marker", "alpha"):
+    for name in _LOOKS:
         getter = getattr(artist, f"get_{name}", None)
         if getter is not None:
             kept[name] = _look(name, getter())
@@ -395,6 +441,10 @@ def _data(artist: Artist) -> dict[str, Any]:
         getter = getattr(artist, f"get_{name}", None)
         if getter is not None:
             made[name] = getter()
+    if isinstance(artist, Text):
+        made["position"] = artist.get_position()
+    if isinstance(artist, Patch) and "xy" not in made:  # the steps of a histogram
+        made["path"] = artist.get_path().vertices
     if hasattr(artist, "get_paths"):
         made["paths"] = [path.vertices for path in artist.get_paths()]
     return made

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import io
 import os
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from golden.cases import every_case
 from golden.compare import differences, equal, shown
-from golden.record import INPUTS, outcomes, surfaces
+from golden.record import INPUTS, kept_figures, outcomes, surfaces
 from golden.store import RECORD, compared, recorded
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="paths and line ends are those of POSIX")
@@ -89,6 +91,7 @@ def test_a_command_is_recorded_as_json_and_at_three_widths() -> None:
         (float("nan"), float("nan"), True),
         (float("inf"), 5.0, False),
         (1, True, False),
+        (1, 1.0, False),
         ("0.1234567890123456,a", "0.1234567890123457,a", True),
         ("0.1234567890123,a", "0.1234567890223,a", False),
         ("12.3%", "12.4%", False),
@@ -99,35 +102,58 @@ def test_numbers_are_equal_within_the_tolerance(old: Any, new: Any, same: bool) 
     assert equal(old, new) == same
 
 
+def drawn(*, bar: float = 0.25, area: float = 9.0, inches: float = 4.0) -> list[Any]:
+    """Return the record of a figure with bars in an inset, and points."""
+    figure = Figure(figsize=(inches, 3.0))
+    axes = figure.subplots(subplot_kw={"xticks": [], "yticks": []})
+    axes.scatter([1.0, 2.0], [3.0, 4.0], sizes=[area])
+    inset = axes.inset_axes((0.0, 1.03, 1.0, 0.16), xticks=[], yticks=[])
+    inset.bar([1.0, 2.0], [0.5, bar])
+    with kept_figures() as figures:
+        figure.savefig(io.BytesIO(), format="svg")
+    return figures
+
+
 def test_planted_differences_are_named() -> None:
-    """One number, one word, one byte of a run, one exit code, one bar of a figure."""
-    bar = {"is": "Rectangle", "height": 0.25}
+    """One number, one word, one byte of a run, one exit code; of a figure a bar, areas, width."""
+    stdout = {"metrics": {"ece": 0.031, "items": 3}, "runs": [{"a": 1, "b": 2}]}
     old: dict[str, Any] = {
         "report run": {
-            "json": {"exit": 0, "stdout": {"metrics": {"ece": 0.031}}},
+            "json": {"exit": 0, "stdout": stdout},
             "60": {"exit": 0, "stdout": ["The data is sound.", "ECE 3.1%"]},
             "80": {"exit": 0, "stdout": [], "stderr": []},
             "files": {"run/rows.parquet": {"sha256": "ab", "rows": {"logits": [[1.0, 2.0]]}}},
-            "figures": [{"axes": [{"artists": [bar, {**bar}]}]}],
+            "figures": drawn(),
         }
     }
     new = copy.deepcopy(old)
     command = new["report run"]
-    command["json"]["stdout"]["metrics"]["ece"] = 0.032
+    command["json"]["stdout"] = {
+        "metrics": {"ece": 0.032, "items": 3.0},
+        "runs": [{"b": 2, "a": 1}],
+    }
     command["60"]["stdout"][0] = "The data is unsound."
     command["80"]["exit"] = 3
     command["files"]["run/rows.parquet"]["sha256"] = "ac"
-    command["figures"][0]["axes"][0]["artists"][1]["height"] = 0.5
+    command["figures"] = drawn(bar=0.375, area=16.0, inches=5.0)
     assert [*shown([*differences("case", old, new)])] == [
         "0.031 -> 0.032",
         "    case: report run: json/stdout/metrics/ece",
+        "3 -> 3.0",
+        "    case: report run: json/stdout/metrics/items",
+        "'a b' -> 'b a'",
+        "    case: report run: json/stdout/runs/0: order of keys",
         "'sound.' -> 'unsound.'",
         "    case: report run: 60/stdout/0",
         "0 -> 3",
         "    case: report run: 80/exit",
         "'ab' -> 'ac'",
         "    case: report run: files/run/rows.parquet/sha256",
-        "0.25 -> 0.5",
-        "    case: report run: figures/0/axes/0/artists/1/height",
-        "5 differences in 1 commands of 1 cases",
+        "4.0 -> 5.0",
+        "    case: report run: figures/0/inches/0",
+        "9.0 -> 16.0",
+        "    case: report run: figures/0/axes/0/artists/0/sizes/0",
+        "0.25 -> 0.375",
+        "    case: report run: figures/0/axes/1/artists/1/height",
+        "9 differences in 1 commands of 1 cases",
     ]
