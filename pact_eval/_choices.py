@@ -19,9 +19,6 @@ Decoding: TypeAlias = Literal["single", "ensemble"]
 OrderDesign: TypeAlias = Literal["balanced", "antithetic"]
 """Letter orders of views: balanced over letters, or so with the reverse of view 0 as view 1."""
 
-TakenViews: TypeAlias = Literal["all", "adaptive"]
-"""Views of an item that are taken: all K, or one after the other until its answer is firm."""
-
 RunRole: TypeAlias = Literal["evaluation", "calibration", "selection"]
 """What a run is for."""
 

@@ -40,11 +40,9 @@ if TYPE_CHECKING:
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.remedies.comparison import RemedyComparison
     from pact_eval.remedies.fitted import FittedRemedy
-    from pact_eval.remedies.view_rules import AdaptiveViews
     from pact_eval.runs.folder import Run, RunSource
     from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.options import ScoreOptions
-    from pact_eval.scoring.windows import Dataset, RowSource
     from pact_eval.scoring.workers.request import WorkersRequest
     from pact_eval.thresholds.answer_sets import AnswerSets
     from pact_eval.thresholds.checking import ThresholdsCheck
@@ -225,9 +223,7 @@ def score(
         orders: design of the letter orders; "antithetic" makes view 1 the reverse of view 0.
         allow: "trained-on" scores data that the adapter was trained on, "other-data" a file that
             is not the one of its manifest; the run and every output say so.
-        options: `views="adaptive"`, `views_from=RUN`, `risk`, `full_share` and `full_seed` take
-            views one by one (`pact_eval.remedies.view_rules.AdaptiveViews`);
-            `shape`, `columns`, `question`, `options` and further ones of labelled data
+        options: `shape`, `columns`, `question`, `options` and further ones of labelled data
             (`pact_eval.data.labelled.reading.reading_of`);
             `device`, `dtype`, `engine` and further fields of
             `pact_eval.scoring.request.ModelRequest`; with `server`, `model`, `wire`,
@@ -270,7 +266,6 @@ def score(
     from pact_eval.scoring.sources import default_folder, row_source
     from pact_eval.scoring.windows import read_dataset, score_windows
 
-    adaptive = _adaptive(options)
     reading = take_reading(cast("dict[str, Any]", options))
     request = request_of(
         adapter=adapter,
@@ -286,7 +281,6 @@ def score(
         file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading, orders=orders
     )
     source = row_source(request, _pool(workers, ray))
-    dataset = _with_rule(dataset, adaptive, source)
     score_windows(source, dataset, folder, labels=labels, allow=allow)
     if content_free:
         score_content_free(source, dataset, folder, labels=labels, allow=allow)
@@ -298,28 +292,6 @@ def _pool(workers: int | None, ray: str | None) -> WorkersRequest | None:
     from pact_eval.scoring.workers.request import WorkersRequest
 
     return None if workers is None and ray is None else WorkersRequest(workers, ray)
-
-
-def _adaptive(options: ScoreOptions) -> AdaptiveViews | None:
-    """Take the options of views out of those of a model or server."""
-    from pact_eval.scoring.options import ViewOptions
-
-    values = cast("dict[str, Any]", options)
-    chosen = {name: values.pop(name) for name in ViewOptions.__annotations__ if name in values}
-    if not chosen:
-        return None
-    from pact_eval.remedies.view_rules import adaptive_views
-
-    return adaptive_views(**chosen)
-
-
-def _with_rule(dataset: Dataset, adaptive: AdaptiveViews | None, source: RowSource) -> Dataset:
-    """Return a dataset whose views are taken one by one, if that was asked for."""
-    if adaptive is None:
-        return dataset
-    from pact_eval.remedies.view_rules import with_rule
-
-    return with_rule(dataset, adaptive, source.settings)
 
 
 def import_run(

@@ -199,9 +199,8 @@ def report(
     in it. Results on the same data are replaced.
 
     --remedies compares decodings that remove order effects, by their price in prompts: several
-    views, letter priors fitted on other families, batch calibration, and views one by one, which
-    stop when more of them can hardly change the answer. --full prints every remedy, its cost and
-    the letters of right answers.
+    views, letter priors fitted on other families, and batch calibration. --full prints every
+    remedy, its cost and the letters of right answers.
 
     Exits with 3 if items of a RUN are also in a file that the model is made from (see
     --without-leaks) or a remedy of --fitted was fitted on its families, and with 5 if the criteria

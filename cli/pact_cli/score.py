@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pact_cli.adaptive_views import adaptive_options, with_view_rule
 from pact_cli.choices import chosen_data, chosen_run, contract_remarks, next_command
 from pact_cli.commands import announce_choices, command
 from pact_cli.console import announce
@@ -40,7 +39,6 @@ from pact_reports.plain_text import one_line
 if TYPE_CHECKING:
     from pact_eval._choices import Allowance
     from pact_eval.data.labelled.reading import Reading
-    from pact_eval.remedies.view_rules import AdaptiveViews
     from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.windows import Dataset, RowSource
@@ -80,7 +78,6 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
     show_default=True,
     help="Views per record: the canonical order of the answers and K - 1 permutations.",
 )
-@adaptive_options
 @option(
     "--content-free",
     group="Views",
@@ -109,7 +106,6 @@ def score(
     data: Path | None,
     out: Path | None,
     k: int,
-    adaptive: AdaptiveViews | None,
     content_free: bool,
     limit: int | None,
     order_seed: int,
@@ -128,26 +124,17 @@ def score(
     --base-model and --no-adapter. With --server and --model, a server answers instead; torch is not
     needed.
 
-    --views adaptive takes views one by one, at most --k, and stops an item when more of them can
-    hardly change its answer. It saves requests to a server; a local model reads each context again
-    for every further view, so --k is often as fast. Numbers that compare views are then of a sample
-    of families that gets all of them.
-
     With --workers or --ray, several copies of the model share the work; any number of them can
     resume a run. A run on ablated contexts shows how confident the model is without the evidence;
     report and scorecard read it.
 
-    Exits with 3 if the adapter was trained or selected on families of the data, or if the run of
-    --views-from has them, and with 5 if the data are not those that their manifest names; see
-    --allow.
+    Exits with 3 if the adapter was trained or selected on families of the data, and with 5 if the
+    data are not those that their manifest names; see --allow.
     """
     from pact_eval.scoring.content_free import score_content_free
     from pact_eval.scoring.windows import read_dataset, score_windows
     from pact_reports.sentences.custody import custody_remarks
 
-    if content_free and adaptive is not None:
-        message = "--content-free serves `report --remedies`, which needs all views: leave out "
-        raise click.UsageError(message + "--views adaptive")
     file, why = chosen_data(data)
     folder, why_there = (out, ()) if out is not None else chosen_run(request, labels)
     announce_choices([*why, *why_there])
@@ -162,8 +149,7 @@ def score(
             orders=orders,
         )
         announce_labelled([dataset.labelled])
-        source = _source(request, workers, dataset, folder, adaptive)
-        dataset = with_view_rule(dataset, adaptive, {**source.settings, **dataset.settings})
+        source = _source(request, workers, dataset, folder)
         custody = score_windows(source, dataset, folder, labels=labels, allow=allow)
         if content_free:
             announce(["Scoring the content-free prompts."])
@@ -178,7 +164,6 @@ def _source(
     workers: WorkersRequest | None,
     dataset: Dataset,
     folder: Path,
-    adaptive: AdaptiveViews | None,
 ) -> RowSource:
     """Return what scores the records; say what it is, or what will be asked of a server."""
     try:
@@ -186,13 +171,11 @@ def _source(
     except ServerError as error:
         raise click.UsageError(str(error)) from None
     if isinstance(request, ServerRequest):
-        return _server_source(request, dataset, folder, at_most=adaptive is not None)
+        return _server_source(request, dataset, folder)
     return _model_source(request, workers)
 
 
-def _server_source(
-    server: ServerRequest, dataset: Dataset, folder: Path, *, at_most: bool
-) -> RowSource:
+def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> RowSource:
     from pact_reports.sentences.requests import plan_sentence, probe_lines
 
     source = row_source(
@@ -200,7 +183,7 @@ def _server_source(
     )
     if not _is_complete(folder):
         plan = source.plan(dataset, _items_written(folder))
-        announce([plan_sentence(plan, at_most=at_most)])
+        announce([plan_sentence(plan)])
     return source
 
 

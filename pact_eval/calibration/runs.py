@@ -257,9 +257,6 @@ def fit_on_run(
             *check_disjoint(members, Members.of_run(other.predictions)),
         )
     )
-    if decoding == "ensemble":
-        for read in (run, *others.values()):
-            read.predictions.require_all_views(f"{read.place}: a calibrator of several views")
     items = CalibrationItems.from_predictions(run.predictions, decoding)
     choice, fit, left_out = _fit(items, mode)
     applied = {

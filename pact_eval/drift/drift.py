@@ -268,15 +268,11 @@ def measure_drift(
     Raises:
         ValueError: the settings have no margin.
         RunError: a folder is not a complete run.
-        InputError: the runs cannot be paired (`PairedRuns.of`) or checked (`gate_changes`). Or
-            numbers are of several views, which were taken one by one in a run.
+        InputError: the runs cannot be paired (`PairedRuns.of`) or checked (`gate_changes`).
     """
     if settings.margin is None:
         raise ValueError("settings: expected a margin, got none")
     runs, data = opened_runs(first, second, settings)
-    if settings.decoding == "ensemble":
-        for run in runs:
-            run.predictions.require_all_views(f"{run.place}: a change over several views")
     pair = PairedRuns.of(*runs, settings)
     paired, probabilities = pair.pairing.paired, pair.has_probabilities
     moved = None

@@ -11,11 +11,6 @@ of each, since letter orders do not depend on K: this is what scoring with fewer
 item with fewer common orders than others repeats them in turn. Every run then gives an order the
 same weight in the ensemble, and view TV counts it once.
 
-An adaptive run stopped where its own answers were firm. At the views that it took, the answers of
-any other run are less firm, whichever model is better: two runs of one model then differ in
-accuracy. So only its view 0 counts, and all views of the families that got them whatever they
-answered. Its other views are common to no two runs.
-
 Repeats of one order are not views of other orders: of a run of repeats, the mean over them is
 compared, also with a run that was asked once (`ScoredItems.with_repeats`).
 """
@@ -24,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +31,6 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.runs.predictions import Predictions
 
-# Above every canonical index: an order of such numbers is that of no view.
-_NOBODYS: Final = 10_000
-
 
 @dataclass(frozen=True, eq=False)
 class SharedViews:
@@ -50,13 +41,11 @@ class SharedViews:
         chosen: for each run, (n, k) the views that show the common orders, in the same order of
             letters; None if they are the first k views of every run.
         unlike: number of items of which the runs have different orders.
-        adaptive: numbers of the runs whose views were taken one by one.
     """
 
     k: int
     chosen: tuple[IntArray, ...] | None = None
     unlike: int = 0
-    adaptive: tuple[int, ...] = ()
 
     def note(self, ks: Mapping[str, int], *, ensembles: bool) -> DifferentViews | None:
         """Return a note on unlike views; None if all runs have the same.
@@ -67,9 +56,7 @@ class SharedViews:
         """
         if not self.unlike and set(ks.values()) == {self.k}:
             return None
-        names = [*ks]
-        adaptive = tuple(names[number] for number in self.adaptive)
-        return DifferentViews(ks, self.k, ensembles, self.unlike, adaptive)
+        return DifferentViews(ks, self.k, ensembles, self.unlike)
 
 
 def shared_views(code_orders: Sequence[IntArray]) -> SharedViews:
@@ -129,20 +116,7 @@ def views_in_common(runs: Sequence[Predictions]) -> SharedViews:
     """
     if len({views.repeats for views in runs}) > 1:
         return SharedViews(1)
-    shared = shared_views([_orders_of_run(at, views) for at, views in enumerate(runs)])
-    adaptive = tuple(at for at, views in enumerate(runs) if views.stopped is not None)
-    return replace(shared, adaptive=adaptive)
-
-
-def _orders_of_run(number: int, views: Predictions) -> IntArray:
-    """Return the letter orders of a run; further views of an adaptive run are no other run's.
-
-    They are if its item got all views whatever it answered.
-    """
-    if views.stopped is None or views.full is None:
-        return views.code_order
-    by_answers = ~views.full[:, np.newaxis] & (np.arange(views.k) > 0)
-    return np.where(by_answers[..., np.newaxis], _NOBODYS + number, views.code_order)
+    return shared_views([views.code_order for views in runs])
 
 
 def common_repeats(runs: Iterable[ExperimentRun], decoding: Decoding) -> int:

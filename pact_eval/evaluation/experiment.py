@@ -710,7 +710,6 @@ class Experiment:
                 flip_floor=floor,
                 items=tuple(map(str, changed)),
                 repeats=of_one_order and (recorded.k or 1) > 1,
-                adaptive=recorded.view_rule is not None,
                 untested=left,
                 ties=Ties.of(items),
                 unit=settings.unit,
@@ -726,7 +725,7 @@ class Experiment:
             items, _ = self._ordered_items(run)
             views = items.predictions
             return slot_preferences(
-                views.tested_orders,
+                views.code_order,
                 tied_answers(views.log_probs_by_view),
                 items.cluster,
                 rng=settings.rng(),

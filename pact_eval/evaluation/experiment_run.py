@@ -111,8 +111,8 @@ class ExperimentRun:
 
     @property
     def in_memory(self) -> bool:
-        """Whether its rows are read at once: they are there, or views were taken one by one."""
-        return isinstance(self.run, Run) or self.provenance.view_rule is not None
+        """Whether its rows are in memory already."""
+        return isinstance(self.run, Run)
 
     @property
     def predictions(self) -> Predictions:
@@ -233,7 +233,7 @@ class ExperimentRun:
 
         Raises:
             InputError: `calibrated` is true and there is no calibrator, or it was fitted on another
-                decoding, or views were taken one by one: their mean is of unlike numbers of them.
+                decoding.
         """
         if calibrated and self.calibrator is None:
             message = (
@@ -247,8 +247,6 @@ class ExperimentRun:
             from pact_eval.calibration.ownership import check_decoding
 
             check_decoding(self.calibrator, decoding, allow=self._allow, where=self.place)
-            if decoding == "ensemble" and self.provenance.view_rule is not None:
-                self.predictions.require_all_views(f"{self.place}: a calibrator of several views")
         return self.calibrator
 
     def scored(self, decoding: Decoding = "single", *, calibrated: bool = False) -> ScoredItems:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,19 +95,15 @@ class ItemOutcomes:
         return self.paired & same & self.named
 
 
-NO_VIEW: Final = 255
-"""Top of a view that was not taken: above every index of an answer."""
-
-
 @dataclass(frozen=True, eq=False)
 class ItemDistributions:
     """The distributions of n items: of each view, over all views, and calibrated.
 
     Attributes:
         names: what each of the D distributions is: "view 0", "ensemble", "single after T(x)".
-        probabilities: (n, D, C) in canonical order; NaN in views that were not taken, and of
-            answers whose probability is not known.
-        tops: (n, D) index of the most probable answer; `NO_VIEW` in views that were not taken.
+        probabilities: (n, D, C) in canonical order; NaN of answers whose
+            probability is not known.
+        tops: (n, D) index of the most probable answer.
         used: (n, C) which answers the item has.
     """
 
@@ -187,9 +183,6 @@ def item_distributions(experiment: Experiment, run: ExperimentRun) -> ItemDistri
     if views.known in ("confidences", "outcomes"):
         others = np.arange(log_probs.shape[2]) != tops[:, :, np.newaxis]
         probabilities[others] = np.nan
-    if views.stopped is not None:
-        probabilities[:, : views.k][views.stopped] = np.nan
-        tops[:, : views.k][views.stopped] = NO_VIEW
     return ItemDistributions(tuple(names), probabilities, tops, used)
 
 

@@ -700,8 +700,6 @@ class _ViewSlice:
         at_edge: (n,) whether the other member may be in the slice before or after; None for views
             in memory.
         view_tv: (n,) view TV that a log states of items with one view, NaN if it does not; or None.
-        full: (n,) which items of an adaptive run got all views whatever their answers; None of
-            other runs.
     """
 
     k: int
@@ -719,20 +717,16 @@ class _ViewSlice:
     other_reference: IntArray | None = None
     at_edge: BoolArray | None = None
     view_tv: FloatArray | None = None
-    full: BoolArray | None = None
 
     @property
     def several_orders(self) -> BoolArray:
         """(n,) False for items whose K > 1 views have one order; unknown orders count as others.
 
-        Of a log that states view TV, it is False for the items without one. Of an adaptive run, it
-        is False for items that may have stopped: which of them has several views depends on its
-        answers.
+        Of a log that states view TV, it is False for the items without one.
         """
         if self.view_tv is not None:
             return ~np.isnan(self.view_tv)
-        several = np.asarray((self.distinct.sum(axis=1) > 1) | (self.k == 1), dtype=np.bool_)
-        return several if self.full is None or self.k == 1 else several & self.full
+        return np.asarray((self.distinct.sum(axis=1) > 1) | (self.k == 1), dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -822,7 +816,6 @@ def _slice_of_views(views: Predictions, rows_per_item: int) -> _ViewSlice:
         if views.references is None
         else _other_references(Labels.of(views.family), is_base, views.references, rows_per_item),
         view_tv=views.view_tv,
-        full=views.full,
     )
 
 

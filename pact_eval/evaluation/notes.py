@@ -198,24 +198,6 @@ class RepeatedPrompts:
 
 
 @dataclass(frozen=True)
-class AdaptiveViews:
-    """The views of a run were taken one by one, so items have unlike numbers of them.
-
-    Attributes:
-        most: most views of an item, K.
-        mean: mean number of views of an item.
-        risk: share of answers that may differ from those of all views.
-        full_share: share of the families that got all views; numbers that compare views are of
-            them alone.
-    """
-
-    most: int
-    mean: float
-    risk: float
-    full_share: float
-
-
-@dataclass(frozen=True)
 class ChangedModel:
     """The model of a server has changed during the run.
 
@@ -343,15 +325,12 @@ class DifferentViews:
         common: the number of views that all runs have.
         ensembles: whether the distributions are ensembles, so that every metric depends on K.
         unlike: number of items of which the runs have different orders.
-        adaptive: names of the runs whose views were taken one by one. Of their items, view 0 is
-            compared, and all views of the families that got them whatever they answered.
     """
 
     ks: Mapping[str, int]
     common: int
     ensembles: bool
     unlike: int = 0
-    adaptive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -405,7 +384,6 @@ Note = (
     | Unanswered
     | AnswersOnly
     | ConfidencesOnly
-    | AdaptiveViews
     | SeveralRight
     | RepeatedPrompts
     | ChangedModel
@@ -489,10 +467,6 @@ def run_notes(provenance: Provenance) -> tuple[Note, ...]:
         notes.append(AnswersOnly())
     elif provenance.known != "probabilities":
         notes.append(ConfidencesOnly(provenance.known == "confidences"))
-    rule = provenance.view_rule
-    if rule is not None:
-        mean = (counts.views or 0) / max(counts.items or 0, 1)
-        notes.append(AdaptiveViews(provenance.k or 1, mean, rule.risk, rule.full_share))
     if probe is not None and probe.changed and probe.end_largest_tv is not None:
         notes.append(ChangedModel(probe.end_largest_tv, probe.least_change or 0.0))
     return tuple(notes)
@@ -518,8 +492,7 @@ def several_right(items: ScoredItems) -> tuple[SeveralRight, ...]:
 
 def one_order(items: ScoredItems) -> tuple[OneOrder, ...]:
     """Return a note on items that are shown in one order; none if there are no such items."""
-    adaptive = items.views is not None and items.views.full is not None
-    if items.reordered is None or adaptive:  # most items of an adaptive run are left out
+    if items.reordered is None:
         return ()
     others = int(items.reordered.sum())
     return (OneOrder(len(items) - others, others),)

@@ -121,8 +121,7 @@ def order_audit(
     return OrderAudit(
         effect=effect,
         items=len(items),
-        # A note says which items of an adaptive run are left out, and why.
-        one_order=0 if single.predictions.full is not None else len(single) - len(items),
+        one_order=len(single) - len(items),
         flip_floor=flip_floor(items, effect.floor),
         gains=tuple(gain for gain in gains if not math.isnan(gain.difference.value)),
         slots=slots,

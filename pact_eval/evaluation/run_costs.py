@@ -71,7 +71,7 @@ def _cost(run: ExperimentRun) -> RunCost:
     return RunCost(
         arm=run.arm,
         seed=run.seed,
-        views=_views(run),
+        views=len(run.predictions) * run.predictions.k,
         k=run.predictions.k,
         wall_seconds=recorded.wall_seconds,
         longest_prompt_tokens=recorded.longest_prompt_tokens,
@@ -83,13 +83,6 @@ def _cost(run: ExperimentRun) -> RunCost:
         training_views_per_pair=_number(training.get("views_per_pair")),
         training_peak_bytes=_number(training.get("peak_memory_bytes")),
     )
-
-
-def _views(run: ExperimentRun) -> int:
-    """Return the number of scored views; of an adaptive run, those that were taken."""
-    if run.provenance.view_rule is not None and run.provenance.counts.views is not None:
-        return run.provenance.counts.views
-    return len(run.predictions) * run.predictions.k
 
 
 def _training(run: RunFolder) -> Mapping[str, Json]:

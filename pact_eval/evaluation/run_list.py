@@ -174,7 +174,6 @@ def _concluded(listed: ListedRun, run: RunFolder) -> ListedRun:
 
 def _unfinished(folder: Path, provenance: Provenance) -> ListedRun:
     items, k = provenance.data.records, provenance.k
-    adaptive = provenance.view_rule is not None  # nobody knows how many views it will take
     return ListedRun(
         folder=folder,
         state="resumable",
@@ -184,7 +183,7 @@ def _unfinished(folder: Path, provenance: Provenance) -> ListedRun:
         items=items,
         k=k,
         views=views_written(folder),
-        views_wanted=None if items is None or k is None or adaptive else items * k,
+        views_wanted=None if items is None or k is None else items * k,
         data_sha256=provenance.data.sha256,
         created=provenance.created,
     )

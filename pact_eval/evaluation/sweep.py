@@ -63,7 +63,6 @@ def sweep(
         InputError: the run has fewer views than requested.
         ValueError: the views of an item have no answer in common.
     """
-    predictions.require_all_views("--views")
     if not ks or ks.start < 1 or ks[-1] > predictions.k:
         message = f"expected numbers of views from 1 to {predictions.k}, got {_shown(ks)}"
         raise InputError(message)

@@ -49,7 +49,6 @@ from pact_eval.remedies.letter_balance import (
     letter_balance,
 )
 from pact_eval.remedies.second_orders import SecondOrderCounts, SecondOrders, second_orders
-from pact_eval.remedies.sequential import SequentialReplay, replay_views
 from pact_eval.results import Result
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText, Estimate
@@ -64,8 +63,8 @@ TEMPERED_METRICS: Final = ("nll_nats", "ece")
 _DECIDING: Final = ("accuracy", "nll_nats")
 
 Scope: TypeAlias = Literal["all", "raw", "deciding"]
-"""all: raw and tempered metrics, and views one by one; raw: the raw metrics alone, in a third
-of the time; deciding: accuracy and NLL alone, in a seventh of it, for simulations of many runs."""
+"""all: raw and tempered metrics; raw: the raw metrics alone, in a third of the time; deciding:
+accuracy and NLL alone, in a seventh of it, for simulations of many runs."""
 
 
 @dataclass(frozen=True)
@@ -205,8 +204,6 @@ class RemedyComparison(Result):
         fold_unit: what cross-fitting keeps together.
         folds: number of folds.
         letter_balance: letters of the references in view 0, by number of answers.
-        sequential: views one by one against all of them; None of a run of one view, or of a
-            narrower scope.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
         content_free: whether the run has content-free prompts.
         second_orders: how many items have second orders; None if views repeat one order.
@@ -229,7 +226,6 @@ class RemedyComparison(Result):
     fold_unit: FoldUnit
     folds: int
     letter_balance: tuple[LetterBalance, ...]
-    sequential: SequentialReplay | None
     no_tokens: NoTokens | None
     content_free: bool
     second_orders: SecondOrderCounts | None
@@ -285,7 +281,7 @@ def compare_remedies(
         InputError: the run has answers and no probabilities, its letter orders are unknown, or it
             has one family.
     """
-    folds = folds_of(_with_all_views(predictions))
+    folds = folds_of(predictions)
     tokens = tokens or ItemTokens()
     orders = None if predictions.repeats else second_orders(predictions)
     resamples = resamples or default_resamples(len(predictions))
@@ -317,25 +313,11 @@ def compare_remedies(
         fold_unit=folds.unit,
         folds=folds.number,
         letter_balance=letter_balance(predictions, unit),
-        sequential=_one_by_one(predictions, rng, resamples, unit) if scope == "all" else None,
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
         second_orders=None if orders is None else orders.counts,
         reverse_against_other=_reverse_against_other(sampled),
     )
-
-
-def _one_by_one(
-    predictions: Predictions, rng: np.random.Generator, resamples: int, unit: ClusterUnit
-) -> SequentialReplay | None:
-    if predictions.k == 1:
-        return None
-    return replay_views(predictions, rng=rng, resamples=resamples, unit=unit)
-
-
-def _with_all_views(predictions: Predictions) -> Predictions:
-    predictions.require_all_views("remedies")
-    return predictions
 
 
 def remedies_of_run(

@@ -31,7 +31,6 @@ def remedied_items(run: ExperimentRun, remedy: Remedy) -> ScoredItems:
         message = f"{remedy.name}: it is fitted on the families that it is evaluated on"
         raise InputError(message)
     predictions = run.predictions
-    predictions.require_all_views("remedies")
     if predictions.repeats and remedy != Remedy(1):
         raise InputError(f"{remedy.name}: the views of {run.place} repeat one order")
     content_free = ContentFree.of_run(run.run, predictions) if remedy.contextual else None

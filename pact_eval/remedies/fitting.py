@@ -42,7 +42,6 @@ def fit_remedy(source: RunSource, name: str, *, allow: Collection[Allowance] = (
         RunError: the folder is not a complete run with references.
     """
     run = read_run(source)
-    run.predictions.require_all_views("a remedy")
     trained = refuse_trained_on([run], allow)
     own = ContentFree.of_run(run, run.predictions)
     content_free = None if own is None else own.probabilities

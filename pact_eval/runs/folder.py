@@ -241,7 +241,7 @@ def read_any_run(source: RunSource) -> Run:
     with naming_urls(), step(f"Reading {opened.folder.name}"):
         frame = _read_rows(path)
         try:
-            predictions = Predictions.from_frame(frame, provenance.view_rule, provenance.k)
+            predictions = Predictions.from_frame(frame)
             repeats = provenance.repeats and predictions.k > 1
             predictions = replace(predictions, known=provenance.known, repeats=repeats)
         except RunError as error:
@@ -447,8 +447,7 @@ class RunWriter:
         # is finished again, from its parts.
         with atomic_path(self.folder / _PREDICTIONS) as partial:
             write_parquet(partial, frame)
-            k = self.recorded.k if self.recorded.view_rule is not None else None
-            seal = seal_of_rows(partial, frame, None if without.is_empty() else beside, k=k)
+            seal = seal_of_rows(partial, frame, None if without.is_empty() else beside)
             self._provenance = sealed(self._provenance, seal)
             write_provenance(self.folder, self._provenance)
         self._close_run()

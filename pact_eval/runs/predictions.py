@@ -8,30 +8,25 @@ Ablated contexts have no correct answer. Their references are absent; reading th
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from pact_eval._choices import Decoding
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
-from pact_eval.errors import InputError, RunError
+from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
 from pact_eval.runs.metadata import metadata_of_rows
 from pact_eval.runs.provenance import Known
 from pact_eval.runs.rows import (
     ABLATED,
     ABLATED_SCHEMA,
-    SAME_IN_EVERY_VIEW,
     check_values,
     type_family,
 )
-
-if TYPE_CHECKING:
-    from pact_eval.runs.view_rule import ViewRule
 
 
 @dataclass(frozen=True)
@@ -61,11 +56,6 @@ class Predictions:
             it is one of them.
         view_tv: shape (n,), TV between orders that an imported log states of each item, NaN if it
             does not; None if it states none, or if items have several views.
-        stopped: shape (n, K), which views were not taken because an adaptive run had stopped. Their
-            log-probabilities are the mean of those taken, so the ensemble is of these alone, and
-            their order is that of view 0. None if every item has all views.
-        full: shape (n,), which items of an adaptive run got all views whatever their answers, a
-            sample of families; None of other runs. Only they say how answers change with the order.
         repeats: whether the views of an item repeat one prompt or show its answers in one order, as
             epochs and trials do.
         metadata: n rows, further columns of the records by their names; None if there are none.
@@ -88,22 +78,16 @@ class Predictions:
     censored: BoolArray | None = None
     accepted: BoolArray | None = None
     view_tv: FloatArray | None = None
-    stopped: BoolArray | None = None
-    full: BoolArray | None = None
     repeats: bool = False
     metadata: pl.DataFrame | None = None
 
     @classmethod
-    def from_frame(
-        cls, frame: pl.DataFrame, rule: ViewRule | None = None, k: int | None = None
-    ) -> Predictions:
+    def from_frame(cls, frame: pl.DataFrame) -> Predictions:
         """Gather the rows of a run, one per item and view, into arrays.
 
         Args:
             frame: columns as in `SCHEMA`, or as in `ABLATED_SCHEMA` if the variant of the rows is
                 "ablated". Items keep the order of their first rows.
-            rule: that of an adaptive run, whose items may lack their last views.
-            k: the most views of an item of such a run.
 
         Raises:
             RunError: an item lacks a view or a reference, only some rows are ablated contexts, or
@@ -125,7 +109,7 @@ class Predictions:
                 f"expected only ablated contexts or none, got {ablated:,} in {len(frame):,} rows"
             )
             raise RunError(message)
-        first, views = _gathered(frame) if rule is None else _ragged(frame, rule, k or 1)
+        first, views = _gathered(frame)
         n_references = first["reference"].count()
         if ablated and n_references:
             message = f"expected ablated contexts without references, {n_references:,} have one"
@@ -203,32 +187,6 @@ class Predictions:
         return replace(self, **per_item)
 
     @property
-    def tested_orders(self) -> IntArray:
-        """Orders of the items that say how answers change with the order; -1 for the others.
-
-        Of an adaptive run, the others are those whose number of views depends on their answers.
-        """
-        if self.full is None:
-            return self.code_order
-        return np.where(self.full[:, np.newaxis, np.newaxis], self.code_order, -1)
-
-    def require_all_views(self, what: str) -> None:
-        """Refuse an adaptive run for what needs the same views of every item.
-
-        Args:
-            what: the command or option, for the message.
-
-        Raises:
-            InputError: some views were not taken.
-        """
-        if self.stopped is not None:
-            message = (
-                f"{what}: needs all {self.k} views of every item; the run took them one by one and "
-                "stopped early. Score the data without --views adaptive"
-            )
-            raise InputError(message)
-
-    @property
     def answer_mass_by_item(self) -> FloatArray:
         """(n,) mean answer mass over the views of which it is known; NaN if it is of none."""
         return mean_answer_mass(self.answer_mass)
@@ -242,7 +200,6 @@ class Predictions:
             code_order=self.code_order[:, :k],
             answer_mass=self.answer_mass[:, :k],
             censored=None if self.censored is None else self.censored[:, :k],
-            stopped=_any(None if self.stopped is None else self.stopped[:, :k]),
         )
 
     def chosen_views(self, views: IntArray) -> Predictions:
@@ -254,7 +211,6 @@ class Predictions:
             code_order=self.code_order[rows, views],
             answer_mass=self.answer_mass[rows, views],
             censored=None if self.censored is None else self.censored[rows, views],
-            stopped=_any(None if self.stopped is None else self.stopped[rows, views]),
             repeats=self.repeats and views.shape[1] > 1,
         )
 
@@ -332,11 +288,6 @@ def _reference_of_several(
     return np.where(several, bounded.argmax(axis=1), references)
 
 
-def _any(stopped: BoolArray | None) -> BoolArray | None:
-    """Return which views were not taken, or None if all were."""
-    return stopped if stopped is not None and stopped.any() else None
-
-
 _TEXT_COLUMNS = ("family", "source_family", "domain", "kind", "variant")
 
 
@@ -352,52 +303,6 @@ def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
         raise RunError(message)
     check_values(frame, k)
     return first, _arrays(first, frame, n, k)
-
-
-def _ragged(frame: pl.DataFrame, rule: ViewRule, k: int) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Return the rows of view 0 and the arrays of an adaptive run; see `Predictions.stopped`.
-
-    If all orders of an item were taken, further views repeat them in turn, as in any run.
-
-    Raises:
-        RunError: the views of an item are not its first ones, or are more than K.
-    """
-    from pact_eval.metrics.stopping import running_means  # other runs need not load it
-
-    items = frame.select("id").unique(maintain_order=True).with_row_index("item")
-    frame = frame.join(items, on="id", maintain_order="left").sort("item", "view")
-    taken = np.bincount(frame["item"].to_numpy(), minlength=len(items))
-    starts = np.cumsum(taken) - taken
-    expected = np.arange(len(frame)) - np.repeat(starts, taken)
-    if not np.array_equal(frame["view"].to_numpy(), expected) or taken.max(initial=0) > k:
-        message = f"expected the first views of each item, at most {k}, in an adaptive run"
-        raise RunError(message)
-    first = frame[starts]
-    last_order = [math.factorial(min(int(n), 12)) for n in first["n_choices"]]
-    exhausted = taken >= np.minimum(last_order, k)
-    views = np.arange(k)
-    # The views that were not taken have the rows of view 0 until their numbers are the means.
-    at = np.where(views < taken[:, None], views, 0)
-    at = np.where(exhausted[:, None], views % taken[:, None], at)
-    arrays = _arrays(first, frame[(starts[:, None] + at).ravel()], len(first), k)
-    stopped: BoolArray = (views >= taken[:, None]) & ~exhausted[:, None]
-    means = running_means(arrays["logits"], arrays["n_choices"])
-    rows, missing = np.nonzero(stopped)
-    arrays["logits"][rows, missing] = means[rows, taken[rows] - 1]
-    arrays["answer_mass"] = np.where(stopped, np.nan, arrays["answer_mass"])
-    check_values(frame, 1)
-    for name in SAME_IN_EVERY_VIEW:
-        if name in frame.columns and (frame[name].n_unique() > 1):
-            _check_one_value(frame, name)
-    in_sample = rule.in_sample(arrays["family"])
-    return first, {**arrays, "stopped": _any(stopped), "full": in_sample}
-
-
-def _check_one_value(frame: pl.DataFrame, name: str) -> None:
-    values = frame.group_by("item").agg(pl.col(name).n_unique())
-    if (values[name] > 1).any():
-        message = f"{name}: expected the same value in the views of an item"
-        raise RunError(message)
 
 
 def _arrays(first: pl.DataFrame, frame: pl.DataFrame, n: int, k: int) -> dict[str, Any]:

@@ -161,19 +161,16 @@ def sent_decimals(logits: pl.Series) -> int | None:
     return decimals(sent) if ((sent > 0) & (sent < 1)).any() else None
 
 
-def with_rounding(
-    rows: pl.DataFrame, digits: int | None = None
-) -> tuple[pl.DataFrame, Rounding | None]:
+def with_rounding(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rounding | None]:
     """Give rows whose probabilities are rounded finite values for probabilities of 0.00.
 
     Args:
         rows: rows of a run whose logits are the logs of recorded probabilities.
-        digits: to how many decimals they are rounded; None finds out (`sent_decimals`).
 
     Returns:
         The rows, and how the values are rounded; None if they are not.
     """
-    digits = sent_decimals(rows["logits"]) if digits is None else digits
+    digits = sent_decimals(rows["logits"])
     if digits is None:
         return rows, None
     lists, zeros = [], 0

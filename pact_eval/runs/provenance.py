@@ -33,7 +33,6 @@ from pact_eval.runs.custody import Custody
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from pact_eval.runs.view_rule import ViewRule
 
 FORMAT_VERSION: Final = 3
 Known = Literal["probabilities", "confidences", "outcomes", "answers"]
@@ -607,9 +606,8 @@ class Provenance(Mapping[str, Json]):
         base: identity of the base model.
         contract: the prompt contract.
         data: identity of the dataset; of an import, of its log.
-        k: views per item; the most that an item can have if there is a rule.
+        k: views per item.
         dtype: precision, such as "float32".
-        view_rule: the rule by which views were taken; None if every item has all K.
         quantisation: how the weights of the base were quantised, such as "nf4"; None if they were
             not, or if that is not known.
         device: such as "cpu".
@@ -660,7 +658,6 @@ class Provenance(Mapping[str, Json]):
     data: Data
     k: int | None
     dtype: str | None
-    view_rule: ViewRule | None
     quantisation: str | None
     device: str | None
     batch_tokens: int | None
@@ -698,7 +695,8 @@ class Provenance(Mapping[str, Json]):
             source: name of the file in messages.
 
         Raises:
-            RunError: a value has the wrong type; the message names the key.
+            RunError: a value has the wrong type, and the message names the key; or the run was
+                scored with adaptive views, which are gone.
 
         Examples:
             >>> provenance = Provenance.of({"arm": "pact", "settings": {"k": 4}, "note": "mine"})
@@ -707,6 +705,12 @@ class Provenance(Mapping[str, Json]):
         """
         top = _Reader(recorded, source)
         settings = top.object("settings")
+        if settings.value.get("views") is not None:
+            message = (
+                f"{source}: settings: views: the run was scored with `--views adaptive`, which is "
+                "gone; score the data again with all --k views, in another folder"
+            )
+            raise RunError(message)
         counts, rounding = top.object("counts"), top.object("rounding")
         return cls(
             status=top.text("status"),
@@ -726,7 +730,6 @@ class Provenance(Mapping[str, Json]):
             contract=settings.contract("contract"),
             data=settings.data("data"),
             k=settings.whole("k"),
-            view_rule=_view_rule(settings.value.get("views"), f"{source}: settings: views"),
             dtype=settings.text("dtype"),
             quantisation=settings.object("quantisation").text("method"),
             device=settings.text("device"),
@@ -849,15 +852,6 @@ _KNOWN: Final = frozenset(
         *("parts", "seal"),
     }
 )
-
-
-def _view_rule(value: Json, where: str) -> ViewRule | None:
-    if value is None:
-        return None
-    # Most runs have none, and their readers need not load it.
-    from pact_eval.runs.view_rule import ViewRule
-
-    return ViewRule.of_json(value, where)
 
 
 def _nearest_run(folder: Path) -> str:

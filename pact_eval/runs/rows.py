@@ -73,7 +73,7 @@ _OF_A_VIEW: Final = (*("view", "code_order", "logits", "prompt_tokens", "answer_
 _IN_EVERY_ROW: Final = ("id", "kind", "n_choices", "view", "code_order", "logits")
 _KINDS: Final = get_args(FieldKind)
 _BITS: Final = 62
-SAME_IN_EVERY_VIEW: Final = (
+_SAME_IN_EVERY_VIEW: Final = (
     *("id", "kind", "family", "source_family", "domain", "variant", "reference", "n_choices"),
 )
 """Columns of an item, which all of its views share."""
@@ -173,7 +173,7 @@ def check_values(frame: pl.DataFrame, k: int) -> None:
         if dtype_read != pl.Null and type_family(dtype_read) != type_family(dtype):
             message = f"column {name}: expected {dtype}, got {dtype_read}"
             raise RunError(message)
-    for name in SAME_IN_EVERY_VIEW if k > 1 else ():
+    for name in _SAME_IN_EVERY_VIEW if k > 1 else ():
         if name in columns:
             _check_same(columns[name], k)
     for name in _IN_EVERY_ROW:

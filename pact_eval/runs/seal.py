@@ -46,7 +46,7 @@ _ADVICE = "restore the folder from a copy, or repeat the run in another folder"
 
 
 def seal_of_rows(
-    file: Path, frame: pl.DataFrame, unanswered: Path | None = None, *, k: int | None = None
+    file: Path, frame: pl.DataFrame, unanswered: Path | None = None
 ) -> dict[str, Json]:
     """Return the values of a seal that depend on the rows alone.
 
@@ -54,7 +54,6 @@ def seal_of_rows(
         file: the rows as they were written.
         frame: the same rows; columns as in `SCHEMA` or `ABLATED_SCHEMA`.
         unanswered: the file of unanswered items; None if all are answered.
-        k: the most views of an item of an adaptive run; None if every item has as many.
     """
     items = frame["id"].n_unique()
     return {
@@ -62,7 +61,7 @@ def seal_of_rows(
         "references_sha256": references_sha256(frame),
         "items": items,
         "views": len(frame),
-        "k": k or (len(frame) // items if items else 0),
+        "k": len(frame) // items if items else 0,
         **({} if unanswered is None else {"unanswered_sha256": sha256_of_file(unanswered)}),
     }
 
@@ -201,8 +200,6 @@ def wrong_counts(provenance: Provenance, *, items: int, views: int) -> tuple[str
     """
     seal, counts = provenance.seal, provenance.counts
     k = views // items if items else 0
-    if provenance.view_rule is not None:  # the rows of an adaptive run say only that it is no less
-        k = max(k, provenance.k or 0)
     unanswered = sum(counts.unanswered.values())
     compared = {
         "items": (items, counts.items, seal and seal.items),

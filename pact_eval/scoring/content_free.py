@@ -30,9 +30,7 @@ def content_free_dataset(dataset: Dataset) -> Dataset:
         for record in dataset.records
         for number in range(len(CONTENTS))
     ]
-    return replace(
-        dataset, records=records, k=min(dataset.k, MOST_VIEWS), content_free=True, rule=None
-    )
+    return replace(dataset, records=records, k=min(dataset.k, MOST_VIEWS), content_free=True)
 
 
 def score_content_free(

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict, get_args
 
-from pact_eval._choices import TakenViews, check_choice
+from pact_eval._choices import check_choice
 from pact_eval.data.labelled.reading import ReadingOptions
 from pact_eval.errors import InputError, ServerError
 from pact_eval.models.hub_adapters import find_adapter
@@ -65,21 +65,8 @@ class ServerOptions(TypedDict, total=False):
     no_probe: bool
 
 
-class ViewOptions(TypedDict, total=False):
-    """Fields of `pact_eval.remedies.view_rules.AdaptiveViews`, whose run is `views_from`.
-
-    `views` is "all", the default, or "adaptive": one by one, at most `k` of a record.
-    """
-
-    views: TakenViews
-    views_from: Path | str
-    risk: float
-    full_share: float
-    full_seed: int
-
-
-class ScoreOptions(ModelOptions, ServerOptions, ViewOptions, ReadingOptions, total=False):
-    """Options for a model here or that of a server, for views, and for labelled data."""
+class ScoreOptions(ModelOptions, ServerOptions, ReadingOptions, total=False):
+    """Options for a model here or that of a server, and for labelled data."""
 
 
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {

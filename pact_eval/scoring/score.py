@@ -20,15 +20,12 @@ from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.provenance import RunLabels, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
-from pact_eval.runs.view_rule import ViewRule
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL, KERNELS
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.kernel_probe import HeadShape, fastest_kernel
 from pact_eval.scoring.model import LoadedModel, ScoringModel
 from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.running import OnAnswer
-from pact_eval.scoring.scorer import OnScores
-from pact_eval.scoring.view_taking import ViewTaking
 from pact_eval.scoring.view_tokens import ViewTokenCounter
 from pact_eval.scoring.windows import (
     Dataset,
@@ -228,40 +225,8 @@ class LocalScorer:
                     on_answer(by_id[view.record_id], result.logits.tolist(), result.answer_mass)
 
         scorer.start_window()
-        if self._dataset.rule is None:
-            views = self._encode(window)
-            return _rows(window, views, scorer.score(views, on_views, on_scored))
-        return self._one_by_one(window, self._dataset.rule, on_views, on_scored)
-
-    def _one_by_one(
-        self,
-        window: Sequence[Record],
-        rule: ViewRule,
-        on_views: Callable[[int], None],
-        on_scored: OnScores,
-    ) -> pl.DataFrame:
-        """Score the views of a window in passes, until the rule stops every record."""
-        k = self._dataset.k
-        encoded = self._encode(window)
-        orders = [
-            {view.code_order for view in encoded[at * k : (at + 1) * k]}
-            for at in range(len(window))
-        ]
-        taking = ViewTaking(rule, window, [len(distinct) for distinct in orders])
-        scored: dict[tuple[int, int], ScoredView] = {}
-        while places := taking.next_views():
-            views = [encoded[number * k + view] for number, view in places]
-            results = self._loaded.scorer.score(views, on_scores=on_scored)
-            taken = dict(zip(places, results, strict=True))
-            taking.answered({place: result.logits.tolist() for place, result in taken.items()})
-            scored |= taken
-            on_views(taking.finished * k)
-        in_order = sorted(scored)
-        return _rows(
-            window,
-            [encoded[number * k + view] for number, view in in_order],
-            [scored[place] for place in in_order],
-        )
+        views = self._encode(window)
+        return _rows(window, views, scorer.score(views, on_views, on_scored))
 
     def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows as they are."""

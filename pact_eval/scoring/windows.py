@@ -8,10 +8,6 @@ A `RowSource` names the settings of its run, checks the dataset before anything 
 a `WindowScorer`. That is all that differs between a local model (`score.py`), several workers with
 that model (`workers/source.py`) and a server (`servers/source.py`). A window's rows depend on the
 window alone, so a scorer may return windows in any order.
-
-With a rule, views are taken one by one (`view_taking.py`): view 0 of all records of a window, view
-1 of those that go on, and so on. A window is complete before it is written, so a resumed run takes
-the same views.
 """
 
 from __future__ import annotations
@@ -40,7 +36,6 @@ from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.metadata import metadata_frame, with_metadata
 from pact_eval.runs.provenance import Data, RunLabels, RunNames, seen_from
-from pact_eval.runs.view_rule import ViewRule
 from pact_eval.scoring.custody import custody_of
 from pact_eval.scoring.running import OnAnswer, RunningScores
 
@@ -60,7 +55,6 @@ class Dataset:
         order_seed: seed of the letter orders.
         manifest: what the manifest around the file says of it; None if none names it.
         labelled: how the file was read, if it is a labelled file.
-        rule: when an item has enough views; None takes all K of every item.
         content_free: whether contexts were replaced by contents that say nothing.
         orders: the design of the letter orders, which the records carry.
     """
@@ -72,7 +66,6 @@ class Dataset:
     order_seed: int
     manifest: ManifestCheck | None = None
     labelled: LabelledData | None = None
-    rule: ViewRule | None = None
     content_free: bool = False
     orders: OrderDesign = "balanced"
 
@@ -85,7 +78,6 @@ class Dataset:
             "order_seed": self.order_seed,
             "window_records": WINDOW_RECORDS,
             **({} if self.labelled is None else {"labelled": self.labelled.to_json()}),
-            **({} if self.rule is None else {"views": self.rule.to_json()}),
             **({SETTING: [*CONTENTS]} if self.content_free else {}),
             # Runs of the usual orders keep the settings that they had before there were others.
             **({} if self.orders == "balanced" else {"orders": self.orders}),

@@ -301,8 +301,6 @@ def choice_warnings(
 def rule_of(run: ExperimentRun, signal: Signal, by: GateGroups, settings: Settings) -> Rule:
     """Return what gates of a run look at, with the views that they need."""
     views = settings.decoding == "ensemble" or signal == "disagreement"
-    if views:
-        run.predictions.require_all_views("thresholds on several views")
     return Rule(
         signal=signal,
         decoding=settings.decoding,
@@ -371,7 +369,7 @@ def _alternatives(
     run: ExperimentRun, chosen: Rule, target: Target, confidence: float
 ) -> Iterator[Alternative]:
     """Yield what every signal would guarantee under every decoding that the run has."""
-    k = 1 if run.predictions.stopped is not None else run.predictions.k
+    k = run.predictions.k
     signals = SIGNALS if k > 1 and not run.predictions.repeats else SIGNALS[:3]
     for signal in signals if run.provenance.known == "probabilities" else SIGNALS[:1]:
         for rule in decodings_of(run, chosen):
@@ -392,7 +390,7 @@ def decodings_of(run: ExperimentRun, chosen: Rule) -> Iterator[Rule]:
         run: a run with probabilities.
         chosen: the other members of the rules.
     """
-    k = 1 if run.predictions.stopped is not None else run.predictions.k
+    k = run.predictions.k
     decodings: tuple[Decoding, ...] = ("single", "ensemble") if k > 1 else ("single",)
     calibrations: tuple[Calibration, ...] = ("raw", "calibrated") if _calibrates(run) else ("raw",)
     for decoding in decodings:

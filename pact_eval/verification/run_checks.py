@@ -241,8 +241,7 @@ def _seal(run: _Checked) -> RunCheck:
 def _rows(run: _Checked) -> RunCheck:
     """Compare the rows with the counts and settings in `run.json`; check every value."""
     try:
-        recorded = run.provenance
-        predictions = Predictions.from_frame(run.frame, recorded.view_rule, recorded.k)
+        predictions = Predictions.from_frame(run.frame)
     except InputError as error:
         return RunCheck("rows", "differs", str(error))
     seal = run.provenance.seal
@@ -452,8 +451,7 @@ def _calibrator(run: _Checked) -> RunCheck | None:
     if not path.exists():
         return None
     try:
-        recorded = run.provenance
-        predictions = Predictions.from_frame(run.frame, recorded.view_rule, recorded.k)
+        predictions = Predictions.from_frame(run.frame)
         if Members.of_fit(read_calibrator(path)) == Members.of_run(predictions):
             return RunCheck("calibrator", "ok", "fitted on the items of this run")
         _, notes = calibrator_for(path, run.provenance, predictions)

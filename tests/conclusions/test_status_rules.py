@@ -24,7 +24,6 @@ from pact_eval.evaluation.conclusions.experiment_conclusions import (
     worst_probabilities,
 )
 from pact_eval.evaluation.conclusions.order import (
-    ADAPTIVE_WITHOUT_SAMPLE,
     OrderConclusion,
     order_conclusion,
 )
@@ -210,16 +209,10 @@ def test_why_the_order_cannot_be_told(options: dict[str, Any], reason: str) -> N
     assert_says(told.reason, reason)
 
 
-def test_repeats_and_adaptive_runs_say_nothing_without_orders() -> None:
+def test_repeats_say_nothing_without_orders() -> None:
     biased = slots(slot(0, 0.1, 0.2))
     repeats = order_conclusion("run", effect(0.0, 0.05), biased, repeats=True, untested=3)
     assert (repeats.status, repeats.unchecked) == ("cannot tell", ())
-    one_order = effect(0.0, 0.05, finding="one order")
-    adaptive = order_conclusion("run", one_order, biased, adaptive=True)
-    assert adaptive.reason == ADAPTIVE_WITHOUT_SAMPLE
-    sampled = order_conclusion("run", effect(0.0, 0.05), STEADY, adaptive=True)
-    assert sampled.status == "stable"
-    assert order_conclusion("run", one_order, STEADY).reason != ADAPTIVE_WITHOUT_SAMPLE
 
 
 def test_what_was_not_measured_is_listed() -> None:

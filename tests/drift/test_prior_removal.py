@@ -8,16 +8,34 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from adaptive_runs import full_rows
 from commands import runner
-from run_frames import edit_run, write_run
+from run_frames import edit_run, rows, write_run
 
 from pact_cli.main import main
+from pact_eval.prompts.code_orders import code_orders
 
 run = runner(main)
 PRIOR = {2: [0.5, -0.5], 3: [0.6, 0.0, -0.6], 4: [0.4, 0.4, -0.3, -0.5], 5: [0.8, 0, 0, 0, -0.8]}
 OF_A_MODEL = {"adapter": {"sha256": "a" * 64, "config_sha256": "c" * 64}}
 FAST = ("--resamples", 200)
+
+
+def rows_of_orders(seed: int, *, families: int = 60, k: int = 4) -> pl.DataFrame:
+    """The rows of a run in the orders of scoring; an order has one answer."""
+    parts = []
+    for item in rows(seed, families=families, k=k).partition_by("id", maintain_order=True):
+        orders = code_orders(0, item["id"][0], item["n_choices"][0], k)
+        first = {order: view for view, order in reversed([*enumerate(orders)])}
+        logits = item["logits"].to_list()
+        parts.append(
+            item.with_columns(
+                code_order=pl.Series([[*order] for order in orders], dtype=pl.List(pl.Int16())),
+                logits=pl.Series(
+                    [logits[first[order]] for order in orders], dtype=pl.List(pl.Float32())
+                ),
+            )
+        )
+    return pl.concat(parts)
 
 
 def with_prior(frame: pl.DataFrame, sign: float = 1.0) -> pl.DataFrame:
@@ -33,7 +51,7 @@ def with_prior(frame: pl.DataFrame, sign: float = 1.0) -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     home = tmp_path_factory.mktemp("priors")
-    plain = full_rows(2, families=60)
+    plain = rows_of_orders(2)
     preferring = with_prior(plain)
     first_view = pl.col("view") == 0
     frames = {
@@ -41,7 +59,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "local-without": (plain, {}),
         "served": (preferring.filter(first_view), {"server": {"wire": "systemone"}}),
         "served-without": (plain.filter(first_view), {"server": {"wire": "systemone"}}),
-        "other": (full_rows(3, families=60).filter(first_view), {"server": {"wire": "systemone"}}),
+        "other": (rows_of_orders(3).filter(first_view), {"server": {"wire": "systemone"}}),
         "local-one-view": (preferring.filter(first_view), {}),
     }
     for name, (frame, settings) in frames.items():

@@ -24,7 +24,6 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.metric_differences import mean_estimate
 from pact_eval.evaluation.notes import (
-    AdaptiveViews,
     AnswersOnly,
     ChangedModel,
     ConfidencesOnly,
@@ -39,7 +38,6 @@ from pact_eval.evaluation.run_costs import TRAINING_NAME, run_costs
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
-from pact_eval.runs.view_rule import ViewRule
 
 
 def small(folder: Path, draw: int = 1, **labels: Any) -> Path:
@@ -264,12 +262,6 @@ def test_notes_of_a_run_are_those_of_its_record() -> None:
     no_least = Provenance.of({"probe": {"changed": True, "end_largest_tv": 0.2}})
     assert run_notes(no_least) == (ChangedModel(0.2, 0.0),)
     assert run_notes(Provenance.of({"probe": {"changed": True}})) == ()
-    rule = ViewRule(0.4, 0.05, 0.25).to_json()
-    adaptive: dict[str, Json] = {
-        "settings": {"k": 4, "views": rule},
-        "counts": {"items": 8, "views": 20},
-    }
-    assert run_notes(Provenance.of(adaptive)) == (AdaptiveViews(4, 2.5, 0.05, 0.25),)
 
 
 def test_items_of_one_order_are_counted() -> None:

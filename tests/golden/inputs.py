@@ -18,7 +18,6 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 from adapters import config, schema
-from adaptive_runs import full_rows, write_adaptive
 from builders import question, record, write_jsonl
 from click.testing import CliRunner
 from conclusions import planted
@@ -86,8 +85,6 @@ def scored(folder: Path) -> None:
     run(*score, *some, "2", "--quantize", "nf4", "--out", "quantised")
     run(*score, *some, "2", "--dtype", "bf16", "--out", "unquantised")
     run(*score, *some, "4", "--content-free", "--out", "content-free")
-    adaptive = ("--views", "adaptive", "--views-from", "calibration-pact")
-    run(*score, *some, "4", *adaptive, "--out", "adaptive")
     for name in ("adapters", "data", "model"):
         shutil.rmtree(folder / name)
 
@@ -125,8 +122,6 @@ def shapes(folder: Path) -> None:
     write_run(folder / "calibration", other_items(rows(6, skill=1.5)), arm="twelve", seed=1)
     edit_run(folder / "calibration", role="calibration")
     simulated(folder / "unanswered", 4, families=60, unanswered=True)
-    write_adaptive(folder / "adaptive", full_rows(7))
-    write_run(folder / "full", full_rows(7), arm="full", seed=1)
 
 
 def served_runs(folder: Path) -> None:

@@ -247,7 +247,6 @@ def test_a_narrower_scope_has_the_same_status_and_values(scope: Scope, names: li
             assert repr(metric.value) == repr(other.value)  # NaN is not NaN
             if metric.spec.name in ("accuracy", "nll_nats"):  # others are adjusted with tempered
                 assert repr(metric.differences) == repr(other.differences)
-    assert narrow.sequential is None
 
 
 def test_a_run_of_one_view_cannot_tell() -> None:

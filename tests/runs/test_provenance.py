@@ -40,6 +40,10 @@ def test_unknown_keys_are_kept_at_every_level(tmp_path: Path) -> None:
             "wall_seconds: expected a number that fits a float",
         ),
         ({"versions": {"torch": 2}}, "versions: torch: expected text, got"),
+        (
+            {"settings": {"views": {"risk": 0.02}}},
+            "run.json: settings: views: .* with all --k views",
+        ),
     ],
 )
 def test_damaged_types_are_one_clear_error(damage: dict[str, Json], words: str) -> None:

@@ -170,62 +170,6 @@ def test_a_run_is_resumed_by_other_numbers_of_workers_and_by_none(
     assert len(_recorded(run)["workers"]) == 2
 
 
-@pytest.fixture(scope="module")
-def adaptive(qwen3: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Options of an adaptive run of four windows, whose rule is chosen on other families."""
-    folder = tmp_path_factory.mktemp("adaptive")
-    lines = HOLDOUT.read_text(encoding="utf-8").rstrip("\n").split("\n")
-    names = ("eval", "calibration")
-    for name, part in zip(names, (lines[:244], lines[244:]), strict=True):
-        write_jsonl(folder / f"{name}.jsonl", part)
-    data = ("--data", str(folder / "calibration.jsonl"))
-    result = CliRunner().invoke(main, _command(adapter, qwen3, folder / "fit", *data))
-    assert result.exit_code == 0, result.output
-    views = ("--views", "adaptive", "--views-from", str(folder / "fit"), "--risk", "0.1")
-    return ["--data", str(folder / "eval.jsonl"), *views, "--full-share", "0.2"]
-
-
-@pytest.fixture(scope="module")
-def adaptive_alone(
-    qwen3: Path, adapter: Path, adaptive: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """The adaptive run of a single process, whose items have unlike numbers of views."""
-    run = tmp_path_factory.mktemp("adaptive-alone") / "run"
-    result = CliRunner().invoke(main, _command(adapter, qwen3, run, *adaptive))
-    assert result.exit_code == 0, result.output
-    views = pl.read_parquet(run / "predictions.parquet").group_by("id").len()["len"]
-    assert views.n_unique() > 1
-    return run
-
-
-@pytest.mark.slow
-def test_workers_of_an_adaptive_run_are_killed_and_give_the_run_of_one_process(
-    cluster: dict[str, str],
-    qwen3: Path,
-    adapter: Path,
-    adaptive: list[str],
-    adaptive_alone: Path,
-    tmp_path: Path,
-) -> None:
-    run = tmp_path / "run"
-    workers = ("--workers", "2", "--ray", cluster["address"])
-    process = _started(_command(adapter, qwen3, run, *adaptive, *workers), **token_of(cluster))
-    _wait_for_parts(process, run, 1)
-    victim = random.choice(_recorded(run)["workers"])
-    os.kill(victim["pid"], signal.SIGKILL)
-    errors = _ended(process)
-    assert process.returncode == 0, errors
-    assert _same_rows(run, adaptive_alone)
-    recorded, expected = _recorded(run), _recorded(adaptive_alone)
-    assert recorded["settings"]["views"]["risk"] == 0.1
-    assert {key: entry for key, entry in recorded.items() if key not in _OF_A_PROCESS} == {
-        key: entry for key, entry in expected.items() if key not in _OF_A_PROCESS
-    }
-    assert [worker["name"] for worker in recorded["workers"] if worker["lost"]] == [victim["name"]]
-    result = CliRunner().invoke(main, ["verify", str(run), "--adapter", str(adapter)])
-    assert_says(result.output, "seal", "ok", "rows", "ok")
-
-
 @pytest.mark.slow
 def test_workers_of_a_quantised_base_give_the_rows_of_one_process(
     cluster: dict[str, str], tmp_path: Path

@@ -253,8 +253,6 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
     """
     views = experiment.shared_items().predictions
     experiment.require_probabilities()
-    for run in experiment.runs:
-        run.predictions.require_all_views(f"{run.place}: figure views")
     arms = {
         arm: [run for run in runs if run.predictions.k > 1] for arm, runs in experiment.arms.items()
     }

@@ -29,11 +29,6 @@ LEAST_PREFERENCE: Final = 0.01
 FEWEST_FAMILIES: Final = 5
 """Of fewer families, nothing is concluded on order or probabilities."""
 
-ADAPTIVE_WITHOUT_SAMPLE: Final = (
-    "views were taken one by one, by the answers, and no family got all of them"
-)
-"""Why an adaptive run without a sample says nothing of the order."""
-
 NO_TIES: Final = Ties()
 _LETTERS_FIRST: Final = 1.25
 
@@ -81,7 +76,6 @@ def order_conclusion(
     flip_floor: float = math.nan,
     items: tuple[str, ...] = (),
     repeats: bool = False,
-    adaptive: bool = False,
     untested: int = 0,
     ties: Ties = NO_TIES,
     unit: ClusterUnit = "family",
@@ -100,7 +94,6 @@ def order_conclusion(
         flip_floor: share of the items whose answer repeats alone could change; NaN if unknown.
         items: ids of the items whose answer changes.
         repeats: whether the views are repeats of one order, which show nothing about orders.
-        adaptive: whether views were taken one by one, so that only a sample says anything.
         untested: number of items whose letters were not tested.
         ties: views in which several answers are equally probable.
         unit: units of the intervals.
@@ -109,8 +102,6 @@ def order_conclusion(
     followed = _followed(slots)
     unchecked = [] if effect.floor.is_known else [Unchecked("repeats", _unmeasured(effect.floor))]
     reason = REPEATS_OF_ONE_ORDER if repeats else _reason(effect, slots, flip_floor, ties)
-    if adaptive and effect.finding == "one order":
-        reason = ADAPTIVE_WITHOUT_SAMPLE
     status: OrderStatus = "cannot tell"
     if repeats or effect.finding in ("one view", "one order") or not slots.items:
         unchecked = []

@@ -25,16 +25,14 @@ from pact_eval.errors import ServerError
 from pact_eval.progress import step
 from pact_eval.prompts.code_orders import Order, with_reverse_second
 from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.probabilities import sent_decimals, with_rounding
+from pact_eval.runs.probabilities import with_rounding
 from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA, UNANSWERED
-from pact_eval.runs.view_rule import ViewRule
 from pact_eval.scoring.running import OnAnswer
 from pact_eval.scoring.servers.asking import (
     AskedItem,
     Asker,
     ItemAnswer,
-    OnRead,
     count_requests,
     view_orders,
 )
@@ -51,7 +49,6 @@ from pact_eval.scoring.servers.probe_items import PROBE_SHA256
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.token_ids import TokenIdWire
 from pact_eval.scoring.servers.wire import NoAnswer, ViewAnswer, Wire
-from pact_eval.scoring.view_taking import ViewTaking
 from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, in_order, record_columns
 
 _NOTE = "server"
@@ -311,11 +308,7 @@ class _ServerScorer:
             if isinstance(read, ViewAnswer) and order == items[number].orders[0]:
                 on_answer(window[number], read.logits, read.answer_mass)
 
-        rule = self._dataset.rule
-        if rule is None:
-            answers = self._asker.ask(items, on_views, on_read)
-        else:
-            answers = self._one_by_one(window, items, rule, on_views, on_read)
+        answers = self._asker.ask(items, on_views, on_read)
         # Before the part: who answered is known of every part that is written.
         self._writer.note({_NOTE: self._requests.to_json()})
         rows = [
@@ -327,54 +320,13 @@ class _ServerScorer:
         schema = dict(ABLATED_SCHEMA if ablated else SCHEMA) | {"logits": pl.List(pl.Float64())}
         return pl.DataFrame(rows, schema=schema | dict(UNANSWERED))
 
-    def _one_by_one(
-        self,
-        window: Sequence[Record],
-        items: Sequence[AskedItem],
-        rule: ViewRule,
-        on_views: Callable[[int], None],
-        on_read: OnRead,
-    ) -> list[ItemAnswer]:
-        """Ask for the views of records in passes, until the rule stops every record.
-
-        A record without an answer to one of its views has no numbers, as in any run.
-        """
-        taking = ViewTaking(rule, window, [len(item.distinct_orders) for item in items])
-        answers: list[ItemAnswer] = [ItemAnswer(()) for _ in items]
-        while places := taking.next_views():
-            orders: dict[int, list[Order]] = {}
-            for number, view in places:
-                orders.setdefault(number, []).append(items[number].distinct_orders[view])
-            numbers = [*orders]
-            requested = [replace(items[number], orders=tuple(orders[number])) for number in numbers]
-
-            def read(
-                at: int, order: Order, view: ViewAnswer | NoAnswer, numbers: list[int] = numbers
-            ) -> None:
-                on_read(numbers[at], order, view)
-
-            logits: dict[tuple[int, int], Sequence[float]] = {}
-            replies = self._asker.ask(requested, on_read=read)
-            for number, reply in zip(numbers, replies, strict=True):
-                before = answers[number].views
-                views = () if reply.missing is not None else (*before, *reply.views)
-                answers[number] = ItemAnswer(views, reply.missing)
-                for at, answer in enumerate(views[len(before) :], start=len(before)):
-                    logits[number, at] = answer.logits
-            if self._source.wire.values == "probabilities":
-                _refuse_other_rounding(rule, [*logits.values()])
-            taking.answered(logits)
-            on_views(taking.finished * self._dataset.k)
-        return answers
-
     def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Probe the server again; give probabilities that are rounded to 0.00 finite values."""
         if self._probe is not None:
             self._probe = self._probe.with_facts(self._end(self._probe))
         if self._source.wire.values != "probabilities":
             return self._without_false_mass(rows)
-        rule = self._dataset.rule
-        kept, self._rounding = with_rounding(rows, None if rule is None else rule.decimals)
+        kept, self._rounding = with_rounding(rows)
         return kept
 
     def _without_false_mass(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -418,32 +370,6 @@ def _least_change(probe: ProbedServer) -> float:
     return math.inf if probe.least_change is None else probe.least_change
 
 
-def _refuse_other_rounding(rule: ViewRule, logits: Sequence[Sequence[float]]) -> None:
-    """Refuse answers of another precision than those on which the rule was chosen.
-
-    Without probabilities of 0.00, those of a few answers do not show a precision.
-
-    Raises:
-        ServerError: the rule would stop at other margins than it was chosen for.
-    """
-    decimals = sent_decimals(pl.Series(logits, dtype=pl.List(pl.Float64())))
-    fit = rule.decimals
-    zeros = any(-math.inf in view for view in logits)
-    some_inside = any(-math.inf < value < 0.0 for view in logits for value in view)
-    finer = fit is not None and some_inside and (decimals is None or decimals > fit)
-    if finer or (fit is None and decimals is not None and zeros):
-        message = (
-            f"probabilities of the server are {_precision(decimals)}, those of --views-from "
-            f"{_precision(fit)}: the risk of stopping early would not hold; score that run again "
-            "with this server"
-        )
-        raise ServerError(message)
-
-
-def _precision(decimals: int | None) -> str:
-    return "not rounded" if decimals is None else f"rounded to {decimals} decimals"
-
-
 def _rows(record: Record, item: AskedItem, answer: ItemAnswer) -> list[dict[str, Json]]:
     """Return the rows of one record: one per view, or one with its status."""
     columns = record_columns(record)
@@ -452,8 +378,6 @@ def _rows(record: Record, item: AskedItem, answer: ItemAnswer) -> list[dict[str,
         return [
             columns | nothing | {"status": answer.missing.status, "reason": answer.missing.reason}
         ]
-    # Of an adaptive run, the first views, each of another order.
-    orders = item.orders[: len(answer.views)]
     return [
         columns
         | {
@@ -463,5 +387,5 @@ def _rows(record: Record, item: AskedItem, answer: ItemAnswer) -> list[dict[str,
             "prompt_tokens": view.prompt_tokens,
             "answer_mass": view.answer_mass,
         }
-        for number, (order, view) in enumerate(zip(orders, answer.views, strict=True))
+        for number, (order, view) in enumerate(zip(item.orders, answer.views, strict=True))
     ]

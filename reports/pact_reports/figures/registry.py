@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pact_reports.figures.adaptive_views import build_adaptive_views
 from pact_reports.figures.arms import (
     build_differences,
     build_ece_by_kind,
@@ -55,13 +54,6 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "cost of remedies of order effects against their worth",
         "a run with K of 2 or more and known letter orders",
         build_remedies,
-        views="never",
-        on_page=False,
-    ),
-    "adaptive-views": FigureSpec(
-        "mean views of an item against agreement with all views",
-        "a run with K of 2 or more, known letter orders and probabilities",
-        build_adaptive_views,
         views="never",
         on_page=False,
     ),

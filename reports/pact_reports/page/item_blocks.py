@@ -170,8 +170,6 @@ def pack_run(
     views, distributions = run.predictions, item_distributions(experiment, run)
     slots = distributions.used
     shown = views.code_order >= 0
-    if views.stopped is not None:
-        shown &= ~views.stopped[..., np.newaxis]
     view_blocks: list[Json] = []
     order_blocks: list[Json] = []
     # Rounded probabilities may tie, so the most probable answer of each distribution is stored too.
@@ -181,7 +179,7 @@ def pack_run(
         top_blocks.append(store.add(bytes_of(distributions.tops[rows], "u1")))
         chosen = _flat(to_permille(distributions.probabilities[rows]), slots[rows])
         view_blocks.append(store.add(bytes_of(chosen, "u2")))
-        # 255 marks a view of unknown order, or one that was not taken.
+        # 255 marks a view of unknown order.
         orders = _flat(np.where(shown[rows], views.code_order[rows], 255), slots[rows])
         order_blocks.append(store.add(bytes_of(orders, "u1")))
     return {

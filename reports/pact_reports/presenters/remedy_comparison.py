@@ -8,7 +8,7 @@ from typing import cast
 from pact_eval._json import Json
 from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.remedies import fit_sentences, remedies_answer, sequential_answer
+from pact_reports.sentences.remedies import fit_sentences, remedies_answer
 from pact_reports.table import Part
 from pact_reports.writers.json import to_json
 
@@ -23,8 +23,6 @@ def present(comparison: RemedyComparison, *, full: bool = True) -> Presenter:
 
     def headline() -> Iterator[str]:
         yield remedies_answer(comparison)
-        if comparison.sequential is not None:
-            yield sequential_answer(comparison.sequential)
 
     def tables() -> Iterable[Part]:
         if full:
@@ -46,14 +44,12 @@ def present(comparison: RemedyComparison, *, full: bool = True) -> Presenter:
 
 
 def _json(comparison: RemedyComparison) -> dict[str, Json]:
-    sequential = comparison.sequential
     return {
         "answer": {
             "status": comparison.status,
             "helping": list(comparison.helping),
             "enough": comparison.enough,
             "price": comparison.price,
-            "sequential": None if sequential is None else sequential.status,
             "letters": comparison.balance,
         },
         "remedies": cast("dict[str, Json]", to_json(comparison))

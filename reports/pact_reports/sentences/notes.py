@@ -23,7 +23,6 @@ from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
     LOW_ANSWER_MASS,
     VERY_LOW_ANSWER_MASS,
-    AdaptiveViews,
     AnswersOnly,
     ChangedModel,
     ConfidencesOnly,
@@ -78,8 +77,8 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
     match note:
         case UnmatchedSeeds():
             return _unmatched(note)
-        case DifferentViews() | AdaptiveViews():
-            return _about_views(note)
+        case DifferentViews():
+            return _different_views(note)
         case SmallGroups() | LargeFamilies():
             return _about_families(note)
         case AnswersOnly() | ConfidencesOnly():
@@ -115,11 +114,7 @@ def named_note(note: Note, names: ArmNames) -> Note:
         case UnmatchedSeeds():
             return replace(note, a=names.arm(note.a), b=names.arm(note.b))
         case DifferentViews():
-            return replace(
-                note,
-                ks={names.run(label): k for label, k in note.ks.items()},
-                adaptive=tuple(map(names.run, note.adaptive)),
-            )
+            return replace(note, ks={names.run(label): k for label, k in note.ks.items()})
         case RoundedProbabilities() | SeveralRight():
             return replace(note, run=names.run(note.run))
         case _:
@@ -148,24 +143,6 @@ def _about_pairs(note: IncompletePairs | PairsWithoutMargin) -> str:
     if note.unknown:
         counts.append(f"{note.unknown:,} with a right answer of unknown probability or 0")
     return f"The pair margin leaves out pairs: {', '.join(counts)}."
-
-
-def _about_views(note: DifferentViews | AdaptiveViews) -> str:
-    if isinstance(note, DifferentViews):
-        return _different_views(note)
-    taken = (
-        f"Views were taken one by one at a risk of {note.risk:.1%}: {note.mean:.2f} of at most "
-        f"{note.most} per item. The ensemble is of those taken."
-    )
-    if not note.full_share:
-        return (
-            f"{taken} The stop depends on the answers and no family got all views, so view TV, "
-            "flip rate and the test of letters cannot tell."
-        )
-    return (
-        f"{taken} View TV, flip rate and the test of letters are of a sample of families that got "
-        f"all views ({note.full_share:.0%})."
-    )
 
 
 def _about_items(
@@ -423,9 +400,6 @@ def _different_views(note: DifferentViews) -> str:
     what = "View TV, flip rate and ensemble gain"
     if note.ensembles:
         what = "Ensembles, view TV, flip rate and ensemble gain"
-    if note.adaptive:
-        rest = "" if note.common == 1 else ", and all views where families got them regardless"
-        return f"{' and '.join(note.adaptive)}: taken one by one. Compared at view 0{rest}."
     if note.unlike:
         count = "1 item" if note.unlike == 1 else f"{note.unlike:,} items"
         return (

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from pact_eval.data.records import position_name
 from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMetric, RemedyRow
 from pact_eval.remedies.letter_balance import LetterBalance
-from pact_eval.remedies.sequential import SequentialPoint, SequentialReplay
-from pact_eval.runs.view_rule import ViewRule
-from pact_reports.numbers import has_width, interval_text, prompts_text, value_text
+from pact_reports.numbers import interval_text, prompts_text, value_text
 from pact_reports.sentences.calibration import calibration_sentence
 
 
@@ -60,76 +56,6 @@ def _price(comparison: RemedyComparison, row: RemedyRow) -> str:
     return prompts_text(price) if comparison.price == "prompts" else f"{price:,.0f}"
 
 
-def sequential_answer(replay: SequentialReplay) -> str:
-    """Answer whether views one by one are fewer than all, and how often they agree with them."""
-    risk = f"At a risk of {replay.risk:.0%}"
-    if not replay.points:
-        return (
-            "Views one by one: cannot tell, because the views of every item repeat one order. "
-            "Score the data with --k 4 to get several orders."
-        )
-    point = replay.point(replay.risk)
-    if replay.fitted_families < replay.least_families:
-        return (
-            f"Views one by one: cannot tell. A risk of {replay.risk:.0%} needs "
-            f"{replay.least_families:,} families for a threshold, and a fit has "
-            f"{replay.fitted_families:,}."
-        )
-    if replay.status == "cannot tell":
-        return "Views one by one: cannot tell, because there are too few families for an interval."
-    taken = f"{point.views.value:.2f} of {replay.most:.2f} views per item"
-    if replay.status == "none saved":
-        return f"{risk}, views one by one are not shown to save any: they take {taken}."
-    agreement = interval_text(point.agreement, "percent", "%")
-    worse = ""
-    if point.nll_difference.low > 0:
-        worse = (
-            " Their probabilities are worse: NLL is higher by "
-            f"{interval_text(point.nll_difference, 'nats', ' nats')}."
-        )
-    return (
-        f"{risk}, views one by one take {taken}: {_saved(point)} fewer. "
-        f"They give the answer of all views in {agreement} of the items.{_than_fixed(point)}{worse}"
-    )
-
-
-def sequential_fact(replay: SequentialReplay) -> str:
-    """Say the same in a line: views, agreement, and NLL if it is shown to be worse."""
-    if not replay.points or replay.status != "saves views":
-        return sequential_answer(replay)
-    point = replay.point(replay.risk)
-    parts = [
-        f"risk {replay.risk:.0%}: {point.views.value:.2f} of {replay.most:.2f} views "
-        f"({_saved(point)} fewer)",
-        f"answer of all views in {interval_text(point.agreement, 'percent', '%')}",
-    ]
-    against = point.against_fixed
-    if against.agreement.excludes_zero:
-        difference = interval_text(against.agreement, "points")
-        parts[-1] += f", {difference} vs K = {against.fixed.k}"
-    if point.nll_difference.low > 0:
-        parts.append(f"NLL higher by {interval_text(point.nll_difference, 'nats', ' nats')}")
-    return "; ".join(parts)
-
-
-def _than_fixed(point: SequentialPoint) -> str:
-    """Compare the agreement with that of fixed views, if a difference is shown."""
-    against = point.against_fixed
-    agreement, fixed = against.agreement, against.fixed
-    if not agreement.excludes_zero:
-        return ""
-    return (
-        f" The difference from K = {fixed.k} for every item ({fixed.views.value:.2f} views) is "
-        f"{interval_text(agreement, 'points', ' points')}."
-    )
-
-
-def _saved(point: SequentialPoint) -> str:
-    saved = point.saved
-    ends = f" [{saved.low:.2f}, {saved.high:.2f}]" if has_width(saved) else ""
-    return f"{saved.value:.2f}{ends}"
-
-
 def balance_sentence(comparison: RemedyComparison) -> str:
     """Say whether references are balanced over letters, as batch calibration assumes."""
     assumed = (
@@ -155,17 +81,6 @@ def _letter_share(balance: LetterBalance) -> Callable[[int], str]:
         return f"{position_name(letter)} is right in {share}%"
 
     return text
-
-
-def rule_sentence(rule: ViewRule, fitted_on: Path) -> str:
-    """Say when an adaptive run stops, and where that was chosen."""
-    chosen = f"Views one by one: chosen on {fitted_on} for a risk of {rule.risk:g}"
-    if math.isinf(rule.threshold):
-        return f"{chosen}; no threshold keeps it, so all views are taken."
-    return (
-        f"{chosen}, an item stops at a firmness of {rule.threshold:.3g}. "
-        f"{100 * rule.full_share:g}% of the families get all views."
-    )
 
 
 def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:

@@ -16,12 +16,11 @@ if TYPE_CHECKING:  # none of them is needed to read runs
 _MOST_CHARACTERS: Final = 100
 
 
-def plan_sentence(plan: RequestPlan, *, at_most: bool = False) -> str:
+def plan_sentence(plan: RequestPlan) -> str:
     """Return the plan of the requests of a run, in one line.
 
     Args:
         plan: the requests for all views.
-        at_most: whether views are taken one by one, so that there may be fewer.
 
     Examples:
         >>> from pact_eval.scoring.servers.source import RequestPlan
@@ -31,8 +30,7 @@ def plan_sentence(plan: RequestPlan, *, at_most: bool = False) -> str:
     orders = ", ".join(f"{kind} {most}" for kind, most in plan.orders.items())
     about = f"wire {plan.wire}; orders: {orders or 'none'}"
     about += f"; {plan.written:,} more are written" if plan.written else ""
-    most = "at most " if at_most else ""
-    requests = f"{most}{plan.requests:,} requests for {plan.items:,} items ({about})"
+    requests = f"{plan.requests:,} requests for {plan.items:,} items ({about})"
     requests += f", {plan.probes} to probe" if plan.probes else ""
     if plan.seconds is None:
         return requests

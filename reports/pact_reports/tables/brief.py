@@ -9,7 +9,6 @@ from typing import Final
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.notes import (
-    AdaptiveViews,
     ChangedModel,
     DifferentViews,
     IncompletePairs,
@@ -34,7 +33,7 @@ MOST_LINES: Final = 12
 COLUMNS: Final = 100
 
 _ON_ACCURACY: Final = (
-    *(AdaptiveViews, ChangedModel, IncompletePairs, LargeFamilies, LowAnswerMass, RepeatedPrompts),
+    *(ChangedModel, IncompletePairs, LargeFamilies, LowAnswerMass, RepeatedPrompts),
     *(RoundedProbabilities, SeveralRight, Unanswered, UnmatchedSeeds),
 )
 """Notes on the numbers of brief outputs; the others are on metrics that `--full` shows."""

@@ -41,7 +41,7 @@ from pact_reports.sentences.brief import (
 )
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import prior_sentence
-from pact_reports.sentences.notes import note_sentence, unlike_sentence
+from pact_reports.sentences.notes import unlike_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of, worst_tone
 
@@ -83,24 +83,12 @@ def brief_comparison(
             *_letter_prior(comparison),
             Fact("items", _discordant(comparison, names, turn)),
             *difference_facts(conclusion),
-            *_views_taken(notes),
             *_tested(comparison, conclusion, names[::turn]),
         ],
-        notes=[note for note in notes if not _is_adaptive(note)],
+        notes=notes,
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
         lines=others,
     ).parts()
-
-
-def _is_adaptive(note: Note) -> bool:
-    """Return whether a note says at which views an adaptive run is compared."""
-    return isinstance(note, DifferentViews) and bool(note.adaptive)
-
-
-def _views_taken(notes: Sequence[Note]) -> list[Fact]:
-    """Write at which views adaptive runs are compared: differences over K views need it."""
-    adaptive = filter(_is_adaptive, notes)
-    return [Fact("views", note_sentence(note), "caution") for note in adaptive]
 
 
 def _named(note: Note, names: Sequence[str]) -> Note:
@@ -108,11 +96,7 @@ def _named(note: Note, names: Sequence[str]) -> Note:
     called = dict(zip("AB", names, strict=True))
     match note:
         case DifferentViews():
-            return replace(
-                note,
-                ks={called.get(run, run): k for run, k in note.ks.items()},
-                adaptive=tuple(called.get(run, run) for run in note.adaptive),
-            )
+            return replace(note, ks={called.get(run, run): k for run, k in note.ks.items()})
         case RoundedProbabilities() | SeveralRight():
             return replace(note, run=called.get(note.run, note.run))
         case _:
@@ -202,9 +186,8 @@ def brief_comparisons(
         facts=[
             Fact("sample", f"{sample}; {decoding_text(experiment)}; {shown_text(conclusions)}"),
             data_fact(experiment.data),
-            *_views_taken(notes),
         ],
-        notes=[note for note in notes if not _is_adaptive(note)],
+        notes=notes,
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
         tables=[_runs_table(comparisons)],
         lines=others,

@@ -8,7 +8,7 @@ from typing import Final
 from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
 from pact_reports.numbers import interval_text, value_text
 from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.remedies import remedies_answer, sequential_fact
+from pact_reports.sentences.remedies import remedies_answer
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.brief import COLUMNS, MOST_LINES, Brief, Fact
 from pact_reports.writers.terminal import to_text
@@ -31,13 +31,11 @@ def brief_remedies(comparison: RemedyComparison) -> tuple[Part, ...]:
 
 
 def _laid_out(comparison: RemedyComparison, shown: Collection[str | None]) -> tuple[Part, ...]:
-    sequential = comparison.sequential
     marks = "" if comparison.k == 1 else "; * shown after Holm's adjustment"
     letters = "; right answers favour letters" if comparison.balance == "unbalanced" else ""
     return Brief(
         answer=(*leak_lines(comparison.leak), Line(remedies_answer(comparison), "strong")),
         facts=[
-            Fact("one by one", "" if sequential is None else sequential_fact(sequential)),
             Fact(
                 "sample",
                 f"{comparison.items:,} items, {comparison.families:,} families; fits by "

@@ -9,7 +9,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import RunReport
-from pact_eval.evaluation.notes import AdaptiveViews, Incomplete, Unverified
+from pact_eval.evaluation.notes import Incomplete, Unverified
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.run_rates import DecodedRates
 from pact_eval.stats.estimate import Estimate
@@ -58,40 +58,25 @@ def brief_report(
     ).parts()
 
 
-def _adaptive(evaluation: Evaluation) -> AdaptiveViews | None:
-    return next((note for note in evaluation.notes if isinstance(note, AdaptiveViews)), None)
-
-
-def _views(evaluation: Evaluation) -> str:
-    """Name the views of an item; those of an adaptive run differ."""
-    note = _adaptive(evaluation)
-    if note is None:
-        return f"K = {evaluation.k}"
-    order = "; order: a sample" if note.full_share else ""
-    return f"K up to {note.most} (mean {note.mean:.2f}{order})"
-
-
 def _rates(rates: Sequence[DecodedRates], evaluation: Evaluation) -> Iterator[Fact]:
-    adaptive, of_asked = _adaptive(evaluation) is not None, rates[0].accuracy_of_asked
+    of_asked = rates[0].accuracy_of_asked
     over_orders = evaluation.groups[0].estimates["order_accuracy"]
     if of_asked is not None:
         yield Fact("all items", f"{rate_text(of_asked)} right if unanswered items count as wrong")
     if len(rates) > 1:
-        accuracy = _by_views([(rate.accuracy, rate) for rate in rates], adaptive)
+        accuracy = _by_views([(rate.accuracy, rate) for rate in rates])
         if not math.isnan(over_orders.value):
             accuracy += f", {value_text(over_orders.value, 'percent')}% (mean of orders)"
         yield Fact("accuracy", accuracy)
     if not math.isnan(rates[0].pair_accuracy.value):
         pairs = [(rate.pair_accuracy, rate) for rate in rates]
-        yield Fact("pair accuracy", _by_views(pairs, adaptive))
+        yield Fact("pair accuracy", _by_views(pairs))
 
 
-def _by_views(rates: Iterable[tuple[Estimate, DecodedRates]], adaptive: bool) -> str:
-    def words(rate: DecodedRates) -> str:
-        most = "up to " if adaptive and rate.k > 1 else ""
-        return f"{most}{views_words(rate.k, rate.repeats)}"
-
-    return ", ".join(f"{rate_text(estimate)} ({words(rate)})" for estimate, rate in rates)
+def _by_views(rates: Iterable[tuple[Estimate, DecodedRates]]) -> str:
+    return ", ".join(
+        f"{rate_text(estimate)} ({views_words(rate.k, rate.repeats)})" for estimate, rate in rates
+    )
 
 
 def _conclusions(report: RunReport) -> Iterator[Fact]:
@@ -129,6 +114,6 @@ def run_text(report: RunReport, names: ArmNames) -> str:
 def _decoding(evaluation: Evaluation) -> tuple[str, str]:
     """Name the views, or repeats, and how they become one answer."""
     if evaluation.repeats == 1:
-        return _views(evaluation), evaluation.decoding
+        return f"K = {evaluation.k}", evaluation.decoding
     together = "decoded together" if evaluation.decoding == "ensemble" else "mean"
     return f"{evaluation.repeats} repeats", together

@@ -22,7 +22,6 @@ from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone
 from pact_reports.tables.cells import estimate_cell, unit_of, value_cell
 from pact_reports.tables.letter_balance import balance_table
 from pact_reports.tables.remedy_costs import costs_table
-from pact_reports.tables.sequential_views import fixed_views_table, sequential_table
 
 _VALUES = (
     ("accuracy", False),
@@ -44,9 +43,6 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
     """Lay out remedies: values and prices, differences, and what was fitted on what."""
     yield _values_table(comparison)
     yield _differences_table(comparison)
-    if comparison.sequential is not None and comparison.sequential.points:
-        yield sequential_table(comparison.sequential)
-        yield fixed_views_table(comparison.sequential)
     yield costs_table(comparison)
     without: dict[str, list[str]] = {}
     for row in comparison.rows:

@@ -1,6 +1,5 @@
 /* The probabilities of one item under one run, as bars: a column per view, a row per answer. */
 
-const NO_VIEW = 255; // the top of a view that was not taken
 const DISTRIBUTION_WORDS = { ensemble: "mean of views" };
 
 function percentOrUnknown(steps) {
@@ -58,7 +57,7 @@ function flipLine(shown, views) {
   const { found, answers, kind } = shown;
   const places = new Map();
   found.tops.slice(0, views).forEach((top, view) => {
-    if (top !== NO_VIEW) places.set(top, [...(places.get(top) ?? []), view]);
+    places.set(top, [...(places.get(top) ?? []), view]);
   });
   if (places.size < 2) return null;
   const line = made("p", "flips", "The answer changes with the order of the letters: ");
