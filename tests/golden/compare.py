@@ -77,7 +77,7 @@ def _places(old: Any, new: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(old, dict) and isinstance(new, dict):
         orders = [[key for key in side if key in old and key in new] for side in (old, new)]
         if orders[0] != orders[1]:
-            yield f"{place}: order of keys", *map(" ".join, orders)
+            yield f"{place}: order of keys", " ".join(orders[0]), " ".join(orders[1])
         for key in dict.fromkeys([*old, *new]):
             yield from _places(old.get(key, MISSING), new.get(key, MISSING), f"{place}/{key}")
     elif isinstance(old, list) and isinstance(new, list):
