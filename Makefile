@@ -24,7 +24,7 @@ test test-all pytest pytest-all: export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The type checker runs beside the tests, which wait for servers, browsers and killed processes.
-test: style  ## for every change, and what CI runs: each test takes below a second of processor time
+test: style  ## for every change, here and in CI: each test takes below a second of processor time
 	@$(MAKE) --no-print-directory --jobs 2 mypy pytest
 
 pytest: $(VENV)/.dev
@@ -54,7 +54,7 @@ style: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-fuzz: $(VENV)/.dev  ## 10,000 hostile inputs to every reader, and every mode of a hostile server; `make test` runs a part
+fuzz: $(VENV)/.dev  ## 10,000 hostile inputs to every reader, every mode of a hostile server, and 20 kills; `make test` runs a part
 	PACT_FUZZ=10000 $(BIN)/python -m pytest -q -n $(WORKERS) tests/hostile
 
 mutants: $(VENV)/.mutation  ## do the tests of a package notice its mutants? make mutants PACKAGE=metrics MUTANTS='--size 55 --seed 36'

@@ -19,6 +19,7 @@ from pact_eval.importing.row_reader import COLUMNS
 from pact_eval.runs.rows import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[1]
+PRINTING = {"ci_output.py", "commands.py", "console.py", "errors.py", "steps.py", "rich_output.py"}
 PACKAGES = sorted(
     ".".join(path.parent.relative_to(ROOT).parts)
     for path in (ROOT / "pact_eval").rglob("__init__.py")
@@ -31,6 +32,15 @@ def test_a_package_exports_what_it_says(name: str) -> None:
     exported = getattr(package, "__all__", [])
     assert sorted(set(exported)) == sorted(exported)
     assert all(hasattr(package, public) for public in exported)
+
+
+def test_commands_print_by_emit() -> None:
+    printing = {
+        path.name
+        for path in (ROOT / "cli" / "pact_cli").rglob("*.py")
+        if re.search(r"\b(?:echo|print|print_json|show)\(", path.read_text(encoding="utf-8"))
+    }
+    assert printing <= PRINTING
 
 
 def test_every_command_is_on_the_page_of_commands() -> None:

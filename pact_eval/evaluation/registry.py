@@ -594,7 +594,7 @@ def _add_margins_of_pairs() -> None:
         ),
         *(
             Metric(
-                # The mean is tested; shares of the same margins would only cost power with --holm.
+                # The mean is tested. Tests of shares of the same margins would only cost power.
                 MetricSpec(name, title, "percent", 0),
                 _FULL | {"pairs"},
                 reduction=reduction,

@@ -248,11 +248,6 @@ def _of_probabilities(conclusion: Mapping[str, Any]) -> Iterator[str]:
         and not _adjusted(conclusion)
     ):
         yield f"{where}: p = {p_value}"
-    hidden = re.search(r"(\d+\.\d+)% could hide|up to (\d+\.\d+)%", conclusion["text"])
-    if hidden and gap["value"] is not None:
-        bound = float(hidden[1] or hidden[2]) / 100
-        if bound < abs(gap["value"]) - 0.0005:
-            yield f"{where}: {bound} could hide, gap {gap['value']}"
 
 
 def _adjusted(conclusion: Mapping[str, Any]) -> bool:
