@@ -52,7 +52,9 @@ def planted(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-@pytest.mark.parametrize("workers", [(), pytest.param(("-n1",), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n1", "--border-limit=0.02"), marks=pytest.mark.slow)]
+)
 def test_what_takes_long_fails_the_run(planted: pytest.Pytester, workers: tuple[str, ...]) -> None:
     result = planted.runpytest_inprocess(*OPTIONS, "--border=fail", "-k", "not missing", *workers)
     assert result.ret == 1
