@@ -705,12 +705,7 @@ class Provenance(Mapping[str, Json]):
         """
         top = _Reader(recorded, source)
         settings = top.object("settings")
-        if settings.value.get("views") is not None:
-            message = (
-                f"{source}: settings: views: the run was scored with `--views adaptive`, which is "
-                "gone; score the data again with all --k views, in another folder"
-            )
-            raise RunError(message)
+        _refuse_adaptive_views(settings.value, source)
         counts, rounding = top.object("counts"), top.object("rounding")
         return cls(
             status=top.text("status"),
@@ -1093,3 +1088,13 @@ class _Reader:
 
     def _wrong(self, key: str, words: str) -> RunError:
         return RunError(f"{self._where}: {key}: expected {words}, got {describe(self.value[key])}")
+
+
+def _refuse_adaptive_views(settings: Mapping[str, Json], source: str) -> None:
+    """Raise RunError for a run of fewer views than K per item, which is no longer read."""
+    if settings.get("views") is not None:
+        message = (
+            f"{source}: settings: views: the run was scored with `--views adaptive`, which is "
+            "gone; score the data again with all --k views, in another folder"
+        )
+        raise RunError(message)

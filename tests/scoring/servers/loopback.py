@@ -61,6 +61,24 @@ def asks_for_route(sent: Sent) -> bool:
     return isinstance(sent.body, dict) and sent.body.keys() == {"model"}
 
 
+def _write(handler: BaseHTTPRequestHandler, response: Response) -> None:
+    """Sends a response, or the pieces that it writes itself before the connection ends."""
+    handler.send_response(response.status)
+    for name, text in response.headers.items():
+        handler.send_header(name, text)
+    if response.write is not None:
+        handler.send_header("connection", "close")
+        handler.end_headers()
+        handler.close_connection = True
+        with suppress(OSError):  # the client has had enough
+            response.write(handler.wfile)
+        return
+    content = response.raw if response.raw is not None else json.dumps(response.value).encode()
+    handler.send_header("content-length", str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content)
+
+
 @contextmanager
 def serving(
     respond: Respond,
@@ -95,22 +113,7 @@ def serving(
                 response = Response("incomplete", 422) if self.path in routes else unknown
             else:
                 response = respond(request)
-            self.send_response(response.status)
-            for name, text in response.headers.items():
-                self.send_header(name, text)
-            if response.write is not None:
-                self.send_header("connection", "close")
-                self.end_headers()
-                self.close_connection = True
-                with suppress(OSError):  # the client has had enough
-                    response.write(self.wfile)
-                return
-            content = (
-                response.raw if response.raw is not None else json.dumps(response.value).encode()
-            )
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            _write(self, response)
 
         do_GET = do_POST = _respond  # noqa: N815
 
