@@ -171,13 +171,17 @@ def _outcome(command: str, names: Sequence[str], folder: Path) -> dict[str, Any]
 
 def _run(command: str, surface: str, folder: Path) -> dict[str, Any]:
     name, program, words = parsed(command)
-    env = {"COLUMNS": "80", "PACT_EVAL_CONFIG": "", "HF_HUB_OFFLINE": "1", "CI": None}
+    env = {"COLUMNS": "80", "PACT_EVAL_CONFIG": "", "CI": None}
     if surface == "json":
         words = [*words, "--json"]
     else:
         env["COLUMNS"] = surface
     runner = CliRunner(env=env)
-    with _server(words) as words, patch.object(sys, "argv", [name, *words]):  # runs record it
+    with (
+        _server(words) as words,
+        patch.object(sys, "argv", [name, *words]),  # runs record it
+        patch("huggingface_hub.constants.HF_HUB_OFFLINE", new=True),  # read at import, once
+    ):
         result = runner.invoke(program, words, prog_name=name)
     crashed = result.exception is not None and not isinstance(result.exception, SystemExit)
     return {
