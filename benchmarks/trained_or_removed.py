@@ -26,11 +26,11 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import adjusted
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
+from pact_eval.numbers import estimate_text, value_text
 from pact_eval.remedies.cross_fitting import cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy
 from pact_eval.runs.folder import read_run
 from pact_eval.runs.predictions import Predictions
-from pact_reports.numbers import estimate_text, value_text
 
 DECIDING: Final = ("accuracy", "nll_nats")
 METRICS: Final = (*DECIDING, "pair_accuracy", "flip_rate")

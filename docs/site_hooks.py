@@ -21,8 +21,8 @@ from pact_cli.main import main as evaluation
 from pact_eval.audit.adapter.audit import ADAPTER_CHECKS
 from pact_eval.audit.dataset import DATA_CHECKS
 from pact_eval.audit.registry import Registry
+from pact_eval.evaluation.diagnostics import CATALOGUE
 from pact_eval.importing.registry import sources
-from pact_reports.page.diagnostics import EXPLANATIONS
 
 if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
@@ -96,7 +96,7 @@ def codes() -> dict[str, str]:
         "adapter-codes": _codes(ADAPTER_CHECKS),
         "diagnostics": _table(
             ("code", "title", "why it matters"),
-            [(f"`{kind.kind}`", each.title, each.why) for kind, each in EXPLANATIONS.items()],
+            [(f"`{kind}`", each.title, each.why) for kind, each in CATALOGUE.items()],
         ),
     }
 

@@ -104,19 +104,17 @@ def calibrate(
     from pact_eval.calibration.runs import fit_on_run
     from pact_eval.runs.remote.urls import shown
     from pact_reports.presenters.fitted_run import present
-    from pact_reports.sentences.calibration import calibration_sentence
-    from pact_reports.sentences.notes import warning_sentence
 
     if export is not None:  # before the fit, which may take minutes
         export = check_decision_file(export, overwrite=overwrite)
     fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow)
-    warned = warn(map(warning_sentence, fitted.warnings))  # before a file is refused
+    warned = warn(map(str, fitted.warnings))  # before a file is refused
     exported = None if export is None else (export, fitted.portable())
     path = fitted.write(out, overwrite=overwrite, force=force) if fitted.helps or force else None
     if exported is not None and path is not None:
         write_decision_file(*exported)
     for folder, effect in fitted.effects.items() if as_json else ():  # tables have these warnings
-        warn(f"{shown(folder)}: {calibration_sentence(note)}" for note in effect.warnings)
+        warn(f"{shown(folder)}: {note!s}" for note in effect.warnings)
     files = [file for file in (path, export) if file is not None and path is not None]
     emit(present(fitted, path, exported), files=files, warned=warned, as_json=as_json)
     if path is None:
@@ -146,9 +144,8 @@ def _fit_remedy(
     """Fit a remedy and write its file."""
     from pact_eval.remedies.fitting import fit_remedy
     from pact_reports.presenters.fitted_remedy import present
-    from pact_reports.sentences.notes import warning_sentence
 
     fitted = fit_remedy(run, name, allow=settings.allow)
-    warned = warn(map(warning_sentence, fitted.warnings))  # before a file is refused
+    warned = warn(map(str, fitted.warnings))  # before a file is refused
     path = fitted.write(out, overwrite=overwrite)
     emit(present(fitted, path), files=[path], warned=warned, as_json=as_json)

@@ -142,7 +142,6 @@ def compare(
     from pact_eval.evaluation.experiment import Experiment
     from pact_reports.presenters.arms_comparison import present_arms
     from pact_reports.presenters.run_comparison import present
-    from pact_reports.sentences.notes import warning_sentence
 
     settings = replace(settings, data=named_data(data))
     if gate:
@@ -161,7 +160,7 @@ def compare(
         emit(presenter, as_json=as_json)
     else:
         experiment = Experiment.read(runs, settings, unique_labels=False)
-        warn(map(warning_sentence, experiment.applied_warnings))  # before runs are refused
+        warn(map(str, experiment.applied_warnings))  # before runs are refused
         comparisons = compare_runs(experiment)
         records = _records(experiment, data) if mcnemar else None
         presenter = present(

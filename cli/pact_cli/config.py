@@ -370,7 +370,7 @@ def _arms(where: str, value: object) -> Mapping[str, Mapping[str, str]]:
                 message = f"{place}: {key}: expected text in quotes, got {text!r:.60}"
                 raise InputError(message)
     if arms:
-        from pact_reports.arm_names import read_names
+        from pact_eval.evaluation.arm_names import read_names
 
         read_names(where, arms)
     return arms

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_eval._json import Json
-from pact_reports.plain_text import one_line, visible
+from pact_eval.plain_text import one_line, visible
 
 if TYPE_CHECKING:  # --help prints no table: it does not wait for rich
     from pathlib import Path

@@ -56,10 +56,10 @@ def demo(out: Path, k: int, limit: int | None, open_page: bool) -> None:
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.settings import Settings
     from pact_eval.thresholds.choice import choose_thresholds
+    from pact_eval.thresholds.conclusion import acting
     from pact_eval.thresholds.targets import Target
     from pact_reports.files import write_report
     from pact_reports.outputs import Outputs
-    from pact_reports.sentences.thresholds import thresholds_answer
 
     # By name: no command imports the package of the fixtures, which is above this one.
     with resources.as_file(resources.files("pact_fixtures")) as fixtures:
@@ -80,7 +80,7 @@ def demo(out: Path, k: int, limit: int | None, open_page: bool) -> None:
         [
             f"wrote {', '.join(map(str, runs))} and {page}",
             f"next: pact-eval compare {' '.join(map(str, reversed(runs)))}",
-            f"{runs[-1].name}: {thresholds_answer(thresholds)}",
+            f"{runs[-1].name}: {acting(thresholds).words}",
         ]
     )
     if open_page:

@@ -15,7 +15,7 @@ from pact_cli.steps import loading
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
 from pact_eval.errors import GateError, PactError, RecordError, TamperedError
-from pact_reports.plain_text import error_text, one_line, visible
+from pact_eval.plain_text import error_text, one_line, visible
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.conclusions.data import DataConclusion

@@ -14,7 +14,7 @@ from pact_cli.number_types import COUNT
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import choice, option
 from pact_eval._choices import ExperimentStage
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval.experiments.outcome import ExperimentOutcome

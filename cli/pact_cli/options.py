@@ -42,9 +42,9 @@ from pact_eval._json import Json
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
+    from pact_eval.evaluation.arm_names import ArmNames
     from pact_eval.evaluation.settings import Settings
     from pact_eval.runs.provenance import RunLabels
-    from pact_reports.arm_names import ArmNames
     from pact_reports.outputs import Outputs
 
 _LEFT_OUT: Final = "pact.left_out"
@@ -481,7 +481,7 @@ def names_of(arms: Iterable[str]) -> ArmNames:
     Raises:
         InputError: two of them would have the same one.
     """
-    from pact_reports.arm_names import ArmNames
+    from pact_eval.evaluation.arm_names import ArmNames
 
     return ArmNames.of(arms, config_of(click.get_current_context()).names)
 

@@ -22,7 +22,7 @@ from pact_cli.options import (
 )
 from pact_cli.parameters import option
 from pact_eval.evaluation.arms.published_paths import is_published
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.experiment import Experiment
@@ -173,15 +173,14 @@ def _read(
     """
     from pact_eval.errors import InputError
     from pact_eval.evaluation.experiment import Experiment
-    from pact_reports.sentences.notes import published_sentence, warning_sentence
 
     if not is_published(runs[0]):
         experiment = Experiment.read(runs, settings)
-        return experiment, outputs, warn(map(warning_sentence, experiment.warnings))
+        return experiment, outputs, warn(map(str, experiment.warnings))
     others = [str(path) for path in runs if not is_published(path)]
     if others:
         message = f"expected published metrics alone, or runs alone; got {runs[0]}, {others[0]}"
         raise InputError(message)
     outputs = replace(outputs, published=runs)
-    warned = warn(published_sentence(metrics) for metrics in [outputs.metrics] if metrics)
+    warned = warn(metrics.published_text for metrics in [outputs.metrics] if metrics)
     return Experiment((), settings=settings), outputs, warned

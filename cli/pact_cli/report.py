@@ -262,11 +262,10 @@ def _write_page(
     from pact_eval.evaluation.experiment import Experiment
     from pact_reports.files import write_report
     from pact_reports.presenters.written_report import present
-    from pact_reports.sentences.notes import warning_sentence
 
     outputs, other_data = _with_data_of(Experiment.read(runs, settings), outputs)
     experiment = Experiment.read(runs, replace(settings, data=outputs.data))
-    warned = warn(map(warning_sentence, experiment.warnings))
+    warned = warn(map(str, experiment.warnings))
     with rare_collection():
         load("pact_reports.page.assembly")
         written = write_report(experiment, outputs)
@@ -291,10 +290,9 @@ def _print_slices(
         raise click.UsageError(f"--find-slices is for {what}")
     from pact_eval.evaluation.experiment import Experiment
     from pact_reports.presenters.slice_search import present
-    from pact_reports.sentences.notes import warning_sentence
 
     experiment = Experiment.read(runs, settings)
-    warn(map(warning_sentence, experiment.warnings))
+    warn(map(str, experiment.warnings))
     emit(present(experiment.find_slices()), as_json=as_json)
 
 
@@ -353,10 +351,9 @@ def print_reports(
     """
     from pact_eval.evaluation.experiment import Experiment
     from pact_reports.presenters.run_report import present, present_reports
-    from pact_reports.sentences.notes import warning_sentence
 
     experiments, skipped = Experiment.read_each(folders, settings)
-    warn(map(warning_sentence, skipped))
+    warn(map(str, skipped))
     reports = [_reported(experiment) for experiment in experiments]
     names = names_of(report.run.arm for report in reports)
     presented = []

@@ -32,9 +32,9 @@ from pact_cli.parameters import choice, option
 from pact_cli.report import print_reports
 from pact_eval._choices import OrderDesign
 from pact_eval.errors import ServerError
+from pact_eval.plain_text import one_line
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.sources import refuse_workers_of_server, row_source
-from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval._choices import Allowance
@@ -133,7 +133,6 @@ def score(
     """
     from pact_eval.scoring.content_free import score_content_free
     from pact_eval.scoring.windows import read_dataset, score_windows
-    from pact_reports.sentences.custody import custody_remarks
 
     file, why = chosen_data(data)
     folder, why_there = (out, ()) if out is not None else chosen_run(request, labels)
@@ -154,7 +153,7 @@ def score(
         if content_free:
             announce(["Scoring the content-free prompts."])
             score_content_free(source, dataset, folder, labels=labels, allow=allow)
-        announce(custody_remarks(custody))
+        announce(custody.remarks)
         print_reports([folder], as_json=as_json)
     announce([f"Next: {next_command(folder)}"])
 

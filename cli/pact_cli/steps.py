@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pact_cli.console import announce, quiet
+from pact_eval.plain_text import one_line
 from pact_eval.progress import Step, step, watched
-from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from rich.live import Live

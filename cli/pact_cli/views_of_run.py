@@ -75,13 +75,12 @@ def print_remedies(
     from pact_eval.remedies.comparison import remedies_of_run
     from pact_eval.runs.remote.places import run_folder
     from pact_reports.presenters.remedy_comparison import present
-    from pact_reports.sentences.notes import warning_sentence
 
     _refuse_other_options("--remedies", _OF_REMEDIES)
     experiment = Experiment.read([run_folder(_one_run("--remedies", runs))], settings)
     (run,) = experiment.all_runs
     comparison = remedies_of_run(experiment, run, fitted)
-    warned = warn(map(warning_sentence, experiment.applied_warnings))
+    warned = warn(map(str, experiment.applied_warnings))
     presenter = present(comparison, full=full)
     emit(presenter, warned=warned, as_json=as_json)
     exit_on_leak([experiment.data])

@@ -1,27 +1,33 @@
-"""Notes on a calibrator that is applied to a run, as typed values.
-
-`pact_reports` turns each of them into a sentence.
-"""
+"""Notes on a calibrator that is applied to a run, each with its sentence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pact_eval._choices import Decoding
+from pact_eval.notes import Note
 from pact_eval.runs.identity import Fact
 
 ScoreName: TypeAlias = Literal["nll_nats", "brier"]
 """A proper score, by which a calibrator is judged."""
 
+_TITLES: Final[dict[ScoreName, str]] = {"nll_nats": "NLL", "brier": "Brier"}
+_SHOWN: Final = 3
+
 
 @dataclass(frozen=True)
-class UnknownFamilies:
+class UnknownFamilies(Note):
     """Not all families are known, so the calibrator may have been fitted on some of the items."""
 
+    def __str__(self) -> str:
+        return (
+            "not all families are known, so it is unknown whether the fit used some of these items"
+        )
+
 
 @dataclass(frozen=True)
-class SharedSourceFamilies:
+class SharedSourceFamilies(Note):
     """Source families that are both in the fit and in the run.
 
     Attributes:
@@ -30,14 +36,28 @@ class SharedSourceFamilies:
 
     names: tuple[str, ...]
 
+    def __str__(self) -> str:
+        more = f" and {len(self.names) - _SHOWN:,} more" if len(self.names) > _SHOWN else ""
+        return (
+            f"source families both in the fit and in this run: {len(self.names):,} "
+            f"({', '.join(self.names[:_SHOWN])}{more}); how the fit does on new sources is not "
+            "shown"
+        )
+
 
 @dataclass(frozen=True)
-class UnknownRun:
+class UnknownRun(Note):
     """The calibrator or the run does not record its model, so they may not belong together."""
 
+    def __str__(self) -> str:
+        return (
+            "the fit or the run does not record its model, so it is unknown whether "
+            "they belong together"
+        )
+
 
 @dataclass(frozen=True)
-class OtherRun:
+class OtherRun(Note):
     """A calibrator of another run, which the user allowed.
 
     Attributes:
@@ -46,9 +66,12 @@ class OtherRun:
 
     facts: tuple[Fact, ...]
 
+    def __str__(self) -> str:
+        return f"fitted on a run of another {' and another '.join(self.facts)}, as allowed"
+
 
 @dataclass(frozen=True)
-class FittedOnTraining:
+class FittedOnTraining(Note):
     """The calibrator was fitted on data that the adapter was trained on, which the user allowed.
 
     Attributes:
@@ -57,14 +80,23 @@ class FittedOnTraining:
 
     families: int
 
+    def __str__(self) -> str:
+        return (
+            f"fitted on {self.families:,} families that the model may have learnt, as allowed: "
+            "its temperatures may be too low"
+        )
+
 
 @dataclass(frozen=True)
-class NeutralTemperatures:
+class NeutralTemperatures(Note):
     """Temperatures that are all 1: the calibrator changes nothing."""
 
+    def __str__(self) -> str:
+        return "every temperature is 1: this calibrator changes nothing"
+
 
 @dataclass(frozen=True)
-class DifferentDecoding:
+class DifferentDecoding(Note):
     """A calibrator is applied to another decoding than that of its fit.
 
     Attributes:
@@ -75,9 +107,12 @@ class DifferentDecoding:
     fitted: str
     applied: Decoding
 
+    def __str__(self) -> str:
+        return f"fitted on the {self.fitted} decoding, applied to the {self.applied} one"
+
 
 @dataclass(frozen=True)
-class UnseenKind:
+class UnseenKind(Note):
     """The fit had no items of a kind, so the temperature of that kind is 1.
 
     Attributes:
@@ -86,9 +121,12 @@ class UnseenKind:
 
     field_kind: str
 
+    def __str__(self) -> str:
+        return f"fitted without items of kind {self.field_kind}: T = 1 there"
+
 
 @dataclass(frozen=True)
-class OutsideFit:
+class OutsideFit(Note):
     """Items beyond the range of the fit, whose temperatures are extrapolated.
 
     Attributes:
@@ -105,9 +143,15 @@ class OutsideFit:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.outside:,} of {self.items:,} items have {self.quantity} outside the "
+            f"{self.low:,} to {self.high:,} of the fit: their temperatures are extrapolated"
+        )
+
 
 @dataclass(frozen=True)
-class WorseScore:
+class WorseScore(Note):
     """A proper score that is shown to be worse after calibration.
 
     Attributes:
@@ -117,6 +161,10 @@ class WorseScore:
         after: calibrated.
         low: lower end of the paired interval of the change, above 0.
         high: upper end.
+
+    Examples:
+        >>> str(WorseScore("all", "nll_nats", 0.52, 0.55, 0.01, 0.05))
+        'NLL of all items got worse: 0.5200 to 0.5500 nats; change [0.0100, 0.0500]'
     """
 
     group: str
@@ -126,9 +174,17 @@ class WorseScore:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        where = "all items" if self.group == "all" else f"{self.group} items"
+        unit = " nats" if self.score == "nll_nats" else ""
+        return (
+            f"{_TITLES[self.score]} of {where} got worse: {self.before:.4f} to {self.after:.4f}"
+            f"{unit}; change [{self.low:.4f}, {self.high:.4f}]"
+        )
+
 
 @dataclass(frozen=True)
-class RoundedItems:
+class RoundedItems(Note):
     """The probabilities of a run are known up to an interval, before it was calibrated.
 
     Attributes:
@@ -142,6 +198,21 @@ class RoundedItems:
     decimals: int | None
     censored: int
     items: int
+
+    def __str__(self) -> str:
+        if self.decimals is None:
+            return (
+                f"the log lists only the most probable tokens; {self.censored:,} of {self.items:,} "
+                "correct answers are not among them: they count as the least probable listed "
+                "token, and NLL and T depend on that"
+            )
+        rounding = f"probabilities are rounded to {self.decimals} decimals"
+        if not self.censored:
+            return f"{rounding}; no correct answer was rounded to 0"
+        return (
+            f"{rounding}; {self.censored:,} of {self.items:,} correct answers were rounded to 0: "
+            f"they count as {0.5 * 10**-self.decimals:g} or less, and NLL and T depend on that"
+        )
 
 
 FitNote: TypeAlias = (
@@ -168,3 +239,6 @@ class CalibrationWarning:
 
     run: str
     note: CalibrationNote
+
+    def __str__(self) -> str:
+        return f"{self.run}: {self.note}"

@@ -7,7 +7,8 @@ kind are then fitted on the same items, and compared with what was fitted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -50,6 +51,30 @@ class PortableCalibration:
     fitted: Scores
     portable: Scores
     nll_change: Estimate
+
+    def sentences(self, *, served: bool) -> Iterator[str]:
+        """Yield the temperatures, their loss, and those that they come on top of.
+
+        Args:
+            served: whether they were fitted on probabilities that a server sent.
+        """
+        named = ", ".join(f"{name} {number:.4g}" for name, number in self.temperatures.items())
+        yield f"decision.json: T = {named}."
+        if self.lost:
+            change, before, after = self.nll_change, self.fitted, self.portable
+            ends = "" if math.isnan(change.low) else f" [{change.low:+.4f}, {change.high:+.4f}]"
+            yield (
+                f"Not portable: T depends on {' and '.join(self.lost)}, and decision.json has one "
+                f"number per type. Against the fitted T, on the fit split: NLL {change.value:+.4f}"
+                f"{ends} nats, ECE {100 * before.ece:.1f}% -> {100 * after.ece:.1f}%."
+            )
+        else:
+            yield "Nothing is lost: the fitted calibrator has one temperature per type."
+        if served:
+            yield (
+                "These probabilities came from a server: if it divides by a temperature already, "
+                "multiply the two. `pact-eval report RUN --local-run LOCAL` says whether it does."
+            )
 
 
 def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> PortableCalibration:

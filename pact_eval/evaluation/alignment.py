@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pact_eval._typing import IntArray
 from pact_eval.errors import InputError, counted
+from pact_eval.notes import Note
 
 if TYPE_CHECKING:
     from pact_eval.runs.predictions import Predictions
@@ -20,7 +21,7 @@ _ABOUT_FAMILIES = "; logs need the same --family-from when they are imported"
 
 
 @dataclass(frozen=True)
-class ItemMismatch:
+class ItemMismatch(Note):
     """Two runs that cannot be compared item by item.
 
     Attributes:
@@ -52,7 +53,7 @@ class ItemMismatch:
 
 
 @dataclass(frozen=True)
-class LeftOutItems:
+class LeftOutItems(Note):
     """Items that a run left unanswered, and that are left out of all runs next to it.
 
     Attributes:

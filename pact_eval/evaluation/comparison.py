@@ -50,7 +50,7 @@ from pact_eval.stats.power import detectable_difference
 if TYPE_CHECKING:  # a comparison without a calibrator need not load scipy.optimize
     from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.evaluation.conclusions.better import BetterConclusion
-    from pact_eval.evaluation.joins import Notice
+    from pact_eval.notes import Note
 
 _RATES = ("percent", "points")
 
@@ -176,7 +176,7 @@ class Comparison(Framed):
         ...,
     ] = ()
     differing: tuple[DifferingItem, ...] = ()
-    warnings: tuple[CalibrationWarning | Notice, ...] = ()
+    warnings: tuple[CalibrationWarning | Note, ...] = ()
     conclusion: BetterConclusion | None = None
 
 

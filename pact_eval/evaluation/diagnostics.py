@@ -1,21 +1,20 @@
-"""Diagnostics: problems with runs that a careful reader would ask about, as typed values.
+"""Diagnostics: what a careful reader would ask about some runs, one rule per question.
 
-Each type of diagnostic is a frozen dataclass with its severity, its run and the numbers that raised
-it. The thresholds are constants of this module. `diagnose` applies every rule to an experiment.
+`CATALOGUE` has every kind with its title and why it matters, in the order of display. A rule yields
+`Diagnostic` values: severity, run, sentence, and the numbers that raised it. `diagnose` applies
+every rule to an experiment. `pact_eval.preregistration` adds those on registrations and verdicts.
 
 A number that chance moves is critical or a warning only if its interval over families is beyond the
 threshold. The 5% of these intervals are shared by the runs (and kinds) of an experiment, as
 Bonferroni does, so a page of many harmless runs raises no more alarms than a page of one.
-`pact_reports.page` turns diagnostics into sentences. `pact_eval.preregistration` adds those on
-registrations and verdicts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,28 +22,34 @@ from pact_eval import metrics
 from pact_eval._json import Json, dumps
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation import notes as report_notes
 from pact_eval.evaluation.alignment import ItemMismatch
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Severity
-from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
-from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.order import OrderConclusion, slot_name
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.joins import SameWeights, UnlikeRuns
 from pact_eval.evaluation.marks import sign_of
-from pact_eval.evaluation.notes import Note
-from pact_eval.evaluation.registry import CONFIDENT
+from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.notes import (
+    LOW_ANSWER_MASS,
+    VERY_LOW_ANSWER_MASS,
+    Incomplete,
+    LowAnswerMass,
+    Unverified,
+    named,
+)
+from pact_eval.evaluation.registry import CONFIDENT, metric_spec
+from pact_eval.notes import Note
+from pact_eval.numbers import Unit, has_width, interval_text, value_text
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import shown_increases
 from pact_eval.stats.proportions import rate_estimate
-
-if TYPE_CHECKING:  # runs without a calibrator need not load scipy.optimize
-    from pact_eval.calibration.notes import CalibrationNote
 
 CONFIDENT_WRONG: Final = 0.1
 """A rate of errors above this among answers with confidence 0.9 or more is critical."""
@@ -58,7 +63,7 @@ PROPER_SCORES: Final = ("nll_nats", "brier")
 """Scores that say whether temperatures help."""
 
 _ROUNDING: Final = 1e-9
-_OF_GAPS: Final = (report_notes.Incomplete, report_notes.Unverified)
+_SHOWN: Final = 4
 _SETTINGS: Final[Mapping[str, Callable[[Provenance], Json]]] = {
     "k": lambda provenance: provenance.k,
     "order_seed": lambda provenance: provenance.order_seed,
@@ -68,293 +73,181 @@ _SETTINGS: Final[Mapping[str, Callable[[Provenance], Json]]] = {
 }
 
 
+class Kind(NamedTuple):
+    """Display of a kind of diagnostic: a title of a few words, and a sentence on why it matters."""
+
+    title: str
+    why: str
+
+
+CATALOGUE: Final[Mapping[str, Kind]] = {
+    "leak": Kind(
+        "Leak",
+        "A model that has seen an item may repeat its answer, so the accuracy on these items "
+        "says nothing about new ones.",
+    ),
+    "other-items": Kind(
+        "Runs on different items",
+        "The numbers of runs that answered different questions cannot be compared.",
+    ),
+    "unlike-runs": Kind(
+        "Runs that do not belong together",
+        "A difference between them may come from what else differs, not from the adapter.",
+    ),
+    "same-weights": Kind(
+        "One run under two seeds",
+        "Means and deviations over seeds count this run twice.",
+    ),
+    "other-data": Kind(
+        "Not the dataset that was scored",
+        "The contexts shown with the items may differ from those that the model read.",
+    ),
+    "registration": Kind(
+        "Registration does not hold",
+        "Criteria that were changed, or registered after the runs, prove nothing.",
+    ),
+    "contract": Kind(
+        "Different prompt contract",
+        "The adapter was trained on prompts of another form than those it was scored on.",
+    ),
+    "contract-stated": Kind(
+        "Contract not stated by the adapter",
+        "The files of the adapter do not show that these prompts are those of its training.",
+    ),
+    "answer-mass": Kind(
+        "Low answer mass",
+        "Probabilities are shares of the answer letters: a model that prefers other tokens is"
+        " judged on what it rarely says.",
+    ),
+    "confident-errors": Kind(
+        "Confident errors",
+        "Users act on answers with a confidence of 90% or more; if confidence means what it "
+        "says, at most one in ten of them is wrong.",
+    ),
+    "chance": Kind(
+        "Near chance",
+        "If the model may be guessing on a field kind, the accuracy over all kinds hides it.",
+    ),
+    "follows-order": Kind(
+        "Follows a letter or position",
+        "The letter next to an answer has no meaning: one that is chosen for its own sake "
+        "decides in place of the context.",
+    ),
+    "unstable": Kind(
+        "Answers change with the order",
+        "The letter next to an answer has no meaning: an answer that changes with it does not"
+        " come from the context.",
+    ),
+    "miscalibrated": Kind(
+        "Probabilities are wrong",
+        "Decisions by a threshold rest on probabilities that mean what they say.",
+    ),
+    "same-answer": Kind(
+        "Both members of a pair get the same answer",
+        "Their references differ: a model that answers both alike did not see the edited fact.",
+    ),
+    "verdict": Kind(
+        "Supported, but not shown",
+        "The verdict rests on the values: a value may hold by chance, of items or of training.",
+    ),
+    "worse": Kind(
+        "The method is worse",
+        "On such items the other arm has the higher accuracy.",
+    ),
+    "calibration": Kind(
+        "Calibration does not help",
+        "A temperature is fitted to lower NLL. If NLL does not fall, the two splits differ, "
+        "or there was nothing to improve.",
+    ),
+    "calibrator": Kind(
+        "Calibrator used beyond its fit",
+        "A temperature is known only for data like those of its fit, which must not share a "
+        "family with the run.",
+    ),
+    "undecided": Kind(
+        "Difference not shown",
+        "An interval that covers 0 does not say which of the two is better.",
+    ),
+    "one-seed": Kind(
+        "One seed",
+        "The variation between trainings is unknown: another seed may reverse a small difference.",
+    ),
+    "few-families": Kind(
+        "Few families",
+        "The members of a family are not independent, so the families are the sample size.",
+    ),
+    "order-unknown": Kind(
+        "Order not checked",
+        "Items shown in one order carry no information about order effects.",
+    ),
+    "notes": Kind(
+        "Notes of the report",
+        "What the report of a run says in addition to its numbers.",
+    ),
+    "settings": Kind(
+        "Runs scored with different settings",
+        "Part of a difference may come from how the runs were scored.",
+    ),
+    "provenance": Kind(
+        "Incomplete provenance",
+        "A number cannot be reproduced without a record of what made it.",
+    ),
+    "versions": Kind(
+        "Different versions of tools",
+        "Another version of a library may give other logits for the same adapter.",
+    ),
+}
+"""Every kind of diagnostic, in the order in which kinds of the same severity are shown."""
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One finding on the runs.
 
     Attributes:
+        kind: its key in `CATALOGUE`.
         severity: critical, warning or info.
         run: label of its run; None if it concerns several runs.
-        kind: name of the type of diagnostic.
+        text: the finding in a sentence without a full stop, with its number and threshold.
+        short: the number that raised it, in a few characters; a count stands before its total.
+        items: the items that it is about, as keywords of `items_href`; empty if it is not about
+            some items.
+        numbers: what the text rests on, by name: estimates, counts and names.
     """
 
+    kind: str
     severity: Severity
     run: str | None
-    kind: ClassVar[str] = ""
+    text: str
+    short: str
+    items: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Leak(Diagnostic):
-    """Items are also in files that a model is made from; info if they are left out."""
-
-    leak: DataLeak
-    kind: ClassVar[str] = "leak"
-
-
-@dataclass(frozen=True)
-class DifferentItems(Diagnostic):
-    """The items of a run, or their references, differ from those of the first run."""
-
-    mismatch: ItemMismatch
-    kind: ClassVar[str] = "other-items"
-
-
-@dataclass(frozen=True)
-class RunsNotAlike(Diagnostic):
-    """Runs are compared that differ in data, contract, prompts or base model."""
-
-    unlike: UnlikeRuns
-    kind: ClassVar[str] = "unlike-runs"
-
-
-@dataclass(frozen=True)
-class OneRunTwice(Diagnostic):
-    """Runs of different training seeds have the same adapter weights."""
-
-    same: SameWeights
-    kind: ClassVar[str] = "same-weights"
-
-
-@dataclass(frozen=True)
-class DifferentData(Diagnostic):
+class DifferentData(Note):
     """No file of records has the SHA-256 of the dataset that a run scored.
 
     Attributes:
-        folder: folder of the run.
+        severity: critical.
+        run: label of the run.
+        folder: its folder.
         sha256: SHA-256 that the run recorded.
         files: the files that were given.
     """
 
+    severity: Severity
+    run: str
     folder: str
     sha256: str
     files: tuple[str, ...]
-    kind: ClassVar[str] = "other-data"
 
-
-@dataclass(frozen=True)
-class ContractMismatch(Diagnostic):
-    """An adapter was scored with a prompt contract that it was not trained on."""
-
-    mismatch: str
-    kind: ClassVar[str] = "contract"
-
-
-@dataclass(frozen=True)
-class ContractStated(Diagnostic):
-    """The files of an adapter state no prompt contract; `remark` says who did."""
-
-    remark: str
-    kind: ClassVar[str] = "contract-stated"
-
-
-@dataclass(frozen=True)
-class LowAnswerMass(Diagnostic):
-    """Little of the next-token probability is on the answer letters.
-
-    Attributes:
-        mass: mean share of items and views, with its interval.
-    """
-
-    mass: Estimate
-    kind: ClassVar[str] = "answer-mass"
-
-
-@dataclass(frozen=True)
-class ConfidentErrors(Diagnostic):
-    """Wrong answers with confidence 0.9 or more.
-
-    Attributes:
-        wrong: number of items with such an answer; of repeats, in any of them.
-        confident: number of items with an answer of that confidence.
-        items: number of all items.
-        rate: share of wrong answers among those of that confidence, with its interval.
-        repeats: answers per item; 1 if the views are not repeats.
-    """
-
-    wrong: int
-    confident: int
-    items: int
-    rate: Estimate
-    repeats: int = 1
-    kind: ClassVar[str] = "confident-errors"
-
-
-@dataclass(frozen=True)
-class NearChance(Diagnostic):
-    """The interval of the accuracy on a field kind is not above chance, or close to it.
-
-    Attributes:
-        group: the field kind.
-        accuracy: with its interval over families.
-        chance: mean of 1 / C over its items.
-    """
-
-    group: str
-    accuracy: Estimate
-    chance: float
-    kind: ClassVar[str] = "chance"
-
-    @property
-    def below_chance(self) -> bool:
-        """Whether the whole interval is below chance, as if answers were inverted."""
-        return self.accuracy.high < self.chance
-
-
-@dataclass(frozen=True)
-class FollowsOrder(Diagnostic):
-    """A letter or a position is chosen for its own sake, or avoided."""
-
-    conclusion: OrderConclusion
-    kind: ClassVar[str] = "follows-order"
-
-
-@dataclass(frozen=True)
-class Unstable(Diagnostic):
-    """Answers change with the order, and no letter is preferred."""
-
-    conclusion: OrderConclusion
-    kind: ClassVar[str] = "unstable"
-
-
-@dataclass(frozen=True)
-class OrderUnknown(Diagnostic):
-    """Unknown effect of the order on the answers."""
-
-    conclusion: OrderConclusion
-    kind: ClassVar[str] = "order-unknown"
-
-
-@dataclass(frozen=True)
-class Miscalibrated(Diagnostic):
-    """Probabilities are shown to be wrong."""
-
-    conclusion: ProbabilitiesConclusion
-    kind: ClassVar[str] = "miscalibrated"
-
-
-@dataclass(frozen=True)
-class SameAnswer(Diagnostic):
-    """Both members of a pair get the same answer.
-
-    Attributes:
-        same: number of such pairs whose references differ.
-        pairs: number of pairs whose references differ.
-        rate: the share of the first among the second, with its interval.
-    """
-
-    same: int
-    pairs: int
-    rate: Estimate
-    kind: ClassVar[str] = "same-answer"
-
-
-@dataclass(frozen=True)
-class LeadDiagnostic(Diagnostic):
-    """A finding on whether the main arm is better than another."""
-
-    conclusion: BetterConclusion
-
-
-@dataclass(frozen=True)
-class MethodIsWorse(LeadDiagnostic):
-    """The main arm is shown to be less accurate."""
-
-    kind: ClassVar[str] = "worse"
-
-
-@dataclass(frozen=True)
-class DifferenceNotShown(LeadDiagnostic):
-    """No difference in accuracy is shown."""
-
-    kind: ClassVar[str] = "undecided"
-
-
-@dataclass(frozen=True)
-class CalibrationNotBetter(Diagnostic):
-    """A proper score is shown to be worse after T(x) (a warning), or NLL is not shown to be lower.
-
-    Attributes:
-        group: "all", or the field kind.
-        score: "nll_nats" or "brier".
-        before: the score, raw.
-        after: the score after T(x).
-        difference: after minus before, with its paired interval over families.
-    """
-
-    group: str
-    score: str
-    before: Estimate
-    after: Estimate
-    difference: Estimate
-    kind: ClassVar[str] = "calibration"
-
-
-@dataclass(frozen=True)
-class CalibratorMisuse(Diagnostic):
-    """A calibrator is applied outside the data of its fit, or source families are shared."""
-
-    note: CalibrationNote
-    kind: ClassVar[str] = "calibrator"
-
-
-@dataclass(frozen=True)
-class OneSeed(Diagnostic):
-    """An arm was trained with one seed only."""
-
-    arm: str
-    seed: int
-    kind: ClassVar[str] = "one-seed"
-
-
-@dataclass(frozen=True)
-class FewFamilies(Diagnostic):
-    """Intervals are computed from few families; `accuracy` is over all items."""
-
-    accuracy: Estimate
-    kind: ClassVar[str] = "few-families"
-
-
-@dataclass(frozen=True)
-class ReportNote(Diagnostic):
-    """A note of the report; `run` is None if every run has it."""
-
-    note: Note
-    kind: ClassVar[str] = "notes"
-
-
-@dataclass(frozen=True)
-class DifferentValues(Diagnostic):
-    """Runs were scored with different settings or tools.
-
-    Attributes:
-        name: name of the setting or tool; "" if one run was resumed with other versions.
-        values: by value, the labels of the runs.
-    """
-
-    name: str
-    values: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class DifferentSettings(DifferentValues):
-    """Runs were scored with different values of a setting."""
-
-    kind: ClassVar[str] = "settings"
-
-
-@dataclass(frozen=True)
-class MissingProvenance(Diagnostic):
-    """`run.json` does not record how the run was made; `missing` names what it lacks."""
-
-    missing: tuple[str, ...]
-    kind: ClassVar[str] = "provenance"
-
-
-@dataclass(frozen=True)
-class DifferentVersions(DifferentValues):
-    """Runs were scored with different versions of a tool."""
-
-    kind: ClassVar[str] = "versions"
+    def __str__(self) -> str:
+        return (
+            f"{self.folder}: scored a dataset with SHA-256 {self.sha256[:16]}..., which is not the "
+            f"hash of any file given ({', '.join(self.files)}): the texts may differ from those "
+            "that the model read"
+        )
 
 
 @dataclass(frozen=True)
@@ -399,26 +292,12 @@ def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]
     return matched
 
 
-def on_data(conclusion: DataConclusion, experiment: Experiment) -> tuple[Leak, ...]:
-    """Check whether the data leaks.
-
-    Args:
-        conclusion: on the data of the runs.
-        experiment: the runs; the first of the main arm is named.
-    """
-    leak = conclusion.leak
-    if leak is None:
-        return ()
-    if leak.left_out:
-        return (Leak("info", None, leak),)
-    return (Leak(conclusion.severity, experiment.arms[experiment.main_arm][0].label, leak),)
-
-
-def diagnose(experiment: Experiment) -> tuple[Diagnostic, ...]:
+def diagnose(experiment: Experiment, names: ArmNames = KEYS) -> tuple[Diagnostic, ...]:
     """Apply every rule to the runs of an experiment.
 
     Args:
         experiment: the runs, under the decoding of its settings.
+        names: display names of arms in the texts.
 
     Returns:
         The diagnostics, in the order of the rules.
@@ -426,36 +305,48 @@ def diagnose(experiment: Experiment) -> tuple[Diagnostic, ...]:
     Raises:
         InputError: a run does not have the decoding.
     """
-    diagnostics = [*_on_experiment(experiment)]
+    diagnostics = [*_on_experiment(experiment, names)]
     if experiment.same_items:
-        diagnostics += on_better(experiment.comparisons.better_than(experiment.main_arm).values())
+        better = experiment.comparisons.better_than(experiment.main_arm).values()
+        diagnostics += on_better([conclusion.named(names) for conclusion in better])
     for run in experiment.runs:
         diagnostics += _on_run(experiment, run)
     for run in experiment.runs[:1] if experiment.same_items else experiment.runs:
         accuracy = experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"]
         diagnostics += on_few_families(run.label, accuracy)
-    diagnostics += _on_notes(experiment)
+    diagnostics += _on_notes(experiment, names)
     return tuple(diagnostics)
 
 
-def _on_experiment(experiment: Experiment) -> Iterator[Diagnostic]:
+def _on_experiment(experiment: Experiment, names: ArmNames) -> Iterator[Diagnostic]:
     for unlike in experiment.unlike:
-        yield RunsNotAlike("critical", None, unlike)
+        yield Diagnostic("unlike-runs", "critical", None, str(unlike), "2 runs")
     for same in experiment.same_weights:
-        yield OneRunTwice("critical", None, same)
+        seeds = "seeds {}, {}".format(*same.seeds)
+        yield Diagnostic("same-weights", "critical", None, str(same), seeds)
     for run in experiment.runs:
         if run.mismatch is not None:
-            yield DifferentItems("critical", None, run.mismatch)
+            counted = f"{_differing(run.mismatch):,} items"
+            yield Diagnostic("other-items", "critical", None, str(run.mismatch), counted)
         for note in run.fit_notes:
-            yield CalibratorMisuse("warning", run.label, note)
+            yield Diagnostic("calibrator", "warning", run.label, str(note), "1 note")
         yield from on_contract(run.label, run.provenance)
         yield from on_provenance(run.label, run.provenance)
     provenances = {run.label: run.provenance for run in experiment.runs}
-    yield from on_settings(provenances)
-    yield from on_versions(provenances)
+    yield from on_settings(provenances, names)
+    yield from on_versions(provenances, names)
     for arm, runs in experiment.arms.items():
         if len(runs) == 1 and runs[0].seed is not None:
-            yield OneSeed("warning", None, arm, runs[0].seed)
+            seed = runs[0].seed
+            only = f"{names.arm(arm)} was trained with seed {seed} only"
+            text = f"{only}; two or more seeds show a spread"
+            yield Diagnostic("one-seed", "warning", None, text, f"seed {seed}")
+
+
+def _differing(mismatch: ItemMismatch) -> int:
+    if mismatch.column:
+        return len(mismatch.differing)
+    return len(mismatch.only_first) + len(mismatch.only_other)
 
 
 def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
@@ -478,7 +369,7 @@ def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     if change is not None and run.calibrator is not None:
         yield from on_calibration(run.label, change, runs)
         for note in run.use_notes(experiment.settings.decoding):
-            yield CalibratorMisuse("info", run.label, note)
+            yield Diagnostic("calibrator", "info", run.label, str(note), "1 note")
 
 
 def _rate(
@@ -531,9 +422,31 @@ def calibrated_items(experiment: Experiment, run: ExperimentRun) -> ScoredItems 
         return None
 
 
+def on_data(conclusion: DataConclusion, experiment: Experiment) -> Iterator[Diagnostic]:
+    """Check whether the data leaks.
+
+    Args:
+        conclusion: on the data of the runs.
+        experiment: the runs; the first of the main arm is named.
+    """
+    leak = conclusion.leak
+    if leak is None:
+        return
+    severity = "info" if leak.left_out else conclusion.severity
+    run = None if leak.left_out else experiment.arms[experiment.main_arm][0].label
+    counted = f"{len(leak.items):,} items"
+    yield Diagnostic("leak", severity, run, str(leak), counted, {"ids": leak.items})
+
+
+def on_other_data(different: DifferentData) -> Diagnostic:
+    """Return the finding on a run whose dataset is not among the files of records."""
+    short = f"{different.sha256[:8]}…"
+    return Diagnostic("other-data", different.severity, different.run, str(different), short)
+
+
 def on_answer_mass(
     run: str, mass: FloatArray, cluster: IntArray, tests: int = 1
-) -> tuple[LowAnswerMass, ...]:
+) -> Iterator[Diagnostic]:
     """Check how much of the next-token probability is on the answer letters.
 
     Args:
@@ -543,59 +456,73 @@ def on_answer_mass(
         tests: runs that are looked at.
 
     Examples:
-        >>> on_answer_mass("pact", np.full(40, 0.3), np.arange(40))[0].severity
+        >>> next(on_answer_mass("pact", np.full(40, 0.3), np.arange(40))).severity
         'critical'
-        >>> on_answer_mass("pact", np.full(3, 0.3), np.arange(3))[0].severity
+        >>> next(on_answer_mass("pact", np.full(3, 0.3), np.arange(3))).severity
         'info'
     """
     estimate = _rate(mass, cluster, tests, ~np.isnan(mass))
-    if report_notes.LowAnswerMass.of(estimate.value) is None:
-        return ()
+    if LowAnswerMass.of(estimate.value) is None:
+        return
     severity: Severity = "info"
-    if estimate.high < report_notes.LOW_ANSWER_MASS:
+    if estimate.high < LOW_ANSWER_MASS:
         severity = "warning"
-    if estimate.high < report_notes.VERY_LOW_ANSWER_MASS:
+    if estimate.high < VERY_LOW_ANSWER_MASS:
         severity = "critical"
-    return (LowAnswerMass(severity, run, estimate),)
+    text = (
+        "the share of the next-token probability on the answer letters is "
+        f"{_rate_text(estimate)}; {_percent(LOW_ANSWER_MASS, 0)} or more is expected, an interval "
+        f"below {_percent(VERY_LOW_ANSWER_MASS, 0)} is critical"
+    )
+    numbers = {"mass": estimate}
+    yield Diagnostic("answer-mass", severity, run, text, _share(estimate), numbers=numbers)
 
 
-def on_order(
-    conclusion: OrderConclusion, tests: int = 1
-) -> tuple[FollowsOrder | Unstable | OrderUnknown, ...]:
+def on_order(conclusion: OrderConclusion, tests: int = 1) -> Iterator[Diagnostic]:
     """Check whether the answers of a run follow their order.
 
     Args:
         conclusion: on the order; its p-values are of one run.
         tests: runs that are looked at.
     """
+    flips = {"outcome": "flips"}
     match conclusion.status:
         case "follows a letter" | "follows a position":
-            p_value = min(slot.adjusted_p_value for slot in conclusion.followed)
-            return (FollowsOrder(_shown(p_value, tests), conclusion.run, conclusion),)
+            first = conclusion.followed[0]
+            severity = _shown(min(slot.adjusted_p_value for slot in conclusion.followed), tests)
+            points = value_text(first.preference.value, "points")
+            short = f"{slot_name(first)} {points}"
+            yield _concluded("follows-order", severity, conclusion, short, flips)
         case "unstable":
-            return (Unstable("warning", conclusion.run, conclusion),)
+            short = _count_of(len(conclusion.items), conclusion.flip_rate.n)
+            yield _concluded("unstable", "warning", conclusion, short, flips)
         case "cannot tell":
-            return (OrderUnknown("info", conclusion.run, conclusion),)
-        case "stable":
-            return ()
+            yield _concluded("order-unknown", "info", conclusion, "unknown")
 
 
-def on_probabilities(
-    conclusion: ProbabilitiesConclusion, tests: int = 1
-) -> tuple[Miscalibrated, ...]:
+def on_probabilities(conclusion: ProbabilitiesConclusion, tests: int = 1) -> Iterator[Diagnostic]:
     """Check whether the probabilities of a run are shown to be wrong; arguments as `on_order`."""
-    if conclusion.tone != "bad":
-        return ()
-    return (Miscalibrated(_shown(conclusion.p_value, tests), conclusion.run, conclusion),)
+    if conclusion.tone == "bad":
+        severity = _shown(conclusion.p_value, tests)
+        yield _concluded("miscalibrated", severity, conclusion, conclusion.status)
 
 
 def _shown(p_value: float, tests: int) -> Severity:
     return "warning" if p_value * tests <= LEVEL else "info"
 
 
-def on_confident_errors(
-    run: str, items: ScoredItems, tests: int = 1
-) -> tuple[ConfidentErrors, ...]:
+def _concluded(
+    kind: str,
+    severity: Severity,
+    conclusion: OrderConclusion | ProbabilitiesConclusion,
+    short: str,
+    items: Mapping[str, Any] | None = None,
+) -> Diagnostic:
+    text = conclusion.sentence.rstrip(".")
+    return Diagnostic(kind, severity, conclusion.run, text, short, items or {})
+
+
+def on_confident_errors(run: str, items: ScoredItems, tests: int = 1) -> Iterator[Diagnostic]:
     """Check for wrong answers with confidence 0.9 or more.
 
     Args:
@@ -606,29 +533,57 @@ def on_confident_errors(
     confident = metrics.is_confident(items.confidence, CONFIDENT)
     wrong = confident & ~items.correct
     if not wrong.any():
-        return ()
+        return
     rate = _rate(wrong, items.cluster, tests, confident)
     severity: Severity = "critical" if rate.low > CONFIDENT_WRONG else "info"
     repeats = 1 if items.repeat is None else items.repeats
-    n_wrong, n_confident = (
-        int(flags.reshape(-1, repeats).any(axis=1).sum()) for flags in (wrong, confident)
+    n_wrong, n = (int(flags.reshape(-1, repeats).any(axis=1).sum()) for flags in (wrong, confident))
+    total, least = wrong.size // repeats, _percent(CONFIDENT, 0)
+    errors = f"{_rate_text(rate)}; an interval above {_percent(CONFIDENT_WRONG, 0)} is critical"
+    text = (
+        f"of {total:,} answers, {n:,} have a confidence of {least} or more, and {n_wrong:,} of "
+        f"these are wrong: {errors}"
     )
-    n_items = wrong.size // repeats
-    return (ConfidentErrors(severity, run, n_wrong, n_confident, n_items, rate, repeats),)
+    if repeats > 1:
+        text = (
+            f"{n:,} of {total:,} items have a repeat with a confidence of {least} or more; in "
+            f"{n_wrong:,} of them such a repeat is wrong; of these answers, {errors}"
+        )
+    numbers = {"wrong": n_wrong, "confident": n, "items": total, "rate": rate}
+    short, select = _count_of(n_wrong, n), {"outcome": "confident"}
+    yield Diagnostic("confident-errors", severity, run, text, short, select, numbers)
 
 
-def on_chance(run: str, group: str, accuracy: Estimate, chance: float) -> tuple[NearChance, ...]:
+def on_chance(run: str, group: str, accuracy: Estimate, chance: float) -> Iterator[Diagnostic]:
     """Check whether the interval of the accuracy on a field kind is above chance.
 
     It is a warning if the whole interval is less than `NEAR_CHANCE` above it.
+
+    Args:
+        run: label of the run.
+        group: the field kind.
+        accuracy: with its interval over families.
+        chance: mean of 1 / C over its items.
     """
     near = accuracy.high < chance + NEAR_CHANCE
     if not near and not accuracy.low <= chance:
-        return ()
-    return (NearChance("warning" if near else "info", run, group, accuracy, chance),)
+        return
+    end = ", and the interval is not above it"
+    if accuracy.high < chance:
+        end = ", above the whole interval: answers or references may be inverted"
+    elif near:
+        end = f", and all of the interval is less than {100 * NEAR_CHANCE:g} points above"
+    text = (
+        f"accuracy on {group} ({accuracy.n:,} items, {accuracy.clusters:,} families) is "
+        f"{_rate_text(accuracy)}; chance is {_percent(chance)}{end}"
+    )
+    numbers = {"accuracy": accuracy, "chance": chance}
+    severity: Severity = "warning" if near else "info"
+    short = f"{group} {_share(accuracy)}"
+    yield Diagnostic("chance", severity, run, text, short, {"kind": group}, numbers)
 
 
-def on_same_answer(run: str, items: ScoredItems, tests: int = 1) -> tuple[SameAnswer, ...]:
+def on_same_answer(run: str, items: ScoredItems, tests: int = 1) -> Iterator[Diagnostic]:
     """Check whether pairs with different references get the same answer for both members.
 
     Args:
@@ -642,19 +597,35 @@ def on_same_answer(run: str, items: ScoredItems, tests: int = 1) -> tuple[SameAn
     same = answer[base] == answer[other]
     rate = _rate(same, items.cluster[base], tests, differ)
     if not rate.value >= SAME_ANSWER:
-        return ()
+        return
     severity: Severity = "warning" if rate.low > SAME_ANSWER else "info"
-    return (SameAnswer(severity, run, int(same[differ].sum()), int(differ.sum()), rate),)
+    n_same, pairs = int(same[differ].sum()), int(differ.sum())
+    text = (
+        f"both members get the same answer in {n_same:,} of {pairs:,} pairs whose references "
+        f"differ: {_rate_text(rate)}; an interval above {_percent(SAME_ANSWER, 0)} is a warning"
+    )
+    numbers = {"same": n_same, "pairs": pairs, "rate": rate}
+    short, select = _count_of(n_same, pairs), {"pair": "pair-same"}
+    yield Diagnostic("same-answer", severity, run, text, short, select, numbers)
 
 
-def on_few_families(run: str, accuracy: Estimate) -> tuple[FewFamilies, ...]:
-    """Check whether intervals are computed from few families."""
-    return (FewFamilies("info", run, accuracy),) if accuracy.clusters < FEW_FAMILIES else ()
+def on_few_families(run: str, accuracy: Estimate) -> Iterator[Diagnostic]:
+    """Check whether intervals are computed from few families; `accuracy` is over all items."""
+    clusters = accuracy.clusters
+    if clusters >= FEW_FAMILIES:
+        return
+    ends = ""
+    if has_width(accuracy):
+        low, high = (value_text(end, "percent") for end in (accuracy.low, accuracy.high))
+        ends = f", with an interval of the accuracy from {low} to {high} %"
+    text = (
+        f"{accuracy.n:,} items of {clusters:,} {'family' if clusters == 1 else 'families'}{ends}; "
+        f"intervals are wide with fewer than {FEW_FAMILIES:,} families"
+    )
+    yield Diagnostic("few-families", "info", run, text, f"{clusters:,}")
 
 
-def on_calibration(
-    run: str, change: Comparison, tests: int = 1
-) -> tuple[CalibrationNotBetter, ...]:
+def on_calibration(run: str, change: Comparison, tests: int = 1) -> Iterator[Diagnostic]:
     """Check whether T(x) lowers NLL, and whether a proper score of all items or a kind gets worse.
 
     Changes of NLL and Brier are paired by item, and are tested as `calibrate` tests them
@@ -676,43 +647,74 @@ def on_calibration(
         {place: metric.evidence.p_value for place, metric in metrics_of.items()},
         looks=tests,
     )
-    diagnostics = []
-    for place, metric in metrics_of.items():
+    for (group, score), metric in metrics_of.items():
         # Only all items have to be better: a kind may have nothing to improve.
-        no_better = place == ("all", "nll_nats") and not metric.difference.high < 0
-        if place in worse or no_better:
-            severity: Severity = "warning" if place in worse else "info"
-            sides = metric.b, metric.a, metric.difference
-            diagnostics.append(CalibrationNotBetter(severity, run, *place, *sides))
-    return tuple(diagnostics)
+        no_better = (group, score) == ("all", "nll_nats") and not metric.difference.high < 0
+        if (group, score) not in worse and not no_better:
+            continue
+        severity: Severity = "warning" if (group, score) in worse else "info"
+        spec, difference = metric_spec(score), metric.difference
+        of = "" if group == "all" else f"{group} "
+        yield Diagnostic(
+            "calibration",
+            severity,
+            run,
+            _change_text(f"{of or 'all '}items", spec, (metric.b, metric.a, difference), severity),
+            f"{of}{spec.title} {difference.value:+.3f}",
+            numbers={"group": group, "score": score, "difference": difference},
+        )
 
 
-def on_better(conclusions: Iterable[BetterConclusion]) -> Iterator[LeadDiagnostic]:
+def _change_text(
+    items: str, spec: MetricSpec, sides: tuple[Estimate, Estimate, Estimate], severity: Severity
+) -> str:
+    """Write a score of some items before and after T(x), and what the change shows."""
+    *both, difference = sides
+    before, after = (value_text(side.value, spec.unit) for side in both)
+    word = " nats" if spec.unit == "nats" else ""
+    number = (
+        f"{spec.title} of {items} ({difference.n:,} items, {difference.clusters:,} families) is "
+        f"{before}{word} before T(x) and {after} after: {_drawn(difference, spec.unit, word)}"
+    )
+    if not has_width(difference):
+        return f"{number}; lower is expected"
+    if severity == "warning":
+        return f"{number}, all of it above 0: T(x) raises {spec.title}"
+    if difference.excludes_zero:
+        return f"{number}, which is above 0, but not after Holm's adjustment for all groups"
+    return f"{number}, which covers 0: neither a rise nor a fall is shown"
+
+
+def on_better(conclusions: Iterable[BetterConclusion]) -> Iterator[Diagnostic]:
     """Check whether the main arm is worse than another, or not shown to be better."""
     for conclusion in conclusions:
+        text = str(conclusion.words).rstrip(".")
+        lead = conclusion.claims[0].difference.value if conclusion.claims else np.nan
+        short = value_text(lead, "points")
         if conclusion.status == "worse":
-            yield MethodIsWorse("warning", None, conclusion)
+            yield Diagnostic("worse", "warning", None, text, short)
         elif conclusion.status == "not shown":
-            yield DifferenceNotShown("info", None, conclusion)
+            yield Diagnostic("undecided", "info", None, text, short)
 
 
-def on_contract(run: str, provenance: Provenance) -> tuple[Diagnostic, ...]:
+def on_contract(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
     """Check whether an adapter was scored with the contract that its files state."""
     contract = provenance.contract
     if contract.mismatch is not None:
-        return (ContractMismatch("critical", run, contract.mismatch),)
-    remark = contract.remark
-    return () if remark is None else (ContractStated("info", run, remark),)
+        text = f"scored with --allow-contract-mismatch: {contract.mismatch}"
+        yield Diagnostic("contract", "critical", run, text, "differs")
+    elif contract.remark is not None:
+        yield Diagnostic("contract-stated", "info", run, contract.remark, "stated")
 
 
-def on_provenance(run: str, provenance: Provenance) -> tuple[MissingProvenance, ...]:
+def on_provenance(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
     """Check whether a run records how it was made.
 
     Examples:
         >>> from pact_eval.runs.provenance import Provenance
         >>> recorded = {"arm": "x", "seed": 1, "settings": {"adapter": {}}}
-        >>> on_provenance("x", Provenance.of(recorded))[0].missing
-        ('SHA-256 of the adapter',)
+        >>> next(on_provenance("x", Provenance.of(recorded))).text
+        'run.json has no SHA-256 of the adapter'
     """
     missing = []
     adapter = provenance.adapter
@@ -726,72 +728,90 @@ def on_provenance(run: str, provenance: Provenance) -> tuple[MissingProvenance, 
         missing.append("SHA-256 of the adapter")
     if provenance.source not in (None, "score"):
         missing.append("adapter, base model or contract, since its predictions were imported")
-    return (MissingProvenance("info", run, tuple(missing)),) if missing else ()
+    if missing:
+        text, short = f"run.json has no {', no '.join(missing)}", f"{len(missing):,} missing"
+        yield Diagnostic("provenance", "info", run, text, short, numbers={"missing": missing})
 
 
-def on_settings(provenances: Mapping[str, Provenance]) -> tuple[DifferentSettings, ...]:
+def on_settings(
+    provenances: Mapping[str, Provenance], names: ArmNames = KEYS
+) -> Iterator[Diagnostic]:
     """Check whether runs were scored with the same K, letter orders, precision, base and contract.
 
     Args:
         provenances: by label of the run.
+        names: display names of arms.
     """
-    by_name = {name: _by_value(provenances, get) for name, get in _SETTINGS.items()}
-    return tuple(
-        DifferentSettings("warning", None, name, values)
-        for name, values in by_name.items()
-        if len(values) > 1
-    )
+    for name, get in _SETTINGS.items():
+        yield from _on_values("settings", "warning", name, _by_value(provenances, get), names)
 
 
-def on_versions(provenances: Mapping[str, Provenance]) -> tuple[DifferentVersions, ...]:
+def on_versions(
+    provenances: Mapping[str, Provenance], names: ArmNames = KEYS
+) -> Iterator[Diagnostic]:
     """Check whether runs were scored with the same versions of every tool.
 
     Args:
         provenances: by label of the run.
+        names: display names of arms.
 
     Examples:
         >>> from pact_eval.runs.provenance import Provenance
         >>> a, b = (Provenance.of({"versions": {"torch": v}}) for v in ("2.12", "2.13"))
-        >>> on_versions({"a": a, "b": b})[0].values
-        {'2.12': ('a',), '2.13': ('b',)}
+        >>> next(on_versions({"a": a, "b": b})).text
+        'torch differs between runs: 2.12 (a); 2.13 (b)'
     """
-    diagnostics = []
-    names = dict.fromkeys(
+    tools = dict.fromkeys(
         name for provenance in provenances.values() for name in provenance.versions
     )
-    for name in names:
-        values = _by_value(provenances, partial(_version, name=name))
-        if len(values) > 1:
-            diagnostics.append(DifferentVersions("info", None, name, values))
+    for tool in tools:
+        values = _by_value(provenances, partial(_version, name=tool))
+        yield from _on_values("versions", "info", tool, values, names)
+    resumed = "part of the run was scored with other versions of the tools (it was resumed)"
     for run, provenance in provenances.items():
         if provenance.resumed_with_versions:
-            diagnostics.append(DifferentVersions("info", run, "", {}))
-    return tuple(diagnostics)
+            yield Diagnostic("versions", "info", run, resumed, "resumed")
+
+
+def _on_values(
+    kind: str, severity: Severity, name: str, values: Mapping[str, Sequence[str]], names: ArmNames
+) -> Iterator[Diagnostic]:
+    """Name the values of a setting or tool, if there are several, with their runs."""
+    if len(values) < 2:
+        return
+    listed = "; ".join(
+        f"{_short(value)} ({_some([*map(names.run, runs)])})" for value, runs in values.items()
+    )
+    text = f"{name} differs between runs: {listed}"
+    if name == "k":
+        text += "; view TV, flip rate and ensemble gain depend on K, compare them at equal K only"
+    short, numbers = f"{name}: {len(values):,}", {"name": name, "values": values}
+    yield Diagnostic(kind, severity, None, text, short, numbers=numbers)
 
 
 def _version(provenance: Provenance, name: str) -> Json:
     return provenance.versions.get(name)
 
 
-def _on_notes(experiment: Experiment) -> Iterator[ReportNote]:
-    """Return the notes of the report; a note that all runs share is returned once."""
+def _on_notes(experiment: Experiment, names: ArmNames) -> Iterator[Diagnostic]:
+    """Return the notes of the report; a note that all runs share is returned once.
+
+    Low answer mass has a rule of its own.
+    """
     # By their text: a note that counts by status holds a mapping, which has no hash.
     labels: dict[str, tuple[Note, list[str | None]]] = {}
     for run in experiment.runs:
-        for note in _notes(experiment, run):
-            labels.setdefault(repr(note), (note, []))[1].append(run.label)
+        for note in experiment.evaluation(run, calibrated=False).notes:
+            if not isinstance(note, LowAnswerMass):
+                labels.setdefault(repr(note), (note, []))[1].append(run.label)
     for note, runs in labels.values():
+        text, numbers = str(named(note, names)).rstrip("."), {"note": note}
         if len(runs) == len(experiment.runs) > 1:
             runs = [None]
-        severity: Severity = "warning" if isinstance(note, _OF_GAPS) else "info"
+            text = f"every run: {text}"
+        severity: Severity = "warning" if isinstance(note, Incomplete | Unverified) else "info"
         for label in runs:
-            yield ReportNote(severity, label, note)
-
-
-def _notes(experiment: Experiment, run: ExperimentRun) -> tuple[Note, ...]:
-    """Return the notes of a run except the one on answer mass, which has a separate diagnostic."""
-    notes = experiment.evaluation(run, calibrated=False).notes
-    return tuple(note for note in notes if not isinstance(note, report_notes.LowAnswerMass))
+            yield Diagnostic("notes", severity, label, text, "1 note", numbers=numbers)
 
 
 def _by_value(
@@ -804,3 +824,36 @@ def _by_value(
         if value is not None:
             groups.setdefault(value if isinstance(value, str) else dumps(value), []).append(run)
     return {value: tuple(runs) for value, runs in groups.items()}
+
+
+def _count_of(count: int, total: int) -> str:
+    return f"{count:,} of {total:,}"
+
+
+def _share(estimate: Estimate) -> str:
+    return f"{value_text(estimate.value, 'percent')}%"
+
+
+def _drawn(estimate: Estimate, unit: Unit, word: str) -> str:
+    """Write an estimate with its interval, and name the interval."""
+    text = interval_text(estimate, unit, word)
+    level = 95 if estimate.method is None else 100 * estimate.method.confidence
+    return f"{text} ({level:.4g}% interval over families)" if has_width(estimate) else text
+
+
+def _rate_text(estimate: Estimate) -> str:
+    return _drawn(estimate, "percent", " %")
+
+
+def _percent(fraction: float, decimals: int = 1) -> str:
+    return f"{100 * fraction:.{decimals}f}%"
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 24 else f"{value[:12]}…"
+
+
+def _some(runs: Sequence[str]) -> str:
+    # Separate by semicolons, because labels contain commas.
+    shown = "; ".join(runs[:_SHOWN])
+    return f"{shown} and {len(runs) - _SHOWN:,} more" if len(runs) > _SHOWN else shown

@@ -37,7 +37,6 @@ from pact_eval.evaluation.conclusions.probabilities import (
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import (
-    Notice,
     SameRun,
     SameWeights,
     SkippedRun,
@@ -67,6 +66,7 @@ from pact_eval.evaluation.run_rates import (
 )
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics.decisions import tied_answers
+from pact_eval.notes import Note
 from pact_eval.results import Framed, short_repr
 from pact_eval.runs.folder import (
     RunFolder,
@@ -426,7 +426,7 @@ class Experiment:
         return same_runs([run.run for run in self.runs])
 
     @property
-    def notices(self) -> tuple[Notice, ...]:
+    def notices(self) -> tuple[Note, ...]:
         """Runs left out, not alike, the same twice, of a contract that is not the adapter's, ...
 
         Reads no predictions.
@@ -437,7 +437,7 @@ class Experiment:
         return (*notices, *contract_notices(opened), *unsealed(opened), *other_training(opened))
 
     @property
-    def applied_warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
+    def applied_warnings(self) -> tuple[CalibrationWarning | Note, ...]:
         """Warnings on runs left out or not alike, and on calibrators if the settings apply them.
 
         Raises:
@@ -455,14 +455,14 @@ class Experiment:
     @cached_property
     def warnings(
         self,
-    ) -> tuple[CalibrationWarning | ItemMismatch | Notice, ...]:
+    ) -> tuple[CalibrationWarning | Note, ...]:
         """Warnings on runs left out or not alike, on calibrators, and on different items.
 
         Raises:
             InputError: a calibrator cannot be read, belongs to another run, or was fitted on
                 families of its run.
         """
-        warnings: list[CalibrationWarning | ItemMismatch | Notice] = [*self.notices]
+        warnings: list[CalibrationWarning | Note] = [*self.notices]
         decoding = self.settings.decoding if self.settings.calibrated else None
         for run in self.runs:
             warnings += run.calibrator_warnings(decoding)
@@ -861,7 +861,7 @@ class RunReport(Framed):
     acting: Conclusion | None = None
 
     @property
-    def warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
+    def warnings(self) -> tuple[CalibrationWarning | Note, ...]:
         """Warnings on runs left out, and on the calibrator if it is applied."""
         return self.experiment.applied_warnings
 

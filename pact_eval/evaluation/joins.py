@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from pact_eval._choices import Allowance
 from pact_eval.errors import InputError
-from pact_eval.evaluation.alignment import LeftOutItems
-from pact_eval.evaluation.conclusions.data import DataLeak
-from pact_eval.runs.custody import TrainedOnRun, TrainedRole
+from pact_eval.notes import Note
+from pact_eval.runs.custody import TrainedRole
 from pact_eval.runs.identity import Difference, join_differences
 from pact_eval.runs.provenance import EVALUATION
 from pact_eval.runs.seal import unsealed_files
@@ -24,18 +23,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SkippedRun:
+class SkippedRun(Note):
     """A run that was left out, because it has another role than the others.
 
     Attributes:
         run: the run folder, as given.
         role: its role.
         kept: the role of the runs that were not left out.
+
+    Examples:
+        >>> str(SkippedRun("runs/cal", "calibration", "evaluation"))[:33]
+        'runs/cal: left out: its role is c'
     """
 
     run: str
     role: str
     kept: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.run}: left out: its role is {self.role}, and the other runs are for {self.kept}"
+        )
 
 
 def of_one_role(
@@ -59,22 +67,31 @@ def of_one_role(
 
 
 @dataclass(frozen=True)
-class UnlikeRuns:
+class UnlikeRuns(Note):
     """Two runs that are compared although they differ, because the user allowed it.
 
     Attributes:
         first: folder of the first run.
         other: folder of the run that differs from it.
         differences: in what they differ.
+
+    Examples:
+        >>> from pact_eval.runs.identity import Difference
+        >>> str(UnlikeRuns("a", "b", (Difference("data", "4def", "77aa"),)))
+        'a and b differ in their dataset (4def and 77aa), as allowed'
     """
 
     first: str
     other: str
     differences: tuple[Difference, ...]
 
+    def __str__(self) -> str:
+        named = [f"{one.words} ({one.before} and {one.after})" for one in self.differences]
+        return f"{self.first} and {self.other} differ in their {', '.join(named)}, as allowed"
+
 
 @dataclass(frozen=True)
-class SameWeights:
+class SameWeights(Note):
     """Two runs of different training seeds whose adapters have the same weights.
 
     One of the seeds is wrong, so nothing varies over seeds: a mean over them is one run, twice.
@@ -84,6 +101,10 @@ class SameWeights:
         other: folder of the other run.
         seeds: the seeds that they record.
         sha256: SHA-256 of the weights of both.
+
+    Examples:
+        >>> str(SameWeights("a", "b", (17, 18), "4def"))
+        'a and b record the training seeds 17 and 18, but their adapters are the same (4def)'
     """
 
     first: str
@@ -91,9 +112,16 @@ class SameWeights:
     seeds: tuple[int, int]
     sha256: str
 
+    def __str__(self) -> str:
+        first, other = self.seeds
+        return (
+            f"{self.first} and {self.other} record the training seeds {first} and {other}, but "
+            f"their adapters are the same ({self.sha256[:12]})"
+        )
+
 
 @dataclass(frozen=True)
-class SameRun:
+class SameRun(Note):
     """Two runs with the same predictions: a comparison of them says nothing.
 
     Attributes:
@@ -116,7 +144,7 @@ class SameRun:
 
 
 @dataclass(frozen=True)
-class UnsealedFiles:
+class UnsealedFiles(Note):
     """Files in a run folder that its seal does not cover, and that no number is computed from.
 
     Attributes:
@@ -133,7 +161,7 @@ class UnsealedFiles:
 
 
 @dataclass(frozen=True)
-class ContractNotice:
+class ContractNotice(Note):
     """A run whose prompt contract is not the one that the files of its adapter state.
 
     Attributes:
@@ -149,7 +177,7 @@ class ContractNotice:
 
 
 @dataclass(frozen=True)
-class OtherTraining:
+class OtherTraining(Note):
     """Two runs whose adapters were trained on different data.
 
     Attributes:
@@ -157,6 +185,12 @@ class OtherTraining:
         other: folder of the other run.
         roles: roles whose records differ: train, selection, calibration.
         trained: of each run, the data that it was trained on; None if it has none.
+
+    Examples:
+        >>> from pact_eval.runs.custody import TrainedRole
+        >>> roles = TrainedRole(("a.jsonl",), 20, 10, "1f"), None
+        >>> str(OtherTraining("runs/a", "runs/b", ("train",), roles))
+        'runs/a and runs/b were trained on different data: a.jsonl (10 families) and no file'
     """
 
     first: str
@@ -164,20 +198,14 @@ class OtherTraining:
     roles: tuple[str, ...]
     trained: tuple[TrainedRole | None, TrainedRole | None]
 
-
-Notice: TypeAlias = (
-    SkippedRun
-    | UnlikeRuns
-    | SameWeights
-    | SameRun
-    | LeftOutItems
-    | UnsealedFiles
-    | ContractNotice
-    | DataLeak
-    | TrainedOnRun
-    | OtherTraining
-)
-"""What run folders alone show about the runs of an experiment, and a leak of their data."""
+    def __str__(self) -> str:
+        used = [
+            "no file" if role is None else f"{', '.join(role.files)} ({role.families:,} families)"
+            for role in self.trained
+        ]
+        what = "" if "train" in self.roles else f" ({' and '.join(self.roles)} differ)"
+        runs = f"{self.first} and {self.other} were trained on different data"
+        return f"{runs}{what}: {used[0]} and {used[1]}"
 
 
 def other_training(runs: Sequence[RunFolder]) -> tuple[OtherTraining, ...]:

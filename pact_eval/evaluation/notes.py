@@ -1,24 +1,26 @@
-"""Notes of a report on its numbers, as typed values.
-
-`evaluate` and `compare_arms` return notes; `pact_reports.sentences.notes` makes sentences of them.
-"""
+"""Notes of a report on its numbers, each with its sentence."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval._choices import ClusterUnit
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.notes import Note
+from pact_eval.numbers import CLUSTERS, Unit, reason_text, small_text, value_text
+from pact_eval.plain_text import upper_first
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.clusters import concentration
 from pact_eval.stats.estimate import ClusterText
 
 if TYPE_CHECKING:
+    from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.items import ScoredItems
 
 NOISE: Final[Mapping[str, float]] = {"float32": 1e-4, "float16": 0.016, "bfloat16": 0.125}
@@ -28,9 +30,26 @@ It is one unit in the last place of a logit near 16; for float32, the effect of 
 order.
 """
 
+FEW_CLUSTERS: Final = 30
+"""Below this number of families, a note says that intervals are rough."""
+
+_SINGLE_PRECISION: Final = 1e-6  # of an answer mass in a file
+
+LOW_ANSWER_MASS: Final = 0.9
+"""Below this mean answer mass, a run has a note and a diagnostic."""
+
+VERY_LOW_ANSWER_MASS: Final = 0.5
+"""Below this, the model rarely answers with a letter, and the diagnostic is critical."""
+
+# Groups that a sentence names; JSON has all.
+_MOST_NAMED: Final = 8
+
+ViewsUse = Literal["always", "ensembles", "never"]
+"""When the numbers of a table or figure depend on K: always, or only if they are of ensembles."""
+
 
 @dataclass(frozen=True)
-class RoundedProbabilities:
+class RoundedProbabilities(Note):
     """Probabilities that are known up to an interval: what NLL, AURC and accuracy can have been.
 
     Attributes:
@@ -68,9 +87,36 @@ class RoundedProbabilities:
             for (low, high), scale, digits in scores
         )
 
+    def __str__(self) -> str:
+        """Write the ends that differ in print: a score that rounding does not move is not named."""
+        if self.decimals is None:
+            why, verb, hides = "the log lists only the most probable tokens:", "is", "the log"
+            unknown = "is not listed; it counts as the least probable listed token"
+        else:
+            why = f"probabilities are rounded to {self.decimals} decimals: before rounding,"
+            verb, hides = "was", "rounding"
+            unknown = f"was rounded to 0, which counts as {0.5 * 10**-self.decimals:g} or less"
+        nll = _between(self.nll, "nats", " nats")
+        if math.isinf(self.nll[1]):
+            items = f"{_items(self.censored)} a correct answer that {unknown}"
+            least = value_text(self.nll[0], "nats")
+            nll = f"at least {least} nats, without an upper bound ({items})"
+        accuracy = _between(self.accuracy, "percent", "%")
+        if accuracy:
+            items = f"{self.undecided:,} item{'' if self.undecided == 1 else 's'}"
+            accuracy += f": {hides} hides the most probable answer of {items}"
+        ends = {"NLL": nll, "AURC": _between(self.aurc, "percent", "%"), "accuracy": accuracy}
+        scores = ", ".join(f"{name} {text}" for name, text in ends.items() if text)
+        text = f"{why} {scores.replace(' ', f' {verb} ', 1)}."
+        return f"{self.run}: {text}" if self.run else f"{text[0].upper()}{text[1:]}"
+
+    def named(self, names: ArmNames) -> RoundedProbabilities:
+        """Return the note with the display names of its arms and runs."""
+        return replace(self, run=names.run(self.run))
+
 
 @dataclass(frozen=True)
-class InfiniteNll:
+class InfiniteNll(Note):
     """The NLL is infinite because references have probability 0.
 
     Attributes:
@@ -85,9 +131,16 @@ class InfiniteNll:
     smallest_probability: float
     lower_bound: float
 
+    def __str__(self) -> str:
+        return (
+            f"NLL is infinite: {self.infinite_items:,} of {self.items:,} items give the correct "
+            "answer probability 0. If each of them had the smallest probability above 0 in this "
+            f"run ({self.smallest_probability:.3g}), NLL would be at least {self.lower_bound:.4f}."
+        )
+
 
 @dataclass(frozen=True)
-class Unanswered:
+class Unanswered(Note):
     """Items without an answer, which no number of the report counts.
 
     Attributes:
@@ -108,9 +161,17 @@ class Unanswered:
         """Share of the items that were answered."""
         return self.answered / self.items
 
+    def __str__(self) -> str:
+        listed = ", ".join(f"{number:,} {status}" for status, number in self.by_status.items())
+        return (
+            f"{self.answered:,} of {self.items:,} items are answered (coverage "
+            f"{100 * self.coverage:.1f}%; {listed}). Numbers are of these items, unless they say "
+            "otherwise."
+        )
+
 
 @dataclass(frozen=True)
-class Incomplete:
+class Incomplete(Note):
     """The run has some of the items of its source.
 
     Attributes:
@@ -121,9 +182,17 @@ class Incomplete:
     read: int
     of: int
 
+    def __str__(self) -> str:
+        return upper_first(f"{self.words}.")
+
+    @property
+    def words(self) -> str:
+        """What is missing, in a few words."""
+        return f"incomplete: {self.read:,} of {self.of:,} items"
+
 
 @dataclass(frozen=True)
-class Unverified:
+class Unverified(Note):
     """Answers of an import that nothing in its source checks.
 
     Attributes:
@@ -134,14 +203,29 @@ class Unverified:
     answers: int
     of: int
 
+    def __str__(self) -> str:
+        return upper_first(f"{self.words}.")
+
+    @property
+    def words(self) -> str:
+        """What is not checked, in a few words."""
+        verb = "has" if self.answers == 1 else "have"
+        return f"unverified: {self.answers:,} of {self.of:,} answers {verb} no check in the log"
+
 
 @dataclass(frozen=True)
-class AnswersOnly:
+class AnswersOnly(Note):
     """The run has answers and no probabilities, so metrics of probabilities are undefined."""
 
+    def __str__(self) -> str:
+        return (
+            "The run has answers and no probabilities: NLL, Brier, ECE, AURC and view TV are not "
+            "defined."
+        )
+
 
 @dataclass(frozen=True)
-class ConfidencesOnly:
+class ConfidencesOnly(Note):
     """The run knows the probability of the chosen answer, and of no other one.
 
     Attributes:
@@ -150,9 +234,16 @@ class ConfidencesOnly:
 
     named: bool
 
+    def __str__(self) -> str:
+        right = "" if self.named else ", and whether it is right"
+        return (
+            f"Only the confidence of the answer is known{right}: NLL, Brier, pair margin and view "
+            "TV are not defined."
+        )
+
 
 @dataclass(frozen=True)
-class SeveralRight:
+class SeveralRight(Note):
     """Items with several right answers: an answer counts if it is one of them.
 
     The reference of such an item is the most probable right answer. So NLL and Brier are of that
@@ -169,9 +260,24 @@ class SeveralRight:
     nll_of_any: float
     run: str = ""
 
+    def __str__(self) -> str:
+        counts = f"{self.run}: {self.items:,}" if self.run else f"{self.items:,}"
+        counts += " items have several right answers: an answer counts if it is one of them"
+        if math.isnan(self.nll_of_any):
+            return f"{counts}."
+        return (
+            f"{counts}. NLL and Brier are of the most probable right answer; the NLL of any right "
+            f"answer is {self.nll_of_any:.4f} nats. Right answers share the probability, so ECE "
+            "overstates underconfidence."
+        )
+
+    def named(self, names: ArmNames) -> SeveralRight:
+        """Return the note with the display names of its arms and runs."""
+        return replace(self, run=names.run(self.run))
+
 
 @dataclass(frozen=True)
-class RepeatedPrompts:
+class RepeatedPrompts(Note):
     """The views of a run are repeats, such as the epochs or trials of a log.
 
     Attributes:
@@ -196,9 +302,22 @@ class RepeatedPrompts:
             changed = float((answers != answers[:, :1]).any(axis=1).mean())
         return (cls(items.repeats, changed),)
 
+    def __str__(self) -> str:
+        orders = "in one order, so its effect is not known"
+        if self.shuffled:
+            orders = "in other orders; answers may change with the order or by chance"
+        repeats = f"Every question was asked {self.repeats} times {orders}"
+        if math.isnan(self.changed):
+            return f"{repeats}; the repeats are decoded together."
+        changed = value_text(self.changed, "percent")
+        return (
+            f"{repeats}. Numbers are means over the repeats; in {changed}% of the items the answer "
+            "is not the same in all of them."
+        )
+
 
 @dataclass(frozen=True)
-class ChangedModel:
+class ChangedModel(Note):
     """The model of a server has changed during the run.
 
     Attributes:
@@ -210,9 +329,16 @@ class ChangedModel:
     largest_tv: float
     least_change: float
 
+    def __str__(self) -> str:
+        return (
+            "The model of the server has changed during the run: answers to the same requests at "
+            f"the start and at the end differ by a TV of {self.largest_tv:.2g} (noise and "
+            f"rounding: below {self.least_change:.2g}). The run is of two models."
+        )
+
 
 @dataclass(frozen=True)
-class LowAnswerMass:
+class LowAnswerMass(Note):
     """Part of the next-token probability is not on the letters.
 
     Attributes:
@@ -230,9 +356,16 @@ class LowAnswerMass:
         """
         return cls(share) if share < LOW_ANSWER_MASS - _SINGLE_PRECISION else None
 
+    def __str__(self) -> str:
+        rarely = ": the model rarely answers with one of the letters"
+        if self.share >= VERY_LOW_ANSWER_MASS:
+            rarely = f"; {LOW_ANSWER_MASS:.0%} or more is expected"
+        share = small_text(self.share, "percent")
+        return f"Only {share}% of the next-token probability is on the answer letters{rarely}."
+
 
 @dataclass(frozen=True)
-class IncompletePairs:
+class IncompletePairs(Note):
     """Families that are left out of pair accuracy.
 
     Attributes:
@@ -241,9 +374,12 @@ class IncompletePairs:
 
     families: int
 
+    def __str__(self) -> str:
+        return f"Pair accuracy leaves out families that are not a complete pair: {self.families:,}."
+
 
 @dataclass(frozen=True)
-class PairsWithoutMargin:
+class PairsWithoutMargin(Note):
     """Complete pairs that are left out of the pair margin.
 
     Attributes:
@@ -267,9 +403,17 @@ class PairsWithoutMargin:
         alike = reference[pairs.base] == reference[pairs.counterfactual]
         return (cls(int(alike.sum()), int((~has_margin & ~alike).sum())),)
 
+    def __str__(self) -> str:
+        counts = []
+        if self.alike:
+            counts.append(f"{self.alike:,} whose members have the same right answer")
+        if self.unknown:
+            counts.append(f"{self.unknown:,} with a right answer of unknown probability or 0")
+        return f"The pair margin leaves out pairs: {', '.join(counts)}."
+
 
 @dataclass(frozen=True)
-class OneOrder:
+class OneOrder(Note):
     """Items whose views show their answers in one order, as a server does with booleans.
 
     Attributes:
@@ -280,9 +424,15 @@ class OneOrder:
     items: int
     others: int
 
+    def __str__(self) -> str:
+        items = f"{_items(self.items)} their answers in one order only"
+        if not self.others:
+            return f"{items}: nothing is known of the effect of the order."
+        return f"{items}: view TV, flip rate and ensemble gain are of the other {self.others:,}."
+
 
 @dataclass(frozen=True)
-class NearTies:
+class NearTies(Note):
     """Answers that rounding could have changed.
 
     Two engines, batch sizes or machines give logits that differ in the last digits. If the two best
@@ -296,9 +446,16 @@ class NearTies:
     items: int
     noise: float
 
+    def __str__(self) -> str:
+        counted = "1 item" if self.items == 1 else f"{self.items:,} items"
+        return (
+            f"The two best answers of {counted} have logits that differ by {2 * self.noise:.2g} or "
+            "less (view 0): rounding could change which comes first."
+        )
+
 
 @dataclass(frozen=True)
-class UnmatchedSeeds:
+class UnmatchedSeeds(Note):
     """Seeds of two arms that cannot be compared.
 
     Attributes:
@@ -315,9 +472,25 @@ class UnmatchedSeeds:
     only_b: tuple[int | None, ...]
     shared: int
 
+    def __str__(self) -> str:
+        parts = []
+        if not self.shared:
+            parts.append(
+                f"{self.a} and {self.b} have no seed in common: nothing is compared by seed."
+            )
+        for name, other, seeds in ((self.a, self.b, self.only_a), (self.b, self.a, self.only_b)):
+            if seeds:
+                listed = ", ".join(map(str, seeds))
+                parts.append(f"{name} has seeds that {other} lacks: {listed}.")
+        return " ".join(parts)
+
+    def named(self, names: ArmNames) -> UnmatchedSeeds:
+        """Return the note with the display names of its arms and runs."""
+        return replace(self, a=names.arm(self.a), b=names.arm(self.b))
+
 
 @dataclass(frozen=True)
-class DifferentViews:
+class DifferentViews(Note):
     """Runs with different views, which are compared on the letter orders that all of them have.
 
     Attributes:
@@ -331,6 +504,30 @@ class DifferentViews:
     common: int
     ensembles: bool
     unlike: int = 0
+
+    def __str__(self) -> str:
+        by_k: dict[int, list[str]] = {}
+        for name, k in self.ks.items():
+            by_k.setdefault(k, []).append(name)
+        listed = "; ".join(f"K = {k}: {', '.join(names)}" for k, names in sorted(by_k.items()))
+        what = "View TV, flip rate and ensemble gain"
+        if self.ensembles:
+            what = "Ensembles, view TV, flip rate and ensemble gain"
+        if self.unlike:
+            count = "1 item" if self.unlike == 1 else f"{self.unlike:,} items"
+            return (
+                f"The runs show {count} in different letter orders ({listed}). {what} are compared "
+                "on the orders that all runs have."
+            )
+        views = "view" if self.common == 1 else f"{self.common} views"
+        return (
+            f"The runs have different numbers of views ({listed}). {what} are compared on the "
+            f"first {views} of every item."
+        )
+
+    def named(self, names: ArmNames) -> DifferentViews:
+        """Return the note with the display names of its arms and runs."""
+        return replace(self, ks={names.run(label): k for label, k in self.ks.items()})
 
 
 @dataclass(frozen=True)
@@ -347,7 +544,7 @@ class SmallGroup:
 
 
 @dataclass(frozen=True)
-class SmallGroups:
+class SmallGroups(Note):
     """Groups with fewer families than `FEW_CLUSTERS`, whose intervals are rough.
 
     Attributes:
@@ -358,9 +555,18 @@ class SmallGroups:
     groups: tuple[SmallGroup, ...]
     unit: ClusterUnit
 
+    def __str__(self) -> str:
+        named = [f"{group.name} ({group.clusters:,})" for group in self.groups]
+        listed = ", ".join(named[:_MOST_NAMED])
+        if len(named) > _MOST_NAMED:
+            listed += f" and {len(named) - _MOST_NAMED:,} more"
+        few = f"Fewer than {FEW_CLUSTERS} {CLUSTERS[self.unit]} in"
+        rough = "Their intervals are rough" if len(named) > 1 else "Its intervals are rough"
+        return f"{few}: {listed}. {rough}."
+
 
 @dataclass(frozen=True)
-class LargeFamilies:
+class LargeFamilies(Note):
     """Few families have more than a quarter of the items, so much rests on them.
 
     Attributes:
@@ -377,39 +583,9 @@ class LargeFamilies:
         text = concentration(np.bincount(items.cluster).astype(np.float64))
         return () if text is None else (cls(text, items.unit),)
 
-
-Note = (
-    Incomplete
-    | Unverified
-    | Unanswered
-    | AnswersOnly
-    | ConfidencesOnly
-    | SeveralRight
-    | RepeatedPrompts
-    | ChangedModel
-    | RoundedProbabilities
-    | InfiniteNll
-    | LowAnswerMass
-    | IncompletePairs
-    | PairsWithoutMargin
-    | OneOrder
-    | NearTies
-    | UnmatchedSeeds
-    | DifferentViews
-    | LargeFamilies
-    | SmallGroups
-)
-
-FEW_CLUSTERS: Final = 30
-"""Below this number of families, a note says that intervals are rough."""
-
-_SINGLE_PRECISION: Final = 1e-6  # of an answer mass in a file
-
-LOW_ANSWER_MASS: Final = 0.9
-"""Below this mean answer mass, a run has a note and a diagnostic."""
-
-VERY_LOW_ANSWER_MASS: Final = 0.5
-"""Below this, the model rarely answers with a letter, and the diagnostic is critical."""
+    def __str__(self) -> str:
+        few = reason_text(self.text, self.unit)
+        return f"{few}: intervals allow for it, and equivalence is not shown."
 
 
 def numeric_noise(provenance: Provenance) -> float | None:
@@ -528,3 +704,35 @@ def near_ties(logit_gap: npt.NDArray[np.float64], noise: float) -> NearTies:
         NearTies(items=1, noise=0.125)
     """
     return NearTies(int((logit_gap <= 2 * noise).sum()), noise)
+
+
+def named(note: Note, names: ArmNames) -> Note:
+    """Return a note with the display names of its arms and runs."""
+    match note:
+        case UnmatchedSeeds() | DifferentViews() | RoundedProbabilities() | SeveralRight():
+            return note.named(names)
+        case _:
+            return note
+
+
+def views_notes(experiment: Experiment, views: ViewsUse, names: ArmNames = KEYS) -> tuple[str, ...]:
+    """Return the note on different numbers of views, if numbers of a table or figure depend on K.
+
+    Args:
+        experiment: the runs that are shown next to each other.
+        views: when the numbers depend on K.
+        names: display names of arms.
+    """
+    of_ensembles = (views, experiment.settings.decoding) == ("ensembles", "ensemble")
+    note = experiment.comparisons.views_note if views == "always" or of_ensembles else None
+    return () if note is None else (str(note.named(names)),)
+
+
+def _between(ends: tuple[float, float], unit: Unit, word: str) -> str:
+    """Write both ends of a score; "" if they are the same in print."""
+    low, high = (value_text(end, unit) for end in ends)
+    return "" if low == high else f"between {low} and {high}{word}"
+
+
+def _items(number: int) -> str:
+    return "1 item has" if number == 1 else f"{number:,} items have"

@@ -21,7 +21,6 @@ from pact_eval.evaluation.notes import (
     LargeFamilies,
     LowAnswerMass,
     NearTies,
-    Note,
     PairsWithoutMargin,
     RepeatedPrompts,
     near_ties,
@@ -32,6 +31,7 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import Contexts, registered_metrics
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
+from pact_eval.notes import Note
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.runs.folder import Run
@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # a report without a calibrator need not load scipy.optimize
     from pact_eval.calibration.temperatures import Calibrator
     from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
     from pact_eval.evaluation.conclusions.conclusion import Conclusion
-    from pact_eval.evaluation.joins import Notice
+    from pact_eval.notes import Note
 
 Calibration = Literal["raw", "calibrated", "as shipped"]
 """Whether distributions were divided by a temperature: fitted, or shipped with a template."""
@@ -214,7 +214,7 @@ class Evaluation(Framed):
     near_ties: NearTies | None
     notes: tuple[Note, ...]
     view_tv: ViewTvQuantiles | None = None
-    warnings: tuple[CalibrationWarning | Notice, ...] = ()
+    warnings: tuple[CalibrationWarning | Note, ...] = ()
     conclusions: tuple[Conclusion, ...] = ()
     run: str = ""
 

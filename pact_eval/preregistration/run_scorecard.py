@@ -29,9 +29,9 @@ from pact_eval.evaluation.decoding import ENSEMBLE_CALIBRATED, MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.joins import Notice
 from pact_eval.evaluation.registry import MEAN_CONFIDENCE
 from pact_eval.evaluation.settings import Settings
+from pact_eval.notes import Note
 from pact_eval.preregistration.criteria import Hypotheses
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
 from pact_eval.preregistration.judging import judge
@@ -70,7 +70,7 @@ class JudgedHypotheses(Result):
     hypotheses: Hypotheses
     scorecard: Scorecard
     registration: Registration
-    warnings: tuple[CalibrationWarning | Notice, ...]
+    warnings: tuple[CalibrationWarning | Note, ...]
 
 
 def judge_sources(
@@ -175,7 +175,7 @@ class _Numbers:
         self._remedied = remedied
         self.differences = RunDifferences(settings.rng, settings.resamples or _RESAMPLES)
 
-    def warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
+    def warnings(self) -> tuple[CalibrationWarning | Note, ...]:
         """Return the warnings on runs left out or not alike, and those of the calibrators."""
         runs = self._experiment.all_runs
         calibrators = (warning for run in runs for warning in run.calibrator_warnings())

@@ -48,6 +48,9 @@ from typing import Final, Literal, get_args
 
 from pact_eval._choices import Demand
 from pact_eval.evaluation.arms.cells import MetricRow
+from pact_eval.evaluation.metric_specs import DIFFERENCE
+from pact_eval.evaluation.registry import metric_spec
+from pact_eval.numbers import has_width
 from pact_eval.preregistration.criteria import Check, Hypothesis, Question
 from pact_eval.preregistration.evidence import ShownBy
 from pact_eval.stats.estimate import Estimate
@@ -202,6 +205,28 @@ class CheckComparison:
         seeds = [str(seed) for seed in self.seeds if seed is not None]
         at = f" at {'seeds' if seeds[1:] else 'seed'} {', '.join(seeds)}" if seeds else ""
         return f"{self.question.left.cell}{at}"
+
+    @property
+    def difference_text(self) -> str:
+        """The difference with its interval where that has a width, its seeds and its decodings.
+
+        Example:
+            "−1.2 [−3.0, +0.6] at seed 17, single"
+        """
+        spec = metric_spec(self.question.left.cell.metric)
+        points = DIFFERENCE if spec.unit == "percent" else spec
+
+        def signed(value: float) -> str:
+            return f"{'+' if points is spec and value > 0 else ''}{points.shown(value)}"
+
+        interval = self.interval
+        ends = ""
+        if interval is not None and has_width(interval):
+            ends = f" [{signed(interval.low)}, {signed(interval.high)}]"
+        named = [str(seed) for seed in self.seeds if seed is not None]
+        seeds = f" at {'seeds' if named[1:] else 'seed'} {'/'.join(named)}" if named else ""
+        decodings = dict.fromkeys(cell.decoding for cell in self.question.cells)
+        return f"{signed(self.difference)}{ends}{seeds}, {' - '.join(map(str, decodings))}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pact_eval._json import Json
 from pact_eval.errors import GateError, listed
+from pact_eval.notes import Note
+from pact_eval.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval.runs.folder import RunFolder
 
 _Value = TypeVar("_Value")
+
+NOT_STATED = "training data not stated"
+"""Of an adapter without a training record, a server, an import and a base model alone."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,23 @@ class TrainedOn:
         items: their ids.
         families: their families.
         files: names of the files that they are also in.
+
+    Examples:
+        >>> str(TrainedOn(("a-base", "a-cf"), ("a",), ("train.jsonl",)))
+        '1 family that the model may have learnt is also in train.jsonl'
     """
 
     items: tuple[str, ...]
     families: tuple[str, ...]
     files: tuple[str, ...]
+
+    def __str__(self) -> str:
+        families, one = len(self.families), len(self.families) == 1
+        files = ", ".join(map(one_line, self.files))
+        return (
+            f"{families:,} famil{'y' if one else 'ies'} that the model may have learnt "
+            f"{'is' if one else 'are'} also in {files}"
+        )
 
 
 @dataclass(frozen=True)
@@ -105,6 +122,42 @@ class Custody:
     trained_on: TrainedOn | None = None
     other_data: OtherData | None = None
     unchecked: str = ""
+
+    @property
+    def training_text(self) -> str:
+        """The data of the training, by role.
+
+        Examples:
+            >>> Custody().training_text
+            'training data not stated'
+        """
+        if self.training is None:
+            return NOT_STATED
+        used = {"train": "", "selection": "selected on ", "calibration": "calibrated on "}
+        roles = (
+            f"{used[role]}{', '.join(map(one_line, data.files))} ({data.families:,} families)"
+            for role, data in self.training.roles.items()
+        )
+        return ", ".join(roles) or "no dataset"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks on a scoring; none if its training data are known and different.
+
+        Examples:
+            >>> Custody().remarks
+            ('Training data not stated',)
+        """
+        remarks = [] if self.training is not None else [NOT_STATED.capitalize()]
+        if self.trained_on is not None:
+            remarks.append(f"Allowed: {self.trained_on}")
+        if self.other_data is not None:
+            remarks.append(
+                f"Allowed: the data are not those of {one_line(self.other_data.manifest)}"
+            )
+        if self.unchecked:
+            remarks.append(f"Families were not compared with all files: {self.unchecked}")
+        return tuple(remarks)
 
     def to_json(self) -> dict[str, Json]:
         """Return the object for `run.json`."""
@@ -154,7 +207,7 @@ class Custody:
 
 
 @dataclass(frozen=True)
-class TrainedOnRun:
+class TrainedOnRun(Note):
     """A run on items that its adapter was trained or selected on, which the user allowed.
 
     Attributes:
@@ -164,6 +217,9 @@ class TrainedOnRun:
 
     run: str
     trained_on: TrainedOn
+
+    def __str__(self) -> str:
+        return f"{self.run}: {self.trained_on}, as allowed"
 
 
 def refuse_trained_on(

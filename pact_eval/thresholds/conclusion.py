@@ -8,13 +8,17 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal, TypeAlias
 
+from pact_eval._choices import ClusterUnit
 from pact_eval.errors import NO_PROBABILITIES
-from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Said, Tone, Unchecked
+from pact_eval.numbers import CLUSTER, CLUSTERS, interval_text, p_value_text
+from pact_eval.plain_text import first_of
 from pact_eval.runs.folder import RunSource, open_run
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.choice import Gate, Rule, Thresholds
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.sequence import ChosenGate
+from pact_eval.thresholds.signals import SIGNAL_NAMES, gate_text
 from pact_eval.thresholds.targets import Target
 
 ActingStatus: TypeAlias = Literal["share guaranteed", "none shown", "cannot tell"]
@@ -128,6 +132,45 @@ class Acting(Conclusion):
     run: str = ""
     planned: bool = True
 
+    @property
+    def words(self) -> Said:
+        """The share of its decisions that a model may take alone, or the reason for none.
+
+        Example:
+            "May decide 41.0 [36.2, 46.0]% of the items, those with top probability >= 0.93 ..."
+        """
+        if self.rule is None:
+            reasons = "; ".join(part.reason for part in self.unchecked)
+            return Said("Cannot tell", f"{reasons}.")
+        unit = self.rule.unit
+        target = self.target.text
+        sure = f"with {100 * self.confidence:.4g}% confidence"
+        match self.status:
+            case "share guaranteed":
+                return _guaranteed(self, self.rule)
+            case "cannot tell":
+                return Said(
+                    "Cannot tell",
+                    f"too few families to show {target} {sure}; {_most_needed(self, unit)}.",
+                )
+            case "none shown":
+                groups = f" for any of {len(self.gates):,} groups"
+                return Said(
+                    f"No share can be guaranteed{groups if len(self.gates) > 1 else ''}",
+                    f"{target} is not shown {sure}{_seen(self)}; {_most_needed(self, unit)}.",
+                )
+
+    @property
+    def line(self) -> str:
+        """The same on a line: without the gate that came closest, and the families needed.
+
+        Nor with the confidence, which is 95% in every report.
+        """
+        words = self.words
+        if self.rule is None or self.status == "share guaranteed":
+            return self.loud(str(words).removesuffix("."))
+        return self.loud(f"{words.finding}: {self.target.text} is not shown")
+
 
 def acting(thresholds: Thresholds) -> Acting:
     """Conclude from chosen gates whether the model may act alone.
@@ -221,3 +264,76 @@ def least_tested(target: Target, confidence: float) -> int:
         59
     """
     return math.ceil(math.log1p(-confidence) / math.log1p(-target.rate) - 1e-9)
+
+
+def _guaranteed(conclusion: Acting, rule: Rule) -> Said:
+    target, once = conclusion.target.text, counting_once(conclusion.gates, rule)
+    if len(conclusion.gates) == 1:
+        (gate,) = conclusion.gates
+        return Said(
+            f"May decide {interval_text(gate.share, 'percent', '%')} of the items, those with "
+            f"{_condition(gate, rule)}",
+            f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
+            f"{100 * conclusion.confidence:.4g}% confidence.",
+        )
+    kept = [gate.group for gate in conclusion.gates if gate.threshold is not None]
+    left = [gate.group for gate in conclusion.gates if gate.threshold is None]
+    rest = f" Nothing can be guaranteed for {first_of(left)}." if left else ""
+    level = 1 - conclusion.confidence
+    sure = 1 - level * len(conclusion.gates) if conclusion.together else conclusion.confidence
+    scope = "all together" if conclusion.together else "each"
+    return Said(
+        f"May decide in {first_of(kept)}",
+        f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
+        f"{100 * sure:.4g}% confidence, {scope}.{rest}",
+    )
+
+
+def counting_once(gates: Sequence[ActingGate], rule: Rule) -> str:
+    """Explain that every family counts once, if family sizes differ."""
+    if rule.counting == "items" or all(gate.equal for gate in gates):
+        return ""
+    return f", each {CLUSTER[rule.unit]} counting once"
+
+
+def _seen(conclusion: Acting) -> str:
+    """Return the failed test of the only gate in brackets; nothing for several gates."""
+    gate = conclusion.gates[0]
+    if len(conclusion.gates) > 1 or gate.p_value is None:
+        return ""
+    what = "wrong" if conclusion.target.limits_error else "escalated"
+    return (
+        f" ({gate.wrong:,} of {gate.accepted:,} tested items are {what} at the most promising "
+        f"gate, {p_value_text(gate.p_value)})"
+    )
+
+
+def _needed(gate: ActingGate, unit: ClusterUnit) -> str:
+    units = CLUSTERS[unit]
+    run_size = f"the run has {gate.families:,}"
+    if gate.needed is None:
+        return f"nothing shows that more {units} like these would do, {run_size}"
+    if gate.needed <= gate.families:
+        return (
+            f"its {gate.families:,} {units} would often do, but the drawn items of these do not "
+            "show it: score more"
+        )
+    return f"about {gate.needed:,} {units} like these would do in 4 of 5 cases, {run_size}"
+
+
+def _most_needed(conclusion: Acting, unit: ClusterUnit) -> str:
+    gates = conclusion.gates
+    if not conclusion.planned:
+        return f"`pact-eval thresholds` says whether more {CLUSTERS[unit]} would do"
+    planned = [gate for gate in gates if gate.needed is not None]
+    if len(gates) == 1:
+        return _needed(gates[0], unit)
+    if not planned:
+        return f"nothing shows that more {CLUSTERS[unit]} like these would do"
+    least = min(planned, key=lambda gate: gate.needed or 0)
+    return f"{least.group} comes first: {_needed(least, unit)}"
+
+
+def _condition(gate: ActingGate, rule: Rule) -> str:
+    text = gate_text(gate.threshold, rule.signal)
+    return "an answer" if text == "every answer" else f"{SIGNAL_NAMES[rule.signal]} {text}"

@@ -36,6 +36,7 @@ from pact_eval.evaluation.report import Calibration
 from pact_eval.runs.custody import trained_on_json
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.thresholds.choice import Gate, Rule, Thresholds
+from pact_eval.thresholds.signals import EVERY_ANSWER
 from pact_eval.thresholds.targets import Target, TargetKind
 
 FORMAT: Final = "pact-thresholds-1"
@@ -49,8 +50,6 @@ _READERS: Final = {
     SETS_FORMAT: "; `pact-eval thresholds RUN --sets --check FILE` reads it",
 }
 
-EVERY_ANSWER: Final = -10.0
-"""Written for a gate that accepts every answer: no sureness is so low."""
 
 _RULE: Final[Mapping[str, Any]] = {
     "signal": Signal,

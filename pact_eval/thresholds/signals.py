@@ -6,6 +6,7 @@ distance to the second answer, minus the entropy, minus the disagreement of the 
 
 from __future__ import annotations
 
+import math
 from typing import Final, get_args
 
 import numpy as np
@@ -15,6 +16,19 @@ from pact_eval._typing import FloatArray
 from pact_eval.evaluation.items import ScoredItems
 
 SIGNALS: Final[tuple[Signal, ...]] = get_args(Signal)
+
+EVERY_ANSWER: Final = -10.0
+"""Written for a gate that accepts every answer: no sureness is so low."""
+
+SIGNAL_NAMES: Final[dict[Signal, str]] = {
+    "top": "top probability",
+    "margin": "margin",
+    "entropy": "entropy",
+    "disagreement": "disagreement",
+}
+"""The signals in words."""
+
+_DIGITS: Final = 4
 
 LOW_IS_SURE: Final[frozenset[Signal]] = frozenset({"entropy", "disagreement"})
 """Signals that are low if the run is sure; their sureness is minus the signal."""
@@ -52,3 +66,32 @@ def sureness(items: ScoredItems, signal: Signal) -> FloatArray | None:
     if values is None:
         return None
     return -values if signal in LOW_IS_SURE else values
+
+
+def gate_text(threshold: float | None, signal: Signal) -> str:
+    """Write the condition for acceptance by a gate.
+
+    Example:
+        >>> gate_text(0.93217, "top"), gate_text(-0.25, "entropy"), gate_text(None, "top")
+        ('>= 0.9322', '<= 0.25', 'nothing')
+    """
+    if threshold is None or threshold == math.inf:
+        return "nothing"
+    if threshold <= EVERY_ANSWER:
+        return "every answer"
+    sign = "<=" if signal in LOW_IS_SURE else ">="
+    return f"{sign} {-threshold if sign == '<=' else threshold:.{_DIGITS}g}"
+
+
+def gate_number(threshold: float, signal: Signal) -> str:
+    """Write the value of a signal at a gate, for an axis.
+
+    Example:
+        >>> gate_number(0.93217, "top"), gate_number(-0.25, "entropy")
+        ('0.932', '0.250')
+    """
+    if threshold == math.inf:
+        return "nothing"
+    if threshold <= EVERY_ANSWER:
+        return "all"
+    return f"{-threshold if signal in LOW_IS_SURE else threshold:.3f}"

@@ -81,3 +81,23 @@ class Target:
     def limits_error(self) -> bool:
         """Whether the error among accepted items is limited; otherwise the escalated share is."""
         return self.kind != "escalation"
+
+    @property
+    def text(self) -> str:
+        """The limit.
+
+        Example:
+            >>> Target.of_error(0.05).text
+            'error of accepted items at most 5%'
+        """
+        limit = f"at most {100 * self.rate:.3g}%"
+        match self.kind:
+            case "error":
+                return f"error of accepted items {limit}"
+            case "escalation":
+                return f"escalated items {limit}"
+            case "cost":
+                return (
+                    f"error of accepted items {limit} (a wrong decision costs {self.cost_wrong:g}, "
+                    f"a review {self.cost_review:g})"
+                )

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json
 from pact_eval.errors import InputError, TamperedError
+from pact_eval.evaluation.arm_names import ArmNames, names_in
+from pact_eval.plain_text import one_line
 from pact_eval.results import Result
-from pact_reports.arm_names import ArmNames, names_in
 from pact_reports.outputs import Outputs
-from pact_reports.plain_text import one_line
 from pact_reports.tables.request import TableRequest
 from pact_reports.writers.files import BuiltTables, build_tables, write_tables
 
 if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.calibration.notes import CalibrationWarning
-    from pact_eval.evaluation.alignment import ItemMismatch
     from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
     from pact_eval.evaluation.arms.margins import Margin
     from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.item_records import ItemRecords
-    from pact_eval.evaluation.joins import Notice
+    from pact_eval.notes import Note
     from pact_reports.figures.canvas import Canvas
     from pact_reports.figures.files import DrawnFigures
     from pact_reports.figures.style import Palette
@@ -63,7 +62,7 @@ class WrittenReport(Result):
     skipped_figures: Mapping[str, str] = field(default_factory=dict)
     skipped_tables: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    warnings: tuple[CalibrationWarning | ItemMismatch | Notice, ...] = ()
+    warnings: tuple[CalibrationWarning | Note, ...] = ()
     published: ArmMetrics | None = None
     different: tuple[DifferentData, ...] = ()
     registration: str | None = None
@@ -154,7 +153,7 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
 
 def _answer(page: PageRequest) -> str:
     """Write the first conclusion of a page: on its main arm and the others, or on its only run."""
-    from pact_reports.sentences.better import several_line
+    from pact_eval.evaluation.conclusions.better import several_line
     from pact_reports.sentences.brief import report_line
 
     experiment = page.experiment

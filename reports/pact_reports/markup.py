@@ -17,7 +17,7 @@ from html import escape
 from typing import Final, TypeAlias
 
 from pact_eval._json import Json
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 
 _VOID: Final = frozenset({"br", "col", "hr", "input", "link", "meta"})
 _IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})

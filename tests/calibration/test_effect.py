@@ -29,7 +29,6 @@ from pact_eval.calibration.temperatures import (
 )
 from pact_eval.errors import InputError
 from pact_eval.evaluation.calibration_error import calibration_error
-from pact_reports.sentences.calibration import calibration_sentence
 
 
 def hot(temperature: float) -> Calibrator:
@@ -77,9 +76,7 @@ def test_the_noise_floor_is_that_of_a_report() -> None:
 def test_a_temperature_that_is_shown_to_harm_is_flagged_and_said() -> None:
     effect = calibration_effect(unsure(0.75, right=300, wrong=100), hot(3.0))
     assert effect.groups[0].worse == ("nll_nats", "brier")
-    assert_says(
-        calibration_sentence(effect.warnings[0]), "all items got worse", "0.5623 to 0.6183", "[0."
-    )
+    assert_says(str(effect.warnings[0]), "all items got worse", "0.5623 to 0.6183", "[0.")
     assert len(effect.warnings) == 4
 
 

@@ -17,15 +17,7 @@ from conclusions import surfaces as printed
 
 from pact_eval.drift.run_comparison import RunComparison, compare_runs
 from pact_eval.evaluation import diagnostics, notes
-from pact_eval.evaluation.diagnostics import (
-    ConfidentErrors,
-    Diagnostic,
-    DifferenceNotShown,
-    LowAnswerMass,
-    NearChance,
-    SameAnswer,
-    diagnose,
-)
+from pact_eval.evaluation.diagnostics import Diagnostic, diagnose
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.report_acting import with_acting
@@ -509,16 +501,18 @@ def _of_diagnostics(surfaces: Surfaces) -> Iterator[str]:
 
 def _tested(diagnostic: Diagnostic) -> tuple[Estimate | None, bool]:
     """Return the interval behind a diagnostic, and whether it is beyond the limit."""
-    match diagnostic:
-        case ConfidentErrors(rate=rate):
-            return rate, rate.low > diagnostics.CONFIDENT_WRONG
-        case SameAnswer(rate=rate):
-            return rate, rate.low > diagnostics.SAME_ANSWER
-        case NearChance(accuracy=accuracy, chance=chance):
-            return accuracy, accuracy.high < chance + diagnostics.NEAR_CHANCE
-        case LowAnswerMass(mass=mass):
-            return mass, mass.high < notes.LOW_ANSWER_MASS
-        case DifferenceNotShown():
+    number = diagnostic.numbers
+    match diagnostic.kind:
+        case "confident-errors":
+            return number["rate"], number["rate"].low > diagnostics.CONFIDENT_WRONG
+        case "same-answer":
+            return number["rate"], number["rate"].low > diagnostics.SAME_ANSWER
+        case "chance":
+            limit = number["chance"] + diagnostics.NEAR_CHANCE
+            return number["accuracy"], number["accuracy"].high < limit
+        case "answer-mass":
+            return number["mass"], number["mass"].high < notes.LOW_ANSWER_MASS
+        case "undecided":
             return None, False
         case _:
             return None, True

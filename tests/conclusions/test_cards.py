@@ -16,6 +16,7 @@ from run_frames import rows, write_run
 from pact_eval.audit.context import DataAuditSettings, DatasetSource
 from pact_eval.audit.dataset import audit_data
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import KEYS
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import (
     Conclusions,
@@ -24,10 +25,8 @@ from pact_eval.evaluation.conclusions.experiment_conclusions import (
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
-from pact_reports.arm_names import KEYS
 from pact_reports.page.cards import cards_html
 from pact_reports.presenters.registry import presenter_of
-from pact_reports.sentences.brief import order_mark, probabilities_mark
 
 NO_AUDIT = DataConclusion.without_audit("no dataset")
 SETTINGS = Settings(resamples=200, method="method")
@@ -50,7 +49,7 @@ def test_a_card_of_one_run_names_the_other(tmp_path: Path) -> None:
     (other,) = (run for run in runs if run.run != told.order.run)
     assert other.order.status != told.order.status
     html = cards_html(told, KEYS, runs=runs).text
-    for mark in (order_mark(other.order), probabilities_mark(other.probabilities)):
+    for mark in (other.order.mark, other.probabilities.mark):
         assert html.count(mark) == 1
 
 

@@ -19,7 +19,6 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats import permuted_slots
 from pact_eval.thresholds.report_acting import acting_of_run
-from pact_reports.sentences.conclusions import order_words, probabilities_words
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -46,7 +45,7 @@ def test_conclusions_say_what_is_true(
     if case.letter:
         last = {"last": "Follows the last place", "Z": "Follows Z, the last place"}
         finding = last.get(case.letter, f"Follows the letter {case.letter}")
-        assert order_words(order).finding == finding
+        assert order.words.finding == finding
 
 
 SHOWN_GAPS = {
@@ -70,7 +69,7 @@ def test_a_mean_gap_that_is_not_shown_is_not_called_0(name: str, tmp_path: Path)
     gap = 100 * np.array([conclusion.gap.value, conclusion.gap.low, conclusion.gap.high])
     assert (gap[1] > 0 or gap[2] < 0) == SHOWN_GAPS[name]
     line = surfaces.facts(runner(main)("report", folder).stdout)["probabilities"]
-    words = str(probabilities_words(conclusion))
+    words = str(conclusion.words)
     for text in (line, words):
         assert "right on average" not in text
         if not SHOWN_GAPS[name]:  # how large it may be

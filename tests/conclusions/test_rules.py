@@ -17,7 +17,6 @@ from pact_eval.evaluation.conclusions.better import better_of_runs
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import ClusterText, Estimate
-from pact_reports.sentences.better import better_words
 
 
 def test_the_adjustment_is_named_if_it_takes_a_mark_away(tmp_path: Path) -> None:
@@ -30,9 +29,9 @@ def test_the_adjustment_is_named_if_it_takes_a_mark_away(tmp_path: Path) -> None
     p_values = [claim.evidence.p_value for claim in adjusted.of("accuracy")]
     assert 0.025 < min(p_values) < 0.05
     assert claim.evidence.deciding == pytest.approx(2 * min(p_values))
-    assert_says(better_words(adjusted).finding, "No accuracy difference shown (p = ", "adjusted)")
-    assert "for 2 tests (Holm)" in better_words(adjusted).numbers
-    assert_says(better_words(adjusted).numbers, "(view 0, not shown after adjustment, p = ")
+    assert_says(adjusted.words.finding, "No accuracy difference shown (p = ", "adjusted)")
+    assert "for 2 tests (Holm)" in adjusted.words.numbers
+    assert_says(adjusted.words.numbers, "(view 0, not shown after adjustment, p = ")
 
 
 def test_an_undefined_difference_has_a_reason(tmp_path: Path) -> None:
@@ -45,7 +44,7 @@ def test_an_undefined_difference_has_a_reason(tmp_path: Path) -> None:
     undefined = replace(answer, chosen=replace(answer.chosen, accuracy=accuracy))
     conclusion = better_of_runs(undefined, ("a", "b"))
     assert (conclusion.status, conclusion.reason) == ("cannot be compared", "no family is left")
-    assert_says(better_words(conclusion), "a and b", "cannot be compared", "no family is left")
+    assert_says(conclusion.words, "a and b", "cannot be compared", "no family is left")
 
 
 def test_one_planted_family_is_counted_in_the_singular_and_detects_nothing(tmp_path: Path) -> None:

@@ -40,8 +40,6 @@ from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.equivalence import equivalence_verdict
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import GroupPreference, SlotPreference, SlotPreferences
-from pact_reports.sentences.brief import order_mark, order_text, order_word
-from pact_reports.sentences.conclusions import order_words
 
 NAN = math.nan
 
@@ -395,30 +393,30 @@ def test_a_group_and_the_last_place_are_in_every_sentence() -> None:
     told = order_conclusion("run", effect(0.2, 0.4), slots(in_group), unit="source_family")
     finding = "follows the letter E in questions of 6 answers"
     sides = "there +29.4 [+16.8, +45.6] (15 source families), elsewhere +3.2 [-0.8, +7.1]"
-    assert_says(order_words(told), finding[1:], "+14.0 [+7.0, +21.0] points", sides)
-    assert order_text(told).startswith(f"{finding.upper()}: chosen 14.0 points [7.0, 21.0]")
-    assert_says(order_text(told), sides)
-    assert order_mark(told) == f"{finding.upper()} (chosen 29.4 points above chance there)"
-    assert order_word(told) == "FOLLOWS E"
+    assert_says(told.words, finding[1:], "+14.0 [+7.0, +21.0] points", sides)
+    assert told.line.startswith(f"{finding.upper()}: chosen 14.0 points [7.0, 21.0]")
+    assert_says(told.line, sides)
+    assert told.mark == f"{finding.upper()} (chosen 29.4 points above chance there)"
+    assert told.word == "FOLLOWS E"
     of_kind = replace(in_group, group=GroupPreference("choice", inside, outside))
     kinds = order_conclusion("run", effect(0.2, 0.4), slots(of_kind))
-    assert order_words(kinds).finding == "Follows the letter E in choice questions"
+    assert kinds.words.finding == "Follows the letter E in choice questions"
     last = order_conclusion(
         "run",
         effect(0.2, 0.4),
         slots(slot(0, -0.1, 0.1, 400), replace(everything, is_last=True)),
     )
-    assert order_words(last).finding == "Follows E, the last place"
+    assert last.words.finding == "Follows E, the last place"
     assert (last.status, len(last.followed)) == ("follows a letter", 1)
 
 
 def test_what_cannot_be_told_has_its_flip_rate() -> None:
     told = order_conclusion("run", effect(0.09, 0.16), slots(slot(0, -0.1, 0.1, 400)))
     assert told.status == "cannot tell"
-    assert_says(order_words(told), "12.5 [9.0, 16.0]% of the answers change", "above 10%")
-    assert_says(order_text(told), "12.5% [9.0, 16.0] of answers change; too few items")
+    assert_says(told.words, "12.5 [9.0, 16.0]% of the answers change", "above 10%")
+    assert_says(told.line, "12.5% [9.0, 16.0] of answers change; too few items")
     without = order_conclusion("run", effect(math.nan, math.nan, "one view"), slots())
-    assert order_text(without) == "cannot tell: every item was shown in one order (K is 1)"
+    assert without.line == "cannot tell: every item was shown in one order (K is 1)"
 
 
 def test_few_families_follow_nothing() -> None:

@@ -21,7 +21,6 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.marks import evidence
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.rate_differences import paired_rates
-from pact_reports.sentences.better import better_words
 from pact_reports.sentences.brief import mass_lines
 
 SETTINGS = Settings(resamples=50)
@@ -86,12 +85,12 @@ def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -
     a, b = pair(compared)
     better, same = compared.comparisons.better(a, b), compared.comparisons.better(a, a)
     assert better.status == "better"
-    assert_says(better_words(better).finding, "a is more accurate", "than b (p ")
+    assert_says(better.words.finding, "a is more accurate", "than b (p ")
     worse = compared.comparisons.better(b, a)
     assert worse.status == "worse"
-    assert_says(better_words(worse).finding, "b is less accurate", "than a")
+    assert_says(worse.words.finding, "b is less accurate", "than a")
     assert same.status == "not shown"
-    text = better_words(same).numbers
+    text = same.words.numbers
     assert text.index("(view 0)") < text.index("(3 views)")
     assert "2 points would need" in text
 

@@ -22,7 +22,6 @@ from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import evaluate
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.paired_tests import mcnemar
-from pact_reports.sentences.notes import note_sentence
 from pact_reports.writers.json import to_json
 
 
@@ -143,7 +142,7 @@ def test_runs_with_different_k_are_compared_on_the_common_views(
     (note,) = views_notes(compared_runs)
     assert note == DifferentViews({"A": 2, "B": 4}, 2, decoding == "ensemble")
     assert views_notes(of_two) == []
-    text = note_sentence(note)
+    text = str(note)
     assert "(K = 2: A; K = 4: B)" in text
     assert ("Ensembles" in text) == (decoding == "ensemble")
 

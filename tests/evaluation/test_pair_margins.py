@@ -22,7 +22,6 @@ from pact_eval.evaluation.registry import TRAINED_MARGIN
 from pact_eval.evaluation.report import Evaluation, evaluate
 from pact_eval.runs.predictions import Predictions
 from pact_losses import PACT_SETTINGS, pair_margin
-from pact_reports.sentences.notes import note_sentence
 
 NAMES = ("pair_margin", "margin_not_positive", "margin_below_trained")
 
@@ -122,7 +121,7 @@ def test_planted_pairs_against_hand_computation() -> None:
     (note,) = (note for note in result.notes if isinstance(note, PairsWithoutMargin))
     assert note == PairsWithoutMargin(alike=1, unknown=1)
     assert_says(
-        note_sentence(note),
+        str(note),
         "leaves out",
         "1 whose members",
         "the same right answer",

@@ -18,7 +18,6 @@ from pact_eval.evaluation.report import Evaluation, evaluate_items
 from pact_eval.metrics import pair_correct
 from pact_eval.stats.paired_tests import sign_flip_test
 from pact_eval.stats.proportions import rate_estimate
-from pact_reports.sentences.notes import note_sentence
 
 
 def items(seed: int, unit: ClusterUnit = "source_family") -> ScoredItems:
@@ -89,7 +88,7 @@ def test_groups_of_few_families_are_named_once() -> None:
         ("score", 10),
     ]
     (note,) = (note for note in compared("source_family").notes if isinstance(note, SmallGroups))
-    sentence = note_sentence(note)
+    sentence = str(note)
     assert_says(sentence, "Fewer than 30", "source families", "all (6)", "choice (2)")
 
 

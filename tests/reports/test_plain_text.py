@@ -12,7 +12,7 @@ from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.audit.findings import CheckResult, Finding
 from pact_eval.calibration.effect import CalibrationEffect
 from pact_eval.errors import Place
-from pact_reports.plain_text import one_line, visible
+from pact_eval.plain_text import one_line, visible
 from pact_reports.table import Line
 from pact_reports.tables.adapter import adapter_parts
 from pact_reports.tables.audit import findings

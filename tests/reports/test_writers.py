@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.table import MARKS, Cell, Column, Mark, Row, Table
 from pact_reports.writers.csv import csv_text, to_csv
 from pact_reports.writers.latex import to_latex

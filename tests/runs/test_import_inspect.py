@@ -17,7 +17,7 @@ from pact_eval import metrics
 from pact_eval._json import Json
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.errors import InputError, RecordError, ShapeError
-from pact_eval.evaluation.diagnostics import ReportNote, diagnose
+from pact_eval.evaluation.diagnostics import diagnose
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_outcomes import item_outcomes
 from pact_eval.evaluation.notes import (
@@ -386,8 +386,8 @@ def test_what_a_log_lacks_is_a_warning_of_the_report_and_a_gap_of_the_list(
     assert tuple(
         note for note in evaluation.notes if isinstance(note, Incomplete | Unverified)
     ) == (expected)
-    diagnostics = [d for d in diagnose(experiment) if isinstance(d, ReportNote)]
-    assert {d.note for d in diagnostics if d.severity == "warning"} == {*expected}
+    diagnostics = [d for d in diagnose(experiment) if d.kind == "notes"]
+    assert {d.numbers["note"] for d in diagnostics if d.severity == "warning"} == {*expected}
     assert list_runs([tmp_path / "run"])[0].gaps == expected
 
 

@@ -31,6 +31,9 @@ MetricQuestion: TypeAlias = tuple[str, MetricDecoding]
 
 _KINDS: Final = ("choice", "boolean", "score")
 
+NEEDS_RUNS: Final = "needs runs: published metrics have no items"
+"""Why a table or figure cannot be made from published metrics."""
+
 
 @dataclass(frozen=True)
 class ArmMetrics:
@@ -48,6 +51,12 @@ class ArmMetrics:
     experiment: Experiment | None = None
     files: tuple[Path, ...] = ()
     trainings: tuple[ReleasedTraining, ...] = ()
+
+    @property
+    def published_text(self) -> str:
+        """The files of published numbers, and the information that they lack."""
+        files = ", ".join(path.name for path in self.files)
+        return f"Published metrics ({files}): values without intervals, no difference is tested."
 
     @classmethod
     def of_runs(cls, experiment: Experiment) -> ArmMetrics:

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.evaluation.registry import metric_spec
+from pact_eval.numbers import Unit
 
 _UNIT_WORDS: Final[dict[Unit, str]] = {
     "percent": "points",

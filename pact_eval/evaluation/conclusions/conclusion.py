@@ -6,10 +6,12 @@ JSON, captions and exit codes lay it out and have no rule of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
+from pact_eval.plain_text import lower_first
 from pact_eval.results import short_repr
 
 Question = Literal["better", "data", "order", "probabilities", "acting"]
@@ -25,6 +27,42 @@ information."""
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "warning", "info")
 
+QUESTIONS: Final[Mapping[Question, str]] = {
+    "better": "Is it better?",
+    "data": "Is the data sound?",
+    "order": "Follows the order?",
+    "probabilities": "Probabilities right?",
+    "acting": "May it act alone?",
+}
+"""The question of a reader that a conclusion answers."""
+
+NOT_SHOWN: Final = "No accuracy difference shown"
+"""The finding if neither run, or arm, is shown to be better."""
+
+_SUBJECTS: Final[Mapping[Question, str]] = {
+    "better": "Better",
+    "data": "Data",
+    "order": "Order",
+    "probabilities": "Probabilities",
+    "acting": "Acting alone",
+}
+
+
+@dataclass(frozen=True)
+class Said:
+    """A conclusion in words.
+
+    Attributes:
+        finding: its status, as a phrase that begins with a capital letter.
+        numbers: what the status rests on; "" if there is nothing.
+    """
+
+    finding: str
+    numbers: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.finding}: {self.numbers}" if self.numbers else f"{self.finding}."
+
 
 @dataclass(frozen=True)
 class Unchecked:
@@ -39,8 +77,22 @@ class Unchecked:
     reason: str
 
 
+def unchecked_list(unchecked: Sequence[Unchecked]) -> str:
+    """List the unchecked parts, with the reasons.
+
+    Examples:
+        >>> unchecked_list([Unchecked(name, "one file") for name in ("separation", "shortcuts")])
+        'not checked: separation, shortcuts (one file)'
+    """
+    reasons: dict[str, list[str]] = {}
+    for part in unchecked:
+        reasons.setdefault(part.reason, []).append(part.name)
+    listed = (f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+    return f"not checked: {', '.join(listed)}"
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Conclusion:
+class Conclusion(ABC):
     """The answer to one question.
 
     Attributes:
@@ -65,3 +117,27 @@ class Conclusion:
     def tone(self) -> Tone:
         """Tone of the status: whether it is good or bad news."""
         return self.tones[self.status]
+
+    @property
+    @abstractmethod
+    def words(self) -> Said:
+        """The finding and its numbers, the same on every surface."""
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion on one run as a line, with its subject.
+
+        Example:
+            "Order: stable: at most 4.1% of the answers change: 2.0 [0.8, 4.1]% ..."
+        """
+        words = replace(self.words, finding=lower_first(self.words.finding))
+        return f"{_SUBJECTS[self.question]}: {words}"
+
+    @property
+    @abstractmethod
+    def line(self) -> str:
+        """The conclusion in the few words of `report` without `--full`; bad news is in capitals."""
+
+    def loud(self, finding: str) -> str:
+        """Write a finding in capitals if it is bad news: a terminal may have no colours."""
+        return finding.upper() if self.tone == "bad" else lower_first(finding)

@@ -5,7 +5,8 @@ The findings are kept by check and by code. A leak counts if it is of a dataset 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
@@ -15,12 +16,18 @@ from pact_eval._files import read_json
 from pact_eval._json import Json, finite_number
 from pact_eval.errors import InputError, Place
 from pact_eval.evaluation.conclusions.conclusion import (
+    NOT_SHOWN,
     Conclusion,
     Question,
+    Said,
     Severity,
     Tone,
     Unchecked,
+    unchecked_list,
 )
+from pact_eval.notes import Note
+from pact_eval.numbers import value_text
+from pact_eval.plain_text import lower_first, one_line
 from pact_eval.runs.custody import Custody, TrainedOn
 from pact_eval.stats.estimate import Estimate
 
@@ -82,7 +89,7 @@ class AuditedCheck:
 
 
 @dataclass(frozen=True)
-class DataLeak:
+class DataLeak(Note):
     """Items of the runs that also occur in files that a model is made from.
 
     Attributes:
@@ -93,6 +100,10 @@ class DataLeak:
         accuracy_without: the same without these families; None without a run.
         judged: name of the judged run; None without a run, or with one run only.
         left_out: whether the families are left out of all numbers.
+
+    Examples:
+        >>> str(DataLeak(("a-base", "a-cf"), ("a",), ("train.jsonl",)))
+        '2 items (1 family) are also in train.jsonl'
     """
 
     items: tuple[str, ...]
@@ -102,6 +113,23 @@ class DataLeak:
     accuracy_without: Estimate | None = None
     judged: str | None = None
     left_out: bool = False
+
+    def __str__(self) -> str:
+        items = f"{len(self.items):,} item{'' if len(self.items) == 1 else 's'}"
+        families = f"{len(self.families):,} famil{'y' if len(self.families) == 1 else 'ies'}"
+        verb = "is" if len(self.items) == 1 else "are"
+        also = f"{verb} also in {', '.join(map(one_line, self.files))}"
+        if self.left_out:
+            return f"left out of all numbers: the families of {items} ({families}) that {also}"
+        text = f"{items} ({families}) {also}"
+        if self.accuracy is None or self.accuracy_without is None:
+            return text
+        judged = "" if self.judged is None else f" of {one_line(self.judged)}"
+        accuracy = f"accuracy{judged} {value_text(self.accuracy.value, 'percent')}%"
+        if math.isnan(self.accuracy_without.value):
+            return f"{text}; {accuracy}, all of it on items of these families"
+        without = value_text(self.accuracy_without.value, "percent")
+        return f"{text}; {accuracy}, {without}% without them"
 
     @classmethod
     def joined(cls, leaks: Sequence[Leak]) -> DataLeak | None:
@@ -178,6 +206,43 @@ class DataConclusion(Conclusion):
             (f"{part.name} {part.reason}" if part.name in of_custody else part.reason,)
             for part in self.unchecked
         )
+
+    @property
+    def parts(self) -> Iterator[str]:
+        """The basis of the status: leak, changed files, counts, open questions.
+
+        Examples:
+            >>> list(DataConclusion.without_audit("give --data").parts)
+            ['give --data']
+        """
+        if self.leak is not None:
+            yield str(self.leak)
+        for manifest in self.changed:
+            yield f"a scored file is not the one of {manifest}"
+        if self.status == "not checked" or not self.checks:
+            yield from self.open_reasons
+            return
+        yield f"{self.records:,} records"
+        yield f"{self.errors:,} errors, {self.warnings:,} warnings"
+        if self.failed:
+            yield f"checks: {', '.join(self.failed)}"
+        if self.unchecked:
+            yield unchecked_list(self.unchecked)
+
+    @property
+    def words(self) -> Said:
+        """The conclusion with leaks and open questions.
+
+        Examples:
+            >>> str(DataConclusion.without_audit("give --data").words)
+            'Not checked: give --data.'
+        """
+        return Said(self.status.capitalize(), f"{'; '.join(map(one_line, self.parts))}.")
+
+    @property
+    def line(self) -> str:
+        """The same on a line or two."""
+        return f"{self.loud(self.words.finding)}: {self.words.numbers.removesuffix('.')}"
 
     @property
     def tampered(self) -> bool:
@@ -310,6 +375,48 @@ class DataConclusion(Conclusion):
         rest = [check for check in self.checks if check.check != "separation"]
         leak = replace(self.leak, left_out=True)
         return replace(self, status=_status(rest, self.changed), leak=leak, items=())
+
+
+def leak_prefix(leak: DataLeak | None) -> str:
+    """Return the prefix of a headline on leaked data, so it is not quoted without it.
+
+    Examples:
+        >>> leak_prefix(DataLeak(("i", "j"), ("f",), ("train.jsonl",))) + "a is better"
+        'Leak of 2 items; a is better'
+    """
+    if leak is None or leak.left_out:
+        return ""
+    items = "1 item" if len(leak.items) == 1 else f"{len(leak.items):,} items"
+    return f"Leak of {items}; "
+
+
+def after_leak(sentence: str, leak: DataLeak | None) -> str:
+    """Begin a sentence with the leak; its first word is ours, and goes on in small letters.
+
+    Examples:
+        >>> after_leak("No change is shown.", DataLeak(("i",), ("f",), ("train.jsonl",)))
+        'Leak of 1 item; no change is shown.'
+        >>> after_leak("No change is shown.", None)
+        'No change is shown.'
+    """
+    prefix = leak_prefix(leak)
+    return f"{prefix}{lower_first(sentence)}" if prefix else sentence
+
+
+def beside_leak(words: Said, leak: DataLeak | None) -> Said:
+    """Begin a headline with the leak of its data, so that it is not quoted without it.
+
+    Examples:
+        >>> leak = DataLeak(("i", "j"), ("f",), ("train.jsonl",))
+        >>> beside_leak(Said("a is better"), leak).finding
+        'Leak of 2 items; a is better'
+        >>> beside_leak(Said(NOT_SHOWN), leak).finding
+        'Leak of 2 items; no accuracy difference shown'
+    """
+    prefix, finding = leak_prefix(leak), words.finding
+    if prefix and finding.startswith(NOT_SHOWN):  # other findings begin with a name
+        finding = lower_first(finding)
+    return replace(words, finding=f"{prefix}{finding}")
 
 
 def _concluded(

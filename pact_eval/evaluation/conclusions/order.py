@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 from pact_eval._choices import ClusterUnit
+from pact_eval.data.records import position_name
 from pact_eval.errors import counted
-from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
+from pact_eval.evaluation.conclusions.conclusion import (
+    Conclusion,
+    Question,
+    Said,
+    Tone,
+    Unchecked,
+)
 from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, Ties
 from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER
+from pact_eval.numbers import (
+    CLUSTERS,
+    estimate_parts,
+    interval_text,
+    p_value_text,
+    rate_text,
+    value_text,
+)
+from pact_eval.plain_text import one_line, upper_first
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
+from pact_eval.stats.permuted_slots import Group, SlotPreference, SlotPreferences
 
 OrderStatus = Literal["follows a letter", "follows a position", "unstable", "stable", "cannot tell"]
 """follows a letter, follows a position: some letter, or the last position, is chosen for its own
@@ -31,6 +47,7 @@ FEWEST_FAMILIES: Final = 5
 
 NO_TIES: Final = Ties()
 _LETTERS_FIRST: Final = 1.25
+_MOST_LETTERS: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -66,6 +83,104 @@ class OrderConclusion(Conclusion):
     reason: str | None = None
     ties: Ties = NO_TIES
     unit: ClusterUnit = "family"
+
+    @property
+    def words(self) -> Said:
+        """The finding with its numbers.
+
+        Example:
+            "Follows the letter A: chosen in 84.0% of views with it, 41.0% by chance: +43.0 ..."
+
+        Of a run of which nothing can be told, the share that changes is still known:
+            "Cannot tell: 12.5 [9.6, 16.1]% of the answers change with the order: ..."
+        """
+        flips = self.flip_rate
+        share = f"{interval_text(flips, 'percent', '%')} of the answers change"
+        ties = ties_words(self.ties.tied, self.ties.views)
+        change = f"{share} with the order"
+        match self.status:
+            case "follows a letter" | "follows a position":
+                first = self.followed[0]
+                more = [slot for slot in self.followed[1:] if is_other_letter(slot, first)]
+                rest = "".join(f"; also {followed_words(slot)}" for slot in more[:_MOST_LETTERS])
+                finding = followed_together(self.followed)
+                return Said(
+                    upper_first(finding), f"{_preference(first, self.unit)}{rest}; {share}{ties}."
+                )
+            case "unstable":
+                return Said(
+                    "Unstable", f"{change}; no letter or position is shown to be preferred{ties}."
+                )
+            case "stable":
+                most = value_text(flips.high, "percent")
+                return Said("Stable", f"{change}, at most {most}%{ties}.")
+            case "cannot tell":
+                known = "" if math.isnan(flips.value) else f"{change}: "
+                return Said("Cannot tell", f"{known}{one_line(str(self.reason))}.")
+
+    @property
+    def line(self) -> str:
+        """The same on a line.
+
+        Example:
+            "FOLLOWS THE LETTER A: chosen 24.2 points [21.8, 26.7] above chance (p < 0.001); ..."
+        """
+        flips = self.flip_rate
+        ties = ties_words(self.ties.tied, self.ties.views)
+        match self.status:
+            case "follows a letter" | "follows a position":
+                first, *others = self.followed
+                letters = [
+                    slot
+                    for slot in others
+                    if is_other_letter(slot, first)
+                    and not math.isclose(slot.preference.value, first.preference.value)
+                ]
+                also = "".join(f", also {position_name(slot.slot)}" for slot in letters)
+                test = p_value_text(first.adjusted_p_value)
+                where = f"{group_words(first, self.unit)}{also}"
+                finding = self.loud(followed_together(self.followed))
+                change = value_text(flips.value, "percent")
+                points = _from_chance(first.preference, interval=True)
+                return (
+                    f"{finding}: chosen {points} ({test}){where}; {change}% of answers change{ties}"
+                )
+            case "cannot tell":
+                known = "" if math.isnan(flips.value) else f"{rate_text(flips)} of answers change; "
+                return f"cannot tell: {known}{one_line(str(self.reason))}"
+            case status:
+                return f"{self.loud(status)}: {rate_text(flips)} of answers change{ties}"
+
+    @property
+    def mark(self) -> str:
+        """The same beside other runs.
+
+        Example:
+            "FOLLOWS THE LETTER A (chosen 24.2 points above chance)"
+        """
+        if self.followed:
+            first = self.followed[0]
+            points = _from_chance(first.preference)
+            if first.group is not None:
+                points = f"{_from_chance(first.group.inside)} there"
+            return f"{self.loud(followed_words(first))} (chosen {points})"
+        if self.status == "cannot tell":
+            return self.line
+        changes = value_text(self.flip_rate.value, "percent")
+        return f"{self.loud(self.status)} ({changes}% of answers change)"
+
+    @property
+    def word(self) -> str:
+        """The same in a cell of a table.
+
+        Example:
+            "FOLLOWS A"
+        """
+        if self.followed:
+            first = self.followed[0]
+            where = "the last place" if first.slot < 0 else position_name(first.slot)
+            return self.loud(f"{verb_of(first)} {where}")
+        return self.loud(self.status)
 
 
 def order_conclusion(
@@ -183,3 +298,113 @@ def _reason(
     if flips.low > CHANGES and flips.low <= flip_floor:
         return "asking again in the same order may change as many answers"
     return None
+
+
+def ties_words(tied: int, views: int) -> str:
+    """Say how tied answers are counted; nothing without ties.
+
+    Examples:
+        >>> ties_words(3, 240), ties_words(0, 240)
+        ('; 3 of 240 views tie: each tied letter has a share of the choice', '')
+    """
+    if not tied:
+        return ""
+    return f"; {tied:,} of {views:,} views tie: each tied letter has a share of the choice"
+
+
+def is_other_letter(slot: SlotPreference, first: SlotPreference) -> bool:
+    """Return whether a letter is followed beside another; the rest are avoided because of it."""
+    return slot.slot >= 0 and first.slot >= 0 and slot.preference.value > 0
+
+
+def verb_of(slot: SlotPreference) -> str:
+    """Return "follows" or "avoids"."""
+    return "follows" if slot.preference.value > 0 else "avoids"
+
+
+def followed_words(slot: SlotPreference) -> str:
+    """Write that a letter or position is followed or avoided, and in which items.
+
+    Examples:
+        "follows the letter A in questions of 6 answers", "follows D, the last place"
+    """
+    where = f"the letter {position_name(slot.slot)}"
+    if slot.is_last:
+        where = "the last place" if slot.slot < 0 else f"{position_name(slot.slot)}, the last place"
+    of = "" if slot.group is None else f" in {group_name(slot.group.group)}"
+    return f"{verb_of(slot)} {where}{of}"
+
+
+def group_name(group: Group) -> str:
+    """Name a group of items.
+
+    Examples:
+        >>> group_name(6), group_name("choice")
+        ('questions of 6 answers', 'choice questions')
+    """
+    return f"questions of {group} answers" if isinstance(group, int) else f"{group} questions"
+
+
+def group_words(slot: SlotPreference, unit: ClusterUnit) -> str:
+    """Write a preference in the group of items in which it lives, and elsewhere; "" without one.
+
+    Args:
+        slot: that is followed or avoided.
+        unit: units of the intervals.
+
+    Example:
+        ", there +29.4 [+16.8, +45.6] (15 families), elsewhere +3.2 [-0.8, +7.1]"
+    """
+    if slot.group is None:
+        return ""
+    inside, outside = (
+        interval_text(side, "points") for side in (slot.group.inside, slot.group.outside)
+    )
+    families = f"{slot.group.inside.clusters:,} {CLUSTERS[unit]}"
+    return f", there {inside} ({families}), elsewhere {outside}"
+
+
+def followed_together(followed: Sequence[SlotPreference]) -> str:
+    """Write which letters are followed equally, such as "follows the letters A and B".
+
+    Args:
+        followed: letters and positions, those that are followed most first.
+    """
+    first = followed[0]
+    equal = [
+        slot
+        for slot in followed
+        if slot.slot >= 0 and math.isclose(slot.preference.value, first.preference.value)
+    ]
+    if len(equal) < 2 or first.slot < 0:
+        return followed_words(first)
+    *most, last = (position_name(slot.slot) for slot in equal)
+    return f"{verb_of(first)} the letters {', '.join(most)} and {last}"
+
+
+def _preference(slot: SlotPreference, unit: ClusterUnit) -> str:
+    chosen, chance = (value_text(share, "percent") for share in (slot.chosen, slot.chance))
+    points = interval_text(slot.preference, "points", " points")
+    test = p_value_text(slot.adjusted_p_value)
+    return (
+        f"chosen in {chosen}% of views with it, {chance}% by chance: {points} ({test})"
+        f"{group_words(slot, unit)}"
+    )
+
+
+def _from_chance(preference: Estimate, *, interval: bool = False) -> str:
+    """Write how far the share of views that choose a slot is from that of permuted answers.
+
+    Example:
+        "24.2 points [21.8, 26.7] above chance"
+    """
+    above = preference.value > 0
+    distance = preference if above else preference.negated
+    value, ends = estimate_parts(distance, "percent")
+    points = f"{value} points {ends}" if interval and ends else f"{value} points"
+    return f"{points} {'above' if above else 'below'} chance"
+
+
+def slot_name(slot: SlotPreference) -> str:
+    """Return the letter of a slot, or "last" for the last slot of every item."""
+    return "last" if slot.slot < 0 else position_name(slot.slot)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 import numpy as np
 
 from pact_eval.evaluation.calibration_error import CalibrationError, ConfidenceGap
-from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Said, Tone
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
+from pact_eval.numbers import interval_text, p_value_text, value_text
+from pact_eval.plain_text import one_line
 from pact_eval.stats.clusters import few_worth
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import holm
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 ProbabilitiesStatus = Literal[
     "over-confident", "under-confident", "miscalibrated", "no error shown", "cannot tell"
 ]
+UNDIRECTED: Final = ("miscalibrated", "no error shown")
+"""Statuses whose sentence has the interval of the gap."""
+
 LOOKS: Final = ("ece", "gap", "corp")
 """The tests, in the order of `ProbabilitiesConclusion.p_values`."""
 
@@ -113,6 +118,113 @@ class ProbabilitiesConclusion(Conclusion):
         ece = self.ece.p_value if isinstance(self.ece, CalibrationError) else math.nan
         alone = any(p <= LEVEL for p in (ece, self.gap.p_value, self.corp.p_value))
         return alone and not self.p_value <= LEVEL
+
+    @property
+    def words(self) -> Said:
+        """The finding with its numbers.
+
+        Example:
+            "Over-confident: mean confidence 73.1%, accuracy 52.0%; ECE 21.3%, by chance 5.0% ..."
+        """
+        if self.status == "cannot tell":
+            return Said("Cannot tell", f"{one_line(str(self.reason))}.")
+        confidence, accuracy = (
+            value_text(share, "percent") for share in (self.confidence, self.accuracy)
+        )
+        numbers = f"mean confidence {confidence}%, accuracy {accuracy}%"
+        details = [self.ece_text("by chance", "%")]
+        if self.status in UNDIRECTED:
+            numbers += f", {self.gap_text}"
+        if self.only_corp:
+            details.append(self.corp_text("by chance"))
+        details.append(self.adjusted_text)
+        return Said(self.status.capitalize(), f"{numbers}; {'; '.join(details)}.")
+
+    @property
+    def line(self) -> str:
+        """The same on a line.
+
+        Example:
+            "OVER-CONFIDENT: says 78.7%, is 63.5% right (ECE 15.6, chance 4.7; p < 0.001)"
+        """
+        if self.status == "cannot tell":
+            return f"cannot tell: {one_line(str(self.reason))}"
+        says, right = (value_text(share, "percent") for share in (self.confidence, self.accuracy))
+        details = [self.gap_text] if self.status in UNDIRECTED else []
+        details.append(self.ece_text("chance"))
+        if self.only_corp:
+            details.append(self.corp_text("chance"))
+        if self.tone == "bad" or self.shown_alone:
+            details.append(self.adjusted_text)
+        finding = self.loud(self.status)
+        return f"{finding}: says {says}%, is {right}% right ({'; '.join(details)})"
+
+    @property
+    def mark(self) -> str:
+        """The same beside other runs.
+
+        Example:
+            "OVER-CONFIDENT (says 78.7%, is 63.5% right)"
+        """
+        if self.status == "cannot tell":
+            return self.line
+        finding = self.loud(self.status)
+        if self.status == "no error shown":
+            return finding
+        says, right = (value_text(share, "percent") for share in (self.confidence, self.accuracy))
+        return f"{finding} (says {says}%, is {right}% right)"
+
+    @property
+    def word(self) -> str:
+        """The same in a cell of a table.
+
+        Example:
+            "OVER-CONFIDENT"
+        """
+        return self.loud(self.status.partition(" other")[0])
+
+    @property
+    def gap_text(self) -> str:
+        """Confidence minus accuracy with its interval, which tells how much a mean may hide.
+
+        Example:
+            "gap +4.6 [-1.2, +9.9] points"
+        """
+        return f"gap {interval_text(self.gap, 'points', ' points')}"
+
+    def ece_text(self, by_chance: str, unit: str = "") -> str:
+        """Write the ECE next to that of a calibrated model, and an unusual number of bins.
+
+        Example:
+            "ECE (30 bins) 7.7%, by chance 6.7%"
+        """
+        ece = self.ece
+        value = f"{value_text(ece.value, 'percent')}{unit}"
+        if not isinstance(ece, CalibrationError):
+            return f"ECE {value}"
+        bins = "" if ece.bins == CalibrationError.bins else f" ({ece.bins} bins)"
+        return f"ECE{bins} {value}, {by_chance} {value_text(ece.floor, 'percent')}{unit}"
+
+    def corp_text(self, by_chance: str) -> str:
+        """Write the miscalibration without bins next to that of a calibrated model.
+
+        Example:
+            "CORP miscalibration 0.0201, by chance 0.0007"
+        """
+        corp = self.corp
+        return f"CORP miscalibration {corp.value:.4f}, {by_chance} {corp.floor:.4f}"
+
+    @property
+    def adjusted_text(self) -> str:
+        """The smallest p-value after adjustment.
+
+        If a test alone would show an error, but not the three together, the text says so.
+
+        Example:
+            "p = 0.011"
+        """
+        p_value = p_value_text(self.p_value)
+        return f"{p_value} after adjustment for three tests" if self.shown_alone else p_value
 
 
 def probabilities_conclusion(

@@ -24,9 +24,7 @@ from pact_reports.ci.report import (
     Rule,
 )
 from pact_reports.sentences.answers import scorecard_answer
-from pact_reports.sentences.data import data_parts
 from pact_reports.sentences.drift import accuracy_change_text, drift_answer
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.sentences.thresholds import (
     check_answer,
     check_warnings,
@@ -77,7 +75,7 @@ def drift_report(drift: Drift) -> CiReport:
             status, text = "skipped", _NOTHING
         name = f"gate {change.after.group} of {change.file}"
         cases.append(_case("gate", name, status, text, change.file))
-    warnings = map(warning_sentence, drift.warnings)
+    warnings = map(str, drift.warnings)
     return _report("pact-eval compare --gate", drift_answer(drift), cases, warnings)
 
 
@@ -112,12 +110,12 @@ def scorecard_report(judged: JudgedHypotheses, criteria: Path, demand: Demand) -
     results = judged.scorecard.results
     cases = [_registration_case(judged.registration, criteria)]
     cases += [_hypothesis_case(result, criteria, demand) for result in results]
-    warnings = map(warning_sentence, judged.warnings)
+    warnings = map(str, judged.warnings)
     return _report("pact-eval scorecard", scorecard_answer(judged), cases, warnings)
 
 
 def _data_case(conclusion: DataConclusion, file: Path) -> Case:
-    text = "; ".join((conclusion.status, *data_parts(conclusion)))
+    text = "; ".join((conclusion.status, *conclusion.parts))
     status: CaseStatus = "skipped" if conclusion.status == "not checked" else "passed"
     if conclusion.tampered or conclusion.status == "leak":
         status = "failed"

@@ -44,7 +44,7 @@ from pact_reports.figures.axes import (
 from pact_reports.figures.curves import single_views
 from pact_reports.figures.figure import Built, FigureFile, reason, stem, uncalibrated
 from pact_reports.figures.style import INK, MUTED, PAPER, ArmStyle, Looks, shown
-from pact_reports.sentences.calibration import CALIBRATION_ERROR
+from pact_reports.tables.cells import CALIBRATION_ERROR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.arm_metrics import NEEDS_RUNS, ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.notes import ViewsUse, views_notes
 from pact_eval.evaluation.settings import Settings
 from pact_reports.figures.style import Looks
-from pact_reports.sentences.notes import NEEDS_RUNS, ViewsUse, views_notes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

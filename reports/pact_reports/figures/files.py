@@ -18,15 +18,14 @@ from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.plain_text import one_line
 from pact_eval.progress import tracked
 from pact_reports.figures.canvas import STYLES, Canvas, PageStyle
 from pact_reports.figures.figure import FigureFile, reason
 from pact_reports.figures.layout import figure_of
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import NEUTRAL, Looks, Palette
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.notes import published_sentence
+from pact_reports.tables.cells import leak_lines
 
 if TYPE_CHECKING:
     from pact_eval.thresholds.decision_curves import Decisions
@@ -100,7 +99,7 @@ def draw_figures(
         looks = Looks.of(experiment, palette)
     else:
         published = published.method_first(experiment.settings.method)
-        looks, remark = Looks.of_published(published, palette), published_sentence(published)
+        looks, remark = Looks.of_published(published, palette), published.published_text
     files: dict[str, tuple[Path, ...]] = {}
     skipped: dict[str, str] = {}
     notes: dict[str, tuple[str, ...]] = {}

@@ -12,10 +12,10 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.report import Group
 from pact_eval.metrics.pairs import PairOutcomes
+from pact_eval.numbers import UNDEFINED
 from pact_reports.figures.axes import headed, inert, legend_below, line_mark, row_axis
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import INK, OUTCOME_COLOURS, PAPER, Looks, shown
-from pact_reports.numbers import UNDEFINED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

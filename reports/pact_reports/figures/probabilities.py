@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.curves.probabilities import (
     AnswerConfidence,
     ReliabilityCurve,
@@ -21,7 +22,7 @@ from pact_eval.evaluation.curves.probabilities import (
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import CONFIDENT
-from pact_reports.arm_names import KEYS, ArmNames
+from pact_eval.numbers import has_width
 from pact_reports.figures.axes import (
     counts_text,
     dot_mark,
@@ -42,8 +43,7 @@ from pact_reports.figures.figure import (
     uncalibrated,
 )
 from pact_reports.figures.style import INK, MUTED, PAPER, RIGHT, WRONG, ArmStyle, Looks, shown
-from pact_reports.numbers import has_width
-from pact_reports.sentences.calibration import CALIBRATION_ERROR
+from pact_reports.tables.cells import CALIBRATION_ERROR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

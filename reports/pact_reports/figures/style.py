@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from pact_eval._files import read_toml
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import KEYS, ArmNames, names_in, plain, read_names
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
-from pact_reports.arm_names import KEYS, ArmNames, names_in, plain, read_names
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 
 RIGHT: Final = "#0072B2"
 WRONG: Final = "#D55E00"

@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.curves.temperatures import (
     TemperatureByChoices,
     TemperatureByLength,
@@ -14,7 +15,6 @@ from pact_eval.evaluation.curves.temperatures import (
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.figures.axes import arms_and_seeds, headed, inert, legend_below
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import MUTED, PAPER, Looks, shown

@@ -11,10 +11,10 @@ from pact_eval._json import Json
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment import RunReport
+from pact_eval.plain_text import one_line
 from pact_reports.model_card.front_matter import FrontMatter
 from pact_reports.model_card.results import CardDataset, result_of
 from pact_reports.model_card.section import section_of, with_section
-from pact_reports.plain_text import one_line
 from pact_reports.writers.markdown import markdown_text
 
 _MARK: Final = "\ufeff"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pact_eval._json import Json, dumps
+from pact_eval.evaluation.conclusions.data import leak_prefix
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import registered_metrics
@@ -18,7 +19,6 @@ from pact_eval.runs.remote.urls import url_of
 from pact_eval.runs.seal import seal_digest
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.model_card.libraries import EvalResult, ModelCardData
-from pact_reports.sentences.data import leak_prefix
 
 _TASK: Final = ("text-classification", "Typed decisions")
 _UNNAMED: Final = "unnamed"

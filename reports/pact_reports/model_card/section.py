@@ -14,14 +14,12 @@ from typing import Any, Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import RunReport
+from pact_eval.numbers import sample_text
 from pact_eval.runs.seal import seal_digest
 from pact_reports.model_card.front_matter import line_end
 from pact_reports.model_card.results import CardDataset, card_metrics
-from pact_reports.numbers import sample_text
 from pact_reports.sentences.brief import not_known_text, report_line
-from pact_reports.sentences.conclusions import conclusion_line
-from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.notes import note_sentence, warning_sentence
+from pact_reports.tables.cells import leak_lines
 from pact_reports.tables.report import decoding_text, metrics_table
 from pact_reports.writers.markdown import markdown_text, to_markdown
 
@@ -53,13 +51,13 @@ def section_of(report: RunReport, dataset: CardDataset) -> str:
 
 def _lines(report: RunReport) -> Iterator[str]:
     """Yield conclusions, open questions, warnings and notes."""
-    yield from map(conclusion_line, report.conclusions)
+    yield from (conclusion.sentence for conclusion in report.conclusions)
     if unknown := not_known_text(report.conclusions):
         yield f"Not known: {unknown}."
     names = {run.place: run.name for run in report.experiment.all_runs}
     warnings = (_by_name(warning, names) for warning in report.warnings)
-    yield from (f"Warning: {warning_sentence(warning)}" for warning in warnings)
-    yield from (f"Note: {note_sentence(note)}" for note in report.evaluation.notes)
+    yield from (f"Warning: {warning!s}" for warning in warnings)
+    yield from (f"Note: {note!s}" for note in report.evaluation.notes)
 
 
 def _by_name(warning: Any, names: Mapping[str, str]) -> Any:

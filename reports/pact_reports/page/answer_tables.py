@@ -6,22 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
-from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.evaluation.run_rates import COMPARED
-from pact_eval.stats.estimate import Estimate
-from pact_reports.arm_names import ArmNames
-from pact_reports.numbers import (
+from pact_eval.numbers import (
     UNDEFINED,
+    Unit,
     estimate_parts,
     p_value_number,
     value_text,
     views_words,
 )
-from pact_reports.sentences.better import better_words
-from pact_reports.sentences.conclusions import order_words, probabilities_words
+from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Column, Row, Table
 
 _ENDS: Final = ("value", "low", "high")
@@ -53,7 +51,7 @@ def answer_table(conclusions: Sequence[BetterConclusion], names: ArmNames) -> Ta
     return Table(
         name="answer",
         title="Is it better?",
-        caption=" ".join(str(better_words(conclusion, names)) for conclusion in conclusions),
+        caption=" ".join(str(conclusion.named(names).words) for conclusion in conclusions),
         columns=(
             *(Column(title, "left") for title in ("Arm", "Other arm", "Metric", "Views")),
             _estimate_column("Difference (points)", "difference"),
@@ -85,9 +83,9 @@ def matrix_table(
                 _estimate_cell(run.accuracy, "percent"),
                 *_difference_cells(difference),
                 Cell(run.data.status.capitalize()),
-                Cell(order_words(run.order).finding),
+                Cell(run.order.words.finding),
                 _estimate_cell(run.order.flip_rate, "percent"),
-                Cell(probabilities_words(run.probabilities).finding),
+                Cell(run.probabilities.words.finding),
                 Cell(
                     value_text(run.probabilities.ece.value, "percent"),
                     (run.probabilities.ece.value,),

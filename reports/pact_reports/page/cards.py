@@ -6,24 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.conclusions.better import BetterConclusion
-from pact_eval.evaluation.conclusions.conclusion import Tone
+from pact_eval.evaluation.conclusions.conclusion import QUESTIONS, Question, Said, Tone
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions, RunConclusions
 from pact_eval.evaluation.conclusions.order import OrderConclusion
-from pact_reports.arm_names import ArmNames
+from pact_eval.numbers import at_views, value_text
 from pact_reports.markup import Html, data_text, element
-from pact_reports.numbers import at_views, value_text
 from pact_reports.page.data_audit import ANCHOR as DATA_AUDIT
-from pact_reports.sentences.brief import beside, order_mark, probabilities_mark
-from pact_reports.sentences.conclusions import (
-    QUESTIONS,
-    Said,
-    conclusion_words,
-    order_words,
-    probabilities_words,
-)
-from pact_reports.sentences.data import data_parts
+from pact_reports.sentences.brief import beside
 
 if TYPE_CHECKING:  # a page without the question does not wait for what chooses gates
     from pact_eval.thresholds.conclusion import Acting
@@ -56,10 +48,10 @@ def cards_html(
     order, probabilities = conclusions.order, conclusions.probabilities
     orders: list[Html | str] = [
         *_order_lines(order),
-        *(_beside(names, run.run, order_mark(run.order)) for run in runs if run.run != order.run),
+        *(_beside(names, run.run, run.order.mark) for run in runs if run.run != order.run),
     ]
     confidences: list[Html | str] = [
-        _beside(names, run.run, probabilities_mark(run.probabilities))
+        _beside(names, run.run, run.probabilities.mark)
         for run in runs
         if run.run != probabilities.run
     ]
@@ -68,11 +60,11 @@ def cards_html(
         _better(conclusions, differences),
         _data(conclusions.data),
         _run_card(
-            *("order", names.run(order.run), order_words(order)),
+            *("order", names.run(order.run), order.words),
             *(order.tone, orders, "diagnostics"),
         ),
         _run_card(
-            *("probabilities", names.run(probabilities.run), probabilities_words(probabilities)),
+            *("probabilities", names.run(probabilities.run), probabilities.words),
             *(probabilities.tone, confidences, "calibration"),
         ),
         acting_html(acting, names),
@@ -110,7 +102,7 @@ def _card(
 
 
 def _run_card(
-    question: str, run: str, words: Said, tone: Tone, lines: Sequence[Html | str], link: str
+    question: Question, run: str, words: Said, tone: Tone, lines: Sequence[Html | str], link: str
 ) -> Html:
     """Write the card of a conclusion on one run: its numbers part by part."""
     numbers: list[Html | str] = [data_text(run), *_numbers(words), *lines]
@@ -136,7 +128,7 @@ def acting_html(acting: Acting | None, names: ArmNames) -> Html:
     if acting is None:
         hint = "give --target-error, such as 0.05"
         return _card(question, "open", "Not asked", [hint], "figures")
-    words = conclusion_words(acting)
+    words = acting.words
     share = [words.finding] if acting.status == "share guaranteed" else []
     lines: list[Html | str] = [data_text(names.run(acting.run)), *share, *_numbers(words)]
     return _card(question, acting.tone, acting.status.capitalize(), lines, "figures")
@@ -181,5 +173,5 @@ def _better_word(conclusions: Conclusions) -> str:
 
 
 def _data(data: DataConclusion) -> Html:
-    lines = [data_text(part) for part in data_parts(data)]
+    lines = [data_text(part) for part in data.parts]
     return _card(QUESTIONS["data"], data.tone, data.status.capitalize(), lines, DATA_AUDIT)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pact_eval._json import Json
+from pact_eval.evaluation.conclusions.conclusion import Said
 from pact_reports.markup import Html, joined, script_json
-from pact_reports.sentences.conclusions import Said
 from pact_reports.table import Table
 from pact_reports.writers.csv import to_csv
 from pact_reports.writers.html import table_html

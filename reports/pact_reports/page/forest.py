@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.evaluation.run_rates import COMPARED
+from pact_eval.numbers import estimate_parts, p_value_text, value_text, views_words
 from pact_eval.stats.estimate import Estimate
-from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.numbers import estimate_parts, p_value_text, value_text, views_words
 
 _STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MOST_TICKS: Final = 1

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from pact_eval._json import Json
 from pact_eval.data.records import Record
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import item_distributions, item_outcomes
@@ -21,7 +22,6 @@ from pact_eval.evaluation.items import pair_partners
 from pact_eval.progress import tracked
 from pact_eval.prompts.contract import ChatContract, canonical_code_order
 from pact_eval.runs.predictions import Predictions
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.page.item_columns import (
     FLAGS,
     KINDS,

@@ -19,7 +19,6 @@ from pact_eval.verification.report_file import PAGE_ELEMENT
 from pact_reports.markup import Html, data_text, element, joined, script_json
 from pact_reports.page.copies import copyable_table
 from pact_reports.page.request import PageRequest
-from pact_reports.sentences.custody import training_text
 from pact_reports.table import Cell, Column, Row, Table
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")
@@ -34,7 +33,7 @@ _KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
     "Items": lambda run: run.counts.items,
     "Data": lambda run: run.data_name,
     "Data SHA-256": lambda run: _short(run.data.sha256),
-    "Training data": lambda run: training_text(run.custody),
+    "Training data": lambda run: run.custody.training_text,
     "Adapter": lambda run: run.adapter_name,
     "Adapter SHA-256": lambda run: _short(run.adapter.sha256 if run.adapter else None),
     "Base model": lambda run: run.base_model,

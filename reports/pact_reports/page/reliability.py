@@ -18,7 +18,6 @@ from pact_reports.figures.style import Looks
 from pact_reports.markup import Html, data_text, element
 from pact_reports.page.colours import variable
 from pact_reports.page.item_links import items_href
-from pact_reports.sentences.conclusions import probabilities_words
 
 _LEFT: Final = 34.0
 _TOP: Final = 8.0
@@ -66,7 +65,7 @@ def _figure(experiment: Experiment, run: ExperimentRun, at: int, looks: Looks) -
     parts = [part for curve in curves for part in _curve(curve, at, colour)]
     sentences = [
         f"{'After T(x)' if curve.calibrated else 'Raw'}: "
-        + str(probabilities_words(experiment.probabilities(run, calibrated=curve.calibrated)))
+        + str(experiment.probabilities(run, calibrated=curve.calibrated).words)
         for curve in curves
     ]
     drawn = element(

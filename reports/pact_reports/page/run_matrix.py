@@ -19,8 +19,8 @@ from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.run_differences import run_differences
+from pact_eval.numbers import estimate_parts, value_text
 from pact_reports.markup import Child, Html, data_text, element, joined
-from pact_reports.numbers import estimate_parts, value_text
 from pact_reports.page.answer_tables import matrix_table
 from pact_reports.page.copies import copies_html, formats_of
 from pact_reports.page.data_audit import ANCHOR as DATA_AUDIT
@@ -28,7 +28,6 @@ from pact_reports.page.forest import MARKS, Axis, difference_html, interval_mark
 from pact_reports.page.item_blocks import compared_runs
 from pact_reports.page.item_links import items_href
 from pact_reports.page.request import PageRequest
-from pact_reports.sentences.conclusions import order_words, probabilities_words
 from pact_reports.tables.cells import decoding_words
 
 MATRIX_RUNS: Final = 3
@@ -230,11 +229,11 @@ def _data(data: DataConclusion, at: int) -> Html:
 def _order(order: OrderConclusion, at: int) -> Html:
     changes = order.flip_rate.value
     number = "" if math.isnan(changes) else f"{value_text(changes, 'percent')}% change"
-    return _concluded(order, order_words(order).finding, number, items_href(at, outcome="flips"))
+    return _concluded(order, order.words.finding, number, items_href(at, outcome="flips"))
 
 
 def _probabilities(probabilities: ProbabilitiesConclusion, at: int) -> Html:
     ece = value_text(probabilities.ece.value, "percent")
     number = "" if probabilities.status == "cannot tell" else f"ECE {ece}%"
-    finding = probabilities_words(probabilities).finding
+    finding = probabilities.words.finding
     return _concluded(probabilities, finding, number, items_href(at))

@@ -6,19 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.notes import views_notes
 from pact_eval.evaluation.registry import find_metric, registered_metrics
 from pact_eval.evaluation.report import Group
-from pact_reports.arm_names import ArmNames
-from pact_reports.numbers import methods_text
-from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
-from pact_reports.sentences.notes import views_notes
+from pact_eval.numbers import methods_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
+    CALIBRATION_ERROR,
+    NOISE,
     count_cell,
     count_column,
     decoding_words,

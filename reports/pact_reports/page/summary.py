@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.errors import InputError, RecordError
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus
-from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.conclusion import Said
+from pact_eval.evaluation.conclusions.data import DataConclusion, beside_leak, leak_prefix
 from pact_eval.evaluation.conclusions.experiment_conclusions import conclude, conclude_runs
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import (
@@ -17,13 +19,13 @@ from pact_eval.evaluation.diagnostics import (
     diagnose,
     matched_runs,
     on_data,
+    on_other_data,
 )
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.numbers import interval_text
 from pact_eval.preregistration.diagnostics import on_registration, on_verdicts
-from pact_reports.arm_names import ArmNames
 from pact_reports.figures.figure import reason
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.numbers import interval_text
 from pact_reports.page.answer_tables import answer_table
 from pact_reports.page.cards import acting_html, cards_html
 from pact_reports.page.copies import (
@@ -40,11 +42,8 @@ from pact_reports.page.request import PageRequest
 from pact_reports.page.run_matrix import MATRIX_RUNS, run_matrix_html
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
-from pact_reports.sentences.better import better_words
 from pact_reports.sentences.brief import mass_lines
-from pact_reports.sentences.conclusions import Said, beside_leak
-from pact_reports.sentences.data import leak_lines, leak_prefix
-from pact_reports.tables.cells import decoding_words
+from pact_reports.tables.cells import decoding_words, leak_lines
 from pact_reports.writers.files import BuiltTables
 
 if TYPE_CHECKING:  # without criteria, nothing is judged
@@ -152,7 +151,7 @@ def _answers(request: PageRequest, method: str) -> list[Html]:
     if not experiment.same_items:
         return []
     conclusions = list(experiment.comparisons.better_than(method).values())
-    sentences = [beside_leak(better_words(conclusion, names), leak) for conclusion in conclusions]
+    sentences = [beside_leak(conclusion.named(names).words, leak) for conclusion in conclusions]
     if not sentences:
         return []
     finding = sentences[0].finding
@@ -233,9 +232,12 @@ def _judged(request: PageRequest) -> JudgedHypotheses | str:
 
 
 def _diagnostics(request: PageRequest, judged: JudgedHypotheses | str) -> list[Diagnostic]:
-    diagnostics = [*on_data(request.audit, request.experiment), *diagnose(request.experiment)]
+    diagnostics = [
+        *on_data(request.audit, request.experiment),
+        *diagnose(request.experiment, request.names),
+    ]
     if request.records is not None:
-        diagnostics += request.records.different
+        diagnostics += map(on_other_data, request.records.different)
     if not isinstance(judged, str):
         diagnostics += on_registration(judged.registration)
         diagnostics += on_verdicts(judged.scorecard)

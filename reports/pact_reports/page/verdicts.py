@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pact_reports.arm_names import ArmNames
+from pact_eval.evaluation.arm_names import ArmNames
+from pact_eval.numbers import has_width, no_interval
 from pact_reports.markup import Child, Html, data_text, element, joined
-from pact_reports.numbers import has_width, no_interval
 from pact_reports.tables.scorecard import (
     basis_text,
     check_summary,
     compared_text,
-    difference_text,
     scorecard_legend,
 )
 
@@ -126,7 +125,7 @@ def _comparison(comparison: CheckComparison, names: ArmNames) -> Html:
         [
             data_text(compared_text(comparison, names)),
             " ",
-            element("strong", data_text(difference_text(comparison))),
+            element("strong", data_text(comparison.difference_text)),
             f" ({basis}): {'shown' if comparison.shown else 'by value only'}",
         ]
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pact_eval.data.ablated_records import AblatedFile
 from pact_eval.errors import RecordError
-from pact_reports.plain_text import error_text
+from pact_eval.plain_text import error_text
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Line
 from pact_reports.writers.json import to_json

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pact_eval.thresholds.conclusion import Acting
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.thresholds import acting_answer
 from pact_reports.writers.json import conclusion_json
 
 
@@ -13,5 +12,5 @@ def present(conclusion: Acting) -> Presenter:
     return Presenter(
         tables=tuple,
         to_json=lambda: {"answer": conclusion_json(conclusion)},
-        headline=lambda: [acting_answer(conclusion)],
+        headline=lambda: [str(conclusion.words)],
     )

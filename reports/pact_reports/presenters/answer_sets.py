@@ -7,7 +7,6 @@ from functools import partial
 from pact_eval.thresholds.answer_sets import AnswerSets
 from pact_eval.thresholds.set_files import answer_sets_json
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.sentences.thresholds import sets_answer
 from pact_reports.tables.answer_sets import sets_parts
 from pact_reports.writers.json import to_json, warnings_json
@@ -27,5 +26,5 @@ def present(sets: AnswerSets) -> Presenter:
             "warnings": warnings_json(sets.warnings),
         },
         headline=lambda: [answer],
-        warnings=[*map(warning_sentence, sets.warnings)],
+        warnings=[*map(str, sets.warnings)],
     )

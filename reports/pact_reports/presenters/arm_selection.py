@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pact_eval.errors import counted
 from pact_eval.experiments.selection import ArmSelection
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Cell, Column, Row, Table
 

@@ -7,18 +7,17 @@ from functools import partial
 from typing import cast
 
 from pact_eval._json import Json
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
+from pact_eval.evaluation.conclusions.better import several_line
+from pact_eval.evaluation.conclusions.data import beside_leak
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import find_metric
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.comparison import experiment_json, heading
 from pact_reports.presenters.presenter import Presenter, answer_lines
-from pact_reports.sentences.better import better_words, several_line
 from pact_reports.sentences.brief import mass_lines
-from pact_reports.sentences.conclusions import beside_leak
-from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Part
+from pact_reports.tables.cells import leak_lines
 from pact_reports.tables.comparison import arms_parts, pair_items
 from pact_reports.writers.json import answer_json, to_json
 
@@ -50,7 +49,7 @@ def present_arms(
     def answers() -> Iterator[str]:
         leak = experiment.data.leak
         for conclusion in experiment.comparisons.better_arms:
-            yield str(beside_leak(better_words(conclusion, names), leak))
+            yield str(beside_leak(conclusion.named(names).words, leak))
 
     def tables() -> Iterable[Part]:
         return arms_parts(experiment.comparisons.of_arms, show_items=show_items, names=names)
@@ -74,7 +73,7 @@ def present_arms(
             **experiment_json(experiment),
             "arms": _json(experiment.comparisons.of_arms, names),
         },
-        warnings=[*map(warning_sentence, experiment.applied_warnings)],
+        warnings=[*map(str, experiment.applied_warnings)],
         answers=answers,
         leak=lambda: experiment.data.leak,
         headline=headline,

@@ -8,7 +8,7 @@ from typing import cast
 from pact_eval._json import Json
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.experiment import Experiment
-from pact_reports.numbers import GENERALISATION
+from pact_eval.numbers import GENERALISATION
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Line
 from pact_reports.tables.brief_comparison import cautions, decoding_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pact_eval.data.labelled.plain import ConvertedFile
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.labelled import labelled_json, labelled_remarks
 from pact_reports.table import Line

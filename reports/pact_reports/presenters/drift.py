@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_eval.drift.drift import Drift
-from pact_reports.numbers import GENERALISATION
+from pact_eval.numbers import GENERALISATION
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.drift import drift_answer
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.tables.drift import drift_parts
 from pact_reports.writers.json import answer_json, to_json, warnings_json
 
@@ -25,7 +24,7 @@ def present(drift: Drift) -> Presenter:
         tables=partial(drift_parts, drift),
         to_json=partial(_json, drift),
         headline=lambda: [drift_answer(drift)],
-        warnings=[*map(warning_sentence, drift.warnings)],
+        warnings=[*map(str, drift.warnings)],
         leak=lambda: drift.data.leak,
         ci=partial(_ci, drift),
     )

@@ -11,10 +11,9 @@ from pact_eval.data.records import position_name
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.report import Evaluation, Group
+from pact_eval.numbers import GENERALISATION, reason_text
 from pact_eval.stats.homogeneity import SlotHomogeneity
-from pact_reports.numbers import GENERALISATION, reason_text
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Part
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
 
@@ -30,9 +29,8 @@ def present(evaluation: Evaluation) -> Presenter:
         return evaluation_parts(evaluation)
 
     def answers() -> Iterable[str]:
-        from pact_reports.sentences.conclusions import conclusion_line
 
-        return map(conclusion_line, evaluation.conclusions)
+        return (conclusion.sentence for conclusion in evaluation.conclusions)
 
     def leak() -> DataLeak | None:
         return next(iter(leaks), None)
@@ -49,7 +47,7 @@ def present(evaluation: Evaluation) -> Presenter:
             "answer": answer_json(evaluation.conclusions),
         },
         answers=answers,
-        warnings=[*map(warning_sentence, others)],
+        warnings=[*map(str, others)],
         leak=leak,
         headline=headline,
     )

@@ -10,7 +10,7 @@ from pact_eval.errors import counted
 from pact_eval.experiments.costs import Cost
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
 from pact_eval.experiments.tuning import ArmTuning
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.tuning import tuning_table

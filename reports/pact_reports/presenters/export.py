@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Line
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pact_eval.remedies.fitted import FittedRemedy, remedy_json
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.tables.fitted_remedy import fitted_remedy_parts
 
 
@@ -24,5 +23,5 @@ def present(fitted: FittedRemedy, path: Path | None = None) -> Presenter:
             "file": None if path is None else str(path),
             "remedy": remedy_json(fitted),
         },
-        warnings=[*map(warning_sentence, fitted.warnings)],
+        warnings=[*map(str, fitted.warnings)],
     )

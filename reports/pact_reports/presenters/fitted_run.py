@@ -11,8 +11,6 @@ from pact_eval.calibration.runs import FittedRun
 from pact_eval.runs.remote.urls import shown
 from pact_reports.presenters.presenter import Presenter, answer_lines
 from pact_reports.sentences.answers import calibration_answer, left_out_answer
-from pact_reports.sentences.calibration import calibration_sentence, portable_sentences
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Line, Part
 from pact_reports.tables.fit import fitted_parts
 from pact_reports.writers.json import note_json, to_json, warnings_json
@@ -30,7 +28,7 @@ def present(
         path: file of the calibrator, if it was written.
         exported: file of the temperatures for transformers, and these temperatures.
     """
-    sentences = [] if exported is None else [*portable_sentences(exported[1], served=fitted.served)]
+    sentences = [] if exported is None else [*exported[1].sentences(served=fitted.served)]
 
     def tables() -> Iterable[Part]:
         return (*fitted_parts(fitted, fitted.folder), *map(Line, sentences))
@@ -61,7 +59,7 @@ def present(
     return Presenter(
         tables=tables,
         to_json=as_json,
-        warnings=[*map(warning_sentence, fitted.warnings)],
+        warnings=[*map(str, fitted.warnings)],
         headline=lambda: first,
         answers=lambda: answers,
         blocks=lambda: ((*answer_lines(first), *tables()), answer_lines(answers)),
@@ -83,10 +81,8 @@ def _json(fitted: FittedRun) -> Json:
             shown(folder): {
                 "decoding": effect.decoding,
                 "groups": to_json(effect.groups),
-                "warnings": [
-                    note_json(note, calibration_sentence(note)) for note in effect.warnings
-                ],
-                "notes": [note_json(note, calibration_sentence(note)) for note in effect.notes],
+                "warnings": [note_json(note) for note in effect.warnings],
+                "notes": [note_json(note) for note in effect.notes],
             }
             for folder, effect in fitted.effects.items()
         },

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from pact_eval._choices import Demand
 from pact_eval._json import Json
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.preregistration.criteria import describe_check
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import JudgedCheck
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.answers import scorecard_answer
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.tables.scorecard import scorecard_parts
 from pact_reports.writers.json import to_json, warnings_json
 
@@ -40,7 +39,7 @@ def present(
         tables=partial(scorecard_parts, judged, names),
         to_json=partial(_json, judged),
         answers=lambda: [scorecard_answer(judged)],
-        warnings=[*map(warning_sentence, judged.warnings)],
+        warnings=[*map(str, judged.warnings)],
         ci=None if criteria is None or demand is None else partial(_ci, judged, criteria, demand),
     )
 

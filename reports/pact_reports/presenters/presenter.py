@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_eval.evaluation.conclusions.data import DataLeak
-from pact_reports.sentences.data import leak_lines
 from pact_reports.table import Line, Part
+from pact_reports.tables.cells import leak_lines
 
 if TYPE_CHECKING:
     from pact_reports.ci.report import CiReport

@@ -9,21 +9,20 @@ from pact_eval._json import Json
 from pact_eval.data.records import Record
 from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.comparison import Comparison
+from pact_eval.evaluation.conclusions.better import several_line
+from pact_eval.evaluation.conclusions.data import beside_leak
 from pact_reports.presenters.comparison import experiment_json, heading
 from pact_reports.presenters.drift import tempering_json
 from pact_reports.presenters.presenter import Presenter, answer_lines
-from pact_reports.sentences.better import better_line, better_words, several_line
 from pact_reports.sentences.brief import mass_lines
-from pact_reports.sentences.conclusions import beside_leak
-from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import analysis_sentences
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Line, Part
 from pact_reports.tables.brief_comparison import (
     answer_masses,
     brief_comparison,
     brief_comparisons,
 )
+from pact_reports.tables.cells import leak_lines
 from pact_reports.tables.comparison import comparison_parts
 from pact_reports.tables.differing_items import differing_json, differing_parts
 from pact_reports.writers.json import answer_json, to_json
@@ -75,7 +74,7 @@ def present(
             )
         ),
         to_json=as_json,
-        warnings=[*map(warning_sentence, experiment.applied_warnings)],
+        warnings=[*map(str, experiment.applied_warnings)],
         answers=lambda: map(_answer, comparisons),
         leak=lambda: experiment.data.leak,
         headline=lambda: [
@@ -121,11 +120,11 @@ def _differing(comparison: RunComparison, records: Mapping[str, Record] | None) 
 
 
 def _headline(comparison: RunComparison) -> str:
-    return better_line(comparison.conclusion, comparison.data.leak)
+    return several_line([comparison.conclusion], comparison.data.leak)
 
 
 def _answer(comparison: RunComparison) -> str:
-    return str(beside_leak(better_words(comparison.conclusion), comparison.data.leak))
+    return str(beside_leak(comparison.conclusion.words, comparison.data.leak))
 
 
 def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:

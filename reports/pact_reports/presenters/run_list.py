@@ -7,8 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from pact_eval._json import Json
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.run_list import ListedRun
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Line
 from pact_reports.tables.run_list import run_list_parts

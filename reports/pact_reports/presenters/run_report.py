@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_eval.data.records import position_name
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import SkippedRun
 from pact_eval.evaluation.order_effect import OrderEffect
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Line, Part
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def present(
     return Presenter(
         tables=tables,
         to_json=as_json,
-        warnings=[*map(warning_sentence, report.warnings)],
+        warnings=[*map(str, report.warnings)],
         leak=leak,
         headline=headline,
         headed=not full,

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from pact_eval._json import Json
 from pact_eval.evaluation.slice_search import SliceSearch
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Line
 from pact_reports.tables.slices import slices_table

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
 from pact_eval._json import Json
+from pact_eval.evaluation.conclusions.data import after_leak
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.sweep import SweepPoint
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.answers import sweep_answer
-from pact_reports.sentences.data import after_leak
-from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Line, Part
 from pact_reports.tables.sweep import sweep_table
 from pact_reports.writers.json import answer_json, to_json, warnings_json
@@ -54,7 +53,7 @@ def present(
             "points": [*map(_point_json, points)],
             "warnings": warnings_json(experiment.applied_warnings),
         },
-        warnings=[*map(warning_sentence, experiment.applied_warnings)],
+        warnings=[*map(str, experiment.applied_warnings)],
         leak=lambda: experiment.data.leak,
         headline=headline,
         headed=not full,

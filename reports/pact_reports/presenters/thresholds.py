@@ -8,8 +8,6 @@ from pact_eval.thresholds.choice import Thresholds
 from pact_eval.thresholds.conclusion import acting
 from pact_eval.thresholds.files import thresholds_json
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.notes import warning_sentence
-from pact_reports.sentences.thresholds import thresholds_answer
 from pact_reports.tables.thresholds import thresholds_parts
 from pact_reports.writers.json import conclusion_json, to_json, warnings_json
 
@@ -25,6 +23,6 @@ def present(thresholds: Thresholds) -> Presenter:
             "alternatives": to_json(thresholds.alternatives),
             "warnings": warnings_json(thresholds.warnings),
         },
-        headline=lambda: [thresholds_answer(thresholds)],
-        warnings=[*map(warning_sentence, thresholds.warnings)],
+        headline=lambda: [str(acting(thresholds).words)],
+        warnings=[*map(str, thresholds.warnings)],
     )

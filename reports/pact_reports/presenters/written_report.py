@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.notes import published_sentence, warning_sentence
 from pact_reports.table import Line
+from pact_reports.tables.cells import leak_lines
 from pact_reports.writers.json import answer_json, note_json, warnings_json
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation.diagnostics import DifferentData
     from pact_reports.files import WrittenReport
 
 
@@ -36,8 +34,8 @@ def present(
             are counted if no page was written.
     """
     metrics = written.published
-    different = [*map(_sentence, written.different)]
-    published = [] if metrics is None else [published_sentence(metrics)]
+    different = [*map(str, written.different)]
+    published = [] if metrics is None else [metrics.published_text]
 
     def as_json() -> dict[str, Json]:
         values: dict[str, Json] = {"answer": answer_json([written.data])}
@@ -49,13 +47,13 @@ def present(
             files_read: list[Json] = [*map(str, metrics.files)]
             (text,) = published
             warnings.append({"kind": "PublishedMetrics", "files": files_read, "text": text})
-        warnings += map(note_json, written.different, different)
+        warnings += map(note_json, written.different)
         return values | {"warnings": warnings}
 
     return Presenter(
         tables=lambda: (Line(str(path), unbroken=True) for path in written.paths),
         to_json=as_json,
-        warnings=[*published, *map(warning_sentence, written.warnings), *different],
+        warnings=[*published, *map(str, written.warnings), *different],
         answers=lambda: [written.answer] if written.answer else [],
         leak=lambda: None if written.html is None else written.data.leak,
         remarks=lambda: _remarks(written, reasons=reasons),
@@ -85,9 +83,3 @@ def _remarks(written: WrittenReport, *, reasons: bool) -> Iterable[Line]:
         skipped = [f"{counted} {what} data; -v says which"] if counted else []
     lines = [*(notes if written.html is None else ()), *skipped]
     return (*leak, *(Line(line, unbroken=True) for line in lines))
-
-
-def _sentence(warning: DifferentData) -> str:
-    from pact_reports.page.diagnostics import sentence  # figures do not wait for the page
-
-    return sentence(warning)

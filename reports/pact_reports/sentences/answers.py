@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pact_reports.numbers import interval_text
-from pact_reports.plain_text import one_line
+from pact_eval.numbers import interval_text
+from pact_eval.plain_text import one_line
 
 if TYPE_CHECKING:  # a report does not wait for what fits calibrators, sweeps and judges
     from pact_eval.calibration.effect import CalibrationEffect

@@ -1,4 +1,4 @@
-"""Conclusions in a few words: the lines that `report` and `compare` print without `--full`.
+"""The lines that `report` and `compare` print without `--full`.
 
 Bad news is in capital letters, because a terminal may have no colours. A status decides what is bad
 news; nothing is decided here.
@@ -8,69 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
-from pact_eval.data.records import position_name
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
-from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
-from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak_prefix
+from pact_eval.evaluation.conclusions.order import OrderConclusion, followed_together
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.notes import LowAnswerMass, Unanswered
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE
 from pact_eval.evaluation.report import Evaluation
-from pact_eval.stats.estimate import Estimate
-from pact_reports.numbers import (
-    estimate_parts,
-    has_width,
-    interval_text,
-    p_value_text,
-    small_text,
-    value_text,
-)
-from pact_reports.plain_text import lower_first, one_line
-from pact_reports.sentences.conclusions import (
-    UNDIRECTED,
-    adjusted_text,
-    corp_text,
-    data_words,
-    ece_text,
-    followed_together,
-    followed_words,
-    gap_text,
-    group_words,
-    is_other_letter,
-    ties_words,
-    verb_of,
-)
-from pact_reports.sentences.data import leak_prefix
+from pact_eval.numbers import rate_text, small_text
+from pact_eval.plain_text import one_line, short_names
 from pact_reports.table import Line
-
-_LONGEST_NAME: Final = 32
-_MOST_NAMES: Final = 4
-
-
-def short_names(names: Sequence[str], longest: int = _LONGEST_NAME) -> tuple[str, ...]:
-    """Cut the middle out of names that are too long for a line, if they still differ.
-
-    Args:
-        names: from data.
-        longest: number of characters that a name may have.
-
-    Example:
-        >>> short_names(["pact", "a-recipe-with-a-long-name/and-a-seed-17"])
-        ('pact', 'a-recipe-with-...and-a-seed-17')
-    """
-    side = (longest - 3) // 2
-    safe = [one_line(name) for name in names]
-    cut = [name if len(name) <= longest else f"{name[:side]}...{name[-side:]}" for name in safe]
-    return tuple(cut if len(set(cut)) == len(set(safe)) else safe)
-
-
-def loud(conclusion: Conclusion, finding: str) -> str:
-    """Write a finding in capital letters if it is bad news, and otherwise in small ones."""
-    if conclusion.tone == "bad":
-        return finding.upper()
-    return lower_first(finding)
 
 
 def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
@@ -151,141 +99,6 @@ def _bad_news(conclusions: Sequence[Conclusion]) -> Iterator[str]:
                 yield "its data has PROBLEMS"
 
 
-def rate_text(estimate: Estimate) -> str:
-    """Write a rate in percent, with its interval or why it has none.
-
-    Example:
-        >>> rate_text(Estimate(0.635, 0.586, 0.681, 400, 200))
-        '63.5% [58.6, 68.1]'
-    """
-    if math.isnan(estimate.value) or not has_width(estimate):
-        return interval_text(estimate, "percent", "%")
-    value, interval = estimate_parts(estimate, "percent")
-    return f"{value}% {interval}"
-
-
-def order_text(conclusion: OrderConclusion) -> str:
-    """Write the conclusion on the order of one run on a line.
-
-    Example:
-        "FOLLOWS THE LETTER A: chosen 24.2 points [21.8, 26.7] above chance (p < 0.001); ..."
-    """
-    flips = conclusion.flip_rate
-    ties = ties_words(conclusion.ties.tied, conclusion.ties.views)
-    match conclusion.status:
-        case "follows a letter" | "follows a position":
-            first, *others = conclusion.followed
-            letters = [
-                slot
-                for slot in others
-                if is_other_letter(slot, first)
-                and not math.isclose(slot.preference.value, first.preference.value)
-            ]
-            also = "".join(f", also {position_name(slot.slot)}" for slot in letters)
-            test = p_value_text(first.adjusted_p_value)
-            where = f"{group_words(first, conclusion.unit)}{also}"
-            finding = loud(conclusion, followed_together(conclusion.followed))
-            change = value_text(flips.value, "percent")
-            points = _from_chance(first.preference, interval=True)
-            return f"{finding}: chosen {points} ({test}){where}; {change}% of answers change{ties}"
-        case "cannot tell":
-            known = "" if math.isnan(flips.value) else f"{rate_text(flips)} of answers change; "
-            return f"cannot tell: {known}{one_line(str(conclusion.reason))}"
-        case status:
-            return f"{loud(conclusion, status)}: {rate_text(flips)} of answers change{ties}"
-
-
-def _from_chance(preference: Estimate, *, interval: bool = False) -> str:
-    """Write how far the share of views that choose a slot is from that of permuted answers.
-
-    Example:
-        "24.2 points [21.8, 26.7] above chance"
-    """
-    above = preference.value > 0
-    distance = preference if above else preference.negated
-    value, ends = estimate_parts(distance, "percent")
-    points = f"{value} points {ends}" if interval and ends else f"{value} points"
-    return f"{points} {'above' if above else 'below'} chance"
-
-
-def order_mark(conclusion: OrderConclusion) -> str:
-    """Write the same beside other runs.
-
-    Example:
-        "FOLLOWS THE LETTER A (chosen 24.2 points above chance)"
-    """
-    if conclusion.followed:
-        first = conclusion.followed[0]
-        points = _from_chance(first.preference)
-        if first.group is not None:
-            points = f"{_from_chance(first.group.inside)} there"
-        return f"{loud(conclusion, followed_words(first))} (chosen {points})"
-    if conclusion.status == "cannot tell":
-        return order_text(conclusion)
-    changes = value_text(conclusion.flip_rate.value, "percent")
-    return f"{loud(conclusion, conclusion.status)} ({changes}% of answers change)"
-
-
-def order_word(conclusion: OrderConclusion) -> str:
-    """Write the same in a cell of a table.
-
-    Example:
-        "FOLLOWS A"
-    """
-    if conclusion.followed:
-        first = conclusion.followed[0]
-        where = "the last place" if first.slot < 0 else position_name(first.slot)
-        return loud(conclusion, f"{verb_of(first)} {where}")
-    return loud(conclusion, conclusion.status)
-
-
-def probabilities_text(conclusion: ProbabilitiesConclusion) -> str:
-    """Write the conclusion on the probabilities of one run on a line.
-
-    Example:
-        "OVER-CONFIDENT: says 78.7%, is 63.5% right (ECE 15.6, chance 4.7; p < 0.001)"
-    """
-    if conclusion.status == "cannot tell":
-        return f"cannot tell: {one_line(str(conclusion.reason))}"
-    says, right = (
-        value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
-    )
-    details = [gap_text(conclusion)] if conclusion.status in UNDIRECTED else []
-    details.append(ece_text(conclusion, "chance"))
-    if conclusion.only_corp:
-        details.append(corp_text(conclusion, "chance"))
-    if conclusion.tone == "bad" or conclusion.shown_alone:
-        details.append(adjusted_text(conclusion))
-    finding = loud(conclusion, conclusion.status)
-    return f"{finding}: says {says}%, is {right}% right ({'; '.join(details)})"
-
-
-def probabilities_mark(conclusion: ProbabilitiesConclusion) -> str:
-    """Write the same beside other runs.
-
-    Example:
-        "OVER-CONFIDENT (says 78.7%, is 63.5% right)"
-    """
-    if conclusion.status == "cannot tell":
-        return probabilities_text(conclusion)
-    finding = loud(conclusion, conclusion.status)
-    if conclusion.status == "no error shown":
-        return finding
-    says, right = (
-        value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
-    )
-    return f"{finding} (says {says}%, is {right}% right)"
-
-
-def probabilities_word(conclusion: ProbabilitiesConclusion) -> str:
-    """Write the same in a cell of a table.
-
-    Example:
-        "OVER-CONFIDENT"
-    """
-    return loud(conclusion, conclusion.status.partition(" other")[0])
-
-
 def beside(names: Sequence[str], marks: Sequence[str]) -> str:
     """Write what is said of several runs, each once.
 
@@ -299,24 +112,6 @@ def beside(names: Sequence[str], marks: Sequence[str]) -> str:
         return f"{'both' if len(marks) == 2 else 'all'}: {marks[0]}"
     pairs = zip(names, marks, strict=True)
     return "; ".join(f"{name}{' ' if mark[0].isupper() else ': '}{mark}" for name, mark in pairs)
-
-
-def data_text(conclusion: DataConclusion) -> str:
-    """Write the conclusion on data on a line or two."""
-    words = data_words(conclusion)
-    return f"{loud(conclusion, words.finding)}: {words.numbers.removesuffix('.')}"
-
-
-def acting_line(conclusion: Conclusion) -> str:
-    """Write the conclusion on acting alone on a line or two."""
-    # Only this question needs the code that chooses gates.
-    from pact_eval.thresholds.conclusion import Acting
-    from pact_reports.sentences.thresholds import acting_text
-
-    if not isinstance(conclusion, Acting):
-        message = f"expected an Acting, got a {type(conclusion).__name__}"
-        raise TypeError(message)
-    return loud(conclusion, acting_text(conclusion))
 
 
 def not_known_text(conclusions: Sequence[Conclusion]) -> str:

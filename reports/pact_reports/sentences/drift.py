@@ -13,9 +13,9 @@ from pact_eval.drift.quantising import QuantisingCost
 from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.drift.tempering import ServedTempering, Tempering
 from pact_eval.errors import counted
+from pact_eval.evaluation.conclusions.data import after_leak
 from pact_eval.evaluation.order_effect import NoiseFloor
-from pact_reports.numbers import CLUSTERS, UNDEFINED, ends_text, estimate_text, value_text
-from pact_reports.sentences.data import after_leak
+from pact_eval.numbers import CLUSTERS, UNDEFINED, ends_text, estimate_text, value_text
 
 _OF_RATIO = 3
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json
 from pact_eval.hub.snapshots import hub_json, short_name
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval.data.defaults import Defaults

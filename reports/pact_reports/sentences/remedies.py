@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from pact_eval.data.records import position_name
+from pact_eval.numbers import interval_text, prompts_text, value_text
 from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMetric, RemedyRow
 from pact_eval.remedies.letter_balance import LetterBalance
-from pact_reports.numbers import interval_text, prompts_text, value_text
-from pact_reports.sentences.calibration import calibration_sentence
 
 
 def remedies_answer(comparison: RemedyComparison) -> str:
@@ -86,7 +85,7 @@ def _letter_share(balance: LetterBalance) -> Callable[[int], str]:
 def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:
     """Yield what a reader must know of remedies that were fitted on other runs."""
     for fitted in notes:
-        yield f"{fitted.file}: {calibration_sentence(fitted.note)}"
+        yield f"{fitted.file}: {fitted.note!s}"
 
 
 def _gain(row: RemedyRow) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json, dumps
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.table import Line, Tone
 
 if TYPE_CHECKING:  # none of them is needed to read runs

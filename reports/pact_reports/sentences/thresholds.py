@@ -2,76 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from pact_eval._choices import ClusterUnit
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.numbers import CLUSTERS
+from pact_eval.plain_text import first_of, upper_first
 from pact_eval.runs.custody import trained_on_runs
 from pact_eval.runs.identity import Difference
 from pact_eval.thresholds.answer_sets import AnswerSets, KindSets
 from pact_eval.thresholds.checking import CheckedGate, ThresholdsCheck
-from pact_eval.thresholds.choice import Rule, Thresholds
-from pact_eval.thresholds.conclusion import Acting, ActingGate, acting
 from pact_eval.thresholds.decision_curves import GateMarks
 from pact_eval.thresholds.files import ThresholdsFile
 from pact_eval.thresholds.set_checking import AnswerSetsCheck, CheckedSets
 from pact_eval.thresholds.targets import Target
-from pact_reports.arm_names import ArmNames
-from pact_reports.numbers import CLUSTER, CLUSTERS, interval_text, p_value_text
-from pact_reports.sentences.conclusions import Said
-from pact_reports.sentences.custody import trained_on_text
 from pact_reports.tables.answer_sets import promise_text
-from pact_reports.tables.thresholds import SIGNAL_NAMES, gate_text, named, target_text
-
-
-def thresholds_answer(thresholds: Thresholds) -> str:
-    """Write the share of the decisions that a run may take, or the reason for no guarantee."""
-    return acting_answer(acting(thresholds))
-
-
-def acting_answer(conclusion: Acting) -> str:
-    """Write the conclusion to "May it act alone?" in a sentence or two."""
-    return str(acting_words(conclusion))
-
-
-def acting_words(conclusion: Acting) -> Said:
-    """Write the share of its decisions that a model may take alone, or the reason for none.
-
-    Example:
-        "May decide 41.0 [36.2, 46.0]% of the items, those with top probability 0.93 or more: ..."
-    """
-    if conclusion.rule is None:
-        reasons = "; ".join(part.reason for part in conclusion.unchecked)
-        return Said("Cannot tell", f"{reasons}.")
-    unit = conclusion.rule.unit
-    target = target_text(conclusion.target)
-    sure = f"with {100 * conclusion.confidence:.4g}% confidence"
-    match conclusion.status:
-        case "share guaranteed":
-            return _guaranteed(conclusion, conclusion.rule)
-        case "cannot tell":
-            return Said(
-                "Cannot tell",
-                f"too few families to show {target} {sure}; {_most_needed(conclusion, unit)}.",
-            )
-        case "none shown":
-            groups = f" for any of {len(conclusion.gates):,} groups"
-            return Said(
-                f"No share can be guaranteed{groups if len(conclusion.gates) > 1 else ''}",
-                f"{target} is not shown {sure}{_seen(conclusion)}; "
-                f"{_most_needed(conclusion, unit)}.",
-            )
-
-
-def acting_text(conclusion: Acting) -> str:
-    """Write the same on a line: without the gate that came closest, and the families needed.
-
-    Nor with the confidence, which is 95% in every report.
-    """
-    words = acting_words(conclusion)
-    if conclusion.rule is None or conclusion.status == "share guaranteed":
-        return str(words).removesuffix(".")
-    return f"{words.finding}: {target_text(conclusion.target)} is not shown"
 
 
 def check_answer(check: ThresholdsCheck) -> str:
@@ -85,9 +31,9 @@ def check_answer(check: ThresholdsCheck) -> str:
     parts = []
     for verdict in ("broken", "cannot tell", "holds"):
         groups = [_with_needed(gate, unit) for gate in promised if gate.verdict == verdict]
-        parts += [f"{verdict}: {named(groups)}"] if groups else []
+        parts += [f"{verdict}: {first_of(groups)}"] if groups else []
     text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
+    return upper_first(f"{text}.")
 
 
 def tested_text(gate: CheckedGate, target: Target) -> str:
@@ -118,7 +64,7 @@ def model_warnings(
         what: what was chosen, in the plural.
     """
     for trained in trained_on_runs([run.run]):
-        yield f"{trained.run}: {trained_on_text(trained.trained_on)}, as allowed"
+        yield f"{trained.run}: {trained.trained_on}, as allowed"
     for difference in differences:
         yield (
             f"{run.place}: another {difference.words} ({difference.after}) than that of the "
@@ -135,79 +81,6 @@ def gate_notes(marks: GateMarks, names: ArmNames) -> tuple[str, ...]:
         note.text if note.run is None else f"{names.run(note.run)}: {note.text}"
         for note in marks.notes
     )
-
-
-def _guaranteed(conclusion: Acting, rule: Rule) -> Said:
-    target, once = target_text(conclusion.target), counting_once(conclusion.gates, rule)
-    if len(conclusion.gates) == 1:
-        (gate,) = conclusion.gates
-        return Said(
-            f"May decide {interval_text(gate.share, 'percent', '%')} of the items, those with "
-            f"{_condition(gate, rule)}",
-            f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
-            f"{100 * conclusion.confidence:.4g}% confidence.",
-        )
-    kept = [gate.group for gate in conclusion.gates if gate.threshold is not None]
-    left = [gate.group for gate in conclusion.gates if gate.threshold is None]
-    rest = f" Nothing can be guaranteed for {named(left)}." if left else ""
-    level = 1 - conclusion.confidence
-    sure = 1 - level * len(conclusion.gates) if conclusion.together else conclusion.confidence
-    scope = "all together" if conclusion.together else "each"
-    return Said(
-        f"May decide in {named(kept)}",
-        f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
-        f"{100 * sure:.4g}% confidence, {scope}.{rest}",
-    )
-
-
-def counting_once(gates: Sequence[ActingGate], rule: Rule) -> str:
-    """Explain that every family counts once, if family sizes differ."""
-    if rule.counting == "items" or all(gate.equal for gate in gates):
-        return ""
-    return f", each {CLUSTER[rule.unit]} counting once"
-
-
-def _seen(conclusion: Acting) -> str:
-    """Return the failed test of the only gate in brackets; nothing for several gates."""
-    gate = conclusion.gates[0]
-    if len(conclusion.gates) > 1 or gate.p_value is None:
-        return ""
-    what = "wrong" if conclusion.target.limits_error else "escalated"
-    return (
-        f" ({gate.wrong:,} of {gate.accepted:,} tested items are {what} at the most promising "
-        f"gate, {p_value_text(gate.p_value)})"
-    )
-
-
-def _needed(gate: ActingGate, unit: ClusterUnit) -> str:
-    units = CLUSTERS[unit]
-    run_size = f"the run has {gate.families:,}"
-    if gate.needed is None:
-        return f"nothing shows that more {units} like these would do, {run_size}"
-    if gate.needed <= gate.families:
-        return (
-            f"its {gate.families:,} {units} would often do, but the drawn items of these do not "
-            "show it: score more"
-        )
-    return f"about {gate.needed:,} {units} like these would do in 4 of 5 cases, {run_size}"
-
-
-def _most_needed(conclusion: Acting, unit: ClusterUnit) -> str:
-    gates = conclusion.gates
-    if not conclusion.planned:
-        return f"`pact-eval thresholds` says whether more {CLUSTERS[unit]} would do"
-    planned = [gate for gate in gates if gate.needed is not None]
-    if len(gates) == 1:
-        return _needed(gates[0], unit)
-    if not planned:
-        return f"nothing shows that more {CLUSTERS[unit]} like these would do"
-    least = min(planned, key=lambda gate: gate.needed or 0)
-    return f"{least.group} comes first: {_needed(least, unit)}"
-
-
-def _condition(gate: ActingGate, rule: Rule) -> str:
-    text = gate_text(gate.threshold, rule.signal)
-    return "an answer" if text == "every answer" else f"{SIGNAL_NAMES[rule.signal]} {text}"
 
 
 def _with_needed(gate: CheckedGate, unit: ClusterUnit) -> str:
@@ -254,9 +127,9 @@ def sets_check_answer(check: AnswerSetsCheck) -> str:
             for kind in promised
             if kind.test.verdict == verdict
         ]
-        parts += [f"{verdict}: {named(kinds)}"] if kinds else []
+        parts += [f"{verdict}: {first_of(kinds)}"] if kinds else []
     text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
+    return upper_first(f"{text}.")
 
 
 def sets_check_warnings(check: AnswerSetsCheck) -> Iterator[str]:

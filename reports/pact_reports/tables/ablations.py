@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.ablations import Ablation, Ablations, ablations
 from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.registry import find_metric, metric_spec
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.arm_cells import items_and_pairs
 from pact_reports.tables.cells import (
+    NOISE,
     arm_cell,
     chance_cell,
     chance_column,
     decoding_words,
-    shown,
     text_cell,
     unit_of,
 )
@@ -83,7 +82,7 @@ def _with_chance(result: Ablations, metric: str) -> bool:
 def _cells(result: Ablations, ablation: Ablation, *, is_method: bool) -> list[Cell]:
     cells = [
         Cell(
-            shown(row.value, metric_spec(row.cell.metric)),
+            metric_spec(row.cell.metric).shown(row.value),
             (row.value, None if is_method else change),
             None if is_method else mark,
             row.reason,

@@ -10,10 +10,10 @@ from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts
 from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison
 from pact_eval.audit.adapter.overlap import MeasuredOverlap
 from pact_eval.evaluation.conclusions.data import DataLeak
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.data import leak_lines
+from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.audit import checks_table, findings, measured_text, verdict
+from pact_reports.tables.cells import leak_lines
 
 _UNKNOWN: Final = "unknown"
 _TAMPERED: Final = {

@@ -9,22 +9,15 @@ from typing import Final, Literal
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.answer_scores import RunAnswerScores, run_answer_scores
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
 from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.report import Calibration, Group
 from pact_eval.metrics.recalibration import AnswerScores, ScoreDecomposition
-from pact_reports.arm_names import ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.arm_cells import items_and_pairs
-from pact_reports.tables.cells import (
-    arm_cell,
-    decoding_words,
-    shown,
-    text_cell,
-    unit_of,
-    value_cell,
-)
+from pact_reports.tables.cells import arm_cell, decoding_words, text_cell, unit_of, value_cell
 from pact_reports.tables.request import TableRequest
 
 _SCORES: Final = (
@@ -140,7 +133,7 @@ def _miscalibration_cell(
 ) -> Cell:
     """Write miscalibration, next to that of a calibrated model by chance."""
     cell = value_cell(parts.miscalibration, spec, parts.reason)
-    below = "" if math.isnan(by_chance[0]) else f"noise {shown(by_chance[0], spec)}"
+    below = "" if math.isnan(by_chance[0]) else f"noise {spec.shown(by_chance[0])}"
     return replace(cell, numbers=(*cell.numbers, *by_chance), below=below)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pact_eval._choices import ClusterUnit
+from pact_eval.numbers import CLUSTER, CLUSTERS, UNDEFINED, has_width, methods_text
+from pact_eval.plain_text import one_line
 from pact_eval.thresholds.answer_sets import AnswerSets, GroupSets, KindSets
 from pact_eval.thresholds.set_checking import AnswerSetsCheck, CheckedSets
 from pact_eval.thresholds.set_files import AnswerSetsFile
-from pact_reports.numbers import CLUSTER, CLUSTERS, UNDEFINED, has_width, methods_text
-from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.thresholds import p_text, percent_text, rate_cell, rule_text
 

@@ -14,7 +14,7 @@ from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_reports.table import Cell, Column, Mark
-from pact_reports.tables.cells import chance_text, shown, unit_of
+from pact_reports.tables.cells import chance_text, unit_of
 
 STANDING_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
     ("best", "best arm: its difference from every other arm is shown at the 5% level"),
@@ -69,9 +69,9 @@ def mean_cell(summary: ArmSummary, spec: MetricSpec) -> Cell:
         >>> mean_cell(ArmSummary.of("pact", {17: runs[17]}), metric_spec("accuracy")).text
         '84.0'
     """
-    text = shown(summary.mean, spec)
+    text = spec.shown(summary.mean)
     if math.isfinite(summary.deviation):
-        text += f" ± {shown(summary.deviation, spec).lstrip('+')}"
+        text += f" ± {spec.shown(summary.deviation).lstrip('+')}"
     why = None if math.isfinite(summary.mean) else summary.reason
     return Cell(text, (summary.mean, summary.deviation, len(summary.runs)), reason=why)
 

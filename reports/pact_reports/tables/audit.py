@@ -18,13 +18,12 @@ from pact_eval.audit.registry import CODES
 from pact_eval.audit.shortcuts import Shortcuts
 from pact_eval.data.records import LETTERS
 from pact_eval.data.word_diff import WordDiff
-from pact_eval.evaluation.conclusions.conclusion import Unchecked
+from pact_eval.evaluation.conclusions.conclusion import Unchecked, unchecked_list
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_reports.numbers import UNDEFINED, value_text
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.data import leak_lines, unchecked_list
+from pact_eval.numbers import UNDEFINED, value_text
+from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
-from pact_reports.tables.cells import estimate_cell
+from pact_reports.tables.cells import estimate_cell, leak_lines
 from pact_reports.tables.dataset import files_table
 
 _TAMPERED: Final = "hashes differ from those in the manifest"

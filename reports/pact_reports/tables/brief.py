@@ -14,7 +14,6 @@ from pact_eval.evaluation.notes import (
     IncompletePairs,
     LargeFamilies,
     LowAnswerMass,
-    Note,
     RepeatedPrompts,
     RoundedProbabilities,
     SeveralRight,
@@ -22,8 +21,7 @@ from pact_eval.evaluation.notes import (
     Unanswered,
     UnmatchedSeeds,
 )
-from pact_reports.sentences.brief import data_text
-from pact_reports.sentences.notes import note_sentence
+from pact_eval.notes import Note
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.writers.terminal import to_text
 
@@ -86,7 +84,7 @@ class Brief:
         return self._with([])
 
     def _with(self, notes: Sequence[Note]) -> tuple[Part, ...]:
-        facts = [*self.facts, *(Fact("note", note_sentence(note), "caution") for note in notes)]
+        facts = [*self.facts, *(Fact("note", str(note), "caution") for note in notes)]
         left = len(self.notes) - len(notes)
         more = self.more
         if left:
@@ -134,5 +132,5 @@ def worst_tone(conclusions: Sequence[Conclusion]) -> Tone | None:
 
 def data_fact(conclusion: DataConclusion) -> Fact:
     """Say whether the data is sound; of a leak, the first line says it, and there is no other."""
-    text = "" if conclusion.status == "leak" else data_text(conclusion)
+    text = "" if conclusion.status == "leak" else conclusion.line
     return Fact("data", text, tone_of(conclusion))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.registry import ABLATED_GAP
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import interval_text
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.brief import ablated_line, rate_text
-from pact_reports.sentences.data import leak_lines
+from pact_eval.numbers import interval_text, rate_text
+from pact_eval.plain_text import one_line
+from pact_reports.sentences.brief import ablated_line
 from pact_reports.table import Line, Part
 from pact_reports.tables.brief import Brief, Fact, data_fact
 from pact_reports.tables.brief_report import run_text
+from pact_reports.tables.cells import leak_lines
 
 
 def brief_ablated(

@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import ArmsComparison
-from pact_eval.evaluation.conclusions.better import BetterConclusion
+from pact_eval.evaluation.conclusions.better import BetterConclusion, several_line
 from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import ANSWER_MASS, metric_spec
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import sample_text
-from pact_reports.sentences.better import several_line
-from pact_reports.sentences.brief import (
-    beside,
-    mass_lines,
-    order_mark,
-    order_word,
-    probabilities_mark,
-    probabilities_word,
-    short_names,
-)
-from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.notes import named_note
+from pact_eval.numbers import sample_text
+from pact_eval.plain_text import short_names
+from pact_reports.sentences.brief import beside, mass_lines
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.arm_cells import mean_cell
 from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of, worst_tone
@@ -35,6 +26,7 @@ from pact_reports.tables.brief_comparison import (
     difference_facts,
     shown_text,
 )
+from pact_reports.tables.cells import leak_lines
 
 _LONGEST_NAME: Final = 20
 _WORST: Final = "; order, probabilities: worst run"
@@ -71,7 +63,7 @@ def brief_arms(
             Fact("seeds", _seeds(conclusions, arms)),
             Fact("sample", _sample(experiment) + ("" if two else f"; {shown_text(conclusions)}")),
         ],
-        notes=[named_note(note, names) for note in comparison.notes],
+        notes=[named(note, names) for note in comparison.notes],
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
         tables=() if two else [_arms_table(conclusions, arms, names)],
         most=MOST_LINES + len(conclusions) - 1 - (not two),
@@ -93,8 +85,8 @@ def _facts_of_two(
     pair = sorted(arms, key=lambda arm: arm.arm != turned.left)
     called = short_names([names.arm(arm.arm) for arm in pair])
     orders, probabilities = [arm.order for arm in pair], [arm.probabilities for arm in pair]
-    yield Fact("order", beside(called, [*map(order_mark, orders)]), worst_tone(orders))
-    marks = [*map(probabilities_mark, probabilities)]
+    yield Fact("order", beside(called, [one.mark for one in orders]), worst_tone(orders))
+    marks = [one.mark for one in probabilities]
     yield Fact("probabilities", beside(called, marks), worst_tone(probabilities))
     means = (f"{name} {_mean(arm)}%" for name, arm in zip(called, pair, strict=True))
     yield Fact("accuracy", ", ".join(means))
@@ -152,8 +144,8 @@ def _arms_table(
                     Cell(str(len(arm.seeds))),
                     Cell(_mean(arm)),
                     *map(Cell, texts),
-                    Cell(order_word(arm.order), tone=tone_of(arm.order)),
-                    Cell(probabilities_word(arm.probabilities), tone=tone_of(arm.probabilities)),
+                    Cell(arm.order.word, tone=tone_of(arm.order)),
+                    Cell(arm.probabilities.word, tone=tone_of(arm.probabilities)),
                 )
             )
             for name, arm, texts in zip(called, arms, differences, strict=True)

@@ -8,42 +8,28 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.drift.run_comparison import RunComparison
-from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
-from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.notes import (
-    DifferentViews,
-    Note,
-    RoundedProbabilities,
-    SeveralRight,
+from pact_eval.evaluation.conclusions.better import (
+    BetterConclusion,
+    Claim,
+    claim_text,
+    several_line,
 )
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.notes import DifferentViews, RoundedProbabilities, SeveralRight
 from pact_eval.evaluation.registry import ANSWER_MASS
-from pact_reports.numbers import (
+from pact_eval.notes import Note
+from pact_eval.numbers import (
     interval_text,
     sample_text,
     value_text,
     views_words,
 )
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.better import (
-    better_line,
-    claim_text,
-    power_words,
-    several_line,
-)
-from pact_reports.sentences.brief import (
-    beside,
-    mass_lines,
-    order_mark,
-    order_word,
-    probabilities_mark,
-    probabilities_word,
-    short_names,
-)
-from pact_reports.sentences.data import leak_lines
+from pact_eval.plain_text import one_line, short_names
+from pact_reports.sentences.brief import beside, mass_lines
 from pact_reports.sentences.drift import prior_sentence
-from pact_reports.sentences.notes import unlike_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of, worst_tone
+from pact_reports.tables.cells import leak_lines
 
 _TWO: Final = 2
 _LONGEST_NAME: Final = 20
@@ -63,7 +49,7 @@ def brief_comparison(
     turn = -1 if conclusion is not comparison.conclusion else 1
     names = short_names((conclusion.left, conclusion.right))
     orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
-    answer = better_line(comparison.conclusion, leak)
+    answer = several_line([comparison.conclusion], leak)
     notes = [_named(note, names[::turn]) for note in comparison.notes]
     return Brief(
         answer=(
@@ -74,10 +60,10 @@ def brief_comparison(
         ),
         facts=[
             data_fact(comparison.data),
-            Fact("order", beside(names, [*map(order_mark, orders)]), worst_tone(orders)),
+            Fact("order", beside(names, [one.mark for one in orders]), worst_tone(orders)),
             Fact(
                 "probabilities",
-                beside(names, [*map(probabilities_mark, probabilities)]),
+                beside(names, [one.mark for one in probabilities]),
                 worst_tone(probabilities),
             ),
             *_letter_prior(comparison),
@@ -108,7 +94,7 @@ def cautions(experiment: Experiment) -> Iterator[Line]:
     for same in experiment.same_runs:
         yield Line(f"Caution: {one_line(str(same))}.", "caution")
     for unlike in experiment.unlike:
-        yield Line(f"Caution: {unlike_sentence(unlike)}.", "caution")
+        yield Line(f"Caution: {unlike!s}.", "caution")
 
 
 def _letter_prior(comparison: RunComparison) -> Iterator[Fact]:
@@ -157,7 +143,7 @@ def _tested(
         called = dict(zip("AB", names, strict=True))
         sentence = re.sub(r"\b[AB]\b", lambda letter: called[letter[0]], verdict.sentence)
         yield Fact("margin", f"{margin} points: {sentence}")
-    yield Fact("power", power_words(conclusion))
+    yield Fact("power", conclusion.power_words)
 
 
 def brief_comparisons(
@@ -246,8 +232,8 @@ def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
                     Cell(name),
                     Cell(value_text(value, "percent")),
                     *map(Cell, texts),
-                    Cell(order_word(order), tone=tone_of(order)),
-                    Cell(probabilities_word(probability), tone=tone_of(probability)),
+                    Cell(order.word, tone=tone_of(order)),
+                    Cell(probability.word, tone=tone_of(probability)),
                 )
             )
             for name, value, texts, order, probability in rows

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from pact_eval.numbers import interval_text, value_text
 from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
-from pact_reports.numbers import interval_text, value_text
-from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.remedies import remedies_answer
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.brief import COLUMNS, MOST_LINES, Brief, Fact
+from pact_reports.tables.cells import leak_lines
 from pact_reports.writers.terminal import to_text
 
 _MAIN: Final = ("k2", "k2_additive", "k1_additive", "k1_batch")

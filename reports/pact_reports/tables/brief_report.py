@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
@@ -12,22 +13,13 @@ from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.notes import Incomplete, Unverified
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.run_rates import DecodedRates
+from pact_eval.numbers import rate_text, sample_text, value_text, views_words
+from pact_eval.plain_text import one_line
 from pact_eval.stats.estimate import Estimate
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import sample_text, value_text, views_words
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.brief import (
-    acting_line,
-    not_known_text,
-    order_text,
-    probabilities_text,
-    rate_text,
-    report_line,
-)
-from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.notes import gap_words
+from pact_reports.sentences.brief import not_known_text, report_line
 from pact_reports.table import Line, Part
 from pact_reports.tables.brief import Brief, Fact, data_fact, tone_of
+from pact_reports.tables.cells import leak_lines
 
 
 def brief_report(
@@ -50,7 +42,7 @@ def brief_report(
             *_rates(report.rates, evaluation),
             Fact("not known", not_known_text(report.conclusions)),
             Fact("run", run_text(report, names)),
-            Fact("log", "; ".join(map(gap_words, gaps)), "caution"),
+            Fact("log", "; ".join(gap.words for gap in gaps), "caution"),
         ],
         notes=[note for note in evaluation.notes if note not in gaps],
         more=f"All metrics: pact-eval report {place} --full, or --html page.html",
@@ -84,13 +76,13 @@ def _conclusions(report: RunReport) -> Iterator[Fact]:
         tone = tone_of(conclusion)
         match conclusion:
             case OrderConclusion():
-                yield Fact("order", order_text(conclusion), tone)
+                yield Fact("order", conclusion.line, tone)
             case ProbabilitiesConclusion():
-                yield Fact("probabilities", probabilities_text(conclusion), tone)
+                yield Fact("probabilities", conclusion.line, tone)
             case DataConclusion():
                 yield data_fact(conclusion)
             case _:
-                yield Fact("acting alone", acting_line(conclusion), tone)
+                yield Fact("acting alone", conclusion.line, tone)
 
 
 def run_text(report: RunReport, names: ArmNames) -> str:

@@ -8,11 +8,11 @@ from typing import Final
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.sweep import SweepPoint
-from pact_reports.numbers import sample_text, value_text
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.data import leak_lines
+from pact_eval.numbers import sample_text, value_text
+from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.brief import Brief, Fact
+from pact_reports.tables.cells import leak_lines
 
 _MOST_ROWS: Final = 6
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from pact_eval._choices import Decoding
 from pact_eval.calibration.temperatures import TemperatureSummary
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.released_training import ReleasedCalibration
 from pact_eval.evaluation.arms.single_runs import (
     CALIBRATED_METRICS,
@@ -17,11 +18,10 @@ from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_eval.evaluation.report import Calibration
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.arm_cells import items_and_pairs
 from pact_reports.tables.cells import (
+    NOISE,
     arm_cell,
     chance_cell,
     chance_column,

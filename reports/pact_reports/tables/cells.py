@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.calibration_error import ChanceError
+from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.metric_specs import MetricSpec, Unit
+from pact_eval.evaluation.metric_specs import MINUS, MetricSpec
+from pact_eval.numbers import UNDEFINED, Unit, ends_text, estimate_parts, has_width, value_text
+from pact_eval.plain_text import upper_first
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_reports.arm_names import ArmNames
-from pact_reports.numbers import UNDEFINED, ends_text, estimate_parts, has_width, value_text
-from pact_reports.table import Cell, Column, Mark
+from pact_reports.table import Cell, Column, Line, Mark
 
 __all__ = [
+    "CALIBRATION_ERROR",
+    "NOISE",
     "arm_cell",
     "chance_cell",
     "chance_column",
@@ -26,17 +30,27 @@ __all__ = [
     "few_pairs",
     "interval_cell",
     "interval_column",
+    "leak_lines",
     "marked_best",
     "metric_column",
     "p_value_cell",
-    "shown",
     "text_cell",
     "unit_of",
     "value_cell",
     "with_interval",
 ]
 
-MINUS: Final = "−"
+CALIBRATION_ERROR: Final = (
+    "For ECE, brackets hold the true calibration error. The ECE of a sample is biased upwards and "
+    "can lie above them: a calibrated model also shows its noise floor."
+)
+"""Shown wherever ECE has an interval."""
+
+NOISE: Final = (
+    "ECE, noise: the mean ECE of a calibrated model with these confidences; p: of calibration. Of "
+    "an arm, the mean over its runs, and the lowest to the highest p."
+)
+"""Shown wherever ECE has its noise floor next to it."""
 
 _UNITS: Final[dict[Unit, str]] = {
     "percent": "fraction",
@@ -45,23 +59,8 @@ _UNITS: Final[dict[Unit, str]] = {
     "levels": "levels",
     "score": "score",
 }
-DIFFERENCE: Final = MetricSpec("difference", "Difference", "points", 0)
-"""A difference between two rates, in points and signed."""
 
 _FEW_PAIRS: Final = 100
-
-
-def shown(value: float, spec: MetricSpec) -> str:
-    """Write a number as papers print it: AURC in percent with two decimals, a true minus.
-
-    Example:
-        >>> from pact_eval.evaluation.registry import metric_spec
-        >>> shown(0.0341, metric_spec("aurc")), shown(-0.007, metric_spec("ensemble_gain"))
-        ('3.41', '−0.7')
-    """
-    if spec.name == "aurc" and math.isfinite(value):
-        return f"{100 * value:.2f}".replace("-", MINUS)
-    return value_text(value, spec.unit).replace("-", MINUS)
 
 
 def _shown_ends(estimate: Estimate, spec: MetricSpec) -> str:
@@ -79,7 +78,7 @@ def arm_cell(arm: str, names: ArmNames) -> Cell:
     """Return the display name of an arm; CSV has its key.
 
     Example:
-        >>> from pact_reports.arm_names import ArmNames
+        >>> from pact_eval.evaluation.arm_names import ArmNames
         >>> cell = arm_cell("pact", ArmNames({"pact": "PACT (ours)"}))
         >>> cell.text, cell.data
         ('PACT (ours)', 'pact')
@@ -124,7 +123,7 @@ def unit_of(spec: MetricSpec, decoding: MetricDecoding) -> str:
 def value_cell(value: float, spec: MetricSpec, reason: str | None = None) -> Cell:
     """Return one number of one run; with a reason if it is undefined or infinite."""
     why = None if math.isfinite(value) else reason
-    return Cell(shown(value, spec), (value,), reason=why)
+    return Cell(spec.shown(value), (value,), reason=why)
 
 
 def chance_column(column: Column, unit: str) -> Column:
@@ -328,3 +327,13 @@ def decoding_words(decoding: MetricDecoding) -> str:
     """
     views = "single pass (view 0)" if decoding.views == "single" else "K views together"
     return f"{views}, {'calibrated' if decoding.calibrated else 'raw'}"
+
+
+def leak_lines(leak: DataLeak | None) -> tuple[Line, ...]:
+    """Return the first line of an output on runs whose data leaks, or leaked."""
+    if leak is None:
+        return ()
+    text = str(leak)
+    if leak.left_out:
+        return (Line(upper_first(f"{text}."), "caution"),)
+    return (Line(f"Leak: {text}.", "bad"),)

@@ -7,16 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import Arm, ArmPair, ArmsComparison
 from pact_eval.evaluation.arms.differences import ArmDifference
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
 from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.paired_tests import McNemarTest
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import (
+from pact_eval.numbers import (
     CLUSTER,
     CLUSTERS,
     UNDEFINED,
@@ -29,12 +28,12 @@ from pact_reports.numbers import (
     short_clusters,
     value_text,
 )
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.calibration import NOISE
-from pact_reports.sentences.notes import note_sentence
+from pact_eval.plain_text import one_line
+from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.paired_tests import McNemarTest
 from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table
 from pact_reports.tables.arm_cells import STANDING_LEGEND
-from pact_reports.tables.cells import chance_text, estimate_cell
+from pact_reports.tables.cells import NOISE, chance_text, estimate_cell
 from pact_reports.tables.differing_items import SHOWN
 from pact_reports.tables.report import has_row, items_and_units, titled
 
@@ -84,7 +83,7 @@ def comparison_parts(
         _metrics_table(everything),
         *_verdicts(comparison),
         _accuracy_table(comparison),
-        *(Line(f"Note: {note_sentence(note)}", "caution") for note in comparison.notes),
+        *(Line(f"Note: {note!s}", "caution") for note in comparison.notes),
         *(Line(f"Note: {note}", "caution") for note in _notes_on_tests(comparison)),
     ]
     if len(comparison.groups) > 2:  # one group is all items once more
@@ -327,7 +326,7 @@ def arms_parts(
         if pair.seeds:
             parts += _pair_parts(pair, names)
         parts += pair_items(pair, names) if show_items else ()
-    notes = (note_sentence(note, names) for note in comparison.notes)
+    notes = (str(named(note, names)) for note in comparison.notes)
     parts += [Line(f"Note: {note}", "caution") for note in notes]
     tests = (pair.differences["all"]["accuracy"].evidence.tests for pair in comparison.pairs
              if pair.seeds)  # fmt: skip

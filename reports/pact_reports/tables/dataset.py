@@ -10,7 +10,7 @@ from pact_eval.data.files import DataFile, FileFacts, Role
 from pact_eval.data.manifest import WrittenManifest
 from pact_eval.data.records import FieldKind
 from pact_eval.data.splits import SplitPart
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 
 _KINDS: Final[tuple[FieldKind, ...]] = ("choice", "boolean", "score")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pact_eval.plain_text import one_line
 from pact_eval.prompts.requests import Decision
-from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 
 if TYPE_CHECKING:  # decisions of a model here need no client

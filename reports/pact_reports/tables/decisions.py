@@ -9,8 +9,8 @@ from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import run_risks
 from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.stats.estimate import Estimate
-from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import arm_cell, decoding_words, interval_column, text_cell
 from pact_reports.tables.request import TableRequest
@@ -151,7 +151,7 @@ def _shown_gates(curve: CostCurve) -> list[int]:
 
 
 def _cost_cells(curve: CostCurve, at: int, request: TableRequest) -> list[Cell]:
-    from pact_reports.tables.thresholds import gate_text
+    from pact_eval.thresholds.signals import gate_text
 
     gate = gate_text(float(curve.thresholds[at]), curve.rule.signal)
     share = float(curve.escalated[at])
@@ -181,13 +181,14 @@ def _cost_column(title: str) -> Column:
 
 
 def _mark_cells(mark: GateMark, request: TableRequest) -> tuple[Cell, ...]:
-    from pact_reports.tables.thresholds import SIGNAL_NAMES, rule_text, target_text
+    from pact_eval.thresholds.signals import SIGNAL_NAMES
+    from pact_reports.tables.thresholds import rule_text
 
     rule = mark.file.rule
     return (
         arm_cell(mark.arm, request.names),
         _seed(mark.seed),
-        Cell(target_text(mark.file.target)),
+        Cell(mark.file.target.text),
         Cell(f"{SIGNAL_NAMES[rule.signal]}, by {rule.by}; {rule_text(rule)}"),
         _rate(mark.accepted),
         _rate(mark.error),

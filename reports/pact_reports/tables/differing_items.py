@@ -8,9 +8,8 @@ from typing import Final
 from pact_eval._json import Json, dumps
 from pact_eval.data.records import Record
 from pact_eval.evaluation.comparison import Comparison, DifferingItem
-from pact_reports.numbers import UNDEFINED, p_value_text
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.brief import short_names
+from pact_eval.numbers import UNDEFINED, p_value_text
+from pact_eval.plain_text import one_line, short_names
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 
 SHOWN: Final = 20

@@ -11,9 +11,10 @@ from pact_eval._choices import ClusterUnit
 from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange
 from pact_eval.drift.mix import Mix
 from pact_eval.drift.tempering import Tempering
+from pact_eval.numbers import CLUSTERS, UNDEFINED, methods_text, value_text
+from pact_eval.plain_text import one_line
 from pact_eval.stats.estimate import Estimate
-from pact_reports.numbers import CLUSTERS, UNDEFINED, methods_text, value_text
-from pact_reports.plain_text import one_line
+from pact_eval.thresholds.signals import SIGNAL_NAMES, gate_text
 from pact_reports.sentences.drift import (
     difference_sentences,
     distance_sentence,
@@ -21,7 +22,7 @@ from pact_reports.sentences.drift import (
 )
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.tables.thresholds import SIGNAL_NAMES, gate_text, rule_text, target_text
+from pact_reports.tables.thresholds import rule_text
 
 _DOMAINS_SHOWN: Final = 12
 _Group = TypeVar("_Group")
@@ -191,7 +192,7 @@ def gates_table(drift: Drift) -> Table:
     """Lay out the gates of thresholds on both runs: one row per gate."""
     unit = drift.settings.unit
     method = methods_text((gate.before.coverage for gate in drift.gates), unit)
-    targets = dict.fromkeys(target_text(gate.target) for gate in drift.gates)
+    targets = dict.fromkeys(gate.target.text for gate in drift.gates)
     decodings = dict.fromkeys(rule_text(gate.rule) for gate in drift.gates)
     caption = (
         f"Target: {'; '.join(targets)}; {'; '.join(decodings)}. Rates in %; in brackets the "

@@ -12,9 +12,8 @@ from pact_eval.calibration.fitting import CalibratorFit
 from pact_eval.calibration.runs import FittedRun
 from pact_eval.calibration.selection import ModeChoice
 from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter
+from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.stats.estimate import Estimate
-from pact_reports.numbers import UNDEFINED, value_text
-from pact_reports.sentences.calibration import calibration_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 
 
@@ -115,8 +114,8 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
     )
     return (
         _table("effect", f"{name}{decoding_text}", "before -> after", titles, rows),
-        *(Line(f"Warning: {calibration_sentence(note)}", "caution") for note in effect.warnings),
-        *(Line(f"Note: {calibration_sentence(note)}", "caution") for note in effect.notes),
+        *(Line(f"Warning: {note!s}", "caution") for note in effect.warnings),
+        *(Line(f"Note: {note!s}", "caution") for note in effect.notes),
     )
 
 

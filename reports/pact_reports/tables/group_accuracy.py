@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.single_runs import GroupAccuracy, group_accuracy
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.registry import metric_spec
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Column, Row, Table
 from pact_reports.tables.cells import arm_cell, decoding_words, metric_column, text_cell, value_cell
 from pact_reports.tables.request import TableRequest

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
 from pact_eval.evaluation.arms.main_results import ArmSummaries, k_views
 from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Table
 from pact_reports.tables.main_results import means_table
 from pact_reports.tables.request import TableRequest

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pact_eval.data.records import position_name
+from pact_eval.numbers import value_text
 from pact_eval.remedies.comparison import RemedyComparison
 from pact_eval.remedies.letter_balance import LetterBalance
-from pact_reports.numbers import value_text
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import count_cell
 

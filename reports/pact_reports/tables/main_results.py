@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.differences import Standing
 from pact_eval.evaluation.arms.main_results import ArmSummaries, main_results
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_spec
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.arm_cells import (
     STANDING_LEGEND,
@@ -26,13 +25,14 @@ from pact_reports.tables.arm_cells import (
     standing_cells,
 )
 from pact_reports.tables.cells import (
+    CALIBRATION_ERROR,
+    NOISE,
     arm_cell,
     count_cell,
     count_column,
     decoding_words,
     few_pairs,
     marked_best,
-    shown,
     with_interval,
 )
 from pact_reports.tables.request import TableRequest
@@ -92,7 +92,7 @@ def means_table(
         cells = [mean_cell(summary, spec) for summary in summaries]
         columns.append(mean_column(spec, decoding, head))
         if results.published:
-            printed = [shown(summary.mean, spec) for summary in summaries]
+            printed = [spec.shown(summary.mean) for summary in summaries]
             by_column.append(marked_best(cells, printed, spec.better))
             continue
         cells = [

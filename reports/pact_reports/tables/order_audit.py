@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.data.records import position_name
+from pact_eval.evaluation.conclusions.order import slot_name, ties_words
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.order_audit import OrderAudit, OrderGain
 from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect
 from pact_eval.evaluation.registry import metric_spec
+from pact_eval.numbers import CLUSTERS, interval_text, small_text, value_text
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
-from pact_reports.numbers import CLUSTERS, interval_text, small_text, value_text
-from pact_reports.sentences.conclusions import ties_words
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell, p_value_cell
 
@@ -96,11 +95,6 @@ def floor_text(floor: float, spec: MetricSpec) -> str:
         '0.005'
     """
     return small_text(floor, "nats" if spec.unit == "nats" else "percent")
-
-
-def slot_name(slot: SlotPreference) -> str:
-    """Return the letter of a slot, or "last" for the last slot of every item."""
-    return "last" if slot.slot < 0 else position_name(slot.slot)
 
 
 def slots_sentence(slots: SlotPreferences, unit: ClusterUnit = "family") -> str:

@@ -10,18 +10,17 @@ from typing import Final, Literal
 
 from pact_eval.data.records import position_name
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.metric_specs import MetricSpec, Unit
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.order_audit import OrderAudit
 from pact_eval.evaluation.registry import metric_spec
+from pact_eval.numbers import Unit, ends_text, value_text
+from pact_eval.plain_text import lower_first
 from pact_eval.stats.estimate import Estimate
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import ends_text, value_text
-from pact_reports.plain_text import lower_first
-from pact_reports.sentences.conclusions import order_words
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.cells import arm_cell, shown, text_cell
+from pact_reports.tables.cells import arm_cell, text_cell
 from pact_reports.tables.order_audit import (
     BEYOND_NOISE,
     NOISE_ALONE,
@@ -113,9 +112,7 @@ def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
 
 def _concluded(audited: Sequence[Audited], names: ArmNames) -> str:
     """Write the conclusion on order of every run."""
-    conclusions = (
-        (names.run(run.label), order_words(conclusion)) for run, _, conclusion in audited
-    )
+    conclusions = ((names.run(run.label), conclusion.words) for run, _, conclusion in audited)
     return "; ".join(f"{name}: {lower_first(words.finding)}" for name, words in conclusions)
 
 
@@ -173,7 +170,7 @@ def _order_cells(audit: OrderAudit, gains: Sequence[str]) -> list[Cell]:
 def _cell(estimate: Estimate, spec: MetricSpec, floor: float, *, marked: bool) -> Cell:
     has_interval = not math.isnan(estimate.low)
     return Cell(
-        text=shown(estimate.value, spec),
+        text=spec.shown(estimate.value),
         numbers=(estimate.value, estimate.low, estimate.high, floor),
         mark="significant" if marked else None,
         reason=estimate.reason,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
+from pact_eval.evaluation.metric_specs import DIFFERENCE
 from pact_eval.evaluation.registry import metric_spec
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
-    DIFFERENCE,
     arm_cell,
     decoding_words,
     interval_cell,

@@ -9,6 +9,7 @@ from typing import Final
 from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.numbers import UNDEFINED, interval_text, methods_text
 from pact_eval.remedies.comparison import (
     RemedyComparison,
     RemedyDifference,
@@ -16,7 +17,6 @@ from pact_eval.remedies.comparison import (
     RemedyRow,
 )
 from pact_eval.remedies.decodings import NO_PROBABILITIES
-from pact_reports.numbers import UNDEFINED, interval_text, methods_text
 from pact_reports.sentences.remedies import balance_sentence
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone
 from pact_reports.tables.cells import estimate_cell, unit_of, value_cell

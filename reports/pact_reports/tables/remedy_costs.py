@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from pact_eval.numbers import UNDEFINED, prompts_text
 from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
 from pact_eval.remedies.costs import NoTokens
-from pact_reports.numbers import UNDEFINED, prompts_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import count_cell
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.data.records import LETTERS, position_name
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.metric_specs import MetricSpec
@@ -16,11 +17,7 @@ from pact_eval.evaluation.order_audit import OrderAudit
 from pact_eval.evaluation.registry import ANSWER_MASS, CONFIDENT, find_metric
 from pact_eval.evaluation.report import SMALL_VIEW_TV, Evaluation, Group
 from pact_eval.metrics.pairs import PairOutcomes
-from pact_eval.runs.provenance import Provenance
-from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.homogeneity import SlotHomogeneity
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import (
+from pact_eval.numbers import (
     CLUSTER,
     CLUSTERS,
     UNDEFINED,
@@ -34,10 +31,10 @@ from pact_reports.numbers import (
     short_clusters,
     value_text,
 )
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.conclusions import conclusion_line
-from pact_reports.sentences.custody import training_text
-from pact_reports.sentences.notes import note_sentence
+from pact_eval.plain_text import one_line
+from pact_eval.runs.provenance import Provenance
+from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.homogeneity import SlotHomogeneity
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
@@ -91,7 +88,7 @@ def run_facts(provenance: Provenance, names: ArmNames = KEYS) -> dict[str, objec
         "data": provenance.data_name,
         "trained on": None
         if provenance.custody.training is None
-        else training_text(provenance.custody),
+        else provenance.custody.training_text,
         "contract": provenance.contract.remark,
         "quantised": provenance.quantisation,
     }
@@ -103,7 +100,7 @@ def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
     lay_out = ablated_parts if report.run.ablated else evaluation_parts
     heading = run_heading(report.run.title, report.run.provenance, names)
     parts = lay_out(report.evaluation, report.order_audit)
-    answers = (Line(conclusion_line(conclusion), "strong") for conclusion in report.conclusions)
+    answers = (Line(conclusion.sentence, "strong") for conclusion in report.conclusions)
     return (*heading, *parts, *answers)
 
 
@@ -148,7 +145,7 @@ def _order(evaluation: Evaluation, audit: OrderAudit | None) -> tuple[Part, ...]
 
 
 def _notes(evaluation: Evaluation) -> list[Line]:
-    return [Line(f"Note: {note_sentence(note)}", "caution") for note in evaluation.notes]
+    return [Line(f"Note: {note!s}", "caution") for note in evaluation.notes]
 
 
 def ablated_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> tuple[Part, ...]:

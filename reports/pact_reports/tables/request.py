@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.margins import Margin
 from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.notes import ViewsUse
 from pact_eval.evaluation.settings import Settings
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.sentences.notes import ViewsUse
 from pact_reports.table import Table
 
 if TYPE_CHECKING:  # without criteria, nothing is judged

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pact_eval.numbers import sample_text
+from pact_eval.plain_text import one_line
 from pact_eval.runs.folder import Run
 from pact_eval.runs.seal import seal_digest
-from pact_reports.numbers import sample_text
-from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.report import run_facts
 

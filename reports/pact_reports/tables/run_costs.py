@@ -7,10 +7,10 @@ from typing import Final
 
 from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.evaluation.run_costs import TRAINING_NAME, ArmCost, RunCost, arm_costs, run_costs
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.arm_cells import mean_cell, mean_column
 from pact_reports.tables.cells import arm_cell, count_cell, count_column, text_cell

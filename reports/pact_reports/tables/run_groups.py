@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval._choices import ClusterUnit
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.evaluation.report import Group
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import reason_text, short_clusters
-from pact_reports.plain_text import one_line
+from pact_eval.numbers import reason_text, short_clusters
+from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import decoding_words, estimate_cell, unit_of
 

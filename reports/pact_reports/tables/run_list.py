@@ -7,19 +7,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.notes import LowAnswerMass
 from pact_eval.evaluation.run_list import ListedRun, RunState
+from pact_eval.numbers import small_text, value_text
+from pact_eval.plain_text import one_line, short_names
 from pact_eval.runs.provenance import EVALUATION
 from pact_eval.stats.estimate import Estimate
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import small_text, value_text
-from pact_reports.plain_text import one_line
-from pact_reports.sentences.brief import loud, order_word, short_names
-from pact_reports.sentences.notes import gap_words
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone
 from pact_reports.tables.brief import tone_of
 from pact_reports.tables.cells import estimate_cell
@@ -153,9 +151,9 @@ def _ece_cell(run: ListedRun) -> Cell:
 def _word_cell(conclusion: Conclusion | None) -> Cell:
     match conclusion:
         case OrderConclusion():
-            return Cell(order_word(conclusion), tone=tone_of(conclusion))
+            return Cell(conclusion.word, tone=tone_of(conclusion))
         case DataConclusion():
-            word = loud(conclusion, conclusion.status.partition(" as far")[0])
+            word = conclusion.loud(conclusion.status.partition(" as far")[0])
             return Cell(word, tone=tone_of(conclusion))
         case _:
             return Cell("")
@@ -171,7 +169,7 @@ def _advice(runs: Sequence[ListedRun], names: dict[Path, str]) -> Iterator[Line]
             )
             yield Line(text, "caution")
         if run.gaps:
-            words = "; ".join(map(gap_words, run.gaps))
+            words = "; ".join(gap.words for gap in run.gaps)
             yield Line(f"{names[run.folder]}: {words}.", "caution")
     if any(run.state == "tampered" for run in runs):
         yield Line("Tampered: `pact-eval verify RUN` names what differs.", "caution")

@@ -7,22 +7,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.margins import margin_unit
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import (
+from pact_eval.numbers import (
     UNDEFINED,
     ends_text,
     has_width,
     methods_text,
     value_text,
 )
-from pact_reports.sentences.calibration import NOISE
+from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.arm_cells import counted
-from pact_reports.tables.cells import DIFFERENCE, chance_text, estimate_cell, shown, text_cell
+from pact_reports.tables.cells import NOISE, chance_text, estimate_cell, text_cell
 from pact_reports.tables.request import TableRequest
 
 if TYPE_CHECKING:  # most pages judge nothing
@@ -142,7 +141,7 @@ def _evidence(result: JudgedCheck) -> str:
         return text
     if len(measured) <= _MOST_DIFFERENCES:
         differences = (
-            f"{difference_text(comparison)}, {basis_text(comparison)}" for comparison in measured
+            f"{comparison.difference_text}, {basis_text(comparison)}" for comparison in measured
         )
         return f"{text} ({'; '.join(differences)})"
     decodings = sorted(
@@ -154,28 +153,6 @@ def _evidence(result: JudgedCheck) -> str:
 def check_summary(result: JudgedCheck) -> str:
     """Write the results of a check by value, and whether they are shown."""
     return f"{result.summary}, {result.shown}" if result.shown else result.summary
-
-
-def difference_text(comparison: CheckComparison) -> str:
-    """Write a difference with its interval where that has a width, its seeds and its decodings.
-
-    Example:
-        "−1.2 [−3.0, +0.6] at seed 17, single"
-    """
-    spec = metric_spec(comparison.question.left.cell.metric)
-    points = DIFFERENCE if spec.unit == "percent" else spec
-
-    def signed(value: float) -> str:
-        return f"{'+' if points is spec and value > 0 else ''}{shown(value, points)}"
-
-    interval = comparison.interval
-    ends = ""
-    if interval is not None and has_width(interval):
-        ends = f" [{signed(interval.low)}, {signed(interval.high)}]"
-    named = [str(seed) for seed in comparison.seeds if seed is not None]
-    seeds = f" at {'seeds' if named[1:] else 'seed'} {'/'.join(named)}" if named else ""
-    decodings = dict.fromkeys(cell.decoding for cell in comparison.question.cells)
-    return f"{signed(comparison.difference)}{ends}{seeds}, {' - '.join(map(str, decodings))}"
 
 
 def basis_text(comparison: CheckComparison) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.curves.training import (
     Trajectory,
     released_trajectories,
@@ -13,7 +14,6 @@ from pact_eval.evaluation.curves.training import (
 )
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.registry import metric_spec
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     arm_cell,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pact_eval.evaluation.slice_search import SliceSearch
-from pact_reports.numbers import p_value_number, value_text
-from pact_reports.plain_text import one_line
+from pact_eval.numbers import p_value_number, value_text
+from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Row, Table
 
 

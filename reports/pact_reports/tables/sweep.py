@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import Calibration
 from pact_eval.evaluation.sweep import SweepPoint
-from pact_reports.numbers import methods_text
-from pact_reports.sentences.calibration import NOISE
+from pact_eval.numbers import methods_text
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.cells import estimate_cell
+from pact_reports.tables.cells import NOISE, estimate_cell
 
 
 def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table:

@@ -3,80 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
-from pact_eval._choices import Signal
+from pact_eval.numbers import CLUSTER, CLUSTERS, UNDEFINED, methods_text, value_text
+from pact_eval.plain_text import one_line
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.checking import CheckedGate, ThresholdsCheck
 from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
-from pact_eval.thresholds.files import EVERY_ANSWER
-from pact_eval.thresholds.signals import LOW_IS_SURE
+from pact_eval.thresholds.signals import SIGNAL_NAMES, gate_text
 from pact_eval.thresholds.targets import Target
-from pact_reports.numbers import CLUSTER, CLUSTERS, UNDEFINED, methods_text, value_text
-from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
-
-SIGNAL_NAMES: Final[dict[Signal, str]] = {
-    "top": "top probability",
-    "margin": "margin",
-    "entropy": "entropy",
-    "disagreement": "disagreement",
-}
-"""The signals in words."""
-
-_DIGITS: Final = 4
-
-
-def target_text(target: Target) -> str:
-    """Write the limit of a target.
-
-    Example:
-        >>> target_text(Target.of_error(0.05))
-        'error of accepted items at most 5%'
-    """
-    limit = f"at most {100 * target.rate:.3g}%"
-    match target.kind:
-        case "error":
-            return f"error of accepted items {limit}"
-        case "escalation":
-            return f"escalated items {limit}"
-        case "cost":
-            return (
-                f"error of accepted items {limit} (a wrong decision costs {target.cost_wrong:g}, "
-                f"a review {target.cost_review:g})"
-            )
-
-
-def gate_text(threshold: float | None, signal: Signal) -> str:
-    """Write the condition for acceptance by a gate.
-
-    Example:
-        >>> gate_text(0.93217, "top"), gate_text(-0.25, "entropy"), gate_text(None, "top")
-        ('>= 0.9322', '<= 0.25', 'nothing')
-    """
-    if threshold is None or threshold == math.inf:
-        return "nothing"
-    if threshold <= EVERY_ANSWER:
-        return "every answer"
-    sign = "<=" if signal in LOW_IS_SURE else ">="
-    return f"{sign} {-threshold if sign == '<=' else threshold:.{_DIGITS}g}"
-
-
-def gate_number(threshold: float, signal: Signal) -> str:
-    """Write the value of a signal at a gate, for an axis.
-
-    Example:
-        >>> gate_number(0.93217, "top"), gate_number(-0.25, "entropy")
-        ('0.932', '0.250')
-    """
-    if threshold == math.inf:
-        return "nothing"
-    if threshold <= EVERY_ANSWER:
-        return "all"
-    return f"{-threshold if signal in LOW_IS_SURE else threshold:.3f}"
 
 
 def rule_text(rule: Rule) -> str:
@@ -93,7 +30,7 @@ def thresholds_parts(thresholds: Thresholds) -> list[Part]:
         f"{len(thresholds.families):,} families; {rule_text(rule)}"
     )
     without = sum(provenance.counts.unanswered.values())
-    lines = [Line(head, "strong"), Line(f"Target: {target_text(thresholds.target)}.")]
+    lines = [Line(head, "strong"), Line(f"Target: {thresholds.target.text}.")]
     if without:
         lines.append(Line(f"{without:,} items have no answer and are escalated."))
     return [*lines, thresholds_table(thresholds), alternatives_table(thresholds)]
@@ -189,7 +126,7 @@ def check_table(check: ThresholdsCheck) -> Table:
     )
     method = methods_text((gate.coverage for gate in check.gates), rule.unit)
     caption = (
-        f"Target: {target_text(check.file.target)}. Rates in %; in brackets the {method}. Tested: "
+        f"Target: {check.file.target.text}. Rates in %; in brackets the {method}. Tested: "
         f"{_drawn(rule)}; {_counted(check.file.target)}."
     )
     if len(check.gates) > 1:
@@ -267,14 +204,3 @@ def rate_cell(estimate: Estimate) -> Cell:
 def p_text(p_value: float) -> str:
     """Write a p-value, never as 0."""
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
-
-
-def named(groups: Sequence[str], most: int = 4) -> str:
-    """List groups in a sentence, and count those that are left out.
-
-    Example:
-        >>> named(["choice", "boolean"]), named(list("abcdef"))
-        ('choice, boolean', 'a, b, c, d and 2 more')
-    """
-    shown = ", ".join(groups[:most])
-    return shown if len(groups) <= most else f"{shown} and {len(groups) - most:,} more"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json, dumps
 from pact_eval.errors import InputError
-from pact_reports.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import arm_cell, count_cell, count_column, text_cell
 from pact_reports.tables.request import TableRequest

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pact_eval.plain_text import one_line
 from pact_eval.verification.family_roles import FamilyRoles, RoleOfFamilies
 from pact_eval.verification.report_file import CheckedReport
 from pact_eval.verification.run_checks import CheckedRun, Outcome
-from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 
 _TONES: Final[dict[Outcome, Tone]] = {

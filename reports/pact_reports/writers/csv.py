@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Iterator
 
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Number, Row, Table
 
 __all__ = ["csv_text", "to_csv"]

@@ -9,19 +9,13 @@ from typing import Final
 
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError, RecordError, ShapeError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.arms.arm_metrics import NEEDS_RUNS, ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.notes import views_notes
 from pact_eval.progress import tracked
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.notes import (
-    NEEDS_RUNS,
-    published_sentence,
-    unlike_sentence,
-    views_notes,
-    warning_sentence,
-)
 from pact_reports.table import Table
+from pact_reports.tables.cells import leak_lines
 from pact_reports.tables.registry import TABLES
 from pact_reports.tables.request import TableRequest
 from pact_reports.writers.csv import to_csv
@@ -100,11 +94,9 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
         except InputError as error:
             skipped[name] = str(error)
     leak = tuple(line.text for line in leak_lines(request.experiment.data.leak))
-    source = "" if request.published is None else published_sentence(request.published)
+    source = "" if request.published is None else request.published.published_text
     leak += (source,) if source else ()
-    unlike = tuple(
-        f"Caution: {unlike_sentence(difference)}." for difference in request.experiment.unlike
-    )
+    unlike = tuple(f"Caution: {difference!s}." for difference in request.experiment.unlike)
     noted = {
         name: replace(made, notes=(*leak, *made.notes, *unlike), source=source)
         for name, made in tables.items()
@@ -169,7 +161,7 @@ def markdown_report(
         lines += [f"> {markdown_text(line.text)}", ""]
     lines += ["## Runs", ""]
     if built.published is not None:
-        lines += [f"> {markdown_text(published_sentence(built.published))}", ""]
+        lines += [f"> {markdown_text(built.published.published_text)}", ""]
     for arm, seeds_of_arm in _arms(collection, built).items():
         seeds = [str(seed) for seed in seeds_of_arm if seed is not None]
         seeds_text = f": seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}" if seeds else ""
@@ -177,7 +169,7 @@ def markdown_report(
     if collection.ablated:
         lines.append(f"- on ablated contexts: {len(collection.ablated)}")
     for warning in collection.warnings:
-        lines += ["", f"> {markdown_text(warning_sentence(warning))}"]
+        lines += ["", f"> {markdown_text(str(warning))}"]
     lines += ["", "## Tables", "", ""]
     text = "\n".join(lines)
     text += "\n".join(map(to_markdown, _with_notes_once(built.tables.values())))

@@ -8,9 +8,9 @@ from typing import Final
 
 from pact_eval._choices import Severity
 from pact_eval.errors import PactError, RecordError
+from pact_eval.plain_text import one_line
 from pact_reports.ci.places import repository_path
 from pact_reports.ci.report import Annotation, Case, CaseStatus, CiReport
-from pact_reports.plain_text import one_line
 from pact_reports.writers.markdown import markdown_text
 
 _COMMANDS: Final[Mapping[Severity, str]] = {

@@ -12,26 +12,21 @@ import numpy as np
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
-from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.joins import Notice
-from pact_eval.evaluation.notes import Note
+from pact_eval.notes import Note
+from pact_eval.numbers import CLUSTERS, reason_text
 from pact_eval.runs.remote.urls import shown
 from pact_eval.stats.estimate import Method
-from pact_reports.numbers import CLUSTERS, reason_text
-from pact_reports.sentences.notes import note_sentence, warning_sentence
 
 _MOST_IDS: Final = 20
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
-    from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
+    from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.evaluation.conclusions.better import BetterConclusion
-    from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.stats.estimate import Estimate
-    from pact_reports.sentences.conclusions import Said
 
 
 COUNTS: Final[dict[ClusterUnit, str]] = {
@@ -54,9 +49,7 @@ def to_json(value: Any) -> Json:
     if isinstance(value, Method | MetricDecoding):
         return str(value)
     if isinstance(value, Note):
-        return note_json(value, note_sentence(value))
-    if isinstance(value, ItemMismatch | Notice):
-        return note_json(value, warning_sentence(value))
+        return note_json(value)
     if is_dataclass(value) and not isinstance(value, type):
         shown_fields = (field for field in fields(value) if field.repr)
         return {field.name: to_json(getattr(value, field.name)) for field in shown_fields}
@@ -73,12 +66,10 @@ def to_json(value: Any) -> Json:
     return shown(value) if isinstance(value, Path) else str(value)
 
 
-def note_json(
-    note: Note | CalibrationNote | ItemMismatch | Notice | DifferentData, text: str
-) -> dict[str, Json]:
+def note_json(note: Note) -> dict[str, Json]:
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
     numbers = {field.name: to_json(getattr(note, field.name)) for field in fields(note)}
-    return {"kind": type(note).__name__, **numbers, "text": text}
+    return {"kind": type(note).__name__, **numbers, "text": str(note)}
 
 
 def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
@@ -129,11 +120,8 @@ def answer_json(
     }
     if better is None:
         return answers
-    from pact_reports.sentences.better import better_words
 
-    return answers | {
-        "better": [_numbers_json(conclusion, better_words(conclusion)) for conclusion in better]
-    }
+    return answers | {"better": [conclusion_json(conclusion) for conclusion in better]}
 
 
 def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
@@ -143,17 +131,11 @@ def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
         Shares and differences are fractions. `items` is the number of items behind the status, and
         `ids` has the first of them.
     """
-    from pact_reports.sentences.conclusions import conclusion_words
-
-    return _numbers_json(conclusion, conclusion_words(conclusion))
-
-
-def _numbers_json(conclusion: Conclusion, words: Said) -> dict[str, Json]:
     numbers = {field.name: to_json(getattr(conclusion, field.name)) for field in fields(conclusion)}
     behind: dict[str, Json] = {
         "items": len(conclusion.items),
         "ids": [*conclusion.items[:_MOST_IDS]],
-        "text": str(words),
+        "text": str(conclusion.words),
     }
     return {"question": conclusion.question, **numbers, **behind}
 
@@ -182,7 +164,7 @@ def data_json(conclusion: DataConclusion) -> dict[str, Json]:
     }
 
 
-def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]) -> list[Json]:
+def warnings_json(warnings: Iterable[CalibrationWarning | Note]) -> list[Json]:
     """Turn warnings into JSON values: the kind of each, its values, and its sentence (`text`).
 
     Example:
@@ -193,7 +175,7 @@ def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]
     return [_warning(warning) for warning in warnings]
 
 
-def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
-    if isinstance(warning, ItemMismatch | Notice):
-        return to_json(warning)
-    return {"run": warning.run, **note_json(warning.note, warning_sentence(warning))}
+def _warning(warning: CalibrationWarning | Note) -> Json:
+    if isinstance(warning, Note):
+        return note_json(warning)
+    return {"run": warning.run, **note_json(warning.note), "text": str(warning)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+from pact_eval.plain_text import one_line
 from pact_reports.ci.places import repository_path
 from pact_reports.ci.report import Annotation, Case, CiReport
-from pact_reports.plain_text import one_line
 
 
 def to_junit(report: CiReport) -> str:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Final
 
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 
 __all__ = ["latex_text"]
 

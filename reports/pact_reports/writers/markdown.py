@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Mark, Table
 
 __all__ = ["markdown_text", "to_markdown"]

@@ -8,9 +8,9 @@ from typing import Final
 from urllib.parse import quote
 
 from pact_eval._json import Json
+from pact_eval.plain_text import one_line
 from pact_reports.ci.places import repository_path
 from pact_reports.ci.report import Annotation, CiReport, Rule
-from pact_reports.plain_text import one_line
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _HOME: Final = "https://github.com/pact-eval/pact-eval"

@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pact_reports.plain_text import one_line, visible
+from pact_eval.plain_text import one_line, visible
 from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table, Tone
 
 _ARROW: Final = {1: " ↑", -1: " ↓", 0: ""}

@@ -17,7 +17,6 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.run_differences import run_differences
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.request import PageRequest
-from pact_reports.sentences.conclusions import order_words, probabilities_words
 
 SKILLS = {"pact": 2.0, "nimble_recipe": 1.2, "ce_only": 2.6, "weak": 0.3}
 
@@ -70,8 +69,8 @@ def test_words_and_colours_are_those_of_the_conclusions(page: Page, made: Made) 
     for line, run in zip(page.all("#runs tbody tr"), told, strict=True):
         words = (
             (run.data, run.data.status.capitalize()),
-            (run.order, order_words(run.order).finding),
-            (run.probabilities, probabilities_words(run.probabilities).finding),
+            (run.order, run.order.words.finding),
+            (run.probabilities, run.probabilities.words.finding),
         )
         cells = [
             cell.find_element("css selector", "a span")

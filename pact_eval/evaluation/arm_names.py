@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.errors import InputError
-from pact_reports.plain_text import one_line
+from pact_eval.plain_text import one_line
 
 if TYPE_CHECKING:  # the list of runs does not wait for what evaluates them
     from pact_eval.evaluation.experiment import Experiment

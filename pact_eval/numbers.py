@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Literal
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.stats.estimate import ClusterText, Estimate
 
 __all__ = [
@@ -33,6 +32,9 @@ __all__ = [
     "small_text",
     "value_text",
 ]
+
+Unit = Literal["percent", "points", "nats", "score", "levels"]
+"""Unit in which a number is shown: rates and their differences times 100, others unchanged."""
 
 UNDEFINED = "–"
 """Shown if a number is undefined; the reason is given next to the table."""
@@ -326,3 +328,16 @@ def p_value_number(p_value: float) -> str:
         ('0.035', '< 0.001')
     """
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def rate_text(estimate: Estimate) -> str:
+    """Write a rate in percent, with its interval or why it has none.
+
+    Example:
+        >>> rate_text(Estimate(0.635, 0.586, 0.681, 400, 200))
+        '63.5% [58.6, 68.1]'
+    """
+    if math.isnan(estimate.value) or not has_width(estimate):
+        return interval_text(estimate, "percent", "%")
+    value, interval = estimate_parts(estimate, "percent")
+    return f"{value}% {interval}"

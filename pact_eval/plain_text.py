@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pact_eval.errors import PactError, RecordError
 
-__all__ = ["error_text", "lower_first", "one_line", "visible"]
+__all__ = [
+    "error_text",
+    "first_of",
+    "lower_first",
+    "one_line",
+    "short_names",
+    "upper_first",
+    "visible",
+]
 
 _MOST_SHOWN = 2_000
+_LONGEST_NAME = 32
 _MAYBE_UNPRINTABLE = re.compile(r"[^ -~]")
 
 
@@ -52,6 +62,44 @@ def lower_first(text: str) -> str:
         'no error shown'
     """
     return f"{text[:1].lower()}{text[1:]}"
+
+
+def upper_first(text: str) -> str:
+    """Write the first letter large, to begin a sentence.
+
+    Example:
+        >>> upper_first("no error shown")
+        'No error shown'
+    """
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def short_names(names: Sequence[str], longest: int = _LONGEST_NAME) -> tuple[str, ...]:
+    """Cut the middle out of names that are too long for a line, if they still differ.
+
+    Args:
+        names: from data.
+        longest: number of characters that a name may have.
+
+    Example:
+        >>> short_names(["pact", "a-recipe-with-a-long-name/and-a-seed-17"])
+        ('pact', 'a-recipe-with-...and-a-seed-17')
+    """
+    side = (longest - 3) // 2
+    safe = [one_line(name) for name in names]
+    cut = [name if len(name) <= longest else f"{name[:side]}...{name[-side:]}" for name in safe]
+    return tuple(cut if len(set(cut)) == len(set(safe)) else safe)
+
+
+def first_of(names: Sequence[str], most: int = 4) -> str:
+    """List names in a sentence, and count those that are left out.
+
+    Example:
+        >>> first_of(["choice", "boolean"]), first_of(list("abcdef"))
+        ('choice, boolean', 'a, b, c, d and 2 more')
+    """
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
 def error_text(error: PactError) -> str:

@@ -1,0 +1,21 @@
+"""Base of notes: typed values on the numbers of a result, each with its sentence.
+
+A note is a frozen dataclass. Its fields are the numbers, and `str` is the sentence that every
+surface shows: terminal, page, LaTeX and JSON.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+__all__ = ["Note"]
+
+
+@dataclass(frozen=True)
+class Note(ABC):
+    """Something that a reader has to know beside the numbers."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Explain it in a sentence or two."""
