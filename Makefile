@@ -11,7 +11,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-all test-kernels golden golden-accept pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate tetris tetris-training clean
+.PHONY: demo docs test test-all test-kernels golden golden-accept pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -71,12 +71,8 @@ bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers
 	$(BIN)/python benchmarks/scoring.py --write docs/performance.md
 	$(BIN)/python benchmarks/shapes.py --write docs/performance.md $(if $(PACT_VLLM_PYTHON),--vllm $(PACT_VLLM_PYTHON))
 	$(BIN)/python benchmarks/decision_templates.py --write docs/performance.md
-	$(BIN)/python benchmarks/shared_machine.py --write docs/performance.md
 	$(BIN)/python benchmarks/metrics_at_scale.py --write docs/performance.md
-	$(BIN)/python benchmarks/seal.py --write docs/performance.md
-	$(BIN)/python benchmarks/custody.py --write docs/performance.md
 	$(BIN)/python benchmarks/audit.py --records 30000 100000 300000 --write docs/performance.md
-	$(BIN)/python benchmarks/servers.py
 	$(BIN)/python benchmarks/records.py --write docs/performance.md
 
 # torch is left out of the lock, and what torch needs is in it. Hashes of all platforms are in one file.
@@ -100,15 +96,6 @@ docs: $(VENV)/.dev  ## the docs site, in site/: open site/index.html
 
 replicate: $(VENV)/.model  ## the paper's experiment in miniature: two to six hours on two cores
 	$(BIN)/python -m pact_fixtures replicate --out $(RUNS)/replicate
-
-tetris: $(VENV)/.model  ## Tetris by typed decisions: a dataset of decisions, and policies on held-out sequences
-	PYTHONPATH=examples $(BIN)/python -m tetris record --out $(RUNS)/tetris-data
-	PYTHONPATH=examples $(BIN)/python -m tetris evaluate
-
-tetris-training: $(VENV)/.model  ## the trainings of Tetris as an experiment: nine of 300 updates, scored and calibrated
-	PYTHONPATH=examples $(BIN)/python -m tetris record --out $(RUNS)/tetris-data --splits
-	$(BIN)/pact-eval experiment examples/tetris_plan.toml --out $(RUNS)/tetris --slots 2 --stage score
-	$(BIN)/pact-eval experiment examples/tetris_plan.toml --out $(RUNS)/tetris --slots 2 --stage calibrate
 
 clean:
 	rm -rf $(VENV) runs site

@@ -25,7 +25,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import chosen_options, machine, markdown_table, parser, publish, versions
+from common import (
+    chosen_options,
+    machine,
+    markdown_table,
+    parser,
+    peak_memory,
+    publish,
+    versions,
+)
 
 from pact_eval.audit.context import DataAuditSettings, DatasetSource
 from pact_eval.audit.dataset import audit_data
@@ -116,11 +124,10 @@ def measured(folder: Path) -> dict[str, Any]:
     times = Times()
     with watched(times):
         audit = audit_data(DatasetSource.of_folder(folder), DataAuditSettings())
-    unit = 1e6 if sys.platform == "darwin" else 1e3
     return {
         "cores": usable_cores(),
         "seconds": times.seconds,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit,
+        "peak": peak_memory(),
         "results": hashlib.sha256(repr((audit.facts, audit.checks)).encode()).hexdigest(),
     }
 

@@ -36,6 +36,7 @@ __all__ = [
     "machine",
     "markdown_table",
     "parser",
+    "peak_memory",
     "processor",
     "publish",
     "rows_table",
@@ -104,6 +105,17 @@ def machine(device: str = "cpu") -> str:
     import torch
 
     return f"{torch.cuda.get_device_name(device)}, {described}"
+
+
+def peak_memory() -> float:
+    """Return the largest resident memory of this process so far, in MB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # the resource module may return the peak of the parent process
+        return int(status.read_text().partition("VmHWM:")[2].split()[0]) / 1_000
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def versions(*packages: str) -> str:

@@ -32,7 +32,7 @@ from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.sequence import choose_gate
 from pact_eval.thresholds.targets import Target
 
-FAMILIES: Final = (30, 120, 500, 1_000)
+FAMILIES: Final = (120, 1_000)
 CONFIDENCE: Final = 0.95
 GRID: Final = 20
 POPULATION: Final = 400_000

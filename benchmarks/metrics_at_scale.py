@@ -10,6 +10,7 @@ divided by that share. The script checks that both compute the same number befor
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from common import Peer, Row, chosen_options, machine, parser, publish, rows_table, versions
+from common import (
+    Peer,
+    Row,
+    chosen_options,
+    machine,
+    parser,
+    peak_memory,
+    publish,
+    rows_table,
+    versions,
+)
 from random_runs import WIDTH, write_rows
 from scipy.stats import bootstrap
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
@@ -127,35 +138,24 @@ def check(path: Path, items: int) -> None:
             raise SystemExit(message)
 
 
-PEAK = """
-import resource, sys
-from pathlib import Path
-from pact_eval.evaluation.items import read_items
-from pact_eval.evaluation.resampled_groups import group_statistics, point_values
-point_values(group_statistics(read_items(Path(sys.argv[1]), "single", letters=False)))
-status = Path("/proc/self/status")
-# The resource module may return the peak of the parent process.
-if status.exists():
-    print(int(status.read_text().partition("VmHWM:")[2].split()[0]) // 1000)
-else:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(peak // (1_000_000 if sys.platform == "darwin" else 1_000))
-"""
-
-
-def peak_memory(path: Path) -> int:
+def peak_of_point_metrics(path: Path) -> float:
     """Return the peak memory of a process that only computes point metrics, in MB."""
-    made = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True
+    made = subprocess.run(  # noqa: S603 -- this script
+        [sys.executable, __file__, "--peak", str(path)], capture_output=True, text=True, check=True
     )
-    return int(made.stdout)
+    return float(made.stdout)
 
 
 def main() -> None:
     """Write the run, check that peers agree, time, and print the section."""
     options = parser(__doc__)
     options.add_argument("--items", type=int, default=10_000_000)
+    options.add_argument("--peak", type=Path, help=argparse.SUPPRESS)
     arguments = chosen_options(options, blocks=1, items=1_000)
+    if arguments.peak:
+        our_metrics(arguments.peak)
+        sys.stdout.write(str(peak_memory()))
+        return
     items = arguments.items
     with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn warns that rows sum to 1 only to 1e-16
@@ -176,12 +176,12 @@ def main() -> None:
         )
         rows = [one_pass, *report_rows(Path(temporary), items)]
         lines, ratios = rows_table(rows, arguments.blocks)
-        peak = peak_memory(path)
+        peak = peak_of_point_metrics(path)
     packages = versions("numpy", "scipy", "polars", "scikit-learn", "torchmetrics")
     text = (
         f"{machine()}; {packages}. Medians of {arguments.blocks} interleaved blocks, "
         f"default resamples of the report. The file has {size:,.0f} MB. The peak memory of point "
-        f"metrics in their own process is {peak:,} MB, libraries included.\n\n{lines}\n\n"
+        f"metrics in their own process is {peak:,.0f} MB, libraries included.\n\n{lines}\n\n"
         "If a peer gets a share of the items, its time is divided by that share.\n\n"
         "`python benchmarks/metrics_at_scale.py`"
     )

@@ -22,8 +22,8 @@ FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.py"))}
 WORKER = "vllm_worker.py"  # started by shapes.py, in a Python with vLLM
 SCRIPTS = [name for name, text in TEXTS.items() if "__main__" in text and name != WORKER]
-# Simulations, comparisons of runs, and the table of the records measure no times.
-UNTIMED = re.compile(r"claim_rates|coverage\w*|known_orders|plans|records|trained_or_removed")
+# Simulations and the table of the records measure no times.
+UNTIMED = re.compile(r"claim_rates|coverage_thresholds|records")
 LARGE = ("torch", "transformers.models.qwen3.modeling_qwen3", "peft", "torchmetrics")
 
 FORKS = multiprocessing.get_context("forkserver")
@@ -42,11 +42,8 @@ def run(name: str, arguments: list[str], output: Path) -> None:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_benchmark_runs_at_its_smallest_size(name: str, tmp_path: Path) -> None:
-    arguments = ["--smallest"]
-    if name == "known_orders.py":
-        arguments += ["--out", str(tmp_path / "models")]
     output = tmp_path / "output"
-    process = FORKS.Process(target=run, args=(name, arguments, output))
+    process = FORKS.Process(target=run, args=(name, ["--smallest"], output))
     process.start()
     process.join(300)
     process.kill()

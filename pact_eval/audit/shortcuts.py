@@ -158,10 +158,10 @@ def check_shortcuts(
     A finding takes a point of accuracy above the baseline, and a lower end of the gain's 95%
     interval above 10% (error) or 0 (warning). The interval is that of Student's t over source
     families, see `pact_eval.stats.LinearInference`; an error takes four of them.
-    `benchmarks/coverage_shortcuts.py` measures how often shuffled references are called a
-    shortcut. The full context holds the evidence, so a gain is expected there. Above 50% it is a
-    note, above 90% a warning, unless something is found without the evidence. So is an answer that
-    the context names, see `AnswerWords`. Both take an exact binomial test at 0.001.
+    docs/statistics.md says how often shuffled references are called a shortcut. The full context
+    holds the evidence, so a gain is expected there. Above 50% it is a note, above 90% a warning,
+    unless something is found without the evidence. So is an answer that the context names, see
+    `AnswerWords`. Both take an exact binomial test at 0.001.
 
     Args:
         index: the dataset.

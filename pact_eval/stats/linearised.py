@@ -171,7 +171,7 @@ class LinearInference:
     freedom: a few large clusters decide as a few clusters would. g takes the
     skewness out of :math:`T = (\hat\theta - \theta) / s` (Hall 1992, with t in place of z). To
     second order, it is the bootstrap-t interval, without resamples: no p-value is bounded by
-    their number. In trials on the data of `benchmarks/coverage_rates.py`, median widths agreed
+    their number. In simulations (docs/statistics.md), median widths agreed
     within 4% without the adjustment of :math:`\gamma`, which widens the interval by 6 to 13% at
     8 and 12 clusters; coverage was 94 to 97% and 94 to 96%.
 

@@ -8,7 +8,7 @@ The 95% interval of the change decides both ways:
 
 So a change of the full margin passes in about 2.5% of cases, and one within it is stopped in no
 more. Two one-sided tests ask for the 90% interval and 5%; with that, up to 6% of 1,000 simulated
-changes of the full margin passed. `benchmarks/coverage_margins.py` has the rates.
+changes of the full margin passed. docs/drift.md has the rates.
 """
 
 from __future__ import annotations

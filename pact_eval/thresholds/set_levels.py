@@ -34,7 +34,7 @@ seed and of the id of an item gives a number in [0, `TIE_WIDTH`), which is added
 probabilities of all of its answers. The guarantee is for any probabilities, so for these, too.
 
 All members of each family could vote, with weights (Lee, Barber and Willett 2023), or only whole
-families (the least sure member). `benchmarks/coverage_answer_sets.py` compares: sets are not
+families (the least sure member). In simulations (docs/thresholds.md), sets are not
 smaller with the former, and larger with the latter; and only independent items have an exact floor.
 
 References:

@@ -349,7 +349,6 @@ def test_a_training_log_is_read_as_it_is(tmp_path: Path) -> None:
     assert curves.distances["pair_margin"].steps.tolist() == [1, 4]
     assert curves.distances["pair_margin"].values.tolist() == [0.5, 1.5]
     assert curves.distances["pair_margin"].average.tolist() == pytest.approx([0.5, 1.95 / 1.9])
-    assert (curves.rates, curves.games) == ({}, {})
     trajectory = selection_trajectory(experiment, experiment.runs[0])
     assert trajectory.steps.tolist() == [2, 4, 5]
     assert trajectory.nll_nats.tolist() == [0.7, 0.4, 0.6]
@@ -360,7 +359,7 @@ def test_a_training_log_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_log_without_these_numbers_is_refused(tmp_path: Path) -> None:
-    experiment = logged(tmp_path, [{"step": 1, "total": 1.0, "greedy_points": 3.0}])
+    experiment = logged(tmp_path, [{"step": 1, "total": 1.0, "reward": 3.0}])
     with pytest.raises(InputError, match="no loss terms"):
         training_curves(experiment.runs[0])
 

@@ -179,7 +179,6 @@ def test_too_few_families_have_a_number_that_would_do() -> None:
 
 
 def test_a_plan_does_what_it_says_for_resampled_families() -> None:
-    # The full proof, 200 draws on the run of the demo, is `benchmarks/plans.py`.
     gate_items, target = items(np.random.default_rng(20), 100), Target.of_error(0.1)
     needed = families_needed(gate_items, target, 0.95)
     assert needed is not None

@@ -26,12 +26,6 @@ TERMS: Final = ("ce", "cf", "pc", "nr", "emd")
 DISTANCES: Final = ("pair_margin", "ablated_gap")
 """Distances of answers in a training log, in nats."""
 
-RATES: Final = ("top_pick_rate", "greedy_top_pick_rate")
-"""Shares in a training log: of sampled answers, and of most probable ones, with the best score."""
-
-GAMES: Final = ("greedy_points", "greedy_points_best", "greedy_lines")
-"""Games played with the most probable answers, at checkpoints: mean and best points, mean rows."""
-
 DECAY: Final = 0.9
 """Decay of the moving averages, per step."""
 
@@ -60,16 +54,12 @@ class TrainingCurves:
         steps: number of steps in the log.
         terms: by name, the loss terms that the log has.
         distances: by name, the mean pair margin and ablated gap in nats, if the log has them.
-        rates: by name, shares of answers with the best score, if the log has them.
-        games: by name, results of games at checkpoints, if the log has them.
     """
 
     run: str
     steps: int
     terms: Mapping[str, Smoothed]
     distances: Mapping[str, Smoothed]
-    rates: Mapping[str, Smoothed]
-    games: Mapping[str, Smoothed]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,15 +103,11 @@ def training_curves(run: ExperimentRun) -> TrainingCurves:
     """
     log = training_log_of_run(run.run)
     terms, distances = _smoothed_columns(log, TERMS), _smoothed_columns(log, DISTANCES)
-    rates, games = _smoothed_columns(log, RATES), _smoothed_columns(log, GAMES)
-    if not (terms or distances or rates):
+    if not (terms or distances):
         columns = ", ".join(log.columns) or "nothing"
-        message = (
-            "the training log has no loss terms, pair margin, ablated gap or top-pick rate, only "
-            f"{columns}"
-        )
+        message = f"the training log has no loss terms, pair margin or ablated gap, only {columns}"
         raise InputError(message)
-    return TrainingCurves(run.label, len(log), terms, distances, rates, games)
+    return TrainingCurves(run.label, len(log), terms, distances)
 
 
 def _smoothed_columns(log: TrainingLog, names: Sequence[str]) -> dict[str, Smoothed]:

@@ -52,16 +52,6 @@ _DISTANCE_LABELS: Final[Mapping[str, str]] = {
     "pair_margin": "mean d",
     "ablated_gap": "mean ablated gap",
 }
-_RATE_LABELS: Final[Mapping[str, str]] = {
-    "top_pick_rate": "sampled",
-    "greedy_top_pick_rate": "most probable",
-}
-_GAME_LABELS: Final[Mapping[str, str]] = {
-    "greedy_points": "mean",
-    "greedy_points_best": "best game",
-    "greedy_lines": "mean",
-}
-_GAME_PANELS: Final = (("greedy_points", "greedy_points_best"), ("greedy_lines",))
 _TERM_OF: Final[Mapping[str, str]] = {"pair_margin": "cf", "ablated_gap": "nr"}
 """The loss term that acts on a distance, whose colour it has."""
 
@@ -131,54 +121,6 @@ def draw_distances(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
             shown(looks.names.run(result.run)),
             f"n = {result.steps:,} steps; average, decay {DECAY}",
         )
-    legend_below(ax, handles, labels)
-    return inert(ax)
-
-
-def draw_rates(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
-    """Draw top-pick rates: every step faint, the average on top."""
-    handles, labels = [], []
-    for number, (name, rate) in enumerate(result.rates.items()):
-        colour = looks.palette.term_colour(name, number)
-        every = _every(rate)
-        steps, dash = rate.steps[every], _DASHES[number % len(_DASHES)]
-        ax.plot(steps, 100 * rate.values[every], color=colour, alpha=0.25, linewidth=0.5)
-        (line,) = ax.plot(steps, 100 * rate.average[every], color=colour, linestyle=dash)
-        handles.append(line)
-        labels.append(_RATE_LABELS[name])
-    ax.set_ylim(-2, 102)
-    ax.set_ylabel("Answers with the\nbest score (%)")
-    ax.set_xlabel("Training step")
-    if not (result.terms or result.distances):
-        headed(
-            ax,
-            shown(looks.names.run(result.run)),
-            f"n = {result.steps:,} steps; average, decay {DECAY}",
-        )
-    legend_below(ax, handles, labels)
-    return inert(ax)
-
-
-def draw_games(result: TrainingCurves, ax: Axes, looks: Looks, *, names: Sequence[str]) -> Axes:
-    """Draw results of greedy games at checkpoints: points with their best game, or rows."""
-    handles, labels = [], []
-    for number, name in enumerate(name for name in names if name in result.games):
-        game = result.games[name]
-        (line,) = ax.plot(
-            game.steps,
-            game.values,
-            color=looks.palette.term_colour(names[0], 0),
-            linestyle=_DASHES[number],
-            marker="o" if number == 0 else "",
-            markersize=3,
-        )
-        handles.append(line)
-        labels.append(_GAME_LABELS[name])
-    ax.set_ylim(bottom=0)
-    ax.set_xlim(-0.05 * result.steps, 1.05 * result.steps)
-    ax.set_ylabel("Points per game" if "points" in names[0] else "Rows per game")
-    ax.set_xlabel("Training step")
-    headed(ax, "", f"n = {len(result.games[names[0]].steps)} checkpoints; most probable answers")
     legend_below(ax, handles, labels)
     return inert(ax)
 
@@ -263,19 +205,8 @@ def build_training(experiment: Experiment, looks: Looks) -> Built:
             panels.append(partial(draw_terms, result, looks=looks))
         if result.distances:
             panels.append(partial(draw_distances, result, looks=looks))
-        if result.rates:
-            panels.append(partial(draw_rates, result, looks=looks))
-        panels += [
-            partial(draw_games, result, looks=looks, names=names)
-            for names in _GAME_PANELS
-            if names[0] in result.games
-        ]
         name = looks.names.run(run.label)
         title, shows = f"Training of {name}", "loss terms, mean pair margin and ablated gap"
-        if result.rates:
-            shows += ", answers with the best score"
-        if result.games:
-            shows += ", games"
         file_name = run_stem("training", run)
         return FigureFile(file_name, title, tuple(panels), inches=1.75, shows=shows)
 

@@ -1,1 +1,0 @@
-"""Sequential typed decisions: Tetris placements as Choice records, and a policy tuned on them."""
