@@ -6,14 +6,11 @@ library, and waits at its end for the threads of a pool. The threads here end wi
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Final, TypeVar
+from typing import Final
 
-Result = TypeVar("Result")
 Task = Callable[[Event], None]
 """Does a part of the work; it stops early if the event is set."""
 
@@ -59,38 +56,3 @@ def in_background(tasks: Sequence[Task], look: Callable[[], None] = lambda: None
         stopped.set()
     if failures:
         raise failures[0]
-
-
-def waited(
-    work: Callable[[], Result],
-    most_seconds: float = math.inf,
-    stopped: Event | None = None,
-) -> Result:
-    """Return the result of a call in another thread.
-
-    Args:
-        work: the call.
-        most_seconds: after this time, the call is left to itself.
-        stopped: set when nobody waits any more, so that the call can end.
-
-    Raises:
-        TimeoutError: the call takes longer.
-        Exception: what it raises.
-
-    Examples:
-        >>> waited(lambda: 1 + 1)
-        2
-    """
-    results: list[Result] = []
-    until = time.monotonic() + most_seconds
-
-    def look() -> None:
-        if time.monotonic() > until:
-            raise TimeoutError
-
-    try:
-        in_background([lambda _stopped: results.append(work())], look)
-    finally:
-        if stopped is not None:
-            stopped.set()
-    return results[0]

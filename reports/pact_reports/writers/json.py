@@ -19,7 +19,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.joins import Notice
 from pact_eval.evaluation.notes import Note
-from pact_eval.runs.remote.urls import shown
+from pact_eval.runs.places import shown
 from pact_eval.stats.estimate import Method
 from pact_reports.numbers import CLUSTERS, reason_text
 from pact_reports.sentences.notes import note_sentence, warning_sentence
