@@ -20,18 +20,18 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from threading import Event
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import Any, Final
 
 from pact_eval._files import OBJECT_STORES, is_url, nothing_is_written, writing
-from pact_eval._waiting import in_background
 from pact_eval.errors import InputError, PactError, RecordError, RunError, missing_extra
 from pact_eval.progress import step
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
@@ -47,6 +47,8 @@ _PATTERN: Final = re.compile(r"[*?\[]")
 _RUN_FILES: Final = (PROVENANCE_NAME, CALIBRATION_NAME, PREDICTIONS, UNANSWERED)
 _RANGE_BYTES: Final = 1 << 24
 _RETRIES: Final = 3
+_MOST_THREADS: Final = 8
+_LOOK_SECONDS: Final = 0.05
 _REMEDIES: Final = {
     "s3": "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the "
     "network; a public bucket needs AWS_SKIP_SIGNATURE=true, and an address without TLS needs "
@@ -407,13 +409,54 @@ def _copied(folder: str, files: _Files, listing: Callable[[], _Files]) -> Path:
         def look() -> None:
             copying.done = sum(copied.values())
 
-        in_background([partial(copy_file, file) for file in files], look)
+        _in_background([partial(copy_file, file) for file in files], look)
         look()
     if sum(copied.values()) != total or listing() != files:
         message = f"{folder}: changed while it was copied; repeat the command"
         raise InputError(message)
     _copies[copy] = folder
     return copy
+
+
+def _in_background(tasks: Sequence[Callable[[Event], None]], look: Callable[[], None]) -> None:
+    """Do tasks in at most 8 threads, which do not outlive Ctrl-C as those of a pool do.
+
+    Args:
+        tasks: the tasks, each of which stops early if the event is set; after the first exception,
+            no other task begins.
+        look: called every 50 ms in the thread that waits.
+
+    Raises:
+        Exception: the first that a task raises.
+    """
+    waiting: SimpleQueue[Callable[[Event], None]] = SimpleQueue()
+    for task in tasks:
+        waiting.put(task)
+    failures: list[BaseException] = []
+    stopped = Event()
+
+    def work() -> None:
+        try:
+            while not stopped.is_set():
+                waiting.get_nowait()(stopped)
+        except Empty:
+            return
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            failures.append(error)
+            stopped.set()
+
+    threads = [Thread(target=work, daemon=True) for _ in range(min(_MOST_THREADS, len(tasks)))]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(_LOOK_SECONDS)
+                look()
+    finally:
+        stopped.set()
+    if failures:
+        raise failures[0]
 
 
 def _ranges(store: Any, url: str, size: int) -> Iterator[bytes]:
