@@ -24,8 +24,6 @@ _LEADING_NUMBER: Final = re.compile(r"\[?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?:, |$)
 _KIND_ORDER = ("choice", "boolean", "score")
 # Rows are few if there are this many times as many texts.
 _FEW = 8
-# Below, starting the threads of polars takes longer than Python needs for the texts.
-_MANY_TEXTS: Final = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +41,6 @@ class Labels:
     @classmethod
     def of(cls, values: TextArray) -> Labels:
         """Number the distinct values in sorted order."""
-        if len(values) < _MANY_TEXTS:
-            few = values.tolist()
-            names = sorted(set(few))
-            numbers = dict(zip(names, range(len(names)), strict=True))
-            codes = np.fromiter((numbers[text] for text in few), np.int64, len(few))
-            return cls(codes, pl.Series(names, dtype=pl.String))
         texts = pl.Series(values.tolist(), dtype=pl.String)
         codes = texts.rank("dense").cast(pl.Int64).to_numpy() - 1
         return cls(codes, texts.unique().sort())

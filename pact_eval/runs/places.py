@@ -506,8 +506,9 @@ def _store(url: str) -> Any:
             return HfFileSystem(skip_instance_cache=True)
         from obstore.fsspec import FsspecStore
 
-        retries: Any = {"max_retries": _RETRIES}
-        return FsspecStore(scheme, retry_config=retries, skip_instance_cache=True)
+        bucket_store: Any = FsspecStore  # its hints leave out what all file systems take
+        retries = {"max_retries": _RETRIES}
+        return bucket_store(scheme, retry_config=retries, skip_instance_cache=True)
     except ModuleNotFoundError:
         raise missing_extra(f"{url}: reading it", library, "remote") from None
 
