@@ -25,7 +25,7 @@ from pact_eval.data.records import Record
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.cpu_tuning import float32_products, keep_freed_memory
+from pact_eval.scoring.cpu import float32_products, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.templates.contract import DecisionTemplate

@@ -36,8 +36,7 @@ import pact_fixtures
 from pact_eval.data.records import Record, read_records
 from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.cpu_tuning import float32_products, keep_freed_memory
-from pact_eval.scoring.kernel_probe import HeadShape, fastest_kernel
+from pact_eval.scoring.cpu import HeadShape, fastest_kernel, float32_products, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
 from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one

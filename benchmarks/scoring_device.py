@@ -19,7 +19,7 @@ from scoring import FIXTURES, PROMPT_TOKENS, SEED, make_items, ours
 
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.cpu_tuning import keep_freed_memory
+from pact_eval.scoring.cpu import keep_freed_memory
 
 SHAPES: Final[dict[str, dict[str, int]]] = {
     "small": {

@@ -52,7 +52,7 @@ from scoring import CPU, FIXTURES, SEED, flop_ratio, harness, make_items, ours, 
 from pact_eval.data.records import Answer, Record, read_records
 from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.cpu_tuning import float32_products, keep_freed_memory
+from pact_eval.scoring.cpu import float32_products, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
 
 K = 4

@@ -85,9 +85,9 @@ def golden_prompts(request: pytest.FixtureRequest) -> Any:
 def pytest_configure() -> None:
     """Let scoring use MKL only if PACT_TEST_PRODUCTS is `mkl`; otherwise the probe decides."""
     if os.environ.get("PACT_TEST_PRODUCTS") == "mkl":
-        from pact_eval.scoring import cpu_tuning
+        from pact_eval.scoring import cpu
 
-        cpu_tuning.onednn_stays_float32 = lambda: False  # type: ignore[assignment]
+        cpu.onednn_stays_float32 = lambda: False  # type: ignore[assignment]
 
 
 def pytest_collection_finish() -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 from pact_eval.importing.detection import find_source
 from pact_eval.importing.reading import read_log
 from pact_eval.importing.source import ImportedRows, ImportOptions
-from pact_eval.runs.remote.places import log_path
-from pact_eval.runs.remote.urls import naming_urls
+from pact_eval.runs.places import log_path, naming_urls
 
 
 def read_rows(path: Path, options: ImportOptions | None = None) -> ImportedRows:

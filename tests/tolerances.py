@@ -2,7 +2,7 @@
 
 Two float32 computations of one logit differ because their sums have another order: by batch, by
 number of threads, by processor, and by the kernels (MKL or oneDNN) that the probe of
-`pact_eval.scoring.cpu_tuning` chooses. A product of up to 1,024 factors that passes the probe is
+`pact_eval.scoring.cpu` chooses. A product of up to 1,024 factors that passes the probe is
 off by at most `FLOAT32_ERROR` of its largest entry. The logits of the tests' models stay below 20,
 so the bound of one product is 1e-4 (`NOISE`). The errors of many layers partly cancel: with both
 kernels, and with 1, 2 and 4 threads, the largest difference on an AMD EPYC was 1.2e-5.
@@ -16,7 +16,7 @@ import math
 from typing import Final
 
 from pact_eval.evaluation.notes import NOISE
-from pact_eval.scoring.cpu_tuning import FLOAT32_ERROR
+from pact_eval.scoring.cpu import FLOAT32_ERROR
 
 LOGIT: Final = NOISE["float32"]
 """Of a logit, or of a log-probability of float32 arithmetic."""

@@ -102,7 +102,7 @@ def calibrate(
         return
     from pact_eval.calibration.portable import check_decision_file, write_decision_file
     from pact_eval.calibration.runs import fit_on_run
-    from pact_eval.runs.remote.urls import shown
+    from pact_eval.runs.places import shown
     from pact_reports.presenters.fitted_run import present
 
     if export is not None:  # before the fit, which may take minutes

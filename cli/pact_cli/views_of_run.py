@@ -39,7 +39,7 @@ def print_views(
         click.UsageError: there are several runs, or an option changes nothing here.
     """
     from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.runs.remote.places import run_folder
+    from pact_eval.runs.places import run_folder
     from pact_reports.presenters.sweep import present
 
     _refuse_other_options("--views", _OF_VIEWS)
@@ -73,7 +73,7 @@ def print_remedies(
     """
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.remedies.comparison import remedies_of_run
-    from pact_eval.runs.remote.places import run_folder
+    from pact_eval.runs.places import run_folder
     from pact_reports.presenters.remedy_comparison import present
 
     _refuse_other_options("--remedies", _OF_REMEDIES)

@@ -31,10 +31,10 @@ from pact_eval.results import Result
 from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_json
 from pact_eval.runs.folder import Run, RunSource, read_run
 from pact_eval.runs.identity import RunIdentity
+from pact_eval.runs.places import refuse_remote
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.probabilities import censored_references
 from pact_eval.runs.provenance import Provenance
-from pact_eval.runs.remote.urls import refuse_remote
 from pact_eval.runs.seal import CALIBRATION_NAME
 
 _NAMES_SHOWN = 3

@@ -59,14 +59,14 @@ def local_data(place: str | Path) -> Path:
             raise InputError(message)
         return Path(place)
     listing = list_repository(name)
-    if name.path and name.path in listing.sizes:
+    if name.path and name.path in listing.files:
         return _with_neighbours(listing, name.path)
     folder = f"{name.path}/" if name.path else ""
-    inside = [file.removeprefix(folder) for file in listing.sizes if file.startswith(folder)]
+    inside = [file.removeprefix(folder) for file in listing.files if file.startswith(folder)]
     if not inside:
         message = (
             f"{name}: the repository has no such file or folder at commit {listing.name.revision}; "
-            f"it has {_listed(_data_names(listing.sizes)) or 'no data file'}"
+            f"it has {_listed(_data_names(listing.files)) or 'no data file'}"
         )
         raise InputError(message)
     if MANIFEST_NAME in inside:
@@ -134,11 +134,11 @@ def _with_neighbours(listing: Listing, file: str) -> Path:
     """Download a file, its questions, and the dataset of the nearest manifest that names it."""
     folders = [*_folders_above(file)][:3]
     for folder in folders:
-        if folder + MANIFEST_NAME in listing.sizes:
+        if folder + MANIFEST_NAME in listing.files:
             _with_named_files(listing, folder)
             break
     stem = file.rpartition(".")[0]
-    questions = [name + _QUESTIONS for name in (file, stem) if name + _QUESTIONS in listing.sizes]
+    questions = [name + _QUESTIONS for name in (file, stem) if name + _QUESTIONS in listing.files]
     return download(listing, [file, *questions]) / file
 
 
@@ -146,7 +146,7 @@ def _with_named_files(listing: Listing, folder: str) -> Path:
     """Download a manifest and the data files that it names; return the manifest."""
     path = download(listing, [folder + MANIFEST_NAME]) / folder / MANIFEST_NAME
     named = [folder + name for name in named_files(read_manifest(path).value)]
-    present = [name for name in named if name in listing.sizes]
+    present = [name for name in named if name in listing.files]
     if present:
         download(listing, present)
     return path

@@ -77,8 +77,7 @@ from pact_eval.runs.folder import (
     unanswered_ids,
     unanswered_items,
 )
-from pact_eval.runs.remote.places import run_folders
-from pact_eval.runs.remote.urls import url_of
+from pact_eval.runs.places import run_folders, url_of
 from pact_eval.runs.seal import check_counts
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences

@@ -23,9 +23,9 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight, several_right
 from pact_eval.metrics import BINS
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
+from pact_eval.runs.places import naming_urls
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
-from pact_eval.runs.remote.urls import naming_urls
 from pact_eval.runs.seal import CALIBRATION_NAME
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize

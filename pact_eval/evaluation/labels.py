@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -25,11 +24,6 @@ _LEADING_NUMBER: Final = re.compile(r"\[?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?:, |$)
 _KIND_ORDER = ("choice", "boolean", "score")
 # Rows are few if there are this many times as many texts.
 _FEW = 8
-# Rows that one thread numbers at a time, and from which on hashes are sorted by two threads.
-_BLOCK = 2**20
-_MIDDLE: Final = np.uint64(2**63)
-# Below, starting the threads of polars takes longer than Python needs for the texts.
-_MANY_TEXTS: Final = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +31,7 @@ class Labels:
     """A text column as codes.
 
     Attributes:
-        codes: (n,) index into `texts`; int8 for kinds that were read in slices.
+        codes: (n,) index into `texts`; int8 for few texts of a column that was read in slices.
         texts: the distinct texts; sorted unless the codes were numbered as they occurred.
     """
 
@@ -47,12 +41,6 @@ class Labels:
     @classmethod
     def of(cls, values: TextArray) -> Labels:
         """Number the distinct values in sorted order."""
-        if len(values) < _MANY_TEXTS:
-            few = values.tolist()
-            names = sorted(set(few))
-            numbers = dict(zip(names, range(len(names)), strict=True))
-            codes = np.fromiter((numbers[text] for text in few), np.int64, len(few))
-            return cls(codes, pl.Series(names, dtype=pl.String))
         texts = pl.Series(values.tolist(), dtype=pl.String)
         codes = texts.rank("dense").cast(pl.Int64).to_numpy() - 1
         return cls(codes, texts.unique().sort())
@@ -154,12 +142,7 @@ class SliceTexts:
         hashes = family.hash().to_numpy()
         first = _differs_from_previous(hashes)
         return cls(
-            {
-                name: _kind_labels(items[name])
-                if name == "kind"
-                else _labels(items[name].fill_null(""))
-                for name in groupings
-            },
+            {name: _labels(items[name].fill_null("")) for name in groupings},
             FamilyRuns(first, family.filter(pl.Series(first)), hashes[first]),
             items["id"].hash().to_numpy() if letters else np.zeros(0, dtype=np.uint64),
         )
@@ -174,22 +157,9 @@ def _differs_from_previous(values: npt.NDArray[Any]) -> BoolArray:
 def _labels(column: pl.Series) -> Labels:
     """Number the few distinct texts of a column, in sorted order."""
     names = column.unique().sort()
-    codes = column.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
-    return Labels(codes, names)
-
-
-def _kind_labels(column: pl.Series) -> Labels:
-    """Number the kinds of a slice: comparisons take a third of the time of `_labels`."""
-    is_kind, left = {}, len(column)
-    for kind in sorted(_KIND_ORDER):
-        if left:
-            is_kind[kind] = (column == kind).to_numpy()
-            left -= int(np.count_nonzero(is_kind[kind]))
-    present = {kind: where for kind, where in is_kind.items() if where.any()}
-    codes: npt.NDArray[Any] = np.zeros(len(column), dtype=np.int8)
-    for number, where in enumerate(list(present.values())[1:], start=1):
-        codes[where] = number
-    return Labels(codes, pl.Series(list(present), dtype=pl.String))
+    codes = column.cast(pl.Enum(names)).to_physical().to_numpy()
+    few = len(names) <= np.iinfo(np.int8).max  # an eighth of the memory
+    return Labels(codes.astype(np.int8 if few else np.int64), names)
 
 
 def joined_labels(parts: Sequence[Labels]) -> Labels:
@@ -216,42 +186,14 @@ def joined_families(parts: Sequence[FamilyRuns]) -> Labels:
     if not new.all():  # a family continues in the next slice
         first[np.flatnonzero(first)] = new
         texts, hashes = texts.filter(pl.Series(new)), hashes[new]
-    codes = _run_numbers(first)
+    codes = np.cumsum(first) - 1
     if count_repeats(hashes):
         _, where, number = np.unique(hashes, return_index=True, return_inverse=True)
         codes, texts = number[codes], texts.gather(where)
     return Labels(codes, texts)
 
 
-def _run_numbers(first: BoolArray) -> IntArray:
-    """Return (n,) the number of the run of each row, from 0 on.
-
-    Args:
-        first: (n,) whether a run starts at a row, row 0 among them.
-    """
-    numbers = np.empty(first.size, dtype=np.int64)
-    blocks = [slice(start, start + _BLOCK) for start in range(0, first.size, _BLOCK)]
-    before = np.cumsum([-1, *(np.count_nonzero(first[block]) for block in blocks[:-1])])
-
-    def number(block: slice, runs_before: int) -> None:
-        np.cumsum(first[block], out=numbers[block])
-        numbers[block] += runs_before
-
-    # Memory that is touched first takes most of the time, so two threads take half of it.
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(number, blocks, before.tolist()))
-    return numbers
-
-
 def count_repeats(hashes: npt.NDArray[np.uint64]) -> int:
     """Count the values that occurred before; a sort of integers is faster than a table."""
-    if hashes.size < _BLOCK:
-        return _repeats(hashes)
-    upper = hashes >= _MIDDLE
-    with ThreadPoolExecutor(2) as pool:
-        return sum(pool.map(lambda half: _repeats(hashes[half]), (upper, ~upper)))
-
-
-def _repeats(hashes: npt.NDArray[np.uint64]) -> int:
     ranked = np.sort(hashes)
     return int(np.count_nonzero(ranked[1:] == ranked[:-1]))

@@ -11,18 +11,18 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval._typing import FloatArray, IntArray
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_error import ece_interval
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.runs.provenance import Known
 from pact_eval.stats.bootstrap import (
+    InfluenceStatistic,
     LazyRowSums,
     Resampled,
     RowSums,
@@ -60,11 +60,6 @@ PAIR_MARGIN: Final = "pair_margin"
 TRAINED_MARGIN: Final = 2.0
 """Margin m of the paper's training term L_CF, in nats."""
 
-# AURC is resampled at levels of confidence: every distinct value, up to this many levels.
-_MOST_LEVELS: Final = 1_000
-_FEWEST_LEVELS: Final = 48
-_LEVELS_TIMES_FAMILIES: Final = 2_500_000
-_SAMPLE: Final = 100_000
 _ROUNDING: Final = 1e-9
 
 
@@ -496,50 +491,17 @@ def _ece_of_totals(totals: FloatArray) -> FloatArray:
 
 
 def _aurc(items: ScoredItems, _name: str) -> Reduced:
-    """AURC from running counts of right and wrong answers at levels of confidence.
-
-    The value is always computed from all items. If confidence has many distinct values, the change
-    of each resample is computed from counts at quantile levels.
-    """
-
-    @cache
-    def columns() -> tuple[IntArray, int]:
-        level = _levels(items.confidence, items.n_clusters)
-        levels = int(level.max(initial=-1)) + 1
-        return levels * ~items.correct + (levels - 1 - level), levels
-
-    def counts(rows: slice) -> RowSums:
-        column, levels = columns()
-        return RowSums(None, column[rows], 2 * levels, stretch=levels)
-
+    """AURC and its influence; no interval resamples it."""
+    confidence, correct = items.confidence, items.correct
     return Reduced(
-        TotalsStatistic(
-            (LazyRowSums(counts),),
-            _aurc_of_totals,
+        InfluenceStatistic(
+            metrics.aurc(confidence, correct),
+            lambda rows: metrics.aurc(confidence[rows], correct[rows]),
+            lambda: metrics.aurc_influence(confidence, correct),
             items.cluster,
             items.n_clusters,
-            metrics.aurc(items.confidence, items.correct),
-            lambda: metrics.aurc_influence(items.confidence, items.correct),
         )
     )
-
-
-def _aurc_of_totals(totals: FloatArray) -> FloatArray:
-    right, wrong = np.split(totals.T, 2)
-    return metrics.aurc_of_levels(right, wrong)
-
-
-def _levels(confidence: FloatArray, n_families: int) -> npt.NDArray[np.int64]:
-    """Return the level of each confidence, ascending; equal confidences have the same level."""
-    most = _LEVELS_TIMES_FAMILIES // max(n_families, 1)
-    most = max(_FEWEST_LEVELS, min(_MOST_LEVELS, most))
-    step = max(1, confidence.size // _SAMPLE)
-    if step == 1:
-        level, levels = metrics.confidence_levels(confidence)
-        if levels <= most:
-            return level
-    edges = np.unique(np.quantile(confidence[::step], np.linspace(0, 1, most + 1)[1:-1]))
-    return np.searchsorted(edges, confidence, side="right").astype(np.int64)
 
 
 def _mean_confidence(items: ScoredItems, _name: str) -> Reduced:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,12 +25,9 @@ from pact_eval.evaluation.registry import (
     metrics_for,
     undefined,
 )
-from pact_eval.stats.bootstrap import Resampled, Statistic, TotalsStatistic, resample, same_stream
+from pact_eval.stats.bootstrap import Resampled, SampleStatistic, Statistic, resample, same_stream
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.few_errors import without_interval
-
-# Items from which on metrics are reduced in two threads.
-_MANY_ITEMS = 200_000
 
 
 @dataclass(frozen=True)
@@ -112,19 +108,14 @@ def group_statistics(
 
 
 def _reductions(items: ScoredItems, entries: Sequence[Metric]) -> dict[str, Reduced]:
-    """Reduce every metric; those of many items two at a time, as numpy uses one processor."""
+    """Reduce every metric."""
 
     def reduced(metric: Metric) -> Reduced:
         if not metric.defined_for(items.known):
             return undefined(NO_PROBABILITIES[items.known])
         return metric.reduction(items, metric.name)
 
-    if len(items) < _MANY_ITEMS:
-        return {metric.name: reduced(metric) for metric in entries}
-    with ThreadPoolExecutor(2) as pool:
-        # The last first: AURC, which sorts all items, takes as long as all others.
-        pending = {metric.name: pool.submit(reduced, metric) for metric in reversed(entries)}
-        return {metric.name: pending[metric.name].result() for metric in entries}
+    return {metric.name: reduced(metric) for metric in entries}
 
 
 def point_values(group: GroupStatistics) -> dict[str, float]:
@@ -134,7 +125,7 @@ def point_values(group: GroupStatistics) -> dict[str, float]:
         for name, statistic in statistic_set.statistics.items():
             if not statistic_set.n_clusters:
                 values[name] = float("nan")
-            elif isinstance(statistic, TotalsStatistic):
+            elif isinstance(statistic, SampleStatistic):
                 values[name] = statistic.on_rows()
             else:
                 values[name] = float(statistic(np.ones((1, statistic_set.n_clusters)))[0])

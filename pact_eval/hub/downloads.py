@@ -11,21 +11,18 @@ so a branch that moves meanwhile is noticed, and an old copy is never taken for 
 
 from __future__ import annotations
 
-import glob
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 from typing import Any, Final
 
 from pact_eval._files import advice_on_full_disk
-from pact_eval._waiting import waited
 from pact_eval.errors import InputError, MissingExtraError, PactError, missing_extra
 from pact_eval.hub.names import HubName
 from pact_eval.hub.snapshots import COMMIT, files_below, stays_inside
-from pact_eval.progress import Step, step
+from pact_eval.progress import step
 
 __all__ = ["LOG_IN", "Listing", "download", "list_repository"]
 
@@ -33,15 +30,10 @@ LOG_IN: Final = "set HF_TOKEN, or log in with `hf auth login`"
 """What to do if the Hub wants to know who asks."""
 
 _UNREACHABLE: Final = (
-    "the Hub cannot be reached or does not answer; check HF_ENDPOINT and the network. "
-    "HF_HUB_OFFLINE=1 takes what was downloaded before"
+    "the Hub cannot be reached, or the download was cut off; repeat the command, which goes on "
+    "with the rest, or check HF_ENDPOINT and the network. HF_HUB_OFFLINE=1 takes what was "
+    "downloaded before"
 )
-_CUT_OFF: Final = "the download was cut off; repeat the command, which goes on with the rest"
-_CUT_OFF_ERRORS: Final = ("RemoteProtocolError", "ReadError", "ReadTimeout", "StreamClosed")
-_DENIED: Final = (401, 403)
-_TOO_MANY: Final = 429
-_SERVER_FAULT: Final = 500
-_BYTES_BAR: Final = "huggingface_hub.snapshot_download"
 
 
 @dataclass(frozen=True)
@@ -51,13 +43,13 @@ class Listing:
     Attributes:
         requested: the place as it was given.
         name: the same at its commit.
-        sizes: size in bytes of each file, by its path; None if it is not known.
+        files: paths of its files.
         folder: the snapshot, if the network is not used.
     """
 
     requested: HubName
     name: HubName
-    sizes: Mapping[str, int | None]
+    files: tuple[str, ...]
     folder: Path | None = None
 
 
@@ -81,17 +73,14 @@ def list_repository(
     with _explained(name, error), step(f"Asking the Hub for {name}"):
         if client.constants.HF_HUB_OFFLINE:
             return _cached(client, name, needed)
-        info = waited(
-            lambda: client.HfApi().repo_info(
-                name.repository, repo_type=name.kind, revision=name.revision, files_metadata=True
-            )
+        info = client.HfApi().repo_info(
+            name.repository, repo_type=name.kind, revision=name.revision
         )
     commit = info.sha or ""
     if not COMMIT.fullmatch(commit):
         message = f"{name}: expected a commit of 40 hex digits from the Hub, got none"
         raise error(message)
-    sizes = {file.rfilename: file.size for file in info.siblings or ()}
-    return Listing(name, name.at(commit), sizes)
+    return Listing(name, name.at(commit), tuple(file.rfilename for file in info.siblings or ()))
 
 
 def download(listing: Listing, files: Sequence[str], error: type[InputError] = InputError) -> Path:
@@ -113,35 +102,29 @@ def download(listing: Listing, files: Sequence[str], error: type[InputError] = I
     name = listing.requested
     for file in files:
         _check_name(name, file, error)
-    folder = listing.folder or _downloaded(listing, files, error)
+    folder = listing.folder
+    if folder is None:
+        folders = {_downloaded(name, file, error) for file in files}
+        folder = folders.pop() if len(folders) == 1 else Path()
     if folder.name != listing.name.revision:
         message = f"{name}: the revision has moved meanwhile; repeat the command"
         raise error(message)
     for file in files:
         if not (folder / file).is_file() or not stays_inside(folder, folder / file):
-            message = f"{name}: expected {file} in the snapshot {folder}, found none; {_CUT_OFF}"
+            message = f"{name}: expected {file} in the snapshot {folder}, found none"
             raise error(message)
     return folder
 
 
-def _downloaded(listing: Listing, files: Sequence[str], error: type[InputError]) -> Path:
-    name, client = listing.requested, _client(listing.requested)
-    total = sum(listing.sizes.get(file) or 0 for file in files)
-    stopped = Event()
-
-    def fetch() -> str:
-        folder: str = client.snapshot_download(
-            name.repository,
-            repo_type=name.kind,
-            # Not the commit: the cache then also knows what the branch is, for later, offline.
-            revision=name.revision,
-            allow_patterns=[glob.escape(file) for file in files],
-            tqdm_class=_counting(copying, stopped),
+def _downloaded(name: HubName, file: str, error: type[InputError]) -> Path:
+    """Download a file, with a progress bar of the client; return the folder of its snapshot."""
+    client = _client(name)
+    with _explained(name, error):
+        # Not at the commit: the cache then also knows what the branch is, for later, offline.
+        path = client.hf_hub_download(
+            name.repository, file, repo_type=name.kind, revision=name.revision
         )
-        return folder
-
-    with _explained(name, error), step(f"Downloading {name}", total or None, "bytes") as copying:
-        return Path(waited(fetch, stopped=stopped))
+    return Path(path).parents[file.count("/")]
 
 
 def _cached(client: Any, name: HubName, needed: Sequence[str]) -> Listing:
@@ -154,7 +137,7 @@ def _cached(client: Any, name: HubName, needed: Sequence[str]) -> Listing:
             local_files_only=True,
         )
     )
-    return Listing(name, name.at(folder.name), dict.fromkeys(files_below(folder)), folder)
+    return Listing(name, name.at(folder.name), tuple(files_below(folder)), folder)
 
 
 def _client(name: HubName) -> Any:
@@ -178,29 +161,6 @@ def _check_name(name: HubName, file: str, error: type[InputError]) -> None:
     if strange or not file.isprintable():
         message = f"{name}: {file!r} cannot be the name of a local file inside its folder"
         raise error(message)
-
-
-def _counting(copying: Step, stopped: Event) -> Any:
-    """Return a class of progress bars that draw nothing, and count bytes for a step.
-
-    The threads of the client do not see Ctrl-C. They call a bar for every chunk, which ends them.
-    """
-    from huggingface_hub import utils
-
-    bar: Any = utils.tqdm  # type: ignore[attr-defined]  # the client documents it, untyped
-
-    class Counting(bar):  # type: ignore[misc]
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            self._counts = options.get("name") == _BYTES_BAR
-            super().__init__(*arguments, **{**options, "disable": True})
-
-        def update(self, n: float | None = 1) -> None:
-            if stopped.is_set():
-                raise InterruptedError
-            if self._counts:
-                copying.done += n or 0
-
-    return Counting
 
 
 @contextmanager
@@ -240,7 +200,8 @@ def _reason(name: HubName, error: Exception) -> str:
             "default branch"
         )
     if isinstance(error, errors.HfHubHTTPError):
-        return _status_reason(error.response.status_code)
+        status = error.response.status_code
+        return f"the Hub refuses the token, or fails (HTTP {status}); {LOG_IN}, or try again later"
     if constants.HF_HUB_OFFLINE:
         kind = " --repo-type dataset" if name.kind == "dataset" else ""
         revision = "" if name.revision is None else f" --revision {name.revision}"
@@ -250,26 +211,7 @@ def _reason(name: HubName, error: Exception) -> str:
         )
     if isinstance(error, errors.HFValidationError):
         return "not the name of a repository, OWNER/NAME"
-    cut_off = type(error).__name__ in _CUT_OFF_ERRORS or "Consistency check" in str(error)
-    if cut_off:
-        return _CUT_OFF
     if isinstance(error, OSError) and (advice_on_full_disk(error) or error.filename is not None):
         place = error.filename or constants.HF_HUB_CACHE
         return f"{place} cannot be written ({error.strerror}){advice_on_full_disk(error)}"
     return _UNREACHABLE
-
-
-def _status_reason(status: int) -> str:
-    """Say what a status of the Hub means.
-
-    Examples:
-        >>> _status_reason(503)
-        'the Hub fails (HTTP 503); try again later'
-    """
-    if status in _DENIED:
-        return f"the Hub refuses the token, or access without one (HTTP {status}); {LOG_IN}"
-    if status == _TOO_MANY:
-        return f"the Hub limits the rate of requests (HTTP 429); wait, and {LOG_IN}"
-    if status >= _SERVER_FAULT:
-        return f"the Hub fails (HTTP {status}); try again later"
-    return f"the Hub refuses the request (HTTP {status}); check the name and HF_ENDPOINT"

@@ -26,8 +26,7 @@ _REPOSITORY: Final = re.compile(rf"{_PART}/{_PART}")
 _SCHEME: Final = re.compile(r"hf://?", re.IGNORECASE)
 _SPECIAL: Final = re.compile(r"(refs/(?:convert|pr)/[^/]+)(?:/(.*))?")
 _REVISION: Final = re.compile(r"[\w.][\w./+-]*")
-_AT: Final = re.compile(r"@|%40")
-_QUERY: Final = re.compile(r"[?#]|%3f|%23", re.IGNORECASE)
+_PLAIN: Final = re.compile(r"[\w.~/-]*")
 _TOKEN: Final = re.compile(r"hf_[A-Za-z0-9]{30,}")
 """An access token of the Hub: no branch, tag or commit looks like one."""
 
@@ -116,10 +115,9 @@ path='data/test.parquet')
     """
     if not is_hub_url(place):
         return None
-    _refuse_token(place, _EXPECTED_DATA)
     inside = _without_scheme(place).rstrip("/")
     parts = inside.split("/")
-    if parts[0] != "datasets" or len(parts) < 3:
+    if parts[0] != "datasets" or len(parts) < 3 or _TOKEN.search(unquote(inside)):
         raise _wrong(place, _EXPECTED_DATA)
     owner, name, rest = parts[1], parts[2], "/".join(parts[3:])
     name, at, revision = name.partition("@")
@@ -153,40 +151,19 @@ def model_name(place: str | Path) -> HubName | None:
     """
     text = _without_scheme(place)
     repository, at, revision = text.partition("@")
-    if at or is_hub_url(place):
-        _refuse_token(place, _EXPECTED_MODEL)
-    if is_hub_id(text):
-        return HubName("model", repository, unquote(revision) if at else None)
-    if is_hub_url(place):
+    has_token = _TOKEN.search(unquote(text)) is not None
+    if is_hub_url(place) and (has_token or not is_hub_id(text)):
         raise _wrong(place, _EXPECTED_MODEL)
-    return None
+    if not is_hub_id(text):
+        return None
+    if has_token:
+        raise _wrong(place, _EXPECTED_MODEL)
+    return HubName("model", repository, unquote(revision) if at else None)
 
 
 def _is_revision(text: str) -> bool:
     plain = unquote(text)
     return _REVISION.fullmatch(plain) is not None and ".." not in plain
-
-
-def _refuse_token(place: str | Path, expected: str) -> None:
-    """Refuse a name that holds an access token, without repeating it.
-
-    Examples:
-        >>> _refuse_token(f"owner/name@hf_{'x' * 34}", _EXPECTED_MODEL)
-        Traceback (most recent call last):
-            ...
-        pact_eval.errors.InputError: owner/name@...: expected OWNER/NAME[@REVISION], got an access \
-token in the name; set HF_TOKEN instead, and replace the token if this line is in a log
-    """
-    text = unquote(_text(place))
-    if _TOKEN.search(text) is None:
-        return
-    repository, at, _ = text.partition("@")
-    is_name = bool(at) and _TOKEN.search(repository) is None
-    message = (
-        f"{repository if is_name else ''}{at if is_name else ''}...: {expected}, got an access "
-        "token in the name; set HF_TOKEN instead, and replace the token if this line is in a log"
-    )
-    raise InputError(message)
 
 
 def _text(place: str | Path) -> str:
@@ -198,29 +175,13 @@ def _without_scheme(place: str | Path) -> str:
 
 
 def _wrong(place: str | Path, expected: str) -> InputError:
-    shown, hidden = _without_credentials(_without_scheme(place))
-    remedy = "; a URL may not hold credentials (set HF_TOKEN)" if hidden else ""
-    return InputError(f"hf://{shown}: {expected}{remedy}")
-
-
-def _without_credentials(text: str) -> tuple[str, bool]:
-    """Return what may be repeated of a wrong name, and whether that leaves anything out.
+    """Return the error for a name, which is not repeated if it may hold credentials.
 
     Examples:
-        >>> _without_credentials("secret@datasets/owner/name?token=secret")
-        ('...@datasets/owner/name...', True)
-        >>> _without_credentials("datasets/owner/name@../x")
-        ('datasets/owner/name@../x', False)
+        >>> str(_wrong("hf://owner/name?token=secret", _EXPECTED_MODEL))
+        'hf://...: expected OWNER/NAME[@REVISION]; a name may not hold a token (set HF_TOKEN)'
     """
-    path = _QUERY.split(text, maxsplit=1)[0]
-    end = "" if path == text else "..."
-    *before, last = _AT.split(path)
-    first = _AT.split(path)[0].lower()
-    if ":" in first or "%3a" in first:
-        return "...", True
-    if not before:
-        return f"{path}{end}", bool(end)
-    repository = before[0].removeprefix("datasets/")
-    if len(before) > 1 or not _REPOSITORY.fullmatch(repository):
-        return f"...@{last}{end}", True
-    return f"{path}{end}", bool(end)
+    inside = _without_scheme(place)
+    plain = _PLAIN.fullmatch(inside) is not None and _TOKEN.search(inside) is None
+    remedy = "" if plain else "; a name may not hold a token (set HF_TOKEN)"
+    return InputError(f"hf://{inside if plain else '...'}: {expected}{remedy}")

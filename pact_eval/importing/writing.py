@@ -19,9 +19,8 @@ from pact_eval.importing.reading import read_log
 from pact_eval.importing.source import ImportedRows, ImportOptions
 from pact_eval.runs.folder import Run, RunWriter
 from pact_eval.runs.metadata import metadata_frame, with_metadata
+from pact_eval.runs.places import log_path, naming_urls, refuse_remote, shown
 from pact_eval.runs.provenance import Data, RunLabels, RunNames, seen_from
-from pact_eval.runs.remote.places import log_path
-from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 
 
 @dataclass(frozen=True, repr=False)

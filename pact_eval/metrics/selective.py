@@ -1,8 +1,6 @@
 """Selective prediction: the error rate among the items a model is most sure of."""
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +9,6 @@ from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.metrics._arrays import TIE, check_confidence
 from pact_eval.metrics._ranking import ranked_chunks, tie_starts
 from pact_eval.metrics.reduction import item_mean
-
-# Numbers of levels and resamples handled at a time: few enough for a processor's cache.
-_LEVEL_NUMBERS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,78 +246,6 @@ def aurc_in_row_order(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> floa
     c, right = check_confidence(confidence, correct)
     wrong = ~right[np.argsort(-c, kind="stable")]
     return item_mean(np.cumsum(wrong) / np.arange(1, c.size + 1))
-
-
-def aurc_of_levels(right: npt.NDArray[Any], wrong: npt.NDArray[Any]) -> FloatArray:
-    r"""AURC of many resamples from groups of equal confidence.
-
-    A group of m items with e errors, that follows M items with E errors, contributes
-
-    .. math:: \sum_{j=1}^m \frac{E + j\,e/m}{M + j}
-              = e + \Big(E - \frac{e}{m} M\Big) \big(H(M + m) - H(M)\big)
-
-    Nothing is checked: a bootstrap calls this for every batch of resamples.
-
-    Args:
-        right: (groups, b) correct items in this group and those of higher confidence, the highest
-            first; integers of any type.
-        wrong: (groups, b) wrong items, counted in the same way.
-
-    Returns:
-        (b,) in [0, 1], lower is better; NaN if all counts are 0.
-
-    Examples:
-        >>> import numpy as np
-        >>> from pact_eval.metrics import aurc_of_levels
-        >>> aurc_of_levels(np.array([[1, 0], [2, 0]]), np.array([[0, 0], [1, 0]])).round(6)
-        array([0.194444,      nan])
-    """
-    areas = np.full(right.shape[1], np.nan)
-    if not len(right):
-        return areas
-    step = max(1, _LEVEL_NUMBERS // len(right))
-    # A table: differences are good to 1e-12 for a million items, and faster than digamma.
-    harmonic = _harmonic_numbers(int((right[-1] + wrong[-1]).max(initial=0)).bit_length())
-    for start in range(0, areas.size, step):
-        errors = wrong[:, start : start + step]
-        kept = right[:, start : start + step] + errors
-        share = np.maximum(np.diff(kept, axis=0), 1)
-        # The first group follows no items: only its errors count.
-        excess = np.divide(np.diff(errors, axis=0), share, dtype=np.float64)
-        excess *= kept[:-1]
-        np.subtract(errors[:-1], excess, out=excess)
-        tail = np.diff(harmonic[kept.astype(np.intp)], axis=0)
-        area = np.einsum("ij,ij->j", excess, tail) + errors[-1]
-        np.divide(area, kept[-1], out=areas[start : start + step], where=kept[-1] > 0)
-    return areas
-
-
-@lru_cache(maxsize=1)
-def _harmonic_numbers(bits: int) -> FloatArray:
-    """Return H(0), H(1), ..., up to the largest integer of so many bits."""
-    return np.asarray(np.r_[0.0, np.cumsum(1.0 / np.arange(1, 2**bits))], dtype=np.float64)
-
-
-def confidence_levels(confidence: npt.ArrayLike) -> tuple[IntArray, int]:
-    """Number the distinct confidences, ties to 1e-12 together.
-
-    Args:
-        confidence: (n,) top probabilities in [0, 1].
-
-    Returns:
-        (n,) level of each item, 0 for the lowest confidence, and the number of levels.
-
-    Examples:
-        >>> from pact_eval.metrics import confidence_levels
-        >>> confidence_levels([0.9, 0.6, 0.9])
-        (array([1, 0, 1]), 2)
-    """
-    c = np.asarray(confidence, dtype=np.float64)
-    order, starts = _tie_groups(c)
-    level = np.empty(c.size, dtype=np.int64)
-    rank = np.repeat(np.arange(starts.size), np.diff(starts, append=c.size))
-    level[order] = starts.size - 1 - rank
-    return level, int(starts.size)
 
 
 def _area(confidence: FloatArray, wrong: BoolArray, before: int, errors_before: int) -> float:

@@ -74,8 +74,8 @@ def find_adapter(place: str | Path, *, audited: bool = False) -> AdapterPlace:
             raise
         message = f"{error}. There is no local folder {place} either"
         raise AdapterError(message) from None
-    present = [file for file in ADAPTER_FILES if file in listing.sizes]
-    others = tuple(sorted(set(listing.sizes) - set(present)))
+    present = [file for file in ADAPTER_FILES if file in listing.files]
+    others = tuple(sorted(set(listing.files) - set(present)))
     _check_files(name, present, others, audited=audited)
     folder = download(listing, present, AdapterError)
     return AdapterPlace(folder, None if listing.folder is not None else others)
@@ -144,7 +144,7 @@ def model_folder(name: HubName, patterns: Sequence[str]) -> Path:
     """
     listing = list_repository(name, patterns, AdapterError)
     files = [
-        file for file in listing.sizes if any(fnmatchcase(file, pattern) for pattern in patterns)
+        file for file in listing.files if any(fnmatchcase(file, pattern) for pattern in patterns)
     ]
     if not files:
         message = f"{name}: expected a model with {', '.join(patterns)}, found none of them"

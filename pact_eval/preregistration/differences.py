@@ -27,7 +27,7 @@ from pact_eval.evaluation.resampled_groups import (
 )
 from pact_eval.preregistration.scorecard import WeightedRow
 from pact_eval.runs.predictions import Predictions
-from pact_eval.stats.bootstrap import Resampled, Statistic, TotalsStatistic, resample
+from pact_eval.stats.bootstrap import Resampled, SampleStatistic, Statistic, resample
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.few_errors import without_interval
 from pact_eval.stats.permuted_slots import distinct_orders
@@ -240,6 +240,6 @@ def _resampled(
 
 def _over(statistic: Statistic, codes: IntArray, n_families: int) -> Statistic:
     """Return a statistic of some families as one of more families, of which they are these."""
-    if isinstance(statistic, TotalsStatistic):
+    if isinstance(statistic, SampleStatistic):
         return statistic.over(codes, n_families)
     return lambda weights: statistic(weights[:, codes])

@@ -51,7 +51,7 @@ from pact_eval.remedies.decodings import Remedy, remedy_of_name, why_undefined
 from pact_eval.results import Result
 from pact_eval.runs.custody import refuse_trained_on
 from pact_eval.runs.folder import RunFolder, RunSource
-from pact_eval.runs.remote.urls import url_of
+from pact_eval.runs.places import url_of
 
 _RESAMPLES: Final = 2_000
 

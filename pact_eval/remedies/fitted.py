@@ -32,8 +32,8 @@ from pact_eval.remedies.temperatures import calibrator_of, temperature_of, tempe
 from pact_eval.results import Result
 from pact_eval.runs.custody import TrainedOnRun
 from pact_eval.runs.identity import RunIdentity
+from pact_eval.runs.places import refuse_remote
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.remote.urls import refuse_remote
 
 FORMAT: Final = "pact-remedy-1"
 """What the format calls itself."""

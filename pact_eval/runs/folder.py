@@ -37,6 +37,7 @@ from pact_eval._json import Json, dumps, flat
 from pact_eval.errors import RunError, RunSettingsError, TamperedError, counted
 from pact_eval.progress import step
 from pact_eval.results import Result, short_value
+from pact_eval.runs.places import naming_urls, refuse_remote, run_folder, run_folders, shown
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import (
     DAMAGE_ADVICE,
@@ -51,8 +52,6 @@ from pact_eval.runs.provenance import (
     write_provenance,
 )
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
-from pact_eval.runs.remote.places import run_folder, run_folders
-from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 from pact_eval.runs.rows import ABLATED, answered, check_columns, collected, unanswered
 from pact_eval.runs.seal import PARTS as _PARTS
 from pact_eval.runs.seal import PREDICTIONS as _PREDICTIONS

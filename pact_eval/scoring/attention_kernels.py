@@ -2,7 +2,7 @@
 
 Both process a chunk in blocks of queries, read no key after the end of a block, and compute in
 float32. They differ in rounding, and in speed: fused attention is faster with MKL on Intel, and
-explicit products are faster with oneDNN on AMD. `kernel_probe.py` chooses.
+explicit products are faster with oneDNN on AMD. `cpu.py` chooses.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A branch runs once and leaves a cache; the segments after it continue from that cache. Answers are
 read at the ends of leaves. Branches and leaves of many records share a pass. Two passes run at once
-if the model's layers keep no state of a pass (`streams.py`). What a pass contains does not depend
+if the model's layers keep no state of a pass (`cpu.py`). What a pass contains does not depend
 on when it runs, so logits do not either.
 """
 
@@ -19,10 +19,10 @@ from torch import Tensor
 
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.batching import consecutive_batches, tight_batches
+from pact_eval.scoring.cpu import Task, run_tasks, stream_count
 from pact_eval.scoring.engine import OnScored, ScoredView, TokenCount, scored_view
 from pact_eval.scoring.passes import Passes, Prefixes, can_fork, new_cache
 from pact_eval.scoring.prefix_tree import Branch, Leaf, PrefixTree, prefix_tree
-from pact_eval.scoring.streams import Task, run_tasks, stream_count
 
 _PADDING: Final = 0.05
 _ROWS_READ: Final = 8

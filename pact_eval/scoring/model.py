@@ -45,7 +45,7 @@ from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 from pact_eval.runs.provenance import Contract, RecordedBase, RecordedWeights
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
 from pact_eval.scoring.contracts import find_contract
-from pact_eval.scoring.cpu_tuning import keep_freed_memory
+from pact_eval.scoring.cpu import keep_freed_memory
 from pact_eval.scoring.quantisation import (
     Quantisation,
     asked_quantisation,

@@ -21,8 +21,8 @@ from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.provenance import RunLabels, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL, KERNELS
+from pact_eval.scoring.cpu import HeadShape, fastest_kernel
 from pact_eval.scoring.engine import ScoredView
-from pact_eval.scoring.kernel_probe import HeadShape, fastest_kernel
 from pact_eval.scoring.model import LoadedModel, ScoringModel
 from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.running import OnAnswer

@@ -21,7 +21,7 @@ from pact_eval.errors import AdapterError, MemoryExhaustedError
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.runs.provenance import EngineCheck, RecordedEngine
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
-from pact_eval.scoring.cpu_tuning import float32_products, matmul_precision
+from pact_eval.scoring.cpu import float32_products, matmul_precision
 from pact_eval.scoring.engine import Engine, ScoredView
 from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
 from pact_eval.scoring.plain_engines import BatchedEngine, NaiveEngine

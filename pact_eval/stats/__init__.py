@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         trials_needed,
     )
     from pact_eval.stats.bootstrap import (
+        InfluenceStatistic,
         LazyRowSums,
         Resampled,
         RowSums,
@@ -96,6 +97,7 @@ __all__ = [
     "GroupShift",
     "GroupedOutcomes",
     "HolmAdjustment",
+    "InfluenceStatistic",
     "LazyRowSums",
     "LinearInference",
     "Linearisation",

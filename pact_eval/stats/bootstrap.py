@@ -9,10 +9,8 @@ bootstrap is the same with every item its own cluster: `cluster = np.arange(n)`.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -36,14 +34,6 @@ _BATCH_NUMBERS = 2**20
 _FEWEST_ROWS = 32
 # Clusters drawn at a time: their counts fit the cache of a core, which halves the time.
 _DRAWS = 2**15
-# Labelled sums of more columns than the first and more numbers than the second are kept sparse:
-# a dense product of so many takes longer.
-_DENSE_COLUMNS = 32
-_DENSE_NUMBERS = 2**18
-# Integers up to this one are float32 numbers.
-_FLOAT32_INTEGERS = 2**24
-# Clusters beyond which the next batch is drawn while one is used.
-_MANY = 20_000
 _UNDEFINED_SHARE_TO_REPORT = 0.01
 # Rows whose terms are made at a time: memory that is touched first takes longer than the sums.
 _BLOCK_ROWS = 2**18
@@ -87,67 +77,25 @@ class RowSums:
         values: (n,) finite numbers or bools; None counts the rows.
         label: (n,) column of each row, in 0..size-1; None if there is one column.
         size: Number of columns.
-        stretch: Number of columns, a divisor of the size, over which sums run on: in each
-            stretch, a column also holds the sums of the columns before it.
     """
 
     values: npt.NDArray[Any] | None
     label: npt.NDArray[np.integer] | None = None
     size: int = 1
-    stretch: int = 1
 
     def total(self, n: int) -> FloatArray:
         """Return the sums (size,) over all n rows."""
         if self.label is not None:
-            sums = np.bincount(self.label, self.values, self.size).astype(np.float64)
-            return _running(sums, self.stretch)
+            return np.bincount(self.label, self.values, self.size).astype(np.float64)
         return np.array([n if self.values is None else self.values.sum(dtype=np.float64)], float)
 
-    def by_cluster(self, cluster: npt.NDArray[np.integer], n_clusters: int) -> Any:
-        """Return the sums (size, F) of each cluster; sparse if a dense matrix would be large.
-
-        Running counts are float32 if no resample has more rows than such numbers can count: their
-        product is exact, and takes half the time.
-        """
+    def by_cluster(self, cluster: npt.NDArray[np.integer], n_clusters: int) -> FloatArray:
+        """Return the sums (size, F) of each cluster."""
         if self.label is None:
             return np.bincount(cluster, self.values, n_clusters).astype(np.float64)[None]
-        if self.size <= _DENSE_COLUMNS or n_clusters * self.size <= _DENSE_NUMBERS:
-            cell = cluster.astype(np.int64) * self.size + self.label
-            sums = np.bincount(cell, self.values, n_clusters * self.size)
-            sums = _running(sums.reshape(n_clusters, self.size).T, self.stretch)
-            counts = self.stretch > 1 and self.values is None
-            most_rows = n_clusters * np.bincount(cluster).max(initial=0)
-            exact = counts and most_rows <= _FLOAT32_INTEGERS
-            return np.ascontiguousarray(sums, dtype=np.float32 if exact else np.float64)
-        # Imported here because runs of usual size do not need it.
-        from scipy.sparse import csc_array
-
-        values = np.ones(len(cluster)) if self.values is None else self.values
-        # By column: a product reads the weights in order. By row it takes four times as long.
-        sparse = csc_array((values, (self.label, cluster)), shape=(self.size, n_clusters))
-        return sparse if self.stretch == 1 else _RunningProduct(sparse, self.stretch)
-
-
-def _running(sums: npt.NDArray[Any], stretch: int) -> npt.NDArray[Any]:
-    """Return sums (size, ...) that run on over each stretch of columns."""
-    if stretch == 1:
-        return sums
-    return sums.reshape(-1, stretch, *sums.shape[1:]).cumsum(axis=1).reshape(sums.shape)
-
-
-@dataclass(frozen=True, eq=False)
-class _RunningProduct:
-    """A sparse matrix whose products run on over each stretch of its rows."""
-
-    sums: Any
-    stretch: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.sums.shape  # type: ignore[no-any-return]
-
-    def __matmul__(self, weights: FloatArray) -> FloatArray:
-        return _running(self.sums @ weights, self.stretch)
+        cell = cluster.astype(np.int64) * self.size + self.label
+        sums = np.bincount(cell, self.values, n_clusters * self.size).astype(np.float64)
+        return np.ascontiguousarray(sums.reshape(n_clusters, self.size).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +120,7 @@ class LazyRowSums:
         sums = [self.make(block).total(block.stop - block.start) for block in blocks]
         return np.asarray(np.sum(sums, axis=0), dtype=np.float64)
 
-    def by_cluster(self, cluster: npt.NDArray[np.integer], n_clusters: int) -> Any:
+    def by_cluster(self, cluster: npt.NDArray[np.integer], n_clusters: int) -> FloatArray:
         """Return the sums (size, F) of each cluster."""
         return self.made.by_cluster(cluster, n_clusters)
 
@@ -197,43 +145,29 @@ class TotalsStatistic:
         function: Takes (b, m) totals, the columns of all parts in order, to (b,) values.
         cluster: (n,) cluster code of each row.
         n_clusters: Number of clusters F.
-        value: The value on the rows themselves, if the totals only approximate it; resamples
-            are then shifted by the difference.
-        influence: Makes the (n,) derivatives of the value in the weights of the rows, for a
-            statistic that is not a ratio; None if they are not known.
     """
 
     parts: tuple[RowSums | LazyRowSums, ...]
     function: Statistic
     cluster: npt.NDArray[np.integer]
     n_clusters: int
-    value: float | None = None
-    influence: Callable[[], FloatArray] | None = None
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return the (b,) values under (b, F) weights."""
-        sums = self.by_cluster()
-        return self.of_totals(np.concatenate([(part @ weights.T).T for part in sums], axis=1))
+        return self.function((np.concatenate(self.by_cluster()) @ weights.T).T)
 
-    def by_cluster(self) -> list[Any]:
+    def by_cluster(self) -> list[FloatArray]:
         """Return the sums (size, F) of each part by cluster."""
         return [part.by_cluster(self.cluster, self.n_clusters) for part in self.parts]
 
     def on_rows(self) -> float:
         """Return the value on the rows themselves."""
-        return self._on_totals() if self.value is None else self.value
-
-    def of_totals(self, totals: FloatArray) -> FloatArray:
-        """Return the (b,) values of (b, m) totals."""
-        values = self.function(totals)
-        return values if self.value is None else values + (self.value - self._on_totals())
+        totals = np.concatenate([part.total(len(self.cluster)) for part in self.parts])
+        return float(self.function(totals[None])[0])
 
     def linearised(self) -> Linearisation | None:
         """Return what each cluster adds; None if unknown, or if a row is not finite."""
         codes = self.cluster.astype(np.int64, copy=False)
-        if self.influence is not None:
-            scale = abs(self.on_rows()) / max(self.n_clusters, 1)
-            return Linearisation.of_rows(self.influence(), codes, self.n_clusters, scale)
         if self.function is not _ratio_of_totals or len(self.parts) != 2:
             return None
         below, top = (_one_column(part, len(self.cluster)) for part in self.parts)
@@ -267,9 +201,48 @@ class TotalsStatistic:
         """Return the same statistic with the clusters renumbered: f becomes codes[f]."""
         return replace(self, cluster=codes[self.cluster], n_clusters=n_clusters)
 
-    def _on_totals(self) -> float:
-        totals = np.concatenate([part.total(len(self.cluster)) for part in self.parts])
-        return float(self.function(totals[None])[0])
+
+@dataclass(frozen=True, eq=False)
+class InfluenceStatistic:
+    """A statistic that is not a function of totals, but whose derivatives are known.
+
+    Attributes:
+        value: The value on the rows themselves.
+        of_rows: Takes the numbers of some rows, which may repeat, to the value on them.
+        influence: Makes the (n,) derivatives of the value in the weights of the rows.
+        cluster: (n,) cluster code of each row.
+        n_clusters: Number of clusters F.
+    """
+
+    value: float
+    of_rows: Callable[[IntArray], float]
+    influence: Callable[[], FloatArray]
+    cluster: npt.NDArray[np.integer]
+    n_clusters: int
+
+    def __call__(self, weights: FloatArray) -> FloatArray:
+        """Return the (b,) values under (b, F) weights, on as many copies of each row."""
+        copies = weights.astype(np.int64)[:, self.cluster]
+        rows = np.arange(len(self.cluster))
+        return np.array([self.of_rows(np.repeat(rows, times)) for times in copies])
+
+    def on_rows(self) -> float:
+        """Return the value on the rows themselves."""
+        return self.value
+
+    def linearised(self) -> Linearisation | None:
+        """Return what each cluster adds; None if a row is not finite."""
+        codes = self.cluster.astype(np.int64, copy=False)
+        scale = abs(self.value) / max(self.n_clusters, 1)
+        return Linearisation.of_rows(self.influence(), codes, self.n_clusters, scale)
+
+    def over(self, codes: IntArray, n_clusters: int) -> InfluenceStatistic:
+        """Return the same statistic with the clusters renumbered: f becomes codes[f]."""
+        return replace(self, cluster=codes[self.cluster], n_clusters=n_clusters)
+
+
+SampleStatistic: TypeAlias = TotalsStatistic | InfluenceStatistic
+"""A statistic that knows its value on the rows and what each cluster adds."""
 
 
 def ratio_statistic(
@@ -487,7 +460,7 @@ class Resampled:
             return None
         parts = []
         for weight, statistic in self.terms:
-            part = statistic.linearised() if isinstance(statistic, TotalsStatistic) else None
+            part = statistic.linearised() if isinstance(statistic, SampleStatistic) else None
             if part is None:
                 return None
             parts.append((weight, part))
@@ -615,61 +588,41 @@ def resample(
         name: _value(name, statistic, n_clusters) if n_clusters else math.nan
         for name, statistic in statistics.items()
     }
-    draws = _Draws(statistics, n_clusters, n, rng, resamples)
-    replicates = {} if lazily else draws.drawn(statistics, rng)
+    replicates: Mapping[str, FloatArray | LazyReplicates]
+    if lazily:
+
+        def draw(name: str) -> FloatArray:
+            only = {name: statistics[name]}
+            return _drawn(only, n_clusters, n, same_stream(rng), resamples)[name]
+
+        replicates = {name: LazyReplicates(resamples, partial(draw, name)) for name in statistics}
+    else:
+        replicates = _drawn(statistics, n_clusters, n, rng, resamples)
     return {
-        name: Resampled(
-            value,
-            LazyReplicates(resamples, partial(draws.of, name)) if lazily else replicates[name],
-            n,
-            n_clusters,
-            ((1.0, statistics[name]),),
-        )
+        name: Resampled(value, replicates[name], n, n_clusters, ((1.0, statistics[name]),))
         for name, value in values.items()
     }
 
 
-@dataclass(frozen=True, eq=False)
-class _Draws:
-    """Resamples of clusters, and the values of several statistics on them."""
-
-    statistics: Mapping[str, Statistic]
-    n_clusters: int
-    n: int
-    rng: np.random.Generator
-    resamples: int
-    _by_name: dict[str, FloatArray] = field(default_factory=dict)
-    _drawing: threading.Lock = field(default_factory=threading.Lock)
-
-    def of(self, name: str) -> FloatArray:
-        """Return the (b,) values of one statistic.
-
-        The first call draws those of this statistic alone, as many readers need no other; the
-        next one draws those of all others, on the same resamples.
-        """
-        with self._drawing:
-            if name not in self._by_name:
-                names = [name] if not self._by_name else self.statistics.keys() - self._by_name
-                chosen = {key: self.statistics[key] for key in self.statistics if key in names}
-                self._by_name.update(self.drawn(chosen, same_stream(self.rng)))
-            return self._by_name[name]
-
-    def drawn(
-        self, statistics: Mapping[str, Statistic], rng: np.random.Generator
-    ) -> dict[str, FloatArray]:
-        """Return the (b,) values of each statistic on the resamples that a generator draws."""
-        replicates = {name: np.full(self.resamples, np.nan) for name in statistics}
-        if self.n_clusters < 2:
-            return replicates
-        stacked = _Stacked.of(statistics)
-        width = max(self.n, self.n_clusters, stacked.columns)
-        batches = weight_batches(self.n_clusters, width, self.resamples, rng)
-        with one_blas_thread(), step("Resampling", self.resamples, "resamples") as drawn:
-            for batch, weights in _one_ahead(batches) if self.n_clusters > _MANY else batches:
-                for name, values in stacked.values(statistics, weights).items():
-                    replicates[name][batch] = values
-                drawn.done = batch.stop
+def _drawn(
+    statistics: Mapping[str, Statistic],
+    n_clusters: int,
+    n: int,
+    rng: np.random.Generator,
+    resamples: int,
+) -> dict[str, FloatArray]:
+    """Return the (b,) values of each statistic on the same resamples of clusters."""
+    replicates = {name: np.full(resamples, np.nan) for name in statistics}
+    if n_clusters < 2:
         return replicates
+    stacked = _Stacked.of(statistics)
+    batches = weight_batches(n_clusters, max(n, n_clusters, len(stacked.totals)), resamples, rng)
+    with one_blas_thread(), step("Resampling", resamples, "resamples") as drawn:
+        for batch, weights in batches:
+            for name, values in stacked.values(statistics, weights).items():
+                replicates[name][batch] = values
+            drawn.done = batch.stop
+    return replicates
 
 
 def same_stream(rng: np.random.Generator) -> np.random.Generator:
@@ -687,73 +640,47 @@ class _Stacked:
     """The cluster totals of several statistics, each part of them once.
 
     Attributes:
-        matrices: (columns, F) sums of parts: dense ones of one type of numbers in one matrix, and
-            each sparse one.
-        at: by statistic, where its totals are: the number of a matrix, and rows of it.
-        columns: Number of all columns.
+        totals: (m, F) sums of the parts by cluster.
+        columns: by statistic, the rows of `totals` that its function takes.
     """
 
-    matrices: tuple[Any, ...]
-    at: Mapping[str, tuple[tuple[int, slice], ...]]
-    columns: int
+    totals: FloatArray
+    columns: Mapping[str, IntArray]
 
     @classmethod
     def of(cls, statistics: Mapping[str, Statistic]) -> _Stacked:
-        places: dict[tuple[int, int], tuple[Any, slice]] = {}
-        stacks: dict[Any, list[Any]] = {}
-        at = {}
+        rows: dict[tuple[int, int], IntArray] = {}
+        stack: list[FloatArray] = []
+        columns = {}
         for name, statistic in statistics.items():
             if not isinstance(statistic, TotalsStatistic):
                 continue
             keys = [(id(part), id(statistic.cluster)) for part in statistic.parts]
             for key, part in zip(keys, statistic.parts, strict=True):
-                if key in places:
-                    continue
-                sums = part.by_cluster(statistic.cluster, statistic.n_clusters)
-                matrix = sums.dtype if isinstance(sums, np.ndarray) else key
-                stack = stacks.setdefault(matrix, [])
-                rows = sum(len(stacked) for stacked in stack)
-                places[key] = (matrix, slice(rows, rows + sums.shape[0]))
-                stack.append(sums)
-            at[name] = keys
-        number = {matrix: index for index, matrix in enumerate(stacks)}
-        matrices = tuple(
-            np.concatenate(stack) if len(stack) > 1 else stack[0] for stack in stacks.values()
-        )
-        return cls(
-            matrices,
-            {
-                name: tuple((number[places[key][0]], places[key][1]) for key in keys)
-                for name, keys in at.items()
-            },
-            sum(matrix.shape[0] for matrix in matrices),
-        )
+                if key not in rows:
+                    sums = part.by_cluster(statistic.cluster, statistic.n_clusters)
+                    rows[key] = sum(map(len, stack)) + np.arange(len(sums))
+                    stack.append(sums)
+            columns[name] = np.concatenate([rows[key] for key in keys])
+        return cls(np.concatenate(stack) if stack else np.zeros((0, 0)), columns)
 
     def values(
         self, statistics: Mapping[str, Statistic], weights: FloatArray
     ) -> dict[str, FloatArray]:
         """Return the (b,) values of every statistic under (b, F) weights."""
-        totals = [_product(matrix, weights) for matrix in self.matrices]
+        totals = self.totals @ weights.T if self.columns else self.totals
         values = {}
         for name, statistic in statistics.items():
             if isinstance(statistic, TotalsStatistic):
-                columns = [totals[number][rows] for number, rows in self.at[name]]
-                drawn = columns[0] if len(columns) == 1 else np.concatenate(columns)
-                values[name] = _checked(name, statistic.of_totals(drawn.T), weights)
+                drawn = statistic.function(totals[self.columns[name]].T)
             else:
-                values[name] = _checked(name, statistic(weights), weights)
+                drawn = statistic(weights)
+            values[name] = _checked(name, drawn, weights)
         return values
 
 
-def _product(sums: Any, weights: FloatArray) -> npt.NDArray[Any]:
-    """Return the totals (columns, b) under (b, F) weights."""
-    if isinstance(sums, np.ndarray):
-        return np.asarray(sums @ weights.astype(sums.dtype, copy=False).T)
-    return np.stack([sums @ row for row in weights], axis=1)
-
-
 def _value(name: str, statistic: Statistic, n_clusters: int) -> float:
-    if isinstance(statistic, TotalsStatistic):
+    if isinstance(statistic, SampleStatistic):
         return statistic.on_rows()
     ones = np.ones((1, n_clusters))
     return float(_checked(name, statistic(ones), ones)[0])
@@ -871,15 +798,6 @@ def weight_batches(
             drawn += n_clusters * np.arange(len(some))[:, None]
             some[:] = np.bincount(drawn.ravel(), minlength=some.size).reshape(some.shape)
         yield slice(start, start + rows), weights
-
-
-def _one_ahead(batches: Iterator[tuple[slice, FloatArray]]) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield the same batches; the next one is drawn in another thread while one is used."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = pool.submit(next, batches, None)
-            yield batch
 
 
 def _interval(replicates: FloatArray, value: float, tail: float) -> tuple[float, float]:

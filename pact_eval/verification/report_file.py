@@ -13,7 +13,7 @@ from pact_eval._json import Json, loads, sha256_of_json
 from pact_eval.calibration.files import calibrator_sha256, read_calibrator
 from pact_eval.errors import InputError
 from pact_eval.runs.folder import open_runs
-from pact_eval.runs.remote.urls import shown
+from pact_eval.runs.places import shown
 from pact_eval.runs.seal import CALIBRATION_NAME, seal_digest
 
 PAGE_ELEMENT: Final = "page-digest"

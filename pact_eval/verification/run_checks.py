@@ -32,10 +32,9 @@ from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.content_free import content_free_run, record_id_of
 from pact_eval.runs.folder import RunFolder
+from pact_eval.runs.places import naming_urls, run_folder, shown, with_urls
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Contract, Provenance, read_provenance
-from pact_eval.runs.remote.places import run_folder
-from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
 from pact_eval.runs.rows import check_columns, collected
 from pact_eval.runs.seal import (
     CALIBRATION_NAME,

@@ -14,7 +14,7 @@ from run_frames import ablated_rows, rows
 from pact_eval._choices import Decoding
 from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.errors import RunError
-from pact_eval.evaluation import items, resampled_groups
+from pact_eval.evaluation import items
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.report import Evaluation, evaluate, evaluate_items
 from pact_eval.evaluation.resampled_groups import group_statistics, point_values
@@ -37,16 +37,12 @@ def written(folder: Path, frame: pl.DataFrame) -> Path:
     return path
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_slices_and_workers_change_nothing(
-    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slices_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, rows(2, families=20, k=3))
     in_memory = ScoredItems.of(Predictions.from_frame(pl.read_parquet(path)), "ensemble")
     expected = point_values(group_statistics(in_memory))
     monkeypatch.setattr(items, "_SLICE_ROWS", 4)
-    monkeypatch.setattr(resampled_groups, "_MANY_ITEMS", 40)  # two threads for all items
-    sliced = read_items(path, "ensemble", workers=workers, letters=False)
+    sliced = read_items(path, "ensemble", letters=False)
     assert point_values(group_statistics(sliced)) == pytest.approx(expected, rel=1e-13)
 
 

@@ -9,9 +9,7 @@ from pact_eval.metrics import (
     aurc,
     aurc_bounds,
     aurc_in_row_order,
-    aurc_of_levels,
     confidence,
-    confidence_levels,
     decode_single,
     risk_coverage,
 )
@@ -59,26 +57,6 @@ def test_aurc_against_naive_loop(n: int, levels: int) -> None:
     assert aurc(sure, right) == pytest.approx(expected, rel=0, abs=1e-12)
 
 
-def test_aurc_of_levels_against_repeated_rows() -> None:
-    sure, right = tied_items(60, 12)
-    weights = np.random.default_rng(50).integers(0, 4, (20, 60))
-    expected = [aurc(np.repeat(sure, row), np.repeat(right, row)) for row in weights]
-    level, levels = confidence_levels(sure)
-    running = [
-        np.array([np.bincount(level, row * counted, levels)[::-1].cumsum() for row in weights]).T
-        for counted in (right, ~right)
-    ]
-    for dtype in (np.float32, np.float64, np.int64):
-        areas = aurc_of_levels(*(sums.astype(dtype) for sums in running))
-        np.testing.assert_allclose(areas, expected, rtol=0, atol=1e-13)
-
-
-def test_groups_may_be_empty() -> None:
-    full = aurc_of_levels(np.array([[2], [3], [3]]), np.array([[0], [2], [3]]))
-    gaps = [0, 2, 2, 3, 3, 3], [0, 0, 0, 2, 3, 3]
-    assert aurc_of_levels(*(np.array(column)[:, None] for column in gaps)) == full
-
-
 def test_row_order_matters_only_among_ties() -> None:
     sure, right = np.array([0.6, 0.9, 0.6]), np.array([True, True, False])
     assert aurc_in_row_order(sure, right) == pytest.approx((0 + 0 + 1 / 3) / 3)
@@ -104,15 +82,12 @@ def test_rounding_does_not_break_ties() -> None:
     right = np.arange(200) % 4 > 0
     tied = aurc(np.full(200, 0.5), right)
     assert aurc(sure, right) == pytest.approx(tied, rel=1e-12)
-    assert confidence_levels(sure)[1] == 1
 
 
 def test_no_items_have_no_aurc() -> None:
     assert np.isnan(aurc([], []))
     assert np.isnan(aurc_in_row_order([], []))
     assert risk_coverage([], []).error_rate.shape == (0,)
-    assert np.isnan(aurc_of_levels(np.zeros((3, 2)), np.zeros((3, 2)))).all()
-    assert np.isnan(aurc_of_levels(np.zeros((0, 2)), np.zeros((0, 2)))).all()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -11,7 +11,7 @@ from remote.hub_server import Hub
 from remote.hub_server import served as served_hub
 from remote.s3_server import S3, served
 
-from pact_eval.runs.remote import copies
+from pact_eval.runs import places
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +25,8 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(copies, "_root", [])
-    monkeypatch.setattr(copies, "_runs", {})
+    monkeypatch.setattr(places, "_root", [])
+    monkeypatch.setattr(places, "_runs", {})
     return folder
 
 

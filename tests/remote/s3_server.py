@@ -101,7 +101,7 @@ class Silent(Lying):
         super().__init__({})
         self.request_arrived = Event()
 
-    def head_object(self, bucket: str, key: str) -> ObjectInfo | None:
+    def list_objects(self, bucket: str, prefix: str = "") -> Iterator[ObjectInfo]:
         self.request_arrived.set()
         time.sleep(60)
-        return super().head_object(bucket, key)
+        return super().list_objects(bucket, prefix)

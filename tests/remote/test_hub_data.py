@@ -299,7 +299,7 @@ def test_a_gated_repository(repository: Repository) -> None:
 
 @pytest.mark.parametrize(
     ("status", "parts"),
-    [(500, ("HTTP 500", "later")), (429, ("429", "wait")), (403, ("403", "HF_TOKEN"))],
+    [(500, ("HTTP 500", "later")), (429, ("429", "later")), (403, ("403", "HF_TOKEN"))],
 )
 def test_a_status_of_the_hub(
     status: int,
@@ -418,28 +418,25 @@ def test_urls_that_are_no_place_in_a_dataset(place: str) -> None:
 
 def test_a_url_with_credentials_is_not_repeated() -> None:
     text = refused(f"hf://user:{TOKEN}@datasets/owner/name")
-    assert_says(text, "may not hold credentials", "HF_TOKEN")
+    assert_says(text, "may not hold a token", "HF_TOKEN")
 
 
 @pytest.mark.parametrize(
-    ("place", "shown"),
+    "place",
     [
-        (f"hf://{TOKEN}@datasets/owner/name", "hf://...@datasets/owner/name: "),
-        (f"hf://{TOKEN}%40datasets/owner/name", "hf://...@datasets/owner/name: "),
-        (f"hf://{TOKEN}@owner/name", "hf://...@owner/name: "),
-        (f"hf://{TOKEN}@owner/name@main", "hf://...@main: "),
-        (f"hf://owner/name?token={TOKEN}", "hf://owner/name...: "),
-        (f"hf://datasets/owner/name/a.csv?token={TOKEN}", "hf://datasets/owner/name/a.csv...: "),
-        (f"hf://datasets/owner/name@main?token={TOKEN}", "hf://datasets/owner/name@main...: "),
+        f"hf://{TOKEN}@datasets/owner/name",
+        f"hf://{TOKEN}%40datasets/owner/name",
+        f"hf://{TOKEN}@owner/name",
+        f"hf://owner/name?token={TOKEN}",
+        f"hf://datasets/owner/name/a.csv?token={TOKEN}",
     ],
 )
-def test_tokens_in_names_are_hidden(place: str, shown: str) -> None:
-    assert_says(refused(place), shown, "may not hold credentials")
+def test_tokens_in_names_are_hidden(place: str) -> None:
+    assert_says(refused(place), "hf://...: ", "may not hold a token")
     if "datasets/" not in place:
         with pytest.raises(InputError) as caught:
             model_name(place)
         assert TOKEN not in str(caught.value)
-        assert_says(str(caught.value), shown)
 
 
 def test_urls_of_other_stores_are_no_labelled_data(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from logs import read_rows
 from pact_cli.main import main
 from pact_eval.errors import InputError, RecordError
 from pact_eval.importing.writing import import_run
-from pact_eval.runs.remote.places import log_path
+from pact_eval.runs.places import log_path
 
 run, refused = runner(main), refuser(main)
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"

@@ -24,10 +24,10 @@ from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.folder import read_run
 from pact_eval.runs.provenance import RecordedEngine, read_provenance
-from pact_eval.scoring import kernel_probe
+from pact_eval.scoring import cpu
 from pact_eval.scoring import score as scoring
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
-from pact_eval.scoring.kernel_probe import (
+from pact_eval.scoring.cpu import (
     HeadShape,
     fastest_kernel,
     least_seconds,
@@ -88,7 +88,7 @@ def test_a_probe_keeps_the_default_unless_the_other_is_clearly_faster(
 ) -> None:
     for seconds, chosen in ((0.96, DEFAULT_KERNEL), (0.94, "products")):
         times = {"fused": 1.0, "products": seconds}
-        monkeypatch.setattr(kernel_probe, "least_seconds", lambda *_args, times=times: times)
+        monkeypatch.setattr(cpu, "least_seconds", lambda *_args, times=times: times)
         assert fastest_kernel(HeadShape(2, 2, 16), views[:8]) == chosen
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pact_eval.scoring import cpu_tuning as precision
-from pact_eval.scoring.cpu_tuning import (
+from pact_eval.scoring import cpu as precision
+from pact_eval.scoring.cpu import (
     FLOAT32_ERROR,
     float32_products,
     onednn_error,

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from tolerances import LOGIT
 
 from pact_eval.prompts.encoding import EncodedView
+from pact_eval.scoring.cpu import Task, run_tasks, stream_count
 from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
 from pact_eval.scoring.passes import Passes
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
-from pact_eval.scoring.streams import Task, run_tasks, stream_count
 from scoring.conftest import SMALL, random_model
 
 PATIENCE = 60

@@ -13,7 +13,7 @@ from tolerances import LOGIT, NLL, PROBABILITY
 
 from pact_eval.data.records import read_records
 from pact_eval.prompts.encoding import EncodedView
-from pact_eval.scoring import cpu_tuning
+from pact_eval.scoring import cpu
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, identify
 from pact_eval.scoring.plain_engines import NaiveEngine
@@ -68,7 +68,7 @@ def test_either_kernel_and_any_number_of_threads_stay_within(
     """MKL, or oneDNN where the probe allows it; against one plain pass per prompt."""
     ours = one_by_one(loaded.scorer.model, views)
     if not onednn:
-        monkeypatch.setattr(cpu_tuning, "onednn_stays_float32", lambda: False)
+        monkeypatch.setattr(cpu, "onednn_stays_float32", lambda: False)
     torch.set_num_threads(count)
     assert largest_difference(ours, loaded.scorer.score(views)) < LOGIT
 

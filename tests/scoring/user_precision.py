@@ -43,7 +43,7 @@ def user_precision(setting: str) -> Iterator[None]:
 
 def plant_amx(monkeypatch: pytest.MonkeyPatch) -> None:
     """Round the factors of linear layers to bfloat16 where a processor with AMX would."""
-    from pact_eval.scoring import cpu_tuning
+    from pact_eval.scoring import cpu
 
     linear = torch.nn.functional.linear
 
@@ -54,7 +54,7 @@ def plant_amx(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(torch.nn.functional, "linear", rounding)
     monkeypatch.setattr(
-        cpu_tuning,
+        cpu,
         "onednn_stays_float32",
-        lambda: cpu_tuning.onednn_error() <= cpu_tuning.FLOAT32_ERROR,
+        lambda: cpu.onednn_error() <= cpu.FLOAT32_ERROR,
     )

@@ -7,10 +7,8 @@ import pytest
 from run_frames import predictions
 
 from pact_eval import metrics
-from pact_eval.evaluation import registry
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.resampled_groups import group_statistics
-from pact_eval.stats.bootstrap import TotalsStatistic
 from pact_eval.stats.consistency_resampling import shared_draw_rate
 
 
@@ -37,23 +35,9 @@ def test_statistics_against_resampled_rows(name: str) -> None:
     np.testing.assert_allclose(statistic(weights), expected, rtol=0, atol=1e-12)
 
 
-def test_aurc_at_quantile_levels_is_close_and_its_value_exact(
+def test_small_batches_of_resamples_have_the_numbers_of_large_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    items = ScoredItems.of(predictions(4, families=400), "single")
-    exact = group_statistics(items).sets[0].statistics["aurc"]
-    monkeypatch.setattr(registry, "_MOST_LEVELS", 48)
-    levels = group_statistics(items).sets[0].statistics["aurc"]
-    assert isinstance(exact, TotalsStatistic)
-    assert isinstance(levels, TotalsStatistic)
-    assert levels.on_rows() == exact.on_rows() == metrics.aurc(items.confidence, items.correct)
-    weights = np.random.default_rng(5).multinomial(400, np.full(400, 1 / 400), 200).astype(float)
-    drawn, approximate = exact(weights), levels(weights)
-    assert np.abs(drawn - approximate).max() < 0.1 * drawn.std()
-
-
-def test_large_samples_take_sparse_totals_and_draw_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same numbers from dense and sparse totals, with and without a thread that draws."""
     from pact_eval.stats import bootstrap
 
     items = ScoredItems.of(predictions(6, families=50), "single")
@@ -65,12 +49,10 @@ def test_large_samples_take_sparse_totals_and_draw_ahead(monkeypatch: pytest.Mon
         )
         return {name: one.replicates for name, one in samples.items()}
 
-    small = drawn()
-    monkeypatch.setattr(bootstrap, "_DENSE_NUMBERS", 10)
-    monkeypatch.setattr(bootstrap, "_MANY", 10)
+    large = drawn()
     monkeypatch.setattr(bootstrap, "_BATCH_NUMBERS", 500)
     for name, replicates in drawn().items():
-        np.testing.assert_allclose(replicates, small[name], rtol=0, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(replicates, large[name], rtol=0, atol=1e-12, err_msg=name)
 
 
 def test_nothing_shares_no_draw() -> None:

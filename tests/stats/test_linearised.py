@@ -10,7 +10,13 @@ from messages import assert_says
 from scipy import optimize, stats
 
 from pact_eval import metrics
-from pact_eval.stats.bootstrap import TotalsStatistic, mean_statistic, ratio_statistic, resample
+from pact_eval.stats.bootstrap import (
+    InfluenceStatistic,
+    TotalsStatistic,
+    mean_statistic,
+    ratio_statistic,
+    resample,
+)
 from pact_eval.stats.linearised import (
     LinearInference,
     Linearisation,
@@ -117,8 +123,12 @@ def test_influence_against_derivatives_in_the_weights() -> None:
     cluster = rng.integers(0, 7, 40)
     confidence, correct = rng.random(40), rng.random(40) < 0.7
     ratio = ratio_statistic(rng.random(40), rng.integers(0, 3, 40), cluster, 8)
-    aurc = TotalsStatistic(
-        (), np.ravel, cluster, 8, 0.2, lambda: metrics.aurc_influence(confidence, correct)
+    aurc = InfluenceStatistic(
+        metrics.aurc(confidence, correct),
+        lambda rows: metrics.aurc(confidence[rows], correct[rows]),
+        lambda: metrics.aurc_influence(confidence, correct),
+        cluster,
+        8,
     )
     ones = np.ones((1, 8))
 

@@ -14,8 +14,8 @@ from pact_eval.evaluation.conclusions.data import leak_prefix
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import registered_metrics
+from pact_eval.runs.places import url_of
 from pact_eval.runs.provenance import Provenance
-from pact_eval.runs.remote.urls import url_of
 from pact_eval.runs.seal import seal_digest
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.model_card.libraries import EvalResult, ModelCardData
@@ -53,11 +53,10 @@ class CardDataset:
         revision = sha256 or ("" if seal is None else seal.references_sha256)
         place = Path(provenance.data_file or _UNNAMED)
         url = url_of(place)
-        if url is not None and url.scheme == "hf" and url.bucket == "datasets":
-            owner, _, rest = url.path.partition("/")
-            repository, _, file = rest.partition("/")
+        if url is not None and url.startswith("hf://datasets/"):
+            _, owner, repository, *path = url.removeprefix("hf://").split("/")
             name, _, commit = repository.partition("@")
-            return cls(f"{owner}/{name}", file or name, commit or revision)
+            return cls(f"{owner}/{name}", "/".join(path) or name, commit or revision)
         return cls(place.stem, place.name, revision)
 
     @property

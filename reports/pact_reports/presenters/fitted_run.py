@@ -8,7 +8,7 @@ from pathlib import Path
 from pact_eval._json import Json
 from pact_eval.calibration.portable import PortableCalibration
 from pact_eval.calibration.runs import FittedRun
-from pact_eval.runs.remote.urls import shown
+from pact_eval.runs.places import shown
 from pact_reports.presenters.presenter import Presenter, answer_lines
 from pact_reports.sentences.answers import calibration_answer, left_out_answer
 from pact_reports.table import Line, Part

@@ -18,7 +18,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.notes import Note
 from pact_eval.numbers import CLUSTERS, reason_text
-from pact_eval.runs.remote.urls import shown
+from pact_eval.runs.places import shown
 from pact_eval.stats.estimate import Method
 
 _MOST_IDS: Final = 20

@@ -1,1 +1,0 @@
-"""Runs and logs in object stores: copied once, and read from the copy."""
