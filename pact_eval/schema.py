@@ -237,7 +237,8 @@ def _words(kind: Any) -> str:
     kind = _bare(kind)
     members, words = get_args(kind), _WORDS.get(get_origin(kind) or kind, "an object")
     if get_origin(kind) is Literal:
-        return f"{words} {', '.join(map(str, members))}"
+        allowed = ", ".join(map(str, members))
+        return allowed if len(members) == 1 else f"{words} {allowed}"
     if get_origin(kind) is tuple and Ellipsis not in members:
         return f"{words} of {len(members)} values"
     return words
