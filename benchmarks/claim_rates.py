@@ -26,6 +26,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from common import chosen_options, markdown_table, parser, publish
 
@@ -318,7 +319,8 @@ def experiment(*runs: Predictions, resamples: int = 200) -> Experiment:
         recorded = Provenance.of({"arm": f"run {number}", "seed": 1, "settings": settings})
         digest = f"{number:064x}"
         seal = Seal(digest, digest, digest, len(views), len(views) * views.k, views.k)
-        opened.append(Run(Path(f"run-{number}"), replace(recorded, seal=seal), views))
+        sealed = msgspec.structs.replace(recorded, seal=seal)
+        opened.append(Run(Path(f"run-{number}"), sealed, views))
     return Experiment.read(opened, Settings(resamples=resamples))
 
 

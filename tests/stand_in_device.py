@@ -143,7 +143,7 @@ def main() -> None:
         recorded = run.provenance
         engine = recorded.engine
         facts = {
-            "device": recorded.device,
+            "device": recorded.settings.device,
             "dtype": recorded.dtype,
             "engine": engine.name,
             "largest": engine.largest_logit_difference,

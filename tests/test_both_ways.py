@@ -197,4 +197,4 @@ def test_the_run_folder_and_the_file_have_the_defaults_of_the_command(
         }
         made = pact_eval.score(HOLDOUT.parent, train_seed=3, **model)
     assert made.folder == Path("runs/m-3")
-    assert made.provenance["data"] == str(HOLDOUT)
+    assert made.provenance.recorded["data"] == str(HOLDOUT)

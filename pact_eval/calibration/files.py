@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final
 
+from pact_eval._choices import Mode
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps, sha256_of_json
 from pact_eval.calibration.temperatures import (
     KINDS,
-    MODES,
     NEUTRAL_BIAS,
     SHIPPED,
     TEMPERATURE_FLOOR,
@@ -31,6 +31,7 @@ from pact_eval.calibration.temperatures import (
 )
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.runs.provenance import Provenance
+from pact_eval.schema import Section, convert, sha256_fits, with_sha256
 from pact_eval.templates.files import TEMPLATE_CONTRACT
 
 __all__ = [
@@ -46,9 +47,30 @@ __all__ = [
 FORMAT: Final = "pact-calibrator-2"
 """What the released format calls itself."""
 
-_WEIGHTS: Final = ("bias", "log_choices", "log_tokens")
 _ADVICE: Final = "restore it from a copy, or fit it again with `pact-eval calibrate`"
-_MEMBERS: Final = ("format", "mode", "weights", "fit", "sha256")
+
+
+class _Weights(Section, frozen=True, forbid_unknown_fields=True):
+    """The numbers of a file: see `Weights`."""
+
+    bias: tuple[float, float, float]
+    log_choices: float
+    log_tokens: float
+
+
+class _Published(Section, frozen=True):
+    """The published form."""
+
+    mode: Mode
+    weights: _Weights
+
+
+class _Released(_Published, frozen=True, forbid_unknown_fields=True):
+    """The released format."""
+
+    format: str
+    sha256: str
+    fit: Mapping[str, Any] = {}
 
 
 def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
@@ -60,8 +82,7 @@ def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
         >>> calibrator_to_json(neutral_calibrator())["weights"]["log_tokens"]
         0.0
     """
-    content = _content(calibrator)
-    return content | {"sha256": sha256_of_json(content)}
+    return with_sha256(_content(calibrator))
 
 
 def calibrator_sha256(calibrator: Calibrator) -> str:
@@ -104,31 +125,33 @@ def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
         >>> calibrator_from_json({"mode": "contextual", "weights": weights}).weights.log_choices
         0.5
     """
-    if not isinstance(value, dict):
-        raise InputError(f"{source}: expected a JSON object, got {describe(value)}")
-    missing = [name for name in ("mode", "weights") if name not in value]
-    if missing:
-        raise InputError(
-            f'{source}: expected a calibrator with "mode" and "weights", lacks {_quoted(missing)}'
-        )
-    if "format" in value:
-        _check_released(value, source)
-    elif "sha256" in value or "fit" in value:
+    released = isinstance(value, dict) and "format" in value
+    if isinstance(value, dict) and not released and {"sha256", "fit"} & set(value):
         raise TamperedError(
             f'{source}: changed since it was written ("fit" or "sha256", no "format"); {_ADVICE}'
         )
-    mode = value["mode"]
-    if mode not in MODES:
-        raise InputError(f"{source}: mode: expected one of {_quoted(MODES)}, got {_shown(mode)}")
-    fit = value.get("fit") if "format" in value else None
+    if isinstance(value, dict) and value.get("format", FORMAT) != FORMAT:
+        raise InputError(
+            f'{source}: format: expected "{FORMAT}", got {_shown(value["format"])}; '
+            f"a newer pact-eval may read it"
+        )
+    try:
+        content = convert(value, _Released if released else _Published)
+    except ValueError as error:
+        raise InputError(f"{source}: {error}; {_ADVICE}") from None
+    if isinstance(content, _Released) and not sha256_fits(value):
+        raise TamperedError(
+            f"{source}: changed since it was written (its SHA-256 is another one); {_ADVICE}"
+        )
+    weights = content.weights
     try:
         return Calibrator(
-            mode,
-            _weights(value["weights"], source),
-            fit if isinstance(fit, dict) and fit else None,
+            content.mode,
+            Weights(weights.bias, weights.log_choices, weights.log_tokens),
+            content.fit or None if isinstance(content, _Released) else None,
         )
     except InputError as error:
-        raise _at(source, error) from None
+        raise InputError(f"{source}: {error}") from None
 
 
 def read_calibrator(path: Path) -> Calibrator:
@@ -148,60 +171,6 @@ def write_calibrator(path: Path, calibrator: Calibrator) -> None:
         InputError: the file cannot be written.
     """
     write_atomically(path, dumps(calibrator_to_json(calibrator)) + "\n")
-
-
-def _check_released(value: dict[str, Json], source: str) -> None:
-    if value["format"] != FORMAT:
-        raise InputError(
-            f'{source}: format: expected "{FORMAT}", got {_shown(value["format"])}; '
-            f"a newer pact-eval may read it"
-        )
-    unknown = [name for name in value if name not in _MEMBERS]
-    if unknown:
-        raise InputError(f"{source}: expected only {_quoted(_MEMBERS)}, got {_quoted(unknown)}")
-    if not isinstance(value.get("fit", {}), dict):
-        raise InputError(f"{source}: fit: expected an object, got {describe(value['fit'])}")
-    if "sha256" not in value:
-        raise InputError(f'{source}: expected "sha256" in a calibrator with a format')
-    if value["sha256"] != sha256_of_json({key: value[key] for key in value if key != "sha256"}):
-        raise TamperedError(
-            f"{source}: changed since it was written (its SHA-256 is another one); {_ADVICE}"
-        )
-
-
-def _weights(value: Json, source: str) -> Weights:
-    if not isinstance(value, dict) or set(value) != set(_WEIGHTS):
-        actual = _quoted(sorted(value)) if isinstance(value, dict) else describe(value)
-        raise InputError(f"{source}: weights: expected {_quoted(_WEIGHTS)}, got {actual}")
-    bias = value["bias"]
-    if not isinstance(bias, list) or len(bias) != 3:
-        actual = f"{len(bias)} values" if isinstance(bias, list) else describe(bias)
-        raise InputError(
-            f"{source}: weights.bias: expected 3 numbers (choice, boolean, score), got {actual}"
-        )
-    numbers = [_number(entry, f"{source}: weights.bias[{k}]") for k, entry in enumerate(bias)]
-    log_choices, log_tokens = (
-        _number(value[name], f"{source}: weights.{name}") for name in _WEIGHTS[1:]
-    )
-    return Weights((numbers[0], numbers[1], numbers[2]), log_choices, log_tokens)
-
-
-def _number(value: Json, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{where}: expected a number, got {describe(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise InputError(f"{where}: expected a finite number, got one too large") from None
-
-
-def _at(source: str, error: InputError) -> InputError:
-    text = str(error)
-    return error if text.startswith(source) else InputError(f"{source}: {text}")
-
-
-def _quoted(names: object) -> str:
-    return ", ".join(f'"{name}"' for name in cast("tuple[str, ...]", names))
 
 
 def _shown(value: Json) -> str:

@@ -13,7 +13,6 @@ Two different texts among 300,000 and 1,000 have the same hash with a probabilit
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +30,7 @@ from pact_eval.data.contexts import content_of, folded
 from pact_eval.data.files import MANIFEST_NAME, is_file
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval.schema import Section, convert
 
 Hashes = npt.NDArray[np.uint64]
 """Sorted 64-bit hashes, each once."""
@@ -59,8 +59,7 @@ class UsedData:
     records: Sequence[Record] | None = None
 
 
-@dataclass(frozen=True)
-class UsedFile:
+class UsedFile(Section, frozen=True, omit_defaults=False):
     """Entry of a file in a training record.
 
     Attributes:
@@ -73,7 +72,17 @@ class UsedFile:
     name: str
     sha256: str
     rows: int
-    manifest_sha256: str | None
+    manifest_sha256: str | None = None
+
+
+class WrittenRole(Section, frozen=True):
+    """The data of one role in a training record: files, and hashes in base64."""
+
+    files: tuple[UsedFile, ...]
+    records: str
+    contexts: str
+    families: str
+    source_families: str
 
 
 @dataclass(frozen=True)
@@ -95,15 +104,7 @@ class HashedData:
 
     def to_json(self) -> dict[str, Json]:
         """Return the role as the training record holds it; see `training_record`."""
-        files: list[Json] = [
-            {
-                "name": file.name,
-                "sha256": file.sha256,
-                "rows": file.rows,
-                "manifest_sha256": file.manifest_sha256,
-            }
-            for file in self.files
-        ]
+        files: list[Json] = [file.to_json() for file in self.files]
         return {"files": files, **{name: _packed(self.hashes[name]) for name in HASHED}}
 
     @classmethod
@@ -113,11 +114,8 @@ class HashedData:
         Raises:
             ValueError: it is something else; the message says what was expected.
         """
-        files = value.get("files") if isinstance(value, dict) else None
-        if not isinstance(value, dict) or not isinstance(files, list):
-            message = "files: expected a list"
-            raise ValueError(message)
-        return cls(tuple(map(_file, files)), {name: _unpacked(value, name) for name in HASHED})
+        role = convert(value, WrittenRole)
+        return cls(role.files, {name: _unpacked(getattr(role, name), name) for name in HASHED})
 
 
 def hashes_of(values: Iterable[Json]) -> Hashes:
@@ -206,11 +204,10 @@ def _packed(hashes: Hashes) -> str:
     return base64.b64encode(_bytes(hashes)).decode("ascii")
 
 
-def _unpacked(value: Mapping[str, Json], name: str) -> Hashes:
-    text = value.get(name)
+def _unpacked(text: str, name: str) -> Hashes:
     try:
-        raw = base64.b64decode(text, validate=True) if isinstance(text, str) else None
-    except binascii.Error:
+        raw = base64.b64decode(text, validate=True)
+    except ValueError:  # not base64, or not ASCII
         raw = None
     if raw is None or len(raw) % _BYTES:
         message = f"{name}: expected 64-bit hashes in base64"
@@ -220,18 +217,3 @@ def _unpacked(value: Mapping[str, Json], name: str) -> Hashes:
         message = f"{name}: expected sorted hashes, each once"
         raise ValueError(message)
     return hashes
-
-
-def _file(value: Json) -> UsedFile:
-    stated = value if isinstance(value, dict) else {}
-    name, sha256, rows = (stated.get(key) for key in ("name", "sha256", "rows"))
-    manifest = stated.get("manifest_sha256")
-    if (
-        not isinstance(name, str)
-        or not isinstance(sha256, str)
-        or not isinstance(rows, int)
-        or not isinstance(manifest, str | None)
-    ):
-        message = "files: expected name, sha256, rows and manifest_sha256 of each"
-        raise ValueError(message)
-    return UsedFile(name, sha256, rows, manifest)

@@ -20,13 +20,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pact_eval._files import read_json, sha256_of_file, write_atomically
-from pact_eval._json import Json, describe, dumps_indented
+from pact_eval._json import Json, dumps_indented
 from pact_eval.custody.hashed_data import TRAINING_ROLES, HashedData, TrainingRole
 from pact_eval.errors import AdapterError, InputError, TamperedError
 from pact_eval.models.folders import AdapterFiles
+from pact_eval.schema import Section, convert
 
 TRAINING_RECORD: Final = "training_data.json"
 """Name of the file in an adapter's folder."""
@@ -35,7 +36,6 @@ TRAINING_RECORD_KEY: Final = "training_data_sha256"
 """Key of `schema_config.json` with the SHA-256 of the record."""
 
 FORMAT: Final = "pact-training-data-v2"
-_READ: Final = ("pact-training-data-v1", FORMAT)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,9 @@ def read_training_record(folder: Path) -> TrainingRecord | None:
     try:
         return _record(value, sha256)
     except ValueError as error:
-        message = f"{path}: not a training record: {error}"
+        message = (
+            f"{path}: not a training record: {error}; restore the file that came with the adapter"
+        )
         raise AdapterError(message) from None
 
 
@@ -175,27 +177,26 @@ def adapter_record(files: AdapterFiles) -> TrainingRecord | None:
     return record
 
 
+class _Record(Section, frozen=True):
+    """The file, as `loads` returns it."""
+
+    format: Literal["pact-training-data-v1", "pact-training-data-v2"]
+    weights_sha256: str
+    roles: Mapping[str, Any]
+    training: Mapping[str, Any]
+
+
 def _record(value: Json, sha256: str) -> TrainingRecord:
-    if not isinstance(value, dict) or value.get("format") not in _READ:
-        actual = value.get("format") if isinstance(value, dict) else describe(value)
-        message = f"expected the format {FORMAT}, got {actual}"
-        raise ValueError(message)
-    weights, roles, training = (value.get(key) for key in ("weights_sha256", "roles", "training"))
-    if not isinstance(weights, str):
-        message = f"weights_sha256: expected text, got {describe(weights)}"
-        raise ValueError(message)
-    if not isinstance(roles, dict) or not set(roles) <= set(TRAINING_ROLES):
+    record = convert(value, _Record)
+    if not set(record.roles) <= set(TRAINING_ROLES):
         message = f"roles: expected an object with {', '.join(TRAINING_ROLES)}"
         raise ValueError(message)
-    if not isinstance(training, dict):
-        message = f"training: expected an object, got {describe(training)}"
-        raise ValueError(message)
-    data: dict[TrainingRole, HashedData] = {}
+    roles: dict[TrainingRole, HashedData] = {}
     for role in TRAINING_ROLES:
-        if role in roles:
+        if role in record.roles:
             try:
-                data[role] = HashedData.of_json(roles[role])
+                roles[role] = HashedData.of_json(record.roles[role])
             except ValueError as error:
                 message = f"roles: {role}: {error}"
                 raise ValueError(message) from None
-    return TrainingRecord(weights, data, training, sha256)
+    return TrainingRecord(record.weights_sha256, roles, record.training, sha256)

@@ -289,7 +289,7 @@ class ExperimentRun:
             run = read_any_run(self.run)
             views = replace(
                 run,
-                provenance=replace(run.provenance, repeats=False, shuffled=False),
+                provenance=run.provenance.as_views(),
                 predictions=replace(run.predictions, repeats=False),
             )
             return self._of_views(self._views, repeats=None, run=views)

@@ -617,12 +617,13 @@ def gap_notes(provenance: Provenance) -> tuple[Incomplete | Unverified, ...]:
         >>> gap_notes(Provenance.of({"log": log, "counts": {"items": 8, "views": 8}}))
         (Incomplete(read=8, of=100), Unverified(answers=3, of=8))
     """
-    gaps, views = provenance.gaps, provenance.counts.views or 0
+    log, views = provenance.log, provenance.counts.views or 0
+    read, of = log.incomplete.read, log.incomplete.of
     notes: list[Incomplete | Unverified] = []
-    if gaps.read is not None and gaps.of is not None and gaps.read < gaps.of:
-        notes.append(Incomplete(gaps.read, gaps.of))
-    if gaps.unverified:
-        notes.append(Unverified(gaps.unverified, max(views, gaps.unverified)))
+    if read is not None and of is not None and read < of:
+        notes.append(Incomplete(read, of))
+    if log.unverified:
+        notes.append(Unverified(log.unverified, max(views, log.unverified)))
     return tuple(notes)
 
 

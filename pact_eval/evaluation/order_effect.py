@@ -136,10 +136,10 @@ def noise_floor(provenance: Provenance) -> NoiseFloor:
         0.0624
     """
     probe = provenance.probe
-    if probe is not None and probe.floor_tv is not None:
+    if probe is not None and probe.floor.largest_tv is not None:
         at_end = 0.0 if probe.changed else probe.end_largest_tv or 0.0
-        largest = max(probe.floor_tv, at_end)
-        return NoiseFloor("repeats", largest, probe.repeats or 0, probe.floor_flips or 0)
+        floor, largest = probe.floor, max(probe.floor.largest_tv, at_end)
+        return NoiseFloor("repeats", largest, floor.repeats or 0, floor.flips or 0)
     noise = numeric_noise(provenance)
     if noise is None:
         imported = provenance.source == "import"
@@ -161,7 +161,7 @@ def order_effect(evaluation: Evaluation, provenance: Provenance) -> OrderEffect:
     estimates, floor = evaluation.groups[0].estimates, noise_floor(provenance)
     view_tv, flips = estimates["view_tv"], estimates["flip_rate"]
     probe = provenance.probe
-    sorts = probe is not None and probe.order_effect == "not seen"
+    sorts = probe is not None and probe.order.effect == "not seen"
     finding = _finding((view_tv, flips), evaluation.k, floor, sorts=sorts)
     return OrderEffect(finding, evaluation.k, floor, view_tv, flips, orders_hidden=sorts)
 

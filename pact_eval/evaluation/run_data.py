@@ -50,12 +50,12 @@ def data_reading(run: ExperimentRun) -> Reading:
 
 
 def _labelled(run: ExperimentRun) -> Json:
-    return run.provenance.settings.get("labelled", _references(run).get("labelled"))
+    return run.run.settings.get("labelled", _references(run).get("labelled"))
 
 
 def _references(run: ExperimentRun) -> Mapping[str, Json]:
     """Return what `run.json` says of the references of an import; empty without any."""
-    value = run.provenance.settings.get("references")
+    value = run.run.settings.get("references")
     return value if isinstance(value, dict) else {}
 
 

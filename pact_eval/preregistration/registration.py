@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pact_eval._files import read_bytes, reading, sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps, dumps_indented, loads, sha256_of_json
@@ -32,6 +32,7 @@ from pact_eval.preregistration.criteria import FORMAT, Check, Hypotheses, Hypoth
 from pact_eval.preregistration.parsing import read_hypotheses
 from pact_eval.results import Result
 from pact_eval.runs.folder import RunFolder
+from pact_eval.schema import Section, convert
 
 
 def canonical_criteria(hypotheses: Hypotheses) -> dict[str, Json]:
@@ -122,19 +123,8 @@ def _changes(path: tuple[str, ...], before: Json, now: Json) -> list[str]:
 
 LOCK_FORMAT: Final = "pact-lock-1"
 
-_KEYS: Final = (
-    "format",
-    "registered_at",
-    "tool",
-    "criteria_sha256",
-    "criteria",
-    "data",
-    "lock_sha256",
-)
 
-
-@dataclass(frozen=True, slots=True, order=True)
-class DataHash:
+class DataHash(Section, frozen=True, order=True, forbid_unknown_fields=True):
     """A data file as it was registered.
 
     Attributes:
@@ -175,7 +165,7 @@ class Lock(Result):
             "tool": self.tool,
             "criteria_sha256": self.criteria_sha256,
             "criteria": self.criteria,
-            "data": [{"name": file.name, "sha256": file.sha256} for file in self.data],
+            "data": [file.to_json() for file in self.data],
         }
 
     @property
@@ -310,44 +300,28 @@ def _version() -> str:
         return "unknown"
 
 
+class _LockFile(Section, frozen=True, forbid_unknown_fields=True):
+    """The file, as `loads` returns it."""
+
+    format: Literal["pact-lock-1"]
+    registered_at: str
+    tool: str
+    criteria_sha256: str
+    criteria: Any
+    data: tuple[DataHash, ...]
+    lock_sha256: str
+
+
 def _lock(value: Json) -> Lock:
-    if not isinstance(value, dict) or value.get("format") != LOCK_FORMAT:
-        stated_format = value.get("format") if isinstance(value, dict) else None
-        message = f'expected a lock, format "{LOCK_FORMAT}", got {dumps(stated_format)}'
-        raise ValueError(message)
-    differing = sorted({*_KEYS} ^ {*value})
-    if differing:
-        message = (
-            f"expected the keys {', '.join(_KEYS)}; lacking or unknown: {', '.join(differing)}"
-        )
-        raise ValueError(message)
-    data = value["data"]
-    if not isinstance(data, list):
-        message = "expected data as a list"
-        raise ValueError(message)
+    file = convert(value, _LockFile)
     return Lock(
-        registered_at=_time(_text(value, "registered_at")),
-        tool=_text(value, "tool"),
-        criteria=value["criteria"],
-        criteria_sha256=_text(value, "criteria_sha256"),
-        data=tuple(_data_hash(entry) for entry in data),
-        lock_sha256=_text(value, "lock_sha256"),
+        registered_at=_time(file.registered_at),
+        tool=file.tool,
+        criteria=file.criteria,
+        criteria_sha256=file.criteria_sha256,
+        data=file.data,
+        lock_sha256=file.lock_sha256,
     )
-
-
-def _data_hash(value: Json) -> DataHash:
-    if not isinstance(value, dict) or {*value} != {"name", "sha256"}:
-        message = "expected data as a list of objects with name and sha256"
-        raise ValueError(message)
-    return DataHash(_text(value, "name"), _text(value, "sha256"))
-
-
-def _text(value: dict[str, Json], key: str) -> str:
-    text = value[key]
-    if not isinstance(text, str):
-        message = f"expected {key} as text, got {dumps(text)}"
-        raise ValueError(message)
-    return text
 
 
 def _time(text: str) -> dt.datetime:

@@ -14,25 +14,26 @@ An absent key has nothing to say: without `training`, the training data are not 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from pact_eval._json import Json
 from pact_eval.errors import GateError, listed
 from pact_eval.notes import Note
 from pact_eval.plain_text import one_line
+from pact_eval.schema import Section
 
 if TYPE_CHECKING:
     from pact_eval.runs.folder import RunFolder
 
-_Value = TypeVar("_Value")
 
 NOT_STATED = "training data not stated"
 """Of an adapter without a training record, a server, an import and a base model alone."""
 
 
-@dataclass(frozen=True)
-class TrainedRole:
+class TrainedRole(Section, frozen=True):
     """The data of one role of a training, as a run keeps them.
 
     Attributes:
@@ -48,8 +49,7 @@ class TrainedRole:
     digest: str
 
 
-@dataclass(frozen=True)
-class StatedTraining:
+class StatedTraining(Section, frozen=True):
     """Content of the training record of an adapter.
 
     Attributes:
@@ -61,8 +61,7 @@ class StatedTraining:
     roles: Mapping[str, TrainedRole]
 
 
-@dataclass(frozen=True)
-class TrainedOn:
+class TrainedOn(Section, frozen=True):
     """Items that the adapter was trained or selected on, or that a training file may hold.
 
     Attributes:
@@ -88,8 +87,7 @@ class TrainedOn:
         )
 
 
-@dataclass(frozen=True)
-class OtherData:
+class OtherData(Section, frozen=True):
     """A dataset file that is not the one that its manifest names, which was allowed.
 
     Attributes:
@@ -100,15 +98,10 @@ class OtherData:
 
     manifest: str
     expected: str
-    actual: str
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`."""
-        return {"manifest": self.manifest, "expected": self.expected, "found": self.actual}
+    actual: str = msgspec.field(name="found")
 
 
-@dataclass(frozen=True)
-class Custody:
+class Custody(Section, frozen=True):
     """Facts about the training data of a run, and what the user allowed.
 
     Attributes:
@@ -158,52 +151,6 @@ class Custody:
         if self.unchecked:
             remarks.append(f"Families were not compared with all files: {self.unchecked}")
         return tuple(remarks)
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`."""
-        values = {name: value for name, value in asdict(self).items() if value}
-        if self.other_data is not None:
-            values["other_data"] = self.other_data.to_json()
-        return values
-
-    @classmethod
-    def of_json(cls, value: Mapping[str, Json]) -> Custody:
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError: a value has the wrong type; the message names its key.
-
-        Examples:
-            >>> Custody.of_json({"unchecked": "train.jsonl: cannot be read"}).training is None
-            True
-        """
-        read = _Fields(value)
-        training, met, other = (
-            read.inside(key) for key in ("training", "trained_on", "other_data")
-        )
-        return cls(
-            None
-            if training is None
-            else StatedTraining(
-                training.text("sha256"),
-                {
-                    role: TrainedRole(
-                        data.texts("files"),
-                        data.whole("records"),
-                        data.whole("families"),
-                        data.text("digest"),
-                    )
-                    for role, data in training.objects("roles").items()
-                },
-            ),
-            None
-            if met is None
-            else TrainedOn(met.texts("items"), met.texts("families"), met.texts("files")),
-            None
-            if other is None
-            else OtherData(other.text("manifest"), other.text("expected"), other.text("found")),
-            read.text("unchecked") if "unchecked" in value else "",
-        )
 
 
 @dataclass(frozen=True)
@@ -261,39 +208,3 @@ def trained_on_json(run: RunFolder) -> dict[str, Json]:
     if met is None:
         return {}
     return {"trained_on": {"families": len(met.families), "files": [*met.files]}}
-
-
-@dataclass(frozen=True)
-class _Fields:
-    """Typed values of a JSON object; a missing key is an error."""
-
-    value: Mapping[str, Json]
-    where: str = field(default="custody")
-
-    def inside(self, key: str) -> _Fields | None:
-        if self.value.get(key) is None:
-            return None
-        return self.objects_of(key, self.value[key])
-
-    def objects(self, key: str) -> dict[str, _Fields]:
-        inside = self.objects_of(key, self.value.get(key))
-        return {name: inside.objects_of(name, value) for name, value in inside.value.items()}
-
-    def objects_of(self, key: str, value: Json) -> _Fields:
-        return _Fields(self._typed(key, value, dict, "an object"), f"{self.where}: {key}")
-
-    def text(self, key: str) -> str:
-        return self._typed(key, self.value.get(key), str, "text")
-
-    def whole(self, key: str) -> int:
-        return self._typed(key, self.value.get(key), int, "an integer")
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        values = self._typed(key, self.value.get(key), list, "a list")
-        return tuple(self._typed(key, text, str, "a list of texts") for text in values)
-
-    def _typed(self, key: str, value: object, kind: type[_Value], words: str) -> _Value:
-        if not isinstance(value, kind) or isinstance(value, bool):
-            message = f"{self.where}: {key}: expected {words}"
-            raise ValueError(message)
-        return value

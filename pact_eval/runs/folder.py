@@ -113,7 +113,8 @@ class RunFolder:
     @property
     def settings(self) -> Mapping[str, Json]:
         """The recorded settings that determine the numbers: adapter, base, dataset, K, ..."""
-        return self.provenance.settings
+        settings: Mapping[str, Json] = self.provenance.recorded.get("settings") or {}
+        return settings
 
     @property
     def seal(self) -> Seal:
@@ -504,7 +505,7 @@ def _provenance_of(
     recorded = read_provenance(folder)
     complete = (folder / _PREDICTIONS).exists()
     seal = check_seal(folder, recorded) if complete else None
-    provenance = dict(recorded)
+    provenance: dict[str, Json] = dict(recorded.recorded)
     _refuse_other_settings(folder, provenance.get("settings"), settings)
     # Labels do not change numbers, but arm and seed of a run must not change silently.
     fixed_labels = {
@@ -531,9 +532,9 @@ def _with_more_labels(
     added = {
         key: value
         for key, value in labels.items()
-        if value is not None and (recorded.get(key) is None or key == "role")
+        if value is not None and (recorded.recorded.get(key) is None or key == "role")
     }
-    return sealed(dict(recorded) | added, rows_of_seal(seal))
+    return sealed(dict(recorded.recorded) | added, rows_of_seal(seal))
 
 
 def _new_provenance(settings: Mapping[str, Json], labels: Mapping[str, Json]) -> dict[str, Json]:

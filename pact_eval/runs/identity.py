@@ -214,7 +214,7 @@ def log_differences(first: Provenance, other: Provenance) -> list[Difference]:
 
 def _prompt_facts(run: Provenance) -> dict[str, str]:
     """Return what a log says of its prompts, by a format of the words for each value."""
-    log = run.get("log")
+    log = run.recorded.get("log")
     facts: dict[str, str] = {}
     for key, words in _OF_PROMPTS.items():
         value = log.get(key) if isinstance(log, dict) else None

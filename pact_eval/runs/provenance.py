@@ -11,7 +11,7 @@
      "parts": {name: SHA-256} while the run is being written, "seal": {...} once it is complete}
 
 `settings` determines the numbers and is compared on resuming. `parts` and `seal` are described in
-`seal.py`. Unknown keys are kept in `extra`. A known key whose value has the wrong type is an error.
+`seal.py`. A known key whose value has the wrong type is an error; other keys stay in `recorded`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import datetime as dt
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
+from typing import Any, ClassVar, Final, Literal, Self, TypedDict
+
+import msgspec
 
 from pact_eval._files import read_json, write_atomically
-from pact_eval._json import Json, describe, dumps, finite_number
+from pact_eval._json import Json, dumps
 from pact_eval.errors import InputError, RunError
+from pact_eval.hub.names import HubName
 from pact_eval.runs.custody import Custody
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
+from pact_eval.schema import Section
 
 FORMAT_VERSION: Final = 3
 Known = Literal["probabilities", "confidences", "outcomes", "answers"]
@@ -74,13 +74,9 @@ _KNOWN_BY_VALUES: Final[Mapping[str, Known]] = {
     CONFIDENCES: "confidences",
     OUTCOMES: "outcomes",
 }
+_LABELS: Final = ("arm", "role", "adapter")  # an empty one is none
 _UNSEALED_FORMATS: Final = (1, 2)
 _MISSING: Final = f"the folder is not a run folder (it has no {NAME})"
-
-_SEAL_HASHES: Final = ("predictions_sha256", "references_sha256", "provenance_sha256")
-_SEAL_COUNTS: Final = ("items", "views", "k")
-
-_Value = TypeVar("_Value")
 
 
 class RunLabels(TypedDict, total=False):
@@ -141,30 +137,31 @@ class RunNames(RunLabels, total=False):
     hub: dict[str, Json]
 
 
-@dataclass(frozen=True)
-class RecordedWeights:
+class RunSection(Section, frozen=True):
+    """An object of `run.json`."""
+
+    refusal: ClassVar[type[InputError]] = RunError
+    remedy: ClassVar[str] = DAMAGE_ADVICE
+    exact: ClassVar[frozenset[str]] = frozenset({"custody", "answers"})
+
+
+class RecordedWeights(RunSection, frozen=True, omit_defaults=False):
     """Identity of an adapter.
 
     Attributes:
         sha256: SHA-256 of the weights.
         config_sha256: SHA-256 of the configuration file.
+
+    Examples:
+        >>> RecordedWeights("a1", "b2").to_json()
+        {'sha256': 'a1', 'config_sha256': 'b2'}
     """
 
     sha256: str | None = None
     config_sha256: str | None = None
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`.
 
-        Examples:
-            >>> RecordedWeights("a1", "b2").to_json()
-            {'sha256': 'a1', 'config_sha256': 'b2'}
-        """
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class RecordedBase(RecordedWeights):
+class RecordedBase(RecordedWeights, frozen=True, omit_defaults=False):
     """Identity of a base model.
 
     Attributes:
@@ -174,8 +171,7 @@ class RecordedBase(RecordedWeights):
     revision: str | None = None
 
 
-@dataclass(frozen=True)
-class Contract:
+class Contract(RunSection, frozen=True):
     """The prompt contract of a run.
 
     Attributes:
@@ -190,7 +186,7 @@ class Contract:
     fingerprint: str | None = None
     mismatch: str | None = None
     stated_by: str | None = None
-    temperatures: Mapping[str, float] = field(default_factory=dict)
+    temperatures: Mapping[str, float] = {}
 
     @property
     def remark(self) -> str | None:
@@ -213,17 +209,11 @@ class Contract:
 
     def to_json(self) -> dict[str, Json]:
         """Return the object for `run.json`; the last two keys are there only if they are known."""
-        names: dict[str, Json] = {
-            "name": self.name,
-            "fingerprint": self.fingerprint,
-            "mismatch": self.mismatch,
-        }
-        names |= {} if self.stated_by is None else {"stated_by": self.stated_by}
-        return names | ({"temperatures": dict(self.temperatures)} if self.temperatures else {})
+        always = dict.fromkeys(("name", "fingerprint", "mismatch"))
+        return always | Section.to_json(self)
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(RunSection, frozen=True):
     """The dataset file of a run.
 
     Attributes:
@@ -234,13 +224,45 @@ class Data:
     sha256: str | None = None
     records: int | None = None
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`."""
-        return _without_none(self)
+
+class Quantisation(RunSection, frozen=True):
+    """How the weights of the base were quantised.
+
+    Attributes:
+        method: such as "nf4".
+    """
+
+    method: str | None = None
 
 
-@dataclass(frozen=True)
-class EngineCheck:
+class RecordedSettings(RunSection, frozen=True):
+    """What determines the numbers, as far as it is used; see `Provenance`.
+
+    Attributes:
+        values: what the rows hold, such as `ANSWERS`; None for logits of scored runs.
+        order_seed: seed of the letter orders; None if the run does not say.
+        prompts_sha256: SHA-256 of a probe prompt through contract, template and tokenizer.
+        server: what was asked of a server; None for a local model.
+        views: rules of adaptive views, which are gone.
+    """
+
+    adapter: RecordedWeights | None = None
+    base: RecordedBase | None = None
+    contract: Contract = Contract()
+    data: Data = Data()
+    k: int | None = None
+    dtype: str | None = None
+    quantisation: Quantisation = Quantisation()
+    device: str | None = None
+    batch_tokens: int | None = None
+    values: str | None = None
+    order_seed: Any = None
+    prompts_sha256: str | None = None
+    server: Any = None
+    views: Any = None
+
+
+class EngineCheck(RunSection, frozen=True):
     """The comparison of an engine with one plain pass per prompt, on a sample.
 
     Attributes:
@@ -252,8 +274,7 @@ class EngineCheck:
     largest_logit_difference: float | None = None
 
 
-@dataclass(frozen=True)
-class RecordedEngine:
+class RecordedEngine(RunSection, frozen=True):
     """Engine and settings that views were scored with.
 
     Attributes:
@@ -266,6 +287,11 @@ class RecordedEngine:
         batch_tokens: tokens per pass at the end; fewer than in the settings if memory ran out.
         check: its comparison with one plain pass per prompt.
         tokens: number of tokens: in the prompts, at least needed, and passed.
+
+    Examples:
+        >>> engine = RecordedEngine("fork", batch_tokens=8, tokens={"passed": 3})
+        >>> RecordedEngine.of_json(engine.to_json(), NAME) == engine
+        True
     """
 
     name: str | None = None
@@ -275,52 +301,15 @@ class RecordedEngine:
     attention_kernel: str | None = None
     batch_tokens: int | None = None
     check: EngineCheck | None = None
-    tokens: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of_json(cls, value: Mapping[str, Json], where: str = NAME) -> RecordedEngine:
-        """Read what `to_json` wrote.
-
-        Raises:
-            RunError: a value has the wrong type.
-
-        Examples:
-            >>> engine = RecordedEngine("fork", batch_tokens=8, tokens={"passed": 3})
-            >>> RecordedEngine.of_json(engine.to_json()) == engine
-            True
-        """
-        reader = _Reader(value, where)
-        check = reader.object("check")
-        return cls(
-            name=reader.text("name"),
-            shares_prefix=reader.flag("shares_prefix"),
-            passed_over=reader.list_of_texts("passed_over"),
-            matrix_products=reader.text("matrix_products"),
-            attention_kernel=reader.text("attention_kernel"),
-            batch_tokens=reader.whole("batch_tokens"),
-            check=EngineCheck(check.whole("views"), check.number("largest_logit_difference"))
-            if value.get("check") is not None
-            else None,
-            tokens=reader.object("tokens").wholes(),
-        )
+    tokens: Mapping[str, int] = {}
 
     @property
     def largest_logit_difference(self) -> float | None:
         """Largest difference of a logit from one plain pass per prompt; None if not measured."""
         return None if self.check is None else self.check.largest_logit_difference
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`; what is None is left out."""
-        values = _without_none(self)
-        if self.passed_over is not None:
-            values["passed_over"] = [*self.passed_over]
-        if self.check is not None:
-            values["check"] = _without_none(self.check)
-        return values | {"tokens": dict(self.tokens)}
 
-
-@dataclass(frozen=True)
-class ViewTokens:
+class ViewTokens(RunSection, frozen=True):
     """Tokens that the first views of all records of a run cost.
 
     Attributes:
@@ -331,13 +320,8 @@ class ViewTokens:
     prompts: tuple[int, ...]
     shared: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`."""
-        return {"prompts": [*self.prompts], "shared": [*self.shared]}
 
-
-@dataclass(frozen=True)
-class Counts:
+class Counts(RunSection, frozen=True):
     """Counts of a run.
 
     Attributes:
@@ -348,7 +332,7 @@ class Counts:
 
     items: int | None = None
     views: int | None = None
-    unanswered: Mapping[str, int] = field(default_factory=dict)
+    unanswered: Mapping[str, int] = {}
 
     @property
     def coverage(self) -> float:
@@ -363,12 +347,10 @@ class Counts:
 
     def to_json(self) -> dict[str, Json]:
         """Return the object for `run.json`; if all items are answered, no status is named."""
-        counts: dict[str, Json] = {"items": self.items, "views": self.views}
-        return counts | ({"unanswered": dict(self.unanswered)} if self.unanswered else {})
+        return dict.fromkeys(("items", "views")) | Section.to_json(self)
 
 
-@dataclass(frozen=True)
-class Rounding:
+class Rounding(RunSection, frozen=True, omit_defaults=False):
     """Rounded probabilities of a server or a log.
 
     Attributes:
@@ -379,13 +361,8 @@ class Rounding:
     decimals: int | None = None
     views_with_zeros: int | None = None
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`."""
-        return asdict(self)
 
-
-@dataclass(frozen=True)
-class Censored:
+class Censored(RunSection, frozen=True, omit_defaults=False):
     """Views of a log that lists only the most probable tokens.
 
     Attributes:
@@ -395,10 +372,6 @@ class Censored:
 
     views: int | None = None
     references: int | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`."""
-        return asdict(self)
 
 
 def known_by_values(values: str | None) -> Known:
@@ -411,19 +384,29 @@ def known_by_values(values: str | None) -> Known:
     return _KNOWN_BY_VALUES.get(values or "", "probabilities")
 
 
-@dataclass(frozen=True)
-class LogGaps:
-    """What an import lacks of its source, as `log` records it.
+class Incomplete(RunSection, frozen=True):
+    """Items, or samples, of a log.
 
     Attributes:
-        read: number of items, or samples, that the run has; None if it has all of them, or if the
-            source does not say.
+        read: number that the run has; None if it has all, or if the source does not say.
         of: number that the source has, likewise.
-        unverified: number of answers that nothing in the log checks.
     """
 
     read: int | None = None
     of: int | None = None
+
+
+class RecordedLog(RunSection, frozen=True):
+    """What an import records of its log, as far as it is used.
+
+    Attributes:
+        views: `REPEATS`, `SHUFFLED` or `TRIALS` if the views of an item are repeats.
+        incomplete: items that the log has, and those that the run lacks.
+        unverified: number of answers that nothing in the log checks.
+    """
+
+    views: str | None = None
+    incomplete: Incomplete = Incomplete()
     unverified: int = 0
 
 
@@ -467,8 +450,7 @@ class ImportFacts:
         }
 
 
-@dataclass(frozen=True)
-class RecordedServer:
+class RecordedServer(RunSection, frozen=True, omit_defaults=False):
     """Requests of a run to a server.
 
     Attributes:
@@ -483,80 +465,80 @@ class RecordedServer:
     retries: int | None = None
     concurrency: int | None = None
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`."""
-        return asdict(self)
+
+class RecordedFloor(RunSection, frozen=True):
+    """Repeats of one request in the probe of a server.
+
+    Attributes:
+        largest_tv: largest TV of the answers; None if it was not measured.
+        flips: how many of them changed the most probable answer.
+        repeats: how many there were.
+    """
+
+    largest_tv: float | None = None
+    flips: int | None = None
+    repeats: int | None = None
 
 
-@dataclass(frozen=True)
-class ProbedServer:
+class RecordedOrder(RunSection, frozen=True):
+    """Other orders of the answers in the probe of a server.
+
+    Attributes:
+        effect: whether the server shows answers in the order of the request.
+    """
+
+    effect: str | None = None
+
+
+class ProbedServer(RunSection, frozen=True):
     """Result of the probe of a server, as far as runs and reports use it.
 
     Attributes:
-        floor_tv: largest TV of answers to the same request; None if it was not measured.
-        floor_flips: how many of them changed the most probable answer.
-        repeats: how many there were.
-        order_effect: whether the server shows answers in the order of the request.
+        floor: repeats of one request.
+        order: other orders of the answers.
         orders_are_views: whether other orders are other views; None if that is not recorded.
         probe_sha256: SHA-256 of the items of the probe.
         answers: by item of the probe, the probabilities of its answers.
         least_change: the smallest TV that is not put down to noise.
         end_largest_tv: TV of the answers at the start and at the end of the run.
         changed: whether that is a change of the model.
-        recorded: the full object.
     """
 
-    floor_tv: float | None
-    floor_flips: int | None
-    repeats: int | None
-    order_effect: str | None
-    orders_are_views: bool | None
-    probe_sha256: str | None
-    answers: Mapping[str, tuple[float, ...]]
-    least_change: float | None
-    end_largest_tv: float | None
-    changed: bool
-    recorded: Mapping[str, Json]
-
-    @classmethod
-    def of_json(cls, value: Mapping[str, Json], where: str = NAME) -> ProbedServer:
-        """Read the object of `run.json`.
-
-        Raises:
-            RunError: a value has the wrong type.
-
-        Examples:
-            >>> probe = ProbedServer.of_json({"least_change": 0.01, "changed": False})
-            >>> probe.least_change, probe.with_facts({"changed": True}).changed
-            (0.01, True)
-        """
-        reader = _Reader(value, where)
-        floor = reader.object("floor")
-        return cls(
-            floor_tv=floor.number("largest_tv"),
-            floor_flips=floor.whole("flips"),
-            repeats=floor.whole("repeats"),
-            order_effect=reader.object("order").text("effect"),
-            orders_are_views=reader.flag("orders_are_views"),
-            probe_sha256=reader.text("probe_sha256"),
-            answers=reader.object("answers").lists_of_numbers(),
-            least_change=reader.number("least_change"),
-            end_largest_tv=reader.number("end_largest_tv"),
-            changed=value.get("changed") is True,
-            recorded=value,
-        )
-
-    def with_facts(self, facts: Mapping[str, Json]) -> ProbedServer:
-        """Return the probe with further facts, which replace those of the same name."""
-        return self.of_json({**self.recorded, **facts})
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`."""
-        return dict(self.recorded)
+    floor: RecordedFloor = RecordedFloor()
+    order: RecordedOrder = RecordedOrder()
+    orders_are_views: bool | None = None
+    probe_sha256: str | None = None
+    answers: Mapping[str, tuple[float, ...]] = {}
+    least_change: float | None = None
+    end_largest_tv: float | None = None
+    changed: bool = False
 
 
-@dataclass(frozen=True)
-class Seal:
+class HubPlace(RunSection, frozen=True):
+    """A place on the Hub.
+
+    Attributes:
+        kind: "model" or "dataset".
+        repository: name of the repository.
+        commit: the commit.
+        path: file or folder in it; None for all of it.
+    """
+
+    kind: str | None = None
+    repository: str | None = None
+    commit: str | None = None
+    path: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The place as outputs call it; None if it is not known in full."""
+        if not (self.repository and self.commit):
+            return None
+        kind: Literal["model", "dataset"] = "model" if self.kind == "model" else "dataset"
+        return str(HubName(kind, self.repository, self.commit, self.path or ""))
+
+
+class Seal(RunSection, frozen=True):
     """Hashes and counts that a complete run records about itself; see `seal.py`.
 
     Attributes:
@@ -577,16 +559,9 @@ class Seal:
     k: int
     unanswered_sha256: str | None = None
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`."""
-        return _without_none(self)
 
-
-@dataclass(frozen=True, eq=False)
-class Provenance(Mapping[str, Json]):
+class Provenance(RunSection, frozen=True, eq=False):
     """The provenance of a run; a value that is not recorded is None.
-
-    It is also a mapping: the parsed `run.json` with its original keys.
 
     Attributes:
         status: "running" or "complete".
@@ -594,7 +569,7 @@ class Provenance(Mapping[str, Json]):
         arm: the recorded recipe; use `Run.arm`, which falls back to the name of the folder.
         seed: training seed.
         role: what the run is for, such as "calibration"; use `RunFolder.role`, which has a default.
-        created: start time of the run; None if the recorded text is not a time with a UTC offset.
+        started: start time of the run, as text.
         adapter_folder: the scored adapter, as given; None for a base model.
         base_model: the base model, as given.
         data_file: the dataset file, as given; of an import, its log.
@@ -602,32 +577,17 @@ class Provenance(Mapping[str, Json]):
         data_from_run: the dataset file, or that of the references, seen from the run folder.
         contract_files: the folder or file of a decision template, as given; None for another
             contract, or the generic prompt.
-        adapter: identity of the adapter; None for a base model or an import.
-        base: identity of the base model.
-        contract: the prompt contract.
-        data: identity of the dataset; of an import, of its log.
-        k: views per item.
-        dtype: precision, such as "float32".
-        quantisation: how the weights of the base were quantised, such as "nf4"; None if they were
-            not, or if that is not known.
-        device: such as "cpu".
-        batch_tokens: tokens per pass, padding included.
+        settings: what determines the numbers.
         engine: how views were scored.
         counts: items and views.
         server: requests to a server; None for a local model.
         probe: what the probe of a server found; None for a local model.
         rounding: how a server or a log has rounded probabilities.
-        censored: whether a log lists only the most probable tokens, so that probabilities of some
-            answers are only known to be small.
-        known: what is known of every item.
+        censored_views: views of a log that lists only the most probable tokens.
         several_right: number of items with several right answers.
-        repeats: whether the views of an imported log are repeats, of which the log reports the
-            mean. Epochs ask one prompt again; `trials` have other examples in it.
-        shuffled: whether the repeats of an item show its answers in other orders.
-        trials: whether the repeats have other examples in the prompt.
-        gaps: what an import lacks of its source.
+        log: what an import records of its log.
         custody: what the adapter was trained on, and what was allowed.
-        hub: what came from the Hub, "adapter" or "data": its place there, with the commit.
+        hub_places: what came from the Hub, "adapter" or "data".
         seal: hashes of the rows and of this file; None while the run is being written.
         parts: SHA-256 of each part, by file name, while the run is being written.
         versions: versions of Python and of the libraries, by name.
@@ -635,59 +595,43 @@ class Provenance(Mapping[str, Json]):
         longest_prompt_tokens: length of the longest prompt.
         view_tokens: tokens by number of views; None for servers, imports and earlier versions.
         wall_seconds: time spent scoring.
-        settings: the recorded object that determines the numbers.
-        extra: unknown top-level keys.
         recorded: the full content of the file.
     """
 
-    status: str | None
-    source: str | None
-    arm: str | None
-    seed: int | None
-    role: str | None
-    created: dt.datetime | None
-    adapter_folder: str | None
-    base_model: str | None
-    data_file: str | None
-    references_file: str | None
-    data_from_run: str | None
-    contract_files: str | None
-    adapter: RecordedWeights | None
-    base: RecordedBase | None
-    contract: Contract
-    data: Data
-    k: int | None
-    dtype: str | None
-    quantisation: str | None
-    device: str | None
-    batch_tokens: int | None
-    engine: RecordedEngine
-    counts: Counts
-    server: RecordedServer | None
-    probe: ProbedServer | None
-    rounding: Rounding
-    censored: bool
-    known: Known
-    several_right: int
-    repeats: bool
-    shuffled: bool
-    trials: bool
-    gaps: LogGaps
-    custody: Custody
-    hub: Mapping[str, str]
-    seal: Seal | None
-    parts: Mapping[str, str]
-    versions: Mapping[str, str]
-    resumed_with_versions: Mapping[str, str]
-    longest_prompt_tokens: int | None
-    view_tokens: ViewTokens | None
-    wall_seconds: float | None
-    settings: Mapping[str, Json]
-    extra: Mapping[str, Json]
-    recorded: Mapping[str, Json]
+    status: str | None = None
+    source: str | None = None
+    arm: str | None = None
+    seed: int | None = None
+    role: str | None = None
+    started: str | None = msgspec.field(name="created", default=None)
+    adapter_folder: str | None = msgspec.field(name="adapter", default=None)
+    base_model: str | None = None
+    data_file: str | None = msgspec.field(name="data", default=None)
+    references_file: str | None = msgspec.field(name="references", default=None)
+    data_from_run: str | None = None
+    contract_files: str | None = None
+    settings: RecordedSettings = RecordedSettings()
+    engine: RecordedEngine = RecordedEngine()
+    counts: Counts = Counts()
+    server: RecordedServer | None = None
+    probe: ProbedServer | None = None
+    rounding: Rounding = Rounding()
+    censored_views: Censored = msgspec.field(name="censored", default=Censored())
+    several_right: int = 0
+    log: RecordedLog = RecordedLog()
+    custody: Custody = Custody()
+    hub_places: Mapping[str, HubPlace] = msgspec.field(name="hub", default_factory=dict)
+    seal: Seal | None = None
+    parts: Mapping[str, str] = {}
+    versions: Mapping[str, str] = {}
+    resumed_with_versions: Mapping[str, str] = {}
+    longest_prompt_tokens: int | None = None
+    view_tokens: ViewTokens | None = None
+    wall_seconds: float | None = None
+    recorded: Mapping[str, Any] = {}
 
     @classmethod
-    def of(cls, recorded: Mapping[str, Json], source: str = NAME) -> Provenance:
+    def of(cls, recorded: Mapping[str, Json], source: str = NAME) -> Self:
         """Read typed values from the content of a `run.json`.
 
         Args:
@@ -700,62 +644,103 @@ class Provenance(Mapping[str, Json]):
 
         Examples:
             >>> provenance = Provenance.of({"arm": "pact", "settings": {"k": 4}, "note": "mine"})
-            >>> provenance.arm, provenance.k, provenance.extra
-            ('pact', 4, {'note': 'mine'})
+            >>> provenance.arm, provenance.k, provenance.recorded["note"]
+            ('pact', 4, 'mine')
         """
-        top = _Reader(recorded, source)
-        settings = top.object("settings")
-        _refuse_adaptive_views(settings.value, source)
-        counts, rounding = top.object("counts"), top.object("rounding")
-        return cls(
-            status=top.text("status"),
-            source=top.text("source"),
-            arm=top.text("arm") or None,
-            seed=top.whole("seed"),
-            role=top.text("role") or None,
-            created=top.time("created"),
-            adapter_folder=top.text("adapter") or None,
-            base_model=top.text("base_model"),
-            data_file=top.text("data"),
-            references_file=top.text("references"),
-            data_from_run=top.text("data_from_run"),
-            contract_files=top.text("contract_files"),
-            adapter=settings.weights("adapter"),
-            base=settings.base("base"),
-            contract=settings.contract("contract"),
-            data=settings.data("data"),
-            k=settings.whole("k"),
-            dtype=settings.text("dtype"),
-            quantisation=settings.object("quantisation").text("method"),
-            device=settings.text("device"),
-            batch_tokens=settings.whole("batch_tokens"),
-            engine=top.engine("engine"),
-            counts=Counts(
-                counts.whole("items"), counts.whole("views"), counts.object("unanswered").wholes()
-            ),
-            server=top.server("server"),
-            probe=top.probe("probe"),
-            rounding=Rounding(rounding.whole("decimals"), rounding.whole("views_with_zeros")),
-            censored=bool(top.object("censored").whole("views")),
-            known=known_by_values(settings.text("values")),
-            several_right=top.whole("several_right") or 0,
-            repeats=top.object("log").text("views") in (REPEATS, SHUFFLED, TRIALS),
-            shuffled=top.object("log").text("views") == SHUFFLED,
-            trials=top.object("log").text("views") == TRIALS,
-            gaps=top.object("log").gaps(),
-            custody=top.custody("custody"),
-            hub=top.object("hub").hub_places(),
-            seal=top.seal("seal"),
-            parts=top.object("parts").texts(),
-            versions=top.object("versions").texts(),
-            resumed_with_versions=top.object("resumed_with_versions").texts(),
-            longest_prompt_tokens=top.whole("longest_prompt_tokens"),
-            view_tokens=top.view_tokens("view_tokens"),
-            wall_seconds=top.number("wall_seconds"),
-            settings=settings.value,
-            extra={name: value for name, value in recorded.items() if name not in _KNOWN},
-            recorded=recorded,
-        )
+        content = {
+            key: value for key, value in recorded.items() if value != "" or key not in _LABELS
+        }
+        provenance = cls.of_json(content, source)
+        if provenance.settings.views is not None:
+            message = (
+                f"{source}: settings: views: the run was scored with `--views adaptive`, which is "
+                "gone; score the data again with all --k views, in another folder"
+            )
+            raise RunError(message)
+        return msgspec.structs.replace(provenance, recorded=recorded)
+
+    @property
+    def created(self) -> dt.datetime | None:
+        """Start time of the run; None if the recorded text is not a time with a UTC offset."""
+        try:
+            moment = dt.datetime.fromisoformat(self.started or "")
+        except ValueError:
+            return None
+        return moment if moment.tzinfo is not None else None
+
+    @property
+    def adapter(self) -> RecordedWeights | None:
+        """Identity of the adapter; None for a base model or an import."""
+        return self.settings.adapter
+
+    @property
+    def base(self) -> RecordedBase | None:
+        """Identity of the base model."""
+        return self.settings.base
+
+    @property
+    def contract(self) -> Contract:
+        """The prompt contract."""
+        return self.settings.contract
+
+    @property
+    def data(self) -> Data:
+        """Identity of the dataset; of an import, of its log."""
+        return self.settings.data
+
+    @property
+    def k(self) -> int | None:
+        """Views per item."""
+        return self.settings.k
+
+    @property
+    def dtype(self) -> str | None:
+        """Precision, such as "float32"."""
+        return self.settings.dtype
+
+    @property
+    def quantisation(self) -> str | None:
+        """How the weights of the base were quantised; None if not, or if that is not known."""
+        return self.settings.quantisation.method
+
+    @property
+    def known(self) -> Known:
+        """What is known of every item."""
+        return known_by_values(self.settings.values)
+
+    @property
+    def censored(self) -> bool:
+        """Whether a log lists only the most probable tokens: some are only known to be small."""
+        return bool(self.censored_views.views)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the views of an imported log are repeats, of which the log reports the mean.
+
+        Epochs ask one prompt again; `trials` have other examples in it.
+        """
+        return self.log.views in (REPEATS, SHUFFLED, TRIALS)
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether the repeats of an item show its answers in other orders."""
+        return self.log.views == SHUFFLED
+
+    @property
+    def trials(self) -> bool:
+        """Whether the repeats have other examples in the prompt."""
+        return self.log.views == TRIALS
+
+    def as_views(self) -> Self:
+        """Return the provenance of the same rows if repeats are taken as views."""
+        log = msgspec.structs.replace(self.log, views=None)
+        return msgspec.structs.replace(self, log=log)
+
+    @property
+    def hub(self) -> dict[str, str]:
+        """What came from the Hub, "adapter" or "data": its place there, with the commit."""
+        names = ((key, place.name) for key, place in self.hub_places.items())
+        return {key: name for key, name in names if name is not None}
 
     @property
     def adapter_name(self) -> str | None:
@@ -786,18 +771,18 @@ class Provenance(Mapping[str, Json]):
             >>> Provenance.of({"settings": {"server": {"wire": "systemone"}}}).served
             True
         """
-        return self.settings.get("server") is not None
+        return self.settings.server is not None
 
     @property
     def order_seed(self) -> Json:
         """Seed of the letter orders; None if the run does not say."""
-        return self.settings.get("order_seed")
+        seed: Json = self.settings.order_seed
+        return seed
 
     @property
     def prompts_sha256(self) -> str | None:
         """SHA-256 of a probe prompt through contract, template and tokenizer; None if absent."""
-        value = self.settings.get("prompts_sha256")
-        return value if isinstance(value, str) else None
+        return self.settings.prompts_sha256
 
     @property
     def precision(self) -> str | None:
@@ -822,31 +807,6 @@ class Provenance(Mapping[str, Json]):
         if method is None or method.lower() in re.split(r"[\W_]+", name.lower()):
             return name
         return f"{name} ({method})"
-
-    def __getitem__(self, key: str) -> Json:
-        return self.recorded[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.recorded)
-
-    def __len__(self) -> int:
-        return len(self.recorded)
-
-
-_KNOWN: Final = frozenset(
-    {
-        *("format_version", "status", "source", "arm", "seed", "role", "created", "finished"),
-        *("adapter", "base_model", "data", "command_line", "settings", "versions"),
-        *("contract_files", "custody", "hub", "references", "data_from_run"),
-        *("resumed_with_versions", "counts", "engine", "longest_prompt_tokens", "wall_seconds"),
-        "view_tokens",
-        *("attention", "adapter_largest_logit_change", "merge_drift"),
-        *("ignored_columns", "renormalised", "zero_on_reference"),
-        *("server", "server_addresses", "probe", "rounding", "log"),
-        *("censored", "several_right", "workers"),
-        *("parts", "seal"),
-    }
-)
 
 
 def _nearest_run(folder: Path) -> str:
@@ -905,196 +865,3 @@ def as_written(recorded: Mapping[str, Json]) -> dict[str, Json]:
 def _text(recorded: Mapping[str, Json]) -> str:
     text = json.dumps(dict(recorded), ensure_ascii=False, allow_nan=False, indent=2) + "\n"
     return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
-def _without_none(section: DataclassInstance) -> dict[str, Json]:
-    """Return the values of a section that are not None."""
-    values = ((attribute.name, getattr(section, attribute.name)) for attribute in fields(section))
-    return {name: value for name, value in values if value is not None}
-
-
-class _Reader:
-    """Reads typed values of one JSON object; a missing key and null are None."""
-
-    def __init__(self, value: Mapping[str, Json], where: str) -> None:
-        self.value = value
-        self._where = where
-
-    def object(self, key: str) -> _Reader:
-        value = self.value.get(key)
-        if value is not None and not isinstance(value, dict):
-            raise self._wrong(key, "an object")
-        return _Reader(value or {}, f"{self._where}: {key}")
-
-    def weights(self, key: str) -> RecordedWeights | None:
-        if self.value.get(key) is None:
-            return None
-        weights = self.object(key)
-        return RecordedWeights(weights.text("sha256"), weights.text("config_sha256"))
-
-    def base(self, key: str) -> RecordedBase | None:
-        if self.value.get(key) is None:
-            return None
-        names = ("sha256", "config_sha256", "revision")
-        return RecordedBase(*map(self.object(key).text, names))
-
-    def engine(self, key: str) -> RecordedEngine:
-        return RecordedEngine.of_json(self.object(key).value, f"{self._where}: {key}")
-
-    def view_tokens(self, key: str) -> ViewTokens | None:
-        if self.value.get(key) is None:
-            return None
-        counts = self.object(key)
-        return ViewTokens(counts.list_of_wholes("prompts"), counts.list_of_wholes("shared"))
-
-    def server(self, key: str) -> RecordedServer | None:
-        if self.value.get(key) is None:
-            return None
-        server = self.object(key)
-        counts = map(server.whole, ("requests", "retries", "concurrency"))
-        return RecordedServer(server.text("answered_by"), *counts)
-
-    def data(self, key: str) -> Data:
-        section = self.object(key)
-        return Data(section.text("sha256"), section.whole("records"))
-
-    def text(self, key: str) -> str | None:
-        return self._typed(key, str, "text")
-
-    def contract(self, key: str) -> Contract:
-        section = self.object(key)
-        names = {
-            name: section.text(name) for name in ("name", "fingerprint", "mismatch", "stated_by")
-        }
-        return Contract(**names, temperatures=section.object("temperatures").numbers())
-
-    def custody(self, key: str) -> Custody:
-        try:
-            return Custody.of_json(self.object(key).value)
-        except ValueError as error:
-            message = f"{self._where}: {error}"
-            raise RunError(message) from None
-
-    def seal(self, key: str) -> Seal | None:
-        if self.value.get(key) is None:
-            return None
-        section = self.object(key)
-        texts = {name: section.text(name) for name in _SEAL_HASHES}
-        counts = {name: section.whole(name) for name in _SEAL_COUNTS}
-        missing = [name for name, value in (texts | counts).items() if value is None]
-        if missing:
-            message = f"{self._where}: {key}: expected {', '.join(missing)}, found none"
-            raise RunError(message)
-        return Seal(**texts, **counts, unanswered_sha256=section.text("unanswered_sha256"))  # type: ignore[arg-type] # none of them is None
-
-    def gaps(self) -> LogGaps:
-        incomplete = self.object("incomplete")
-        unverified = self.whole("unverified") or 0
-        return LogGaps(incomplete.whole("read"), incomplete.whole("of"), unverified)
-
-    def hub_places(self) -> dict[str, str]:
-        if not self.value:
-            return {}
-        from pact_eval.hub.names import HubName  # few runs need it
-
-        names = ("repository", "commit", "path", "kind")
-        places = {}
-        for key in self.value:
-            repository, commit, path, kind = map(self.object(key).text, names)
-            if repository and commit:
-                of_model = kind == "model"
-                name = HubName("model" if of_model else "dataset", repository, commit, path or "")
-                places[key] = str(name)
-        return places
-
-    def probe(self, key: str) -> ProbedServer | None:
-        if self.value.get(key) is None:
-            return None
-        return ProbedServer.of_json(self.object(key).value, f"{self._where}: {key}")
-
-    def texts(self) -> dict[str, str]:
-        return {key: text for key in self.value if (text := self.text(key)) is not None}
-
-    def wholes(self) -> dict[str, int]:
-        return {key: number for key in self.value if (number := self.whole(key)) is not None}
-
-    def numbers(self) -> dict[str, float]:
-        return {key: number for key in self.value if (number := self.number(key)) is not None}
-
-    def list_of_texts(self, key: str) -> tuple[str, ...] | None:
-        if self.value.get(key) is None:
-            return None
-        texts = [text for text in self._list(key) if isinstance(text, str)]
-        if len(texts) < len(self._list(key)):
-            raise self._wrong(key, "a list of texts")
-        return tuple(texts)
-
-    def list_of_wholes(self, key: str) -> tuple[int, ...]:
-        numbers = self._list(key)
-        wholes = tuple(n for n in numbers if isinstance(n, int) and not isinstance(n, bool))
-        if len(wholes) < len(numbers):
-            raise self._wrong(key, "a list of integers")
-        return wholes
-
-    def lists_of_numbers(self) -> dict[str, tuple[float, ...]]:
-        return {key: self._numbers(key) for key in self.value}
-
-    def _numbers(self, key: str) -> tuple[float, ...]:
-        numbers = [finite_number(number) for number in self._list(key)]
-        finite = tuple(number for number in numbers if number is not None)
-        if len(finite) < len(numbers):
-            raise self._wrong(key, "a list of numbers")
-        return finite
-
-    def _list(self, key: str) -> Sequence[Json]:
-        value: object = self.value.get(key)
-        if not isinstance(value, list | tuple):
-            raise self._wrong(key, "a list")
-        return value
-
-    def flag(self, key: str) -> bool | None:
-        value = self.value.get(key)
-        if value is None or isinstance(value, bool):
-            return value
-        raise self._wrong(key, "true or false")
-
-    def whole(self, key: str) -> int | None:
-        return self._typed(key, int, "an integer")
-
-    def number(self, key: str) -> float | None:
-        value = self.value.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            try:
-                return float(value)
-            except OverflowError:
-                raise self._wrong(key, "a number that fits a float") from None
-        return self._typed(key, float, "a number")
-
-    def time(self, key: str) -> dt.datetime | None:
-        """Return a time; None also for text that is not a time with a UTC offset."""
-        try:
-            moment = dt.datetime.fromisoformat(self.text(key) or "")
-        except ValueError:
-            return None
-        return moment if moment.tzinfo is not None else None
-
-    def _typed(self, key: str, expected_type: type[_Value], words: str) -> _Value | None:
-        value = self.value.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, expected_type) or isinstance(value, bool):
-            raise self._wrong(key, words)
-        return value
-
-    def _wrong(self, key: str, words: str) -> RunError:
-        return RunError(f"{self._where}: {key}: expected {words}, got {describe(self.value[key])}")
-
-
-def _refuse_adaptive_views(settings: Mapping[str, Json], source: str) -> None:
-    """Raise RunError for a run of fewer views than K per item, which is no longer read."""
-    if settings.get("views") is not None:
-        message = (
-            f"{source}: settings: views: the run was scored with `--views adaptive`, which is "
-            "gone; score the data again with all --k views, in another folder"
-        )
-        raise RunError(message)

@@ -131,7 +131,7 @@ def check_seal(folder: Path, provenance: Provenance) -> Seal:
     if seal is None:
         message = f"{folder / NAME}: the seal of the run was removed; {_ADVICE}"
         raise TamperedError(message)
-    if provenance_sha256(provenance, rows_of_seal(seal)) != seal.provenance_sha256:
+    if provenance_sha256(provenance.recorded, rows_of_seal(seal)) != seal.provenance_sha256:
         message = f"{folder / NAME}: changed since the run was sealed; {_ADVICE}"
         raise TamperedError(message)
     files = {PREDICTIONS: seal.predictions_sha256, UNANSWERED: seal.unanswered_sha256}

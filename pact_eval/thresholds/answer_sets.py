@@ -7,10 +7,11 @@ sample: each source family is left out once, and covered by the level of the oth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace as changed
 
 from pact_eval._choices import COVERAGE, Counting
 from pact_eval._typing import BoolArray, IntArray, TextArray
@@ -202,7 +203,7 @@ def choose_answer_sets(
             raise InputError(message)
     settings = settings or Settings()
     run = run_with_answers(source, settings)
-    rule = replace(rule_of(run, "top", "kind", settings), counting=counting)
+    rule = changed(rule_of(run, "top", "kind", settings), counting=counting)
     items = set_items(run, rule, ties_seed)
     levels = kind_levels(items, coverage, confidence)
     thresholds = {kind: level.threshold for kind, level in levels.items()}

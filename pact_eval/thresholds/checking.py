@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -30,13 +30,12 @@ from pact_eval.stats.binomial import p_value_above, trials_needed
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.multiplicity import holm
 from pact_eval.thresholds.choice import (
-    Rule,
     gate_items,
     group_rows,
     rate_over_units,
     run_with_answers,
 )
-from pact_eval.thresholds.files import ThresholdsFile, read_thresholds
+from pact_eval.thresholds.files import PromiseFile, ThresholdsFile, read_thresholds
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.sequence import gate_test
 from pact_eval.thresholds.targets import Target
@@ -149,7 +148,7 @@ def check_thresholds(
         {name: items.taken(groups.get(name, nothing)) for name in file.gates},
         file.gates,
         target=file.target,
-        level=1 - file.confidence,
+        level=1 - file.confidence.each,
     )
     here = RunIdentity.of(run.provenance)
     return ThresholdsCheck(
@@ -164,27 +163,7 @@ def check_thresholds(
     )
 
 
-class Promise(Protocol):
-    """Facts of a file of thresholds, or of answer sets, that a check needs."""
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-
-    @property
-    def rule(self) -> Rule:
-        """Rule of the choice."""
-
-    @property
-    def calibrator_sha256(self) -> str | None:
-        """Of the calibrator that was applied; None for raw probabilities."""
-
-    @property
-    def families(self) -> frozenset[str]:
-        """Names of the families that the choice was made on."""
-
-
-def run_to_check(file: Promise, source: RunSource, settings: Settings) -> ExperimentRun:
+def run_to_check(file: PromiseFile, source: RunSource, settings: Settings) -> ExperimentRun:
     """Return a run with the views and the calibrator that a file demands.
 
     Raises:
@@ -213,7 +192,7 @@ def run_to_check(file: Promise, source: RunSource, settings: Settings) -> Experi
     return run.with_views(rule.k) if rule.k > 1 else run
 
 
-def refuse_own_families(file: Promise, families: TextArray, place: str) -> None:
+def refuse_own_families(file: PromiseFile, families: TextArray, place: str) -> None:
     """Refuse a check on the families of the choice.
 
     Raises:

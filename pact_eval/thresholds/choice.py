@@ -8,10 +8,11 @@ together with a confidence of at least 1 - G (1 - confidence). `together=True` t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace as changed
 
 from pact_eval._choices import CONFIDENCE, ClusterUnit, Counting, Decoding, GateGroups, Signal
 from pact_eval._typing import BoolArray, TextArray
@@ -25,6 +26,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Framed
 from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_runs
 from pact_eval.runs.folder import RunSource, open_run, unanswered_items
+from pact_eval.schema import Section
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.proportions import rate_estimate
 from pact_eval.thresholds.gate_items import GateItems
@@ -37,8 +39,7 @@ MOST_FOLDS: Final = 10
 """Folds of the cross-validation; more source families than these share folds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=True):
     """Signal, decoding, groups and units of a gate.
 
     Attributes:
@@ -187,7 +188,7 @@ def choose_thresholds(
     """
     settings = settings or Settings()
     run = run_with_answers(source, settings)
-    rule = replace(rule_of(run, signal, by, settings), counting=counting)
+    rule = changed(rule_of(run, signal, by, settings), counting=counting)
     items, groups = gate_items(run, rule)
     rows = group_rows(groups, by)
     confidence_of_gate = _of_each(confidence, len(rows), together=together)
@@ -376,8 +377,8 @@ def _alternatives(
             if signal == "disagreement":
                 if rule.calibration == "calibrated":
                     continue  # neither the signal nor the answers change
-                rule = replace(rule, k=k)
-            rule = replace(rule, signal=signal, by="all")
+                rule = changed(rule, k=k)
+            rule = changed(rule, signal=signal, by="all")
             items, _ = gate_items(run, rule)
             gate = choose_gate(items, target, confidence).threshold
             yield Alternative(rule, gate, float(items.accepted(gate).mean()))
@@ -396,7 +397,7 @@ def decodings_of(run: ExperimentRun, chosen: Rule) -> Iterator[Rule]:
     for decoding in decodings:
         for calibration in calibrations:
             views = k if decoding == "ensemble" else 1
-            yield replace(chosen, decoding=decoding, calibration=calibration, k=views)
+            yield changed(chosen, decoding=decoding, calibration=calibration, k=views)
 
 
 def _calibrates(run: ExperimentRun) -> bool:

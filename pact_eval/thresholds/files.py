@@ -21,23 +21,23 @@ signature.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Final, TypeVar
 
-from pact_eval._choices import ClusterUnit, Counting, Decoding, GateGroups, Signal
+import msgspec
+
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented, sha256_of_json
 from pact_eval.calibration.files import calibrator_sha256
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.report import Calibration
 from pact_eval.runs.custody import trained_on_json
 from pact_eval.runs.identity import RunIdentity
+from pact_eval.schema import Section, convert, sha256_fits, with_sha256
 from pact_eval.thresholds.choice import Gate, Rule, Thresholds
 from pact_eval.thresholds.signals import EVERY_ANSWER
-from pact_eval.thresholds.targets import Target, TargetKind
+from pact_eval.thresholds.targets import Target
 
 FORMAT: Final = "pact-thresholds-1"
 """What the format of thresholds calls itself."""
@@ -51,52 +51,90 @@ _READERS: Final = {
 }
 
 
-_RULE: Final[Mapping[str, Any]] = {
-    "signal": Signal,
-    "decoding": Decoding,
-    "calibration": Calibration,
-    "by": GateGroups,
-    "unit": ClusterUnit,
-    "counting": Counting,
-}
-
-Promise = TypeVar("Promise")
+Promise = TypeVar("Promise", bound="PromiseFile")
 
 
-@dataclass(frozen=True)
-class ThresholdsFile:
-    """Content of a file of thresholds.
+class ChosenOn(Section, frozen=True):
+    """The run of a choice.
+
+    Attributes:
+        families: names of its families.
+    """
+
+    families: frozenset[str]
+
+
+class PromiseFile(Section, frozen=True):
+    """What files of thresholds and of answer sets have in common.
 
     Attributes:
         path: the file.
-        rule: what the gates look at.
-        target: what they keep.
-        confidence: of each gate alone.
-        gates: by group, the least sureness that is accepted; None accepts nothing.
-        model: identity of the model that they were chosen for.
-        calibrator_sha256: of the calibrator that was applied; None if they are on raw numbers.
-        families: names of the families that they were chosen on.
+        rule: what the choice looks at.
+        model: identity of the model that it was made for.
+        calibrator_sha256: of the calibrator that was applied; None for raw probabilities.
+        chosen_on: the run that it was made on.
     """
 
     path: Path
     rule: Rule
-    target: Target
-    confidence: float
-    gates: Mapping[str, float | None]
     model: RunIdentity
     calibrator_sha256: str | None
-    families: frozenset[str]
+    chosen_on: ChosenOn
+
+    @property
+    def families(self) -> frozenset[str]:
+        """Names of the families that the choice was made on."""
+        return self.chosen_on.families
+
+
+class GateConfidence(Section, frozen=True):
+    """Confidence of the gates of a file.
+
+    Attributes:
+        each: of each gate alone.
+    """
+
+    each: float
+
+
+class WrittenGate(Section, frozen=True):
+    """A gate of a file.
+
+    Attributes:
+        sureness_at_least: the least sureness that is accepted; None accepts nothing.
+    """
+
+    sureness_at_least: float | None
+
+
+class ThresholdsFile(PromiseFile, frozen=True):
+    """Content of a file of thresholds, as far as it is used.
+
+    Attributes:
+        target: what the gates keep.
+        confidence: with which they keep it.
+        written_gates: the gates by group.
+    """
+
+    target: Target
+    confidence: GateConfidence
+    written_gates: Mapping[str, WrittenGate] = msgspec.field(name="gates")
+
+    @property
+    def gates(self) -> dict[str, float | None]:
+        """By group, the least sureness that is accepted; None accepts nothing."""
+        return {group: gate.sureness_at_least for group, gate in self.written_gates.items()}
 
 
 def thresholds_json(thresholds: Thresholds) -> dict[str, Json]:
     """Return the content of `thresholds.json`."""
     run = thresholds.run
-    rule: dict[str, Json] = {**asdict(thresholds.rule)}
+    rule = thresholds.rule.to_json()
     content: dict[str, Json] = {
         "format": FORMAT,
         "guarantee": guarantee(thresholds),
         "rule": rule,
-        "target": {**asdict(thresholds.target)},
+        "target": thresholds.target.to_json(),
         "confidence": {
             "asked": thresholds.confidence,
             "each": thresholds.confidence_of_each,
@@ -113,7 +151,7 @@ def thresholds_json(thresholds: Thresholds) -> dict[str, Json]:
             source_families=thresholds.source_families,
         ),
     }
-    return content | {"sha256": sha256_of_json(content)}
+    return with_sha256(content)
 
 
 def origin(
@@ -203,16 +241,10 @@ def read_thresholds(path: Path) -> ThresholdsFile:
         InputError: it cannot be read, or is not a file of thresholds.
         TamperedError: it has changed since it was written.
     """
-    return read_promise(path, FORMAT, "file of thresholds", "thresholds", _read)
+    return read_promise(path, FORMAT, "file of thresholds", "thresholds", ThresholdsFile)
 
 
-def read_promise(
-    path: Path,
-    format_: str,
-    noun: str,
-    command: str,
-    parse: Callable[[Path, Mapping[str, Any]], Promise],
-) -> Promise:
+def read_promise(path: Path, format_: str, noun: str, command: str, kind: type[Promise]) -> Promise:
     """Read a file that this package wrote, strictly.
 
     Args:
@@ -220,10 +252,10 @@ def read_promise(
         format_: what its format calls itself.
         noun: what it is, for messages.
         command: of pact-eval, which makes it.
-        parse: makes the result from the path and the checked content.
+        kind: the struct of its content.
 
     Raises:
-        InputError: it cannot be read, or has another format.
+        InputError: it cannot be read, has another format, or a value has the wrong type.
         TamperedError: it has changed since it was written.
     """
     value = read_json(path)
@@ -233,48 +265,18 @@ def read_promise(
         message = f'{path}: expected a {noun} with format "{format_}", got {got}{reader}'
         raise InputError(message)
     advice = f"restore it from a copy, or choose again with `pact-eval {command}`"
-    if value.get("sha256") != sha256_of_json({key: value[key] for key in value if key != "sha256"}):
+    if not sha256_fits(value):
         message = f"{path}: changed since it was written (its SHA-256 is another one); {advice}"
         raise TamperedError(message)
+    rule = value.get("rule")
+    if isinstance(rule, dict):
+        # A file that does not say what counts the same is of the time when items did.
+        value["rule"] = {"counting": "items", **rule}
     try:
-        return parse(path, value)
-    except (KeyError, TypeError, AttributeError) as error:
-        message = f"{path}: a value is missing or of the wrong type: {error}; {advice}"
+        return convert({**value, "path": path}, kind)
+    except ValueError as error:
+        message = f"{path}: {error}; {advice}"
         raise InputError(message) from None
-
-
-def read_rule(path: Path, rule: Mapping[str, Any]) -> Rule:
-    """Return the rule of a file; members that it lacks have their defaults.
-
-    A file that does not say what counts the same is of the time when items did.
-
-    Raises:
-        InputError: a member has an unknown value.
-    """
-    rule = {"counting": "items", **rule}
-    for name, choices in _RULE.items():
-        if name in rule and rule[name] not in get_args(choices):
-            message = f"{path}: rule: {name}: expected one of {get_args(choices)}"
-            raise InputError(message)
-    return Rule(**rule)
-
-
-def _read(path: Path, value: Mapping[str, Any]) -> ThresholdsFile:
-    rule, target = read_rule(path, value["rule"]), value["target"]
-    if target["kind"] not in get_args(TargetKind):
-        message = f"{path}: target: kind: expected one of {get_args(TargetKind)}"
-        raise InputError(message)
-    gates = {name: gate["sureness_at_least"] for name, gate in value["gates"].items()}
-    return ThresholdsFile(
-        path=path,
-        rule=rule,
-        target=Target(**target),
-        confidence=float(value["confidence"]["each"]),
-        gates={name: None if least is None else float(least) for name, least in gates.items()},
-        model=RunIdentity.of_json(value["model"]),
-        calibrator_sha256=value["calibrator_sha256"],
-        families=frozenset(value["chosen_on"]["families"]),
-    )
 
 
 def _gate_json(gate: Gate) -> dict[str, Json]:

@@ -18,43 +18,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from pact_eval._files import write_atomically
-from pact_eval._json import Json, dumps_indented, sha256_of_json
-from pact_eval.runs.identity import RunIdentity
+from pact_eval._json import Json, dumps_indented
+from pact_eval.schema import Section, with_sha256
 from pact_eval.thresholds.answer_sets import AnswerSets, KindSets
-from pact_eval.thresholds.choice import Rule
-from pact_eval.thresholds.files import SETS_FORMAT, counting_text, origin, read_promise, read_rule
+from pact_eval.thresholds.files import SETS_FORMAT, PromiseFile, counting_text, origin, read_promise
 
 
-@dataclass(frozen=True)
-class AnswerSetsFile:
-    """Content of a file of answer sets.
+class WrittenSets(Section, frozen=True):
+    """The sets of a kind in a file.
 
     Attributes:
-        path: the file.
-        rule: decoding, calibration and unit.
+        probability_at_least: least probability of an answer in a set; None takes every answer.
+    """
+
+    probability_at_least: float | None
+
+
+class AnswerSetsFile(PromiseFile, frozen=True):
+    """Content of a file of answer sets, as far as it is used.
+
+    Attributes:
         coverage: share of new items whose set is to contain the right answer.
         confidence: with which the choice keeps it; None keeps it on average over choices.
-        kinds: by kind, the least probability of an answer in a set; None takes every answer.
-        model: identity of the model that they were chosen for.
-        calibrator_sha256: of the calibrator that was applied; None for raw probabilities.
-        families: names of the families that they were chosen on.
+        written_kinds: the sets by kind.
         ties_seed: with which ties between probabilities are broken; None breaks none.
     """
 
-    path: Path
-    rule: Rule
     coverage: float
     confidence: float | None
-    kinds: Mapping[str, float | None]
-    model: RunIdentity
-    calibrator_sha256: str | None
-    families: frozenset[str]
-    ties_seed: int | None
+    written_kinds: Mapping[str, WrittenSets] = msgspec.field(name="kinds")
+    ties_seed: int | None = None
+
+    @property
+    def kinds(self) -> dict[str, float | None]:
+        """By kind, the least probability of an answer in a set; None takes every answer."""
+        return {kind: sets.probability_at_least for kind, sets in self.written_kinds.items()}
 
 
 def answer_sets_json(answer_sets: AnswerSets) -> dict[str, Json]:
@@ -84,7 +87,7 @@ def answer_sets_json(answer_sets: AnswerSets) -> dict[str, Json]:
             source_families=answer_sets.source_families,
         ),
     }
-    return content | {"sha256": sha256_of_json(content)}
+    return with_sha256(content)
 
 
 def sets_guarantee(answer_sets: AnswerSets) -> str:
@@ -119,22 +122,9 @@ def read_answer_sets(path: Path) -> AnswerSetsFile:
         InputError: it cannot be read, or is not a file of answer sets.
         TamperedError: it has changed since it was written.
     """
-    return read_promise(path, SETS_FORMAT, "file of answer sets", "thresholds --sets", _read)
-
-
-def _read(path: Path, value: Mapping[str, Any]) -> AnswerSetsFile:
-    kinds = {kind: sets["probability_at_least"] for kind, sets in value["kinds"].items()}
-    return AnswerSetsFile(
-        path=path,
-        rule=read_rule(path, value["rule"] | {"by": "kind"}),
-        coverage=float(value["coverage"]),
-        confidence=value["confidence"],
-        kinds={kind: None if least is None else float(least) for kind, least in kinds.items()},
-        model=RunIdentity.of_json(value["model"]),
-        calibrator_sha256=value["calibrator_sha256"],
-        families=frozenset(value["chosen_on"]["families"]),
-        ties_seed=value.get("ties_seed"),
-    )
+    command = "thresholds --sets"
+    file = read_promise(path, SETS_FORMAT, "file of answer sets", command, AnswerSetsFile)
+    return msgspec.structs.replace(file, rule=msgspec.structs.replace(file.rule, by="kind"))
 
 
 def _kind_json(kind_sets: KindSets) -> dict[str, Json]:

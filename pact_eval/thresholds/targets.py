@@ -8,17 +8,16 @@ review / wrong.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from pact_eval.errors import InputError
+from pact_eval.schema import Section
 
 TargetKind: TypeAlias = Literal["error", "escalation", "cost"]
 """What is limited: the error of accepted items, the share of escalated items, or the cost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=True):
     """Target that a gate must keep on new families.
 
     Attributes:

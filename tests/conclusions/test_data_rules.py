@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from messages import assert_says
+from msgspec.structs import replace as replaced
 
 from pact_eval.errors import InputError, Place
 from pact_eval.evaluation.conclusions.data import (
@@ -182,10 +183,10 @@ def test_what_runs_record_of_their_training_is_added() -> None:
     assert sound.with_custody([STATED, STATED]) == sound
     assert sound.with_custody([STATED, Custody()]).unchecked == (TRAINING_NOT_STATED,)
     overlap = TrainedOn(("i1",), ("f1",), ("train.jsonl",))
-    twice = sound.with_custody([replace(STATED, trained_on=overlap)] * 2)
+    twice = sound.with_custody([replaced(STATED, trained_on=overlap)] * 2)
     assert (twice.status, twice.items) == ("leak", ("i1",))
     more = TrainedOn(("i2", "i3"), ("f2", "f3"), ("more.jsonl",))
-    joined = leaking().with_custody([replace(STATED, trained_on=more)])
+    joined = leaking().with_custody([replaced(STATED, trained_on=more)])
     assert joined.leak is not None
     assert joined.items == joined.leak.items == ("i1", "i2", "i3")
     assert joined.leak.files == ("train.jsonl", "more.jsonl")
@@ -193,14 +194,14 @@ def test_what_runs_record_of_their_training_is_added() -> None:
 
 def test_a_changed_file_is_a_problem_and_a_leak_is_worse() -> None:
     sound = DataConclusion(status="sound as far as checked")
-    other = replace(STATED, other_data=OtherData("manifest.json", "1", "2"))
+    other = replaced(STATED, other_data=OtherData("manifest.json", "1", "2"))
     changed = sound.with_custody([other, other])
     assert (changed.status, changed.changed) == ("problems", ("manifest.json",))
     assert changed.tampered
     assert not sound.tampered
     both = leaking().with_custody([other])
     assert (both.status, both.changed) == ("leak", ("manifest.json",))
-    blind = sound.with_custody([replace(STATED, unchecked="train.jsonl: cannot be read")] * 2)
+    blind = sound.with_custody([replaced(STATED, unchecked="train.jsonl: cannot be read")] * 2)
     assert [part.reason for part in blind.unchecked] == ["train.jsonl: cannot be read"]
     (reason,) = blind.open_reasons
     assert_says(reason, "files of the manifest", "train.jsonl: cannot be read")

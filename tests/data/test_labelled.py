@@ -220,7 +220,10 @@ def test_references_of_rows_come_from_labelled_data(tmp_path: Path) -> None:
     options: Any = {"map": {"probabilities": "p"}, "data": tmp_path / "data.csv"}
     made = import_run(log, tmp_path / "python", **options)
     assert pl.read_parquet(tmp_path / "python" / "predictions.parquet").equals(rows)
-    assert made.provenance["settings"] == read_run(tmp_path / "run").provenance["settings"]
+    assert (
+        made.provenance.recorded["settings"]
+        == read_run(tmp_path / "run").provenance.recorded["settings"]
+    )
 
 
 def test_answers_by_name_and_rows_of_other_data(tmp_path: Path) -> None:

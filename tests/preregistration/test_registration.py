@@ -237,10 +237,10 @@ def test_criteria_that_are_not_those_of_their_hash_are_tampered_with(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"2026-03-01T12:00:00+00:00"', "1", "expected registered_at as text, got 1"),
-        ('"pact-lock-1"', '"pact-lock-2"', 'format "pact-lock-1", got "pact-lock-2"'),
-        ('"tool"', '"tools"', "lacking or unknown: tool, tools"),
-        ('"sha256": "', '"sha1": "', "objects with name and sha256"),
+        ('"2026-03-01T12:00:00+00:00"', "1", "registered_at: expected text, got an integer"),
+        ('"pact-lock-1"', '"pact-lock-2"', "format: expected pact-lock-1, got pact-lock-2"),
+        ('"tool"', '"tools"', "lock_sha256, got tools"),
+        ('"sha256": "', '"sha1": "', "data[0]: expected only name, sha256, got sha1"),
         ("2026-03-01T12:00:00+00:00", "2026-03-01T12:00:00", "with its time zone"),
         ("2026-03-01T12", "yesterday", "Invalid isoformat"),
         ('"data": [', '"data": 1, "data": [', 'duplicate key "data"'),
@@ -263,7 +263,7 @@ def test_locks_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a file, got a folder"):
         read_lock(tmp_path)
     (tmp_path / "list.lock").write_text("[]", encoding="utf-8")
-    with pytest.raises(TamperedError, match="expected a lock"):
+    with pytest.raises(TamperedError, match="expected an object, got a list"):
         read_lock(tmp_path / "list.lock")
 
 

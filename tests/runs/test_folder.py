@@ -60,10 +60,10 @@ def test_a_finished_run_holds_every_row_and_its_provenance(tmp_path: Path) -> No
         pl.read_parquet(folder / "predictions.parquet"), pl.concat([rows(0, 4), rows(4, 3)])
     )
     run = read_run(folder)
-    assert run.provenance["format_version"] == FORMAT_VERSION
-    assert run.provenance["status"] == "complete"
-    assert run.provenance["arm"] == "pact"
-    assert run.provenance["wall_seconds"] == 1.5
+    assert run.provenance.recorded["format_version"] == FORMAT_VERSION
+    assert run.provenance.recorded["status"] == "complete"
+    assert run.provenance.recorded["arm"] == "pact"
+    assert run.provenance.recorded["wall_seconds"] == 1.5
     assert run.settings == SETTINGS
     assert len(run.predictions) == 7
     assert run.predictions.k == 2
@@ -83,7 +83,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
         writer.finish(0.5, {})
     cut = tmp_path / "cut" / "predictions.parquet"
     assert cut.read_bytes() == (whole / "predictions.parquet").read_bytes()
-    assert read_run(tmp_path / "cut").provenance["wall_seconds"] == 1.5
+    assert read_run(tmp_path / "cut").provenance.recorded["wall_seconds"] == 1.5
 
 
 def test_a_part_cut_short_by_a_kill_while_writing_is_not_taken_for_one(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_label_may_be_added_but_not_changed(tmp_path: Path) -> None:
     # A rerun once turned seed 17 into seed 18 without a word.
     folder = finished(tmp_path / "a")
     RunWriter(folder, SETTINGS, {"arm": None, "seed": 17, "data": "x.jsonl"}).close()
-    provenance = read_run(folder).provenance
+    provenance = read_run(folder).provenance.recorded
     assert (provenance["arm"], provenance["seed"], provenance["data"]) == ("pact", 17, "x.jsonl")
     with pytest.raises(RunSettingsError, match="seed: .* 17, this command 18"):
         RunWriter(folder, SETTINGS, {"seed": 18})
@@ -156,7 +156,7 @@ def test_a_path_that_is_no_unicode_is_only_a_label(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "a", SETTINGS, {"data": "\udcff.jsonl"}) as writer:
         writer.write_part(0, rows(0, 4))
         writer.finish(0, {})
-    assert read_run(tmp_path / "a").provenance["data"] == "?.jsonl"
+    assert read_run(tmp_path / "a").provenance.recorded["data"] == "?.jsonl"
 
 
 @pytest.mark.parametrize(

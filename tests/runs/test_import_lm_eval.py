@@ -84,7 +84,7 @@ def test_the_headline_is_the_metric_of_the_results(
     (rates,) = experiment.rates(experiment.runs[0])
     published = reported()["results"][task][f"{metric},none"]
     assert rates.accuracy.value == pytest.approx(published, abs=1e-12)
-    assert read_run(tmp_path / "run").provenance.settings.get("metric") == metric
+    assert read_run(tmp_path / "run").settings.get("metric") == metric
 
 
 def test_normalised_likelihoods_are_per_character_of_the_choice(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_probabilities_are_the_softmax_of_the_logged_log_likelihoods(tmp_path: P
         assert item_probabilities == pytest.approx(np.exp(logits) / np.exp(logits).sum(), rel=1e-12)
     assert run.predictions.domain[0] == "holding_texts"
     assert run.provenance.base_model == "tiny"
-    log = run.provenance["log"]
+    log = run.provenance.recorded["log"]
     assert isinstance(log, dict)
     correct = round(12 * reported()["results"]["holding_texts"]["acc,none"])
     assert log["recomputed"] == {"answers": 12, "correct": correct}

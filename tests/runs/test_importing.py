@@ -40,7 +40,7 @@ def test_the_published_rows_are_accepted_as_they_are(
     imported = import_run(path, tmp_path / "run", {"arm": "pact_full", "seed": 18})
     assert imported.remarks == ()
     run = read_run(tmp_path / "run")
-    assert run.provenance["counts"] == {"items": 324, "views": 324}
+    assert run.provenance.recorded["counts"] == {"items": 324, "views": 324}
     published = {(r := json.loads(line))["id"]: r for line in path.read_text().splitlines()}
     predictions = run.predictions
     probabilities = np.exp(predictions.log_probs("single"))
@@ -91,7 +91,7 @@ def test_further_columns_of_items_divide_a_report(tmp_path: Path, ending: str) -
     else:
         write_jsonl(path, rows)
     run = pact_eval.import_run(path, tmp_path / "run")
-    assert run.provenance["ignored_columns"] == ["seconds", "tags", "prompt"]
+    assert run.provenance.recorded["ignored_columns"] == ["seconds", "tags", "prompt"]
     assert any("--by: region, stars" in remark for remark in run.remarks)
     groups = {}
     for by in ("region", "stars"):

@@ -21,9 +21,9 @@ def test_unknown_keys_are_kept_at_every_level(tmp_path: Path) -> None:
     edit_run(folder, cluster={"node": 3}, settings={"new": True})
     value = json.loads((folder / "run.json").read_bytes())
     provenance = open_run(folder).provenance
-    assert provenance.extra == {"cluster": {"node": 3}}
-    assert provenance.settings["new"] is True
-    assert dict(provenance) == value
+    assert provenance.recorded["cluster"] == {"node": 3}
+    assert provenance.recorded["settings"]["new"] is True
+    assert provenance.recorded == value
     assert (provenance.arm, provenance.seed, provenance.data.sha256) == ("pact", 17, "0" * 64)
 
 

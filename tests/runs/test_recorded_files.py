@@ -21,7 +21,7 @@ def test_sections_are_written_as_they_are_read(name: str) -> None:
     if name == "imported":
         sections |= {"rounding": run.rounding}
     elif name == "served":
-        sections |= {"server": run.server, "probe": run.probe}
+        sections |= {"server": run.server}
     else:
         sections |= {"engine": run.engine}
     of_settings: dict[str, Any] = {"data": run.data}

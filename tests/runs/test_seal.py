@@ -9,9 +9,9 @@ import math
 import shutil
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 from commands import command_line
@@ -286,14 +286,11 @@ def test_an_imported_probability_of_zero_is_allowed() -> None:
 
 def test_the_digest_covers_every_value_of_the_seal() -> None:
     seal = Seal("a", "b", "c", 1, 2, 2)
-    others = [
-        replace(seal, predictions_sha256="x"),
-        replace(seal, references_sha256="x"),
-        replace(seal, provenance_sha256="x"),
-        replace(seal, items=3),
-        replace(seal, views=3),
-        replace(seal, k=3),
-    ]
+    hashes = ("predictions_sha256", "references_sha256", "provenance_sha256")
+    changes: dict[str, str | int] = dict.fromkeys(hashes, "x") | dict.fromkeys(
+        ("items", "views", "k"), 3
+    )
+    others = [msgspec.structs.replace(seal, **{key: value}) for key, value in changes.items()]
     assert len({seal_digest(seal_variant) for seal_variant in (seal, *others)}) == 7
 
 

@@ -81,10 +81,10 @@ def test_a_run_holds_every_view_and_says_what_it_is(
     }
     assert settings["data"] == {"sha256": sha256_of_file(HOLDOUT), "records": 70}
     assert (settings["device"], settings["dtype"], settings["k"]) == ("cpu", "float32", 3)
-    assert run.provenance["counts"] == {"items": 70, "views": 210}
-    assert run.provenance["attention"] == "sdpa"
-    assert (run.provenance["arm"], run.provenance["seed"]) == ("pact", 17)
-    assert float(str(run.provenance["adapter_largest_logit_change"])) > 0
+    assert run.provenance.recorded["counts"] == {"items": 70, "views": 210}
+    assert run.provenance.recorded["attention"] == "sdpa"
+    assert (run.provenance.recorded["arm"], run.provenance.recorded["seed"]) == ("pact", 17)
+    assert float(str(run.provenance.recorded["adapter_largest_logit_change"])) > 0
     rows = pl.read_parquet(tmp_path / "run" / "predictions.parquet")
     references = dict(zip(rows["id"], rows["reference"], strict=True))
     assert all(references[one.id] == one.reference for one in dataset.records)

@@ -235,7 +235,7 @@ class _ServerScorer:
             client, source.wire, source.request.model, answered_by=self._before.answered_by
         )
         self._rounding: Rounding | None = None
-        self._probe: ProbedServer | None = None
+        self._probe: dict[str, Json] | None = None
         self._orders_are_views = True
 
     def probe(self) -> None:
@@ -246,9 +246,9 @@ class _ServerScorer:
                 does, or the model has changed since the run began.
         """
         request = self._source.request
-        self._probe = self._writer.recorded.probe
+        self._probe = self._writer.recorded.recorded.get(_PROBE)
         if self._probe is not None:
-            self._refuse_change(self._probe)
+            self._refuse_change()
         elif request.probe:
             probe = replace(
                 _probed(self._asker, self._client, self._source.wire, request),
@@ -261,21 +261,32 @@ class _ServerScorer:
                 "least_change": probe.least_change,
                 "orders_are_views": probe.orders_are_views,
             }
-            self._probe = ProbedServer.of_json(probe.to_json() | limits)
-            self._writer.note({_PROBE: self._probe.to_json()})
-        orders_are_views = None if self._probe is None else self._probe.orders_are_views
-        self._orders_are_views = orders_are_views is not False
+            self._probe = probe.to_json() | limits
+            self._writer.note({_PROBE: self._probe})
+        self._orders_are_views = self._probed.orders_are_views is not False
 
-    def _change(self, probe: ProbedServer) -> float:
+    @property
+    def _probed(self) -> ProbedServer:
+        """The probe; without one, nothing is known."""
+        return ProbedServer.of_json(self._probe or {}, _PROBE)
+
+    def _change(self) -> float:
         """Return the largest TV between the answers to the probe now and when the run began."""
+        probe = self._probed
         before = {name: answer for name, answer in probe.answers.items() if answer}
         if probe.probe_sha256 != PROBE_SHA256 or not before:
             return math.nan
         return change_since(self._asker, self._source.wire, before)
 
-    def _refuse_change(self, probe: ProbedServer) -> None:
-        change = self._change(probe)
-        if change > _least_change(probe):
+    @property
+    def _least_change(self) -> float:
+        """The smallest TV that is not put down to noise; infinity if it is not known."""
+        least = self._probed.least_change
+        return math.inf if least is None else least
+
+    def _refuse_change(self) -> None:
+        change = self._change()
+        if change > self._least_change:
             message = (
                 f"the model has changed since the run began: answers to the probe differ by "
                 f"{change:.2g} (largest TV), noise by less; score into another folder"
@@ -289,7 +300,7 @@ class _ServerScorer:
         if self._rounding is not None:
             facts["rounding"] = self._rounding.to_json()
         if self._probe is not None:
-            facts[_PROBE] = self._probe.to_json()
+            facts[_PROBE] = self._probe
         return facts
 
     def score(
@@ -323,7 +334,7 @@ class _ServerScorer:
     def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Probe the server again; give probabilities that are rounded to 0.00 finite values."""
         if self._probe is not None:
-            self._probe = self._probe.with_facts(self._end(self._probe))
+            self._probe = self._probe | self._end()
         if self._source.wire.values != "probabilities":
             return self._without_false_mass(rows)
         kept, self._rounding = with_rounding(rows)
@@ -335,18 +346,18 @@ class _ServerScorer:
         if answered["answer_mass"].is_not_null().all():
             return rows
         if self._probe is not None:
-            self._probe = self._probe.with_facts({"values": "logits"})
+            self._probe = self._probe | {"values": "logits"}
         return rows.with_columns(answer_mass=pl.lit(None, pl.Float32()))
 
-    def _end(self, probe: ProbedServer) -> dict[str, Json]:
+    def _end(self) -> dict[str, Json]:
         """Return what the probe finds at the end; the answers are kept whatever it is."""
         try:
-            change = self._change(probe)
+            change = self._change()
         except ServerError as error:
             return {"end": f"not probed: {error}"}
         if math.isnan(change):
             return {"end": "not probed"}
-        return {"end_largest_tv": change, "changed": change > _least_change(probe)}
+        return {"end_largest_tv": change, "changed": change > self._least_change}
 
     def _item(self, record: Record) -> AskedItem:
         item = self._source.item(record, self._dataset)
@@ -363,11 +374,6 @@ class _ServerScorer:
             retries=self._client.retries + (self._before.retries or 0),
             concurrency=self._source.request.concurrency,
         )
-
-
-def _least_change(probe: ProbedServer) -> float:
-    """Return the smallest TV that is not put down to noise; infinity if it is not known."""
-    return math.inf if probe.least_change is None else probe.least_change
 
 
 def _rows(record: Record, item: AskedItem, answer: ItemAnswer) -> list[dict[str, Json]]:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import torch
 
@@ -150,7 +151,7 @@ class _PoolScorer:
     def __init__(self, pool: WorkerPool, writer: RunWriter) -> None:
         self._pool = pool
         self._writer = writer
-        before = writer.recorded.get(_NOTE)
+        before = writer.recorded.recorded.get(_NOTE)
         self._before: list[Json] = before if isinstance(before, list) else []
         self._facts: list[Mapping[str, Json]] = []
         pool.on_change = self._note
@@ -196,7 +197,7 @@ def joined_facts(facts: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         {'engine': {'name': 'fork', 'batch_tokens': 4, 'tokens': {'passed': 6}}}
     """
     engines = [
-        RecordedEngine.of_json(recorded)
+        RecordedEngine.of_json(recorded, "worker")
         for worker_facts in facts
         if isinstance(recorded := worker_facts.get("engine"), dict)
     ]
@@ -207,5 +208,7 @@ def joined_facts(facts: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     for scored_by in engines:
         tokens.update(scored_by.tokens)
     budgets = [scored_by.batch_tokens for scored_by in engines if scored_by.batch_tokens]
-    joined = replace(engine, batch_tokens=min(budgets, default=None), tokens=dict(tokens))
+    joined = msgspec.structs.replace(
+        engine, batch_tokens=min(budgets, default=None), tokens=dict(tokens)
+    )
     return {**facts[0], "engine": joined.to_json()}

@@ -16,5 +16,5 @@ def present(run: Run) -> Presenter:
 
     return Presenter(
         tables=lambda: (run_card(run),),
-        to_json=lambda: {"run": dict(run.provenance)},
+        to_json=lambda: {"run": dict(run.provenance.recorded)},
     )

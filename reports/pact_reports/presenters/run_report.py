@@ -111,7 +111,7 @@ def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]
 
     run = report.run
     return {
-        "run": dict(run.provenance),
+        "run": dict(run.provenance.recorded),
         **evaluation_json(report.evaluation),
         "arm_name": names.arm(run.arm),
         "rates": to_json(report.rates),

@@ -19,6 +19,7 @@ from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.notes import Note
 from pact_eval.numbers import CLUSTERS, reason_text
 from pact_eval.runs.places import shown
+from pact_eval.schema import Section
 from pact_eval.stats.estimate import Method
 
 _MOST_IDS: Final = 20
@@ -53,8 +54,9 @@ def to_json(value: Any) -> Json:
     if is_dataclass(value) and not isinstance(value, type):
         shown_fields = (field for field in fields(value) if field.repr)
         return {field.name: to_json(getattr(value, field.name)) for field in shown_fields}
-    if isinstance(value, Mapping):
-        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, Mapping | Section):
+        members = value.to_json() if isinstance(value, Section) else value
+        return {str(key): to_json(item) for key, item in members.items()}
     if isinstance(value, np.ndarray | np.generic):
         return to_json(value.tolist())
     if isinstance(value, list | tuple | set | frozenset):

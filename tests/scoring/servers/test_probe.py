@@ -75,7 +75,7 @@ def test_a_server_of_one_model_is_not_compared_with_its_base(
         scored = runner(main, "score")(*words, "--data", data, "--out", tmp_path / "run")
     assert f"adapter   not compared: {reason}\n" in result.stdout
     assert f"not compared: {reason}\n" in scored.stderr
-    kept: Any = read_run(tmp_path / "run").provenance["probe"]
+    kept: Any = read_run(tmp_path / "run").provenance.recorded["probe"]
     assert (kept["base"], kept["base_missing"]) == (None, reason)
 
 
@@ -117,7 +117,7 @@ def test_a_server_that_sorts_options_is_told_and_is_not_asked_for_views(tmp_path
     assert {tuple(order) for order in run.predictions.code_order.reshape(8, -1).tolist()} == {
         (0, 1, 2)
     }
-    kept: Any = run.provenance["probe"]
+    kept: Any = run.provenance.recorded["probe"]
     assert (kept["order"]["effect"], kept["changed"], kept["end_largest_tv"]) == (
         "not seen",
         False,
@@ -219,7 +219,7 @@ def test_a_model_that_changes_during_the_run_is_told(tmp_path: Path) -> None:
 
     with serving(moves) as server:
         run = score_two_windows(tmp_path, server)
-    kept: Any = read_run(run).provenance["probe"]
+    kept: Any = read_run(run).provenance.recorded["probe"]
     assert kept["changed"] is True
     assert "changed during the run" in runner(main, "report")(run, "--full").stdout
 

@@ -55,7 +55,7 @@ def test_a_served_run_is_an_ordinary_run(tmp_path: Path) -> None:
     run = read_run(tmp_path / "run")
     assert (len(run.predictions), run.predictions.k) == (12, 4)
     assert run.settings["server"] == {"wire": "systemone", "model": "mine", "score_views": False}
-    assert run.provenance["server"] == {
+    assert run.provenance.recorded["server"] == {
         "answered_by": "served-1", "requests": 24, "retries": 0, "concurrency": 8,
     }  # fmt: skip
     state = json.dumps("Clerk 0: base.")
@@ -120,7 +120,7 @@ def test_zero_after_rounding_is_censored_and_not_minus_infinity(tmp_path: Path) 
     with serving(rounded) as server:
         score_served(server, data, tmp_path / "run", k=1, concurrency=1)
     run = read_run(tmp_path / "run")
-    assert run.provenance["rounding"] == {"decimals": 2, "views_with_zeros": 2}
+    assert run.provenance.recorded["rounding"] == {"decimals": 2, "views_with_zeros": 2}
     half = 0.005
     assert run.predictions.logits[:, 0].tolist() == [
         pytest.approx([0.0, math.log(half / 2), math.log(half / 2)]),
@@ -140,7 +140,7 @@ def test_zeros_of_a_server_that_does_not_round_are_zeros(tmp_path: Path) -> None
     with serving(exact) as server:
         score_served(server, data, tmp_path / "run", k=1, concurrency=1)
     run = read_run(tmp_path / "run")
-    assert "rounding" not in run.provenance
+    assert "rounding" not in run.provenance.recorded
     assert run.predictions.logits[0, 0].tolist() == [0.0, -math.inf, -math.inf]
 
 
