@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pact_eval._choices import ClusterUnit
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.clusters import concentration
-from pact_eval.stats.estimate import ClusterText
+from pact_eval.stats.estimate import FEW_CLUSTERS, ClusterText
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -399,9 +399,6 @@ Note = (
     | LargeFamilies
     | SmallGroups
 )
-
-FEW_CLUSTERS: Final = 30
-"""Below this number of families, a note says that intervals are rough."""
 
 _SINGLE_PRECISION: Final = 1e-6  # of an answer mass in a file
 

@@ -20,7 +20,6 @@ from pact_eval.evaluation.joins import (
 )
 from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.evaluation.notes import (
-    FEW_CLUSTERS,
     LOW_ANSWER_MASS,
     VERY_LOW_ANSWER_MASS,
     AnswersOnly,
@@ -45,6 +44,7 @@ from pact_eval.evaluation.notes import (
     Unverified,
 )
 from pact_eval.runs.custody import TrainedOnRun
+from pact_eval.stats.estimate import FEW_CLUSTERS
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS, reason_text, small_text, value_text
 from pact_reports.sentences.custody import trained_on_text
