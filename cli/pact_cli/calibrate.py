@@ -110,14 +110,14 @@ def calibrate(
     fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow)
     warned = warn(map(str, fitted.warnings))  # before a file is refused
     exported = None if export is None else (export, fitted.portable())
-    path = fitted.write(out, overwrite=overwrite, force=force) if fitted.helps or force else None
-    if exported is not None and path is not None:
+    written = fitted.write(out, overwrite=overwrite, force=force) if fitted.helps or force else ()
+    if exported is not None and written:
         write_decision_file(*exported)
     for folder, effect in fitted.effects.items() if as_json else ():  # tables have these warnings
         warn(f"{shown(folder)}: {note!s}" for note in effect.warnings)
-    files = [file for file in (path, export) if file is not None and path is not None]
-    emit(present(fitted, path, exported), files=files, warned=warned, as_json=as_json)
-    if path is None:
+    files = [*written, *([export] if export is not None and written else [])]
+    emit(present(fitted, written, exported), files=files, warned=warned, as_json=as_json)
+    if not written:
         click.get_current_context().exit(GateError.exit_code)
 
 

@@ -74,13 +74,14 @@ def identity_of_fit(calibrator: Calibrator) -> RunIdentity:
     return RunIdentity.of_json((calibrator.fit or {}).get("run"))
 
 
-def refuse_overwriting(path: Path, calibrator: Calibrator) -> None:
+def refuse_overwriting(path: Path, calibrator: Calibrator, *, movable: bool = True) -> None:
     """Refuse to replace a calibrator of another fit.
 
     Args:
         path: the file to be written.
         calibrator: its new content. A file that holds the same weights, or a fit on the same run
             and decoding, may be replaced.
+        movable: whether `--out` names another file; a holdout has the calibrator in its folder.
 
     Raises:
         InputError: the file holds something else.
@@ -96,10 +97,8 @@ def refuse_overwriting(path: Path, calibrator: Calibrator) -> None:
     what = (
         "another file" if existing is None else f"a calibrator of another fit ({_owner(existing)})"
     )
-    message = (
-        f"{path}: holds {what}; nothing was written. Use --overwrite to replace it, or --out to "
-        "write elsewhere"
-    )
+    elsewhere = ", or give another --out" if movable else ""
+    message = f"{path}: holds {what}; nothing was written. Use --overwrite to replace it{elsewhere}"
     raise InputError(message)
 
 

@@ -172,7 +172,7 @@ class FittedRun(Result):
 
     def write(
         self, out: Path | None = None, *, overwrite: bool = False, force: bool = False
-    ) -> Path:
+    ) -> tuple[Path, ...]:
         """Write the calibrator to a file and into the run folders that it was applied to.
 
         Args:
@@ -181,7 +181,7 @@ class FittedRun(Result):
             force: write it even if it does not help.
 
         Returns:
-            The file.
+            The file, then those in the folders of the other runs.
 
         Raises:
             GateError: NLL does not fall on left-out families; nothing was written.
@@ -191,17 +191,17 @@ class FittedRun(Result):
         if not (self.helps or force):
             message = "calibrating does not help: NLL does not fall on left-out families"
             raise GateError(f"{message}; nothing was written, force=True writes it")
-        path = out or self.folder / CALIBRATION_NAME
         applied = [folder for folder in self.effects if folder != self.folder]
-        paths = (path, *(folder / CALIBRATION_NAME for folder in applied))
+        first = out or self.folder / CALIBRATION_NAME
+        paths = (first, *(folder / CALIBRATION_NAME for folder in applied))
         for target in paths:
             refuse_remote(target)
         if not overwrite:
             for target in paths:
-                refuse_overwriting(target, self.calibrator)
+                refuse_overwriting(target, self.calibrator, movable=target == first)
         for target in paths:
             write_calibrator(target, self.calibrator)
-        return path
+        return paths
 
 
 def _fit(

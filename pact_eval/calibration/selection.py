@@ -20,7 +20,9 @@ from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, Calibrator, ne
 from pact_eval.errors import counted
 from pact_eval.metrics import item_mean, nll_nats
 from pact_eval.progress import tracked
+from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.bootstrap import cluster_sums
+from pact_eval.stats.estimate import LEVEL
 from pact_eval.stats.folds import dealt_folds
 
 __all__ = ["RIDGES", "Candidate", "LeftOutNll", "ModeChoice", "choose_mode", "left_out_nll"]
@@ -47,7 +49,7 @@ class Candidate:
         ridge: strength of the ridge on its slopes.
         parameters: how many numbers it fits.
         nll: mean NLL in nats of the items while their source family was left out.
-        excess: `nll` less that of the best form.
+        excess: `nll` less the lowest in the comparison, T = 1 included.
         standard_error: of `excess`, over source families.
     """
 
@@ -142,12 +144,14 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
     """
     source = np.unique(items.source_family, return_inverse=True)[1].astype(np.int64)
     n_source = int(source.max(initial=-1)) + 1
+    families = items.family_codes()[1]
+    of_source = "families" if n_source == families else "source families"
     forms, left_out = _forms(items, ridges)
     if n_source < 2:
-        why = f"scalar: comparing forms needs 2 or more source families, and there are {n_source}"
+        why = f"scalar: comparing forms needs 2 or more {of_source}, and there are {n_source}"
         return ModeChoice("scalar", 0.0, why, left_out=left_out, source_families=n_source)
     if n_source < _FEWEST_SOURCES:
-        few = f"forms of several parameters: {n_source} source families are too few to compare them"
+        few = f"forms of several parameters: {n_source} {of_source} are too few to compare them"
         forms, left_out = forms[:1], (*left_out, f"{few}; {_FEWEST_SOURCES} or more are needed")
     forms, unusable = _usable(items, forms)
     left_out += unusable
@@ -161,19 +165,28 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
     raw = _nll(items, neutral_calibrator())
     best = min((nll[form] for form in forms), key=_rounded)
     sizes = {form: len(make_design(items, form[0]).names) for form in forms}
-    table = [_candidate(None, 0.0, 0, raw, best, source)]
-    table += [_candidate(*form, sizes[form], nll[form], best, source) for form in forms]
-    chosen = _simplest(table[1:])
-    unit = _unit(n_source, items.family_codes()[1])
+
+    def compared(losses: FloatArray) -> list[Candidate]:
+        """Compare T = 1 and all forms with one of them."""
+        return [
+            _candidate(None, 0.0, 0, raw, losses, source),
+            *(_candidate(*form, sizes[form], nll[form], losses, source) for form in forms),
+        ]
+
+    _, *fitted = compared(best)
+    chosen = _simplest(fitted)
+    neutral = _candidate(None, 0.0, 0, raw, nll[chosen.mode or "scalar", chosen.ridge], source)
+    unit = _unit(n_source, families)
+    why = _why(chosen, fitted, n_source, unit)
     return ModeChoice(
         mode=chosen.mode or "scalar",
         ridge=chosen.ridge,
-        why=_why(chosen, table[1:], f"{n_source} {unit}"),
-        candidates=tuple(table),
+        why=f"{why}{_beside_neutral(neutral, n_source)}",
+        candidates=tuple(compared(min(raw, best, key=_rounded))),
         left_out=left_out,
         source_families=n_source,
         folds=int(fold.max()) + 1,
-        nll=LeftOutNll(table[0].nll, chosen.nll, unit),
+        nll=LeftOutNll(neutral.nll, chosen.nll, unit),
     )
 
 
@@ -317,26 +330,42 @@ def _simplest(table: Sequence[Candidate]) -> Candidate:
     return min(near, key=lambda entry: (entry.parameters, entry.nll))
 
 
-def _why(chosen: Candidate, forms: Sequence[Candidate], left_out: str) -> str:
-    """Say why a form was chosen; `left_out` counts the families, such as "40 families"."""
+def _why(chosen: Candidate, forms: Sequence[Candidate], clusters: int, unit: str) -> str:
+    """Say why a form was chosen among all that were fitted, of which the best has no excess."""
     best = min(forms, key=lambda entry: entry.nll)
     others = [entry for entry in forms if entry is not chosen]
-    of_it = f"its NLL on {left_out} left out, {chosen.nll:.4f} nats,"
+    of_it = f"its NLL on {clusters} {unit} left out, {chosen.nll:.4f} nats,"
     if not others:
         return f"{_name(chosen)}: the only form that can be fitted here"
     if chosen is best:
         simpler = [entry for entry in others if entry.parameters < chosen.parameters]
         near = min(simpler or others, key=lambda entry: entry.nll)
         more = " by more than one standard error" if simpler else ""
+        unsure = ", no difference shown" if simpler and not _differs(near, clusters) else ""
         return (
-            f"{_name(chosen)}: {of_it} is the lowest{more} ({_name(near)}: {near.nll:.4f}, "
-            f"{near.excess:.4f} ± {near.standard_error:.4f} more)"
+            f"{_name(chosen)}: {of_it} is the lowest of the fitted forms{more} ({_name(near)}: "
+            f"{near.nll:.4f}, {near.excess:.4f} ± {near.standard_error:.4f} more{unsure})"
         )
     return (
-        f"{_name(chosen)}: {of_it} is within one standard error of the lowest "
+        f"{_name(chosen)}: {of_it} is within one standard error of the lowest of the fitted forms "
         f"({_name(best)}: {best.nll:.4f}; {chosen.excess:.4f} ± {chosen.standard_error:.4f} "
         "less), and it has fewer parameters"
     )
+
+
+def _beside_neutral(neutral: Candidate, clusters: int) -> str:
+    """Say whether T = 1 is shown to differ from the chosen form, which `neutral.excess` is over."""
+    more = neutral.excess
+    numbers = f"{neutral.nll:.4f}, {abs(more):.4f} ± {neutral.standard_error:.4f}"
+    numbers += " more" if more > 0 else " less"
+    if not _differs(neutral, clusters):
+        return f"; no difference from T = 1 shown ({numbers})"
+    return "" if more > 0 else f"; T = 1 is better ({numbers})"
+
+
+def _differs(entry: Candidate, clusters: int) -> bool:
+    """Return whether the 95% interval of an excess (Student's t over families) excludes 0."""
+    return abs(entry.excess) > t_quantile(1 - LEVEL / 2, clusters - 1) * entry.standard_error
 
 
 def _name(entry: Candidate) -> str:

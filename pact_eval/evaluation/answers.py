@@ -20,7 +20,6 @@ from pact_eval.evaluation.comparison import (
 )
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.notes import FEW_CLUSTERS
 from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_eval.evaluation.run_rates import resampled_rates
 
@@ -39,10 +38,10 @@ class DecodedComparison:
         accuracy: of both runs, with the difference.
         pair_accuracy: likewise; undefined without pairs.
         answer_mass: mean probability on the answer letters over all views, whatever the decoding.
-        detectable: smallest difference in accuracy that this holdout shows with 80% power; NaN if
-            there is no interval.
+        detectable: smallest difference in accuracy that this holdout shows with 80% power; NaN
+            without an interval, and if the families are worth fewer than 30 of equal size.
         needed: number of such items that would show a difference of `PLANNED_DIFFERENCE` with 80%
-            power; None below `FEW_CLUSTERS` families, and without an interval.
+            power; None without `detectable`.
     """
 
     decoding: DecodingName
@@ -87,7 +86,7 @@ def decoded_comparison(
     """
     detectable, accuracy = group.accuracy.detectable, group.metrics["accuracy"]
     needed = None
-    if group.clusters >= FEW_CLUSTERS and not math.isnan(detectable):
+    if not math.isnan(detectable):
         needed = math.ceil(group.items * (detectable / PLANNED_DIFFERENCE) ** 2)
     return DecodedComparison(
         decoding=decoding_name(decoding, repeats),

@@ -7,6 +7,7 @@ over items; the sign flip over families does not treat the members of a pair as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -36,8 +37,9 @@ from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_grou
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.stats.bootstrap import same_stream
+from pact_eval.stats.clusters import effective_clusters
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import FEW_CLUSTERS, Estimate
 from pact_eval.stats.paired_tests import (
     McNemarTest,
     SignFlipTest,
@@ -94,8 +96,8 @@ class AccuracyTests:
         pairs: McNemar over complete pairs, for pair accuracy; None without complete pairs, and for
             repeats, which are not independent.
         item_interval: bootstrap of the difference over items, for comparison with papers.
-        detectable: smallest difference that this holdout shows with 80% power, a fraction; NaN if
-            there is no interval.
+        detectable: smallest difference that this holdout shows with 80% power, a fraction; NaN
+            without an interval, and if the families are worth fewer than 30 of equal size.
     """
 
     items: McNemarTest
@@ -297,6 +299,17 @@ def _metric(
     return MetricComparison(spec, *sides, difference, test, verdict)
 
 
+def _detectable(difference: Estimate, items: ScoredItems) -> float:
+    """Return what the items show with 80% power; NaN if few families say how wide intervals are.
+
+    It takes the width to be the same at every difference. With few families, or with large ones,
+    that does not hold: a larger difference may have a wider interval, and not be shown.
+    """
+    if effective_clusters(np.bincount(items.cluster).astype(np.float64)) < FEW_CLUSTERS:
+        return math.nan
+    return detectable_difference(difference)
+
+
 def _accuracy_tests(
     a: ScoredItems,
     b: ScoredItems,
@@ -314,5 +327,5 @@ def _accuracy_tests(
         item_interval=item_accuracy_difference(
             items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples
         ),
-        detectable=detectable_difference(difference),
+        detectable=_detectable(difference, a),
     )

@@ -17,7 +17,7 @@ from pact_eval.numbers import CLUSTERS, Unit, reason_text, small_text, value_tex
 from pact_eval.plain_text import upper_first
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.clusters import concentration
-from pact_eval.stats.estimate import ClusterText
+from pact_eval.stats.estimate import FEW_CLUSTERS, ClusterText
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.experiment import Experiment
@@ -29,9 +29,6 @@ NOISE: Final[Mapping[str, float]] = {"float32": 1e-4, "float16": 0.016, "bfloat1
 It is one unit in the last place of a logit near 16; for float32, the effect of another summation
 order.
 """
-
-FEW_CLUSTERS: Final = 30
-"""Below this number of families, a note says that intervals are rough."""
 
 _SINGLE_PRECISION: Final = 1e-6  # of an answer mass in a file
 

@@ -116,7 +116,7 @@ class FittedRemedy(Result):
         if path.is_file() and not overwrite and not _is_same_fit(path, self):
             message = (
                 f"{path}: holds another file or fit; nothing was written. Use --overwrite to "
-                "replace it, or --out to write elsewhere"
+                "replace it, or give another --out"
             )
             raise InputError(message)
         write_atomically(path, dumps_indented(remedy_json(self)) + "\n")

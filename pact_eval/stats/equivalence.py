@@ -20,14 +20,6 @@ Direction: TypeAlias = Literal["better", "worse", "higher", "lower"]
 
 _ROUNDING = 1e-12
 
-_SENTENCES: dict[Conclusion, str] = {
-    "equivalent": "A and B are equivalent: the entire interval lies inside the margin.",
-    "different": "A is {} than B; whether by more than the margin remains open.",
-    "different within the margin": "A is {} than B, but by less than the margin.",
-    "inconclusive": "Neither a difference nor equivalence is shown: the interval holds 0 and is "
-    "not inside the margin.",
-}
-
 
 @dataclass(frozen=True)
 class EquivalenceVerdict:
@@ -42,7 +34,7 @@ class EquivalenceVerdict:
         margin: The largest difference that does not matter, in the unit of the difference.
         n: Rows behind it.
         clusters: Clusters (families) that they form.
-        sentence: The verdict in words, without numbers.
+        sentence: The verdict in words, on A and B.
         reason: None, or a sentence that says why there was nothing to judge.
     """
 
@@ -53,30 +45,45 @@ class EquivalenceVerdict:
     margin: float
     n: int
     clusters: int
-    sentence: str
+    sentence: str = ""
     reason: ClusterText | None = None
 
-    @property
-    def without_difference(self) -> "EquivalenceVerdict":
-        """The verdict if the test of a difference, adjusted for other tests, does not show it.
+    def about(self, a: str, b: str) -> str:
+        """Return the verdict in words, without numbers, with the names of both runs.
 
         Examples:
             >>> from pact_eval.stats.estimate import Estimate
             >>> from pact_eval.stats.equivalence import equivalence_verdict
             >>> gap = Estimate(0.04, 0.01, 0.07, n=900, clusters=450)
-            >>> [equivalence_verdict(gap, margin).without_difference.conclusion
-            ...  for margin in (0.02, 0.08)]
-            ['inconclusive', 'equivalent']
+            >>> equivalence_verdict(gap, margin=0.08).about("pact", "base")
+            'pact is better than base, but by less than the margin.'
         """
-        if self.direction is None:
-            return self
-        if -self.margin < self.low and self.high < self.margin:
-            sentence = _SENTENCES["equivalent"]
-            return replace(self, conclusion="equivalent", direction=None, sentence=sentence)
-        sentence = (
-            "Neither a difference, after adjustment for other tests, nor equivalence is shown."
-        )
-        return replace(self, conclusion="inconclusive", direction=None, sentence=sentence)
+        leads = f"{a} is {self.direction} than {b}"
+        match self.conclusion:
+            case "equivalent":
+                return f"{a} and {b} are equivalent: the entire interval lies inside the margin."
+            case "different within the margin":
+                return f"{leads}, but by less than the margin."
+            case "different" if max(self.low, -self.high) >= self.margin:
+                return f"{leads} by more than the margin."
+            case "different":
+                return f"{leads}; whether by more than the margin remains open."
+            case _:
+                return self._open
+
+    @property
+    def _open(self) -> str:
+        """Why neither a difference nor equivalence is shown."""
+        if math.isnan(self.low):
+            return f"No verdict: {self.reason}."
+        if _inside(self.low, self.high, self.margin):
+            return f"Equivalence is not shown: {self.reason}."
+        if self.low <= 0 <= self.high:
+            return (
+                "Neither a difference nor equivalence is shown: the interval holds 0 and is not "
+                "inside the margin."
+            )
+        return "Neither a difference, after adjustment for other tests, nor equivalence is shown."
 
 
 def equivalence_verdict(
@@ -84,6 +91,7 @@ def equivalence_verdict(
     margin: float,
     *,
     better: Literal[-1, 0, 1] = 1,
+    shown: bool = True,
 ) -> EquivalenceVerdict:
     r"""Judge a difference by its interval: inside the margin, beyond 0, both or neither.
 
@@ -101,6 +109,8 @@ def equivalence_verdict(
         margin: The largest difference that does not matter, above 0, in the unit of `difference`;
             to be chosen before the difference is seen.
         better: 1 where higher values are better, -1 where lower ones are, 0 where neither is.
+        shown: False if the test of a difference, adjusted for other tests, does not show it; the
+            interval may exclude 0 nevertheless.
 
     Returns:
         The verdict; inconclusive, with the estimate's own reason, if there is no interval.
@@ -127,22 +137,15 @@ def equivalence_verdict(
     if not 0 < margin < math.inf:
         raise ValueError(f"margin: expected a finite number above 0, got {margin}")
     low, high, reason = _judged(difference)
-    conclusion = _conclusion(low, high, margin)
+    direction = _direction(low > 0, better) if shown and (low > 0 or high < 0) else None
+    conclusion = _conclusion(direction, inside=_inside(low, high, margin))
     if conclusion == "equivalent" and difference.concentration is not None:
         conclusion, reason = "inconclusive", difference.concentration
-    excludes_zero = low > 0 or high < 0
-    direction = _direction(low > 0, better) if excludes_zero else None
-    sentence = _SENTENCES[conclusion].format(direction)
-    if math.isnan(low):
-        sentence = f"No verdict: {reason}."
-    elif reason is difference.concentration is not None:
-        sentence = f"Equivalence is not shown: {reason}."
-    elif max(low, -high) >= margin:
-        sentence = f"A is {direction} than B by more than the margin."
     n, clusters = difference.n, difference.clusters
-    return EquivalenceVerdict(
-        conclusion, direction, low, high, margin, n, clusters, sentence, reason
+    verdict = EquivalenceVerdict(
+        conclusion, direction, low, high, margin, n, clusters, reason=reason
     )
+    return replace(verdict, sentence=verdict.about("A", "B"))
 
 
 def _judged(difference: Estimate) -> tuple[float, float, ClusterText | None]:
@@ -155,11 +158,14 @@ def _judged(difference: Estimate) -> tuple[float, float, ClusterText | None]:
     return low, high, reason
 
 
-def _conclusion(low: float, high: float, margin: float) -> Conclusion:
-    different = low > 0 or high < 0
-    if -margin < low and high < margin:
-        return "different within the margin" if different else "equivalent"
-    return "different" if different else "inconclusive"
+def _inside(low: float, high: float, margin: float) -> bool:
+    return -margin < low and high < margin
+
+
+def _conclusion(direction: Direction | None, *, inside: bool) -> Conclusion:
+    if direction is None:
+        return "equivalent" if inside else "inconclusive"
+    return "different within the margin" if inside else "different"
 
 
 def _direction(above: bool, better: Literal[-1, 0, 1]) -> Direction:

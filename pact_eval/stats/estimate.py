@@ -11,6 +11,9 @@ LEVEL: Final = 0.05
 FEWEST: Final = 5
 """Clusters, and clusters with an error or a right answer, below which there is no interval."""
 
+FEW_CLUSTERS: Final = 30
+"""Clusters below which intervals are rough; nothing is planned from their widths."""
+
 _FAMILY: Final = ("family", "families")
 
 

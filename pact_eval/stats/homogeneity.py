@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats._paired_arrays import cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
-from pact_eval.stats.estimate import LEVEL, ClusterText, differing_text
+from pact_eval.stats.estimate import FEW_CLUSTERS, LEVEL, ClusterText, differing_text
 from pact_eval.stats.multiplicity import holm
 
 
@@ -59,7 +59,7 @@ class SlotHomogeneity:
             NaN if no cluster differs in it.
         detectable: Smallest difference between the shares of units that pick and that hold a letter
             which this test would show with 80% power, for the letter that varies most; NaN if
-            nothing differs.
+            nothing differs, and below 30 clusters, where the test is too rough to plan with.
         reason: None, or a sentence that says why there was nothing to test, or why no p-value
             below 0.05 was possible.
     """
@@ -201,7 +201,7 @@ def slot_homogeneity(
         clusters=clusters,
         discordant_clusters=discordant,
         letter_p_values=_letter_p_values(d_f, slots),
-        detectable=_detectable(d_f, units),
+        detectable=math.nan if clusters < FEW_CLUSTERS else _detectable(d_f, units),
         reason=reason,
     )
 

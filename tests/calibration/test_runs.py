@@ -107,12 +107,12 @@ def test_a_calibrator_is_written_into_each_run_that_it_was_applied_to(
 ) -> None:
     fitted = fit_on_run(fitted_folder, [holdout], mode="scalar", decoding="single")
     own, other = fitted_folder / "calibration.json", holdout / "calibration.json"
-    assert fitted.write(force=True) == own
+    assert fitted.write(force=True) == (own, other)
     assert read_calibrator(own) == read_calibrator(other) == fitted.calibrator
     own.unlink()
     other.unlink()
     elsewhere = tmp_path / "elsewhere.json"
-    assert fitted.write(elsewhere, force=True) == elsewhere
+    assert fitted.write(elsewhere, force=True) == (elsewhere, other)
     assert elsewhere.exists()
     assert other.exists()
     assert not own.exists()
@@ -127,7 +127,7 @@ def test_nothing_is_written_if_left_out_nll_does_not_fall(tmp_path: Path) -> Non
     with pytest.raises(GateError, match="does not help"):
         fitted.write()
     assert not (folder / "calibration.json").exists()
-    path = fitted.write(force=True)
+    (path,) = fitted.write(force=True)
     recorded = (read_calibrator(path).fit or {})["left_out_nll"]
     assert fitted.left_out is not None
     assert recorded == {
@@ -142,7 +142,7 @@ def test_nothing_is_written_if_one_file_is_of_another_fit(
 ) -> None:
     fitted = fit_on_run(fitted_folder, [holdout], mode="scalar", decoding="single")
     write_calibrator(holdout / "calibration.json", neutral_calibrator())
-    with pytest.raises(InputError, match="another fit"):
+    with pytest.raises(InputError, match=r"another fit.* Use --overwrite to replace it$"):
         fitted.write(force=True)
     assert not (fitted_folder / "calibration.json").exists()
     fitted.write(overwrite=True, force=True)
@@ -170,7 +170,7 @@ def test_a_calibrator_read_for_a_run_comes_with_its_notes(
     fitted_folder: Path, holdout: Path
 ) -> None:
     fitted = fit_on_run(fitted_folder, mode="scalar", decoding="single")
-    path = fitted.write(force=True)
+    (path,) = fitted.write(force=True)
     run = read_run(holdout)
     calibrator, notes = calibrator_for(path, run.provenance, run.predictions)
     assert calibrator == fitted.calibrator

@@ -70,7 +70,7 @@ def test_fewer_than_two_source_families_are_scalar(sources: int) -> None:
     items = simulate(40 * sources, np.random.default_rng(1), constant(1.6), sources=1)
     choice = choose_mode(items)
     assert (choice.mode, choice.ridge) == ("scalar", 0.0)
-    assert_says(choice.why, "needs 2 or more", "source families")
+    assert_says(choice.why, "needs 2 or more", "families, and there are")
     assert choice.candidates == ()
 
 
@@ -112,6 +112,20 @@ def test_twenty_source_families_are_left_out_one_by_one_and_21_are_dealt_into_te
         family = np.array([f"s{number}" for number in range(sources)]).repeat(2)
         items = items_of(np.log(np.tile([0.8, 0.2], (2 * sources, 1))), [0, 1] * sources)
         assert choose_mode(replace(items, source_family=family)).folds == folds
+
+
+@pytest.mark.parametrize(
+    ("sources", "words"), [(6, "; no difference from T = 1 shown"), (12, "; T = 1 is better")]
+)
+def test_the_best_row_of_a_table_has_the_least_nll(sources: int, words: str) -> None:
+    """Probabilities that are right as they are: every fitted temperature does worse than T = 1."""
+    items = simulate(10 * sources, np.random.default_rng(0), constant(1.0), sources=sources)
+    choice = choose_mode(items, ridges=(4.0,))
+    raw, *forms = choice.candidates
+    assert raw.nll < min(entry.nll for entry in forms)
+    assert (raw.excess, raw.standard_error) == (0, 0)
+    assert all(entry.excess == pytest.approx(entry.nll - raw.nll) for entry in forms)
+    assert_says(choice.why, words, f"({raw.nll:.4f}, ", " less)")
 
 
 def test_what_is_as_good_as_raw_does_not_beat_it() -> None:
@@ -167,6 +181,14 @@ def test_source_families_of_one_family_are_called_families() -> None:
     assert choice.nll is not None
     assert (choice.nll.unit, choice.source_families) == ("families", families)
     assert_says(choice.why, f"its NLL on {families} families left out")
+    assert "source" not in f"{choice.why} {choice.left_out}"
+    three = items.take(np.isin(items.family, np.unique(items.family)[:3]))
+    few = choose_mode(replace(three, source_family=three.family))
+    assert_says(few.left_out[-1], "3 families are too few")
+    one = choose_mode(
+        replace(three, source_family=three.family).take(three.family == three.family[0])
+    )
+    assert_says(one.why, "needs 2 or more families, and there are 1")
 
 
 def test_excess_and_its_standard_error_by_hand() -> None:
@@ -178,8 +200,8 @@ def test_excess_and_its_standard_error_by_hand() -> None:
     choice = choose_mode(items, ridges=(4.0,))
     forms: list[tuple[Mode, float]] = [("scalar", 0.0), ("per-kind", 0.0), ("contextual", 4.0)]
     nll = {mode: held_out(items, mode, ridge) for mode, ridge in forms}
-    best = nll[min(nll, key=lambda mode: float(nll[mode].mean()))]
     raw = nll_nats(items.log_probs, items.reference)
+    best = min(raw, *nll.values(), key=lambda losses: float(losses.mean()))
     assert [entry.mode for entry in choice.candidates] == [None, *(mode for mode, _ in forms)]
     assert [entry.parameters for entry in choice.candidates] == [0, 1, 3, 3]
     assert [entry.ridge for entry in choice.candidates] == [0.0, 0.0, 0.0, 4.0]
@@ -235,7 +257,8 @@ def test_the_choice_follows_from_its_table(seed: int) -> None:
     items = simulate(150, np.random.default_rng(seed), truth, sources=6)
     choice = choose_mode(items, ridges=(4.0, 64.0))
     raw, *forms = choice.candidates
-    assert min(entry.excess for entry in forms) == pytest.approx(0, abs=1e-9)
+    assert min(entry.excess for entry in choice.candidates) == pytest.approx(0, abs=1e-9)
+    assert min(entry.nll for entry in forms) < raw.nll  # so all are compared with a form
     near = [entry for entry in forms if entry.excess <= entry.standard_error + 1e-9]
     fewest = min(entry.parameters for entry in near)
     chosen = min((e for e in near if e.parameters == fewest), key=lambda entry: entry.nll)

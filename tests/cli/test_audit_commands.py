@@ -208,6 +208,7 @@ def test_a_split_is_shown_and_passes_its_own_audit(tmp_path: Path) -> None:
     # Cells wrap beside a long path.
     words = set(run("split", source, "--out", tmp_path / "parts").stdout.split())
     assert {"select", "checkpoints", "fit", "temperatures"} <= words
+    assert {"wrote", str(tmp_path / "parts" / "manifest.json")} <= words
     run("data", tmp_path / "parts", *QUICK, "--only", "separation")
     holdout = FIXTURES / "data" / "holdout.jsonl"
     text = run("data", tmp_path / "parts", "--eval", holdout, *QUICK, "--only", "separation").stdout

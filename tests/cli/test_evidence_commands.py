@@ -160,8 +160,14 @@ def test_a_calibrator_that_does_not_help_is_not_written(a: Path, tmp_path: Path)
     assert (value["helps"], value["calibration"]) == (False, None)
     nll = value["result"]["left_out"]
     assert nll["fitted"] > nll["raw"]
-    run(*words, "--force")
+    forced = run(*words, "--force")
     assert export.exists()
+    own, other = poor / "calibration.json", a / "calibration.json"
+    assert [line for line in forced.stdout.splitlines() if line.startswith("wrote ")] == [
+        f"wrote {file}" for file in (own, other, export)
+    ]
+    value = json.loads(run(*words, "--force", "--overwrite", "--json").stdout)
+    assert (value["calibration"], value["copies"]) == (str(own), [str(other)])
     assert (a / "calibration.json").read_bytes() == (poor / "calibration.json").read_bytes()
 
 

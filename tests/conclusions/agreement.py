@@ -53,6 +53,12 @@ INTERVAL: Final = re.compile(
     rf"(?:(?P<value>{NUMBER})%? (?:points )?)?\[(?P<low>{NUMBER}), (?P<high>{NUMBER})\]"
 )
 BLOCKS: Final = "h\\d|p|tr|t[dh]|li|section|div|table|figure|figcaption|summary|span|caption"
+GAP: Final = re.compile(
+    rf"(?i:(?P<word>\b\w+-confident)[:. (]+)?(?i:says|mean confidence) (?P<confidence>{NUMBER})%, "
+    rf"(?:is|accuracy) (?P<accuracy>{NUMBER})%(?: right)?"
+    rf"(?:[ ,(]+gap (?P<value>{NUMBER})(?: \[(?P<low>{NUMBER}), (?P<high>{NUMBER})\])?)?"
+)
+"""A confidence beside an accuracy, with the gap if it is printed."""
 P_VALUE: Final = re.compile(r"\bp (?P<sign>[=<]) (?P<value>0?\.\d+|\d\.\d+)")
 
 
@@ -157,6 +163,7 @@ def contradictions(surfaces: Surfaces) -> Iterator[str]:
             for name, estimate in group["metrics"].items():
                 yield from _of_range(estimate, RANGES.get(name), f"{group['name']} {name}")
         yield from _of_probabilities(report["answer"]["probabilities"])
+        yield from _of_gap(report["answer"]["probabilities"], report["groups"][0])
         yield from _of_order(report["answer"]["order"])
         texts = (*surfaces.report_texts[number], surfaces.python_texts[number])
         for text in texts:
@@ -217,12 +224,9 @@ def _of_range(
 
 
 def _of_probabilities(conclusion: Mapping[str, Any]) -> Iterator[str]:
-    """The direction is that of the gap, which lies within what is possible."""
+    """The direction is that of the gap; an ECE above 0 has a small p-value."""
     status, gap, ece = conclusion["status"], conclusion["gap"], conclusion["ece"]
-    confidence = conclusion["confidence"]
     where = f"probabilities {status}"
-    if gap["low"] is not None and confidence is not None:
-        yield from _of_range(gap, (confidence - 1, confidence), f"{where}: gap")
     signs = {"over-confident": 1, "under-confident": -1}
     if gap["low"] is not None:
         shown = (gap["low"] > 0) - (gap["high"] < 0)
@@ -240,6 +244,41 @@ def _of_probabilities(conclusion: Mapping[str, Any]) -> Iterator[str]:
         and not _adjusted(conclusion)
     ):
         yield f"{where}: p = {p_value}"
+
+
+def _of_gap(conclusion: Mapping[str, Any], everything: Mapping[str, Any]) -> Iterator[str]:
+    """The gap is confidence minus accuracy, with an interval and a p-value that agree with it."""
+    gap, confidence, accuracy = (conclusion[name] for name in ("gap", "confidence", "accuracy"))
+    where = f"probabilities {conclusion['status']}: gap"
+    if confidence is None or accuracy is None or gap["value"] is None:
+        return
+    if abs(accuracy - everything["metrics"]["accuracy"]["value"]) > ROUNDING:
+        yield f"{where}: accuracy {accuracy}, of all items {everything['metrics']['accuracy']}"
+    if abs(gap["value"] - (confidence - accuracy)) > ROUNDING:
+        yield f"{where}: {gap['value']} of {confidence} and {accuracy}"
+    yield from _of_range(gap, (confidence - 1, confidence), where)
+    tested = gap["low"] is not None and gap["p_value"] is not None
+    if tested and (gap["p_value"] <= LEVEL) != excludes_zero(gap):
+        yield f"{where}: p = {gap['p_value']}, [{gap['low']}, {gap['high']}]"
+
+
+def _of_printed_gaps(text: str) -> Iterator[str]:
+    """A printed gap is the printed confidence minus the printed accuracy; words have its sign."""
+    printed_to = 0.1 + 1e-9  # of two numbers with one decimal
+    for found in GAP.finditer(text):
+        confidence, accuracy = _number(found["confidence"]), _number(found["accuracy"])
+        difference = confidence - accuracy
+        value, low, high = (
+            _number(found[name]) if found[name] else difference for name in ("value", "low", "high")
+        )
+        sign = {"over-confident": 1, "under-confident": -1}.get((found["word"] or "").lower(), 0)
+        if not (
+            abs(value - difference) <= printed_to
+            and low - printed_to <= difference <= high + printed_to
+            and confidence - 100 - printed_to <= low <= high <= confidence + printed_to
+            and sign * difference >= 0
+        ):
+            yield f"printed gap: {found[0]}"
 
 
 def _adjusted(conclusion: Mapping[str, Any]) -> bool:
@@ -286,6 +325,7 @@ def _of_comparison(surfaces: Surfaces) -> Iterator[str]:
     yield from _of_estimates(values, "compare")
     for conclusion in values["answer"]["better"]:
         yield from _of_better(conclusion, margin)
+        yield from _of_power(conclusion)
     for comparison in values["comparisons"]:
         for group in comparison["comparison"]["groups"]:
             for name, metric in group["metrics"].items():
@@ -359,6 +399,16 @@ def _of_better(conclusion: Mapping[str, Any], margin: float | None) -> Iterator[
         yield f"better: status {conclusion['status']}, but: {finding}"
 
 
+def _of_power(conclusion: Mapping[str, Any]) -> Iterator[str]:
+    """A difference that is as large as what the items could show is not called not shown."""
+    smallest, claims = conclusion["detectable"], conclusion["claims"]
+    if smallest is None or not claims:
+        return
+    difference = claims[0]["difference"]
+    if claims[0]["status"] == "not shown" and abs(difference["value"]) >= smallest:
+        yield f"power: {smallest} is detectable, {difference['value']} is not shown"
+
+
 def _of_evidence(
     difference: Mapping[str, Any], evidence: Mapping[str, Any], where: str, *, better: int = 1
 ) -> Iterator[str]:
@@ -393,7 +443,8 @@ def _of_stars(text: str) -> Iterator[str]:
 
 
 def _of_text(text: str) -> Iterator[str]:
-    """Printed intervals hold their value; what is not shown has no small p-value beside it."""
+    """Printed intervals and gaps are possible; what is not shown has no small p-value beside it."""
+    yield from _of_printed_gaps(text)
     for found in INTERVAL.finditer(text):
         low, high = _number(found["low"]), _number(found["high"])
         if low > high:

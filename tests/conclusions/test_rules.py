@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from conclusions.agreement import Surfaces
 from conclusions.planted import Plan
 from messages import assert_says
 from run_frames import rows, write_run
@@ -54,3 +55,25 @@ def test_one_planted_family_is_counted_in_the_singular_and_detects_nothing(tmp_p
     assert result.exit_code == 0, result.output
     assert "of 2 items in 1 family" in result.output
     assert "Smallest difference" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("plan", "stated"),
+    [
+        (Plan(families=30), True),
+        (Plan(families=29), False),
+        (Plan(families=100, sizes=(40, *(1,) * 99)), False),  # worth 11 of one size
+    ],
+)
+def test_power_is_stated_of_families_that_are_worth_thirty_by_kish(
+    tmp_path: Path, plan: Plan, stated: bool
+) -> None:
+    folders = [plan.write(tmp_path / name, seed) for seed, name in enumerate("ab", 3)]
+    surfaces = Surfaces(Experiment.read(folders, Settings(resamples=100)))
+    (conclusion,) = surfaces.comparison["answer"]["better"]
+    assert conclusion["status"] == "not shown"
+    assert (conclusion["detectable"] is not None, conclusion["needed"] is not None) == (stated,) * 2
+    brief, full = surfaces.comparison_texts
+    assert ("Detectable here: " in brief) == stated
+    assert ("shows with 80% power" in full) == stated
+    assert ("detectable here: " in surfaces.page) == stated

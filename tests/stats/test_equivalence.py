@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -165,3 +166,30 @@ def test_bad_arguments_are_refused() -> None:
 def test_the_estimates_reason_is_passed_on() -> None:
     estimate = Estimate(0.0, -0.01, 0.01, 20, 10, None, ClusterText("2% left out"))
     assert equivalence_verdict(estimate, 0.02).reason == "2% left out"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (-0.01, 0.015, "plan B and {a} A are equivalent: the entire interval lies inside the"),
+        (0.03, 0.05, "plan B is better than {a} A by more than the margin."),
+        (-0.015, -0.005, "plan B is worse than {a} A, but by less than the margin."),
+    ],
+)
+def test_a_verdict_takes_names_as_they_are(low: float, high: float, expected: str) -> None:
+    """By hand: names that hold the letters A and B, or braces."""
+    verdict = judged(low, high)
+    assert verdict.about("plan B", "{a} A").startswith(expected)
+    assert verdict.sentence == verdict.about("A", "B")
+
+
+def test_a_difference_that_other_tests_do_not_leave_shown_by_hand() -> None:
+    """The interval excludes 0, the adjusted test does not show it: equivalent only if inside."""
+    gap = Estimate(0.04, 0.01, 0.07, n=900, clusters=450)
+    wide, narrow = (equivalence_verdict(gap, margin, shown=False) for margin in (0.08, 0.02))
+    assert (wide.conclusion, wide.direction) == ("equivalent", None)
+    assert (narrow.conclusion, narrow.direction) == ("inconclusive", None)
+    assert_says(narrow.sentence, "after adjustment for other tests")
+    few = ClusterText("1 {cluster} has 30% of the items")
+    held = equivalence_verdict(replace(gap, concentration=few), 0.08, shown=False)
+    assert (held.conclusion, held.reason) == ("inconclusive", few)

@@ -76,6 +76,7 @@ def split(source: Path, out: Path, reading: Reading, as_json: bool, **held_out: 
     Lines are copied byte for byte; those of a labelled file are written in the full format. A
     manifest next to the files states the role of each. A source family is never divided.
     """
+    from pact_eval.data.files import MANIFEST_NAME
     from pact_eval.data.splits import HeldOut, split_training_file
     from pact_reports.presenters.split import present
 
@@ -85,7 +86,7 @@ def split(source: Path, out: Path, reading: Reading, as_json: bool, **held_out: 
         parts = split_training_file(file, out, HeldOut(**held_out), reading, announce_labelled)
     except RoleError as error:
         raise click.UsageError(str(error)) from error
-    emit(present(parts), as_json=as_json)
+    emit(present(parts), files=[out / MANIFEST_NAME], as_json=as_json)
 
 
 def _check_numbers(held_out: Mapping[str, Any]) -> None:

@@ -96,7 +96,7 @@ class BetterConclusion(Conclusion):
         seeds: number of seeds that both arms have; 1 for two runs.
         generalises_to: what an interval over seeds is about; "" for two runs.
         detectable: smallest difference in accuracy that the items show with 80% power; NaN over
-            seeds, and without an interval.
+            seeds, without an interval, and if the families are worth fewer than 30 of equal size.
         needed: number of such items that would show a small difference, or None.
         reason: why the two cannot be compared, or None.
     """
@@ -387,15 +387,11 @@ def adjusted_together(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _with_evidence(claim: Claim, test: Evidence) -> Claim:
-    verdict = _adjusted_verdict(claim.verdict, test)
+    verdict = claim.verdict
+    if verdict is not None and not test.marked:
+        verdict = equivalence_verdict(claim.difference, verdict.margin, shown=False)
     status = claim_status(claim.difference, test, verdict)
     return replace(claim, evidence=test, status=status, verdict=verdict)
-
-
-def _adjusted_verdict(
-    verdict: EquivalenceVerdict | None, test: Evidence
-) -> EquivalenceVerdict | None:
-    return verdict if verdict is None or test.marked else verdict.without_difference
 
 
 def not_comparable(names: tuple[str, str], reason: str) -> BetterConclusion:

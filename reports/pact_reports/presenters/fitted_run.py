@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pact_eval._json import Json
@@ -18,14 +18,14 @@ from pact_reports.writers.json import note_json, to_json, warnings_json
 
 def present(
     fitted: FittedRun,
-    path: Path | None = None,
+    written: Sequence[Path] = (),
     exported: tuple[Path, PortableCalibration] | None = None,
 ) -> Presenter:
     """Present a fit on a run.
 
     Args:
         fitted: the fit, with its effect on runs.
-        path: file of the calibrator, if it was written.
+        written: files of the calibrator, those in the folders of other runs last.
         exported: file of the temperatures for transformers, and these temperatures.
     """
     sentences = [] if exported is None else [*exported[1].sentences(served=fitted.served)]
@@ -34,9 +34,10 @@ def present(
         return (*fitted_parts(fitted, fitted.folder), *map(Line, sentences))
 
     def as_json() -> dict[str, Json]:
-        written = None if path is None else str(path)
+        paths: list[Json] = [str(path) for path in written]
         values: dict[str, Json] = {
-            "calibration": written,
+            "calibration": paths[0] if paths else None,
+            "copies": paths[1:],
             "helps": None if fitted.left_out is None else fitted.helps,
             "result": _json(fitted),
         }
@@ -55,7 +56,7 @@ def present(
         folder: effect for folder, effect in fitted.effects.items() if folder != fitted.folder
     }
     answers = [calibration_answer(shown(folder), effect) for folder, effect in others.items()]
-    first = [left_out_answer(fitted.left_out, written=path is not None)]
+    first = [left_out_answer(fitted.left_out, written=bool(written))]
     return Presenter(
         tables=tables,
         to_json=as_json,

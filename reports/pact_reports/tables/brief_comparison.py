@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -140,9 +139,7 @@ def _tested(
     verdict = comparison.groups[0].metrics["accuracy"].verdict
     if verdict is not None:
         margin = value_text(verdict.margin, "percent")
-        called = dict(zip("AB", names, strict=True))
-        sentence = re.sub(r"\b[AB]\b", lambda letter: called[letter[0]], verdict.sentence)
-        yield Fact("margin", f"{margin} points: {sentence}")
+        yield Fact("margin", f"{margin} points: {verdict.about(*names)}")
     yield Fact("power", conclusion.power_words)
 
 

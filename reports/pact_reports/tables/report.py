@@ -261,12 +261,15 @@ def letter_counts(letters: SlotHomogeneity, unit: ClusterUnit = "family") -> str
     if letters.reason is not None:
         return f"No test of these counts: {reason_text(letters.reason, unit)}."
     differ = "differ" if letters.p_value < LEVEL else "are not shown to differ"
+    power = ""
+    if not math.isnan(letters.detectable):
+        shift = value_text(letters.detectable, "percent")
+        power = f"; a shift of one letter by {shift}% of the views is shown with 80% power"
     views = f"{letters.units:,} item views, {letters.clusters:,} {CLUSTERS[unit]}"
     return (
         f"The two rows {differ} (chi-squared {letters.chi2:.2f} on {letters.dof}, "
-        f"{p_value_text(letters.p_value)}; Stuart-Maxwell, by {CLUSTER[unit]}; {views}; a shift of "
-        f"one letter by {value_text(letters.detectable, 'percent')}% of the views is shown with "
-        "80% power). A preference for an answer counts here too: only the slots test the order."
+        f"{p_value_text(letters.p_value)}; Stuart-Maxwell, by {CLUSTER[unit]}; {views}{power}). "
+        "A preference for an answer counts here too: only the slots test the order."
     )
 
 
