@@ -107,8 +107,8 @@ tetris: $(VENV)/.model  ## Tetris by typed decisions: a dataset of decisions, an
 
 tetris-training: $(VENV)/.model  ## the trainings of Tetris as an experiment: nine of 300 updates, scored and calibrated
 	PYTHONPATH=examples $(BIN)/python -m tetris record --out $(RUNS)/tetris-data --splits
-	$(BIN)/pact-eval experiment examples/tetris_plan.toml --out $(RUNS)/tetris --slots 2 --stage score
-	$(BIN)/pact-eval experiment examples/tetris_plan.toml --out $(RUNS)/tetris --slots 2 --stage calibrate
+	$(BIN)/pact-eval experiment examples/tetris_plan.toml --out $(RUNS)/tetris --jobs 2 --stage score
+	$(BIN)/pact-eval experiment examples/tetris_plan.toml --out $(RUNS)/tetris --jobs 2 --stage calibrate
 
 clean:
 	rm -rf $(VENV) runs site
