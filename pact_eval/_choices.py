@@ -60,7 +60,7 @@ ExperimentStage: TypeAlias = Literal[
     "ablate",
     "register",
     "train",
-    "select",
+    "check",
     "score",
     "calibrate",
     "scorecard",

@@ -75,19 +75,6 @@ def other_value(draw: random.Random, content: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-def emptied(draw: random.Random, content: bytes) -> bytes:
-    """Empty one object or list of a JSON document."""
-    value = json.loads(content)
-    nested, containers = [value], []
-    while nested:
-        container = nested.pop()
-        containers.append(container)
-        inside = container.values() if isinstance(container, dict) else container
-        nested += [item for item in inside if item and isinstance(item, dict | list)]
-    draw.choice(containers).clear()
-    return json.dumps(value).encode()
-
-
 def other_number(draw: random.Random, content: bytes) -> bytes:
     """Put an odd text where the file has a number."""
     digits = [at for at, sign in enumerate(content) if chr(sign).isdigit()]

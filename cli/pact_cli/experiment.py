@@ -1,4 +1,4 @@
-"""`pact-eval experiment`: run the plan of an experiment, or repeat what is missing or changed."""
+"""`pact-eval experiment`: run the plan of an experiment, or the steps of it that are not done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from pact_cli.commands import command
-from pact_cli.console import announce, emit
+from pact_cli.console import announce, emit, tell
 from pact_cli.number_types import COUNT
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import choice, option
@@ -17,8 +17,7 @@ from pact_eval._choices import ExperimentStage
 from pact_eval.plain_text import one_line
 
 if TYPE_CHECKING:
-    from pact_eval.experiments.outcome import ExperimentOutcome
-    from pact_eval.experiments.preparing import PreparedExperiment
+    from pact_eval.experiments.experiment import ExperimentOutcome, PlannedExperiment, StepOutcome
 
 
 @command(loads=("pact_eval.experiments.running",))
@@ -31,11 +30,16 @@ if TYPE_CHECKING:
 @option(
     "--dry-run",
     is_flag=True,
-    help="List the steps in order, why each would run, and what they would cost if --measure has "
-    "measured it; start nothing and load no model.",
+    help="List the steps in order, and which are done; start nothing and load no model.",
 )
 @option(
-    "--slots",
+    "--print",
+    "print_script",
+    is_flag=True,
+    help="Print the commands of the steps that are not done, in order, as a shell script.",
+)
+@option(
+    "--jobs",
     group="Speed",
     type=COUNT,
     default=1,
@@ -60,92 +64,86 @@ if TYPE_CHECKING:
     metavar="STAGE",
     help="Run the steps of this stage, such as train or score, and what they need.",
 )
-@option(
-    "--measure",
-    is_flag=True,
-    help="Time ten training steps and one window of scoring of each arm, keep the times in "
-    "measured.json of the folder, and list the steps with their cost; train nothing to its end.",
-)
 @json_option
 def experiment(
     plan: Path,
     out: Path | None,
     dry_run: bool,
-    slots: int,
+    print_script: bool,
+    jobs: int,
     ray: str | None,
     only: str | None,
     stage: ExperimentStage | None,
-    measure: bool,
     as_json: bool,
 ) -> None:
     """Train, score and judge what PLAN.toml describes.
 
-    Every step is a command in a process of its own: audit, split, ablate, register; for each arm
-    and seed train, score and calibrate; then scorecard, page and paper. An arm whose settings are
-    lists of values is trained with each of them, and the selection split chooses. The same command
-    runs only what is missing or has changed.
+    A plan is an ordered list of commands: audit, split, ablate, register; for each arm and seed
+    train, check, score and calibrate; then scorecard, page and paper. A step is done if its output
+    is there. The same command runs the others.
 
     A step that fails leaves the others running. Steps that need it are not run. The summary has the
-    last lines of its log, and the command that repeats it. events.jsonl in the folder has every
-    event.
+    last lines of its log, and the command that repeats it.
 
     Exits with 1 if a step failed, with 2 and every problem if the plan cannot be used, with 3 if
-    the audit failed or an adapter was trained on evaluation data, and with 5 if the hypotheses are
-    not the registered ones.
+    the audit of the data or of an adapter failed, and with 5 if the hypotheses are not the
+    registered ones.
     """
-    from pact_eval.experiments.preparing import Choice, open_experiment
-    from pact_eval.experiments.preparing import dry_run as planned
+    from pact_eval.experiments.experiment import open_experiment
     from pact_reports.presenters.experiment_outcome import present
 
-    _refuse_slots_with(ray)
-    if dry_run and measure:
-        raise click.UsageError("--dry-run starts nothing; --measure lists the steps too")
-    if ray is not None and measure:
-        raise click.UsageError("--measure times this machine; leave out --ray")
-    prepared = open_experiment(plan, Choice(out, only, stage, slots, ray))
-    carried_out = planned if dry_run else _measured if measure else _run
-    outcome = carried_out(prepared)
+    _refuse_unfit(ray, print_script=print_script, as_json=as_json)
+    opened = open_experiment(plan, folder=out, arm=only, stage=stage, jobs=jobs, ray=ray)
+    if print_script:
+        tell(opened.shell_script())
+        return
+    outcome = opened.dry_run() if dry_run else run_shown(opened)
     emit(present(outcome), as_json=as_json)
     click.get_current_context().exit(outcome.exit_code)
 
 
-def _refuse_slots_with(ray: str | None) -> None:
-    """Refuse --slots next to --ray.
+def _refuse_unfit(ray: str | None, *, print_script: bool, as_json: bool) -> None:
+    """Refuse options that do not go together.
 
     Raises:
-        UsageError: both were typed.
+        UsageError: --jobs with --ray, or --print with --json.
     """
-    source = click.get_current_context().get_parameter_source("slots")
+    source = click.get_current_context().get_parameter_source("jobs")
     if ray is not None and source is ParameterSource.COMMANDLINE:
         message = (
-            "--slots is for this machine; with --ray, the plan says what each step has for itself: "
+            "--jobs is for this machine; with --ray, the plan says what each step has for itself: "
             "cpus and gpus in [train] and [model]"
         )
         raise click.UsageError(message)
+    if print_script and as_json:
+        message = "--print writes a shell script; --dry-run --json has every command"
+        raise click.UsageError(message)
 
 
-def _measured(prepared: PreparedExperiment) -> ExperimentOutcome:
-    """Measure times, and show the progress on stderr."""
-    from pact_eval.experiments.measuring import measure
-
-    return measure(prepared, say=lambda line: announce([line]))
-
-
-def _run(prepared: PreparedExperiment) -> ExperimentOutcome:
-    """Run an experiment, and show its progress on stderr.
+def run_shown(experiment: PlannedExperiment) -> ExperimentOutcome:
+    """Run an experiment; a line on stderr says when a step is over.
 
     Raises:
         KeyboardInterrupt: it was interrupted; the message says what stays.
     """
-    from pact_cli.experiment_progress import shown_progress
     from pact_eval.experiments.running import run
 
-    with shown_progress(prepared) as watcher:
-        try:
-            return run(prepared, watcher)
-        except KeyboardInterrupt:
-            message = (
-                "the steps that are done, and the checkpoints of the others, are kept in "
-                f"{one_line(str(prepared.folder))}; the same command continues"
-            )
-            raise KeyboardInterrupt(message) from None
+    over = 0
+
+    def watch(outcome: StepOutcome) -> None:
+        nonlocal over
+        over += 1
+        if outcome.state in ("done", "failed"):
+            facts = [outcome.state, *([outcome.why] if outcome.why else [])]
+            facts += [] if outcome.seconds is None else [f"{outcome.seconds:.1f} s"]
+            place = f"[{over}/{len(experiment.steps)}]"
+            announce([f"{place} {outcome.step.name}: {', '.join(facts)}"])
+
+    try:
+        return run(experiment, watch)
+    except KeyboardInterrupt:
+        message = (
+            "the steps that are done, and the checkpoints of the others, are kept in "
+            f"{one_line(str(experiment.folder))}; the same command continues"
+        )
+        raise KeyboardInterrupt(message) from None

@@ -423,15 +423,6 @@ _OUTPUTS: Final = {
         help="File of `pact-eval thresholds`, whose gates are marked on the runs of its model. May "
         "be given several times.",
     ),
-    "selected": option(
-        "--selected",
-        metavar="FILE",
-        type=PATH,
-        multiple=True,
-        help="Choice among the candidates of a tuned arm (`selected/ARM.json` of an experiment), "
-        "for the table of tuning. Arms without one count as not tuned. May be given several "
-        "times.",
-    ),
     "cost_wrong": option(
         "--cost-wrong",
         group="Numbers",

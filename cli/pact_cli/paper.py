@@ -70,7 +70,7 @@ _ALL: Final = "all"
 )
 @output_options(
     *("figure_style", "figure_width", "palette", "data", "criteria", "clear", "thresholds"),
-    *("cost_wrong", "cost_review", "selected"),
+    *("cost_wrong", "cost_review"),
 )
 @settings_options(*("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks"))
 @json_option

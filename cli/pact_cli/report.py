@@ -112,7 +112,6 @@ _VIEWS_OPTION: Final = option(
 )
 @output_options(
     *("html", "palette", "data", "criteria", "clear", "thresholds", "cost_wrong", "cost_review"),
-    "selected",
 )
 @option(
     "--full",
@@ -410,7 +409,6 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         "--criteria": outputs.criteria,
         "--clear-changes": outputs.clear,
         "--thresholds": outputs.thresholds,
-        "--selected": outputs.selected,
         "--cost-wrong": outputs.cost_wrong,
         "--cost-review": outputs.cost_review,
         "--method": settings.method,

@@ -18,19 +18,19 @@
     hypotheses = "hypotheses.toml"
     k = 4                      # views; order_seed, calibrator, method
 
-Paths start from the folder of the plan. A list of values in `set` tunes the arm: each value, or
-each combination of values of several lists, is a training. What is not known is refused, and never
-ignored: also keys of `set` in an arm with a recipe.
+Paths start from the folder of the plan. What is not known is refused, and never ignored: also keys
+of `set` in an arm with a recipe.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import Formatter
 from typing import Final, get_args
 
 from pact_eval._choices import DATA_CHECK_NAMES, ExperimentStage, Mode
@@ -38,8 +38,6 @@ from pact_eval._files import TomlError, parse_toml, read_text
 from pact_eval._json import Json
 from pact_eval._toml import TomlTable, did_you_mean, value_in_words
 from pact_eval.errors import PlanError, Problem
-from pact_eval.experiments.candidates import Candidate, candidates_of, is_plain, tuned_settings
-from pact_eval.experiments.command_template import PLACEHOLDERS, CommandTemplate
 from pact_eval.scoring.request import DEVICES, AttentionName, DtypeName
 from pact_eval.training.recipes import RECIPES, setting_problem
 
@@ -48,6 +46,9 @@ BASE_RUN: Final = "base"
 
 UNSTATED: Final = "?"
 """Stands for a path or a command that a plan lacks; such a plan has a problem already."""
+
+PLACEHOLDERS: Final = ("arm", "seed", "base", "data", "train", "selection", "adapter", "settings")
+"""Names in braces in the command of a trainer."""
 
 _CALIBRATORS: Final[tuple[str, ...]] = ("auto", *get_args(Mode))
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -58,7 +59,6 @@ _TRAIN_KEYS: Final = ("command", "timeout", "cpus", "gpus")
 _ARM_KEYS: Final = ("recipe", "set", "ablation")
 _SEED_KEYS: Final = ("main", "ablations")
 _JUDGE_KEYS: Final = ("hypotheses", "k", "order_seed", "calibrator", "method")
-_MOST_CANDIDATES: Final = 1_000
 _SEEDS_EXAMPLE: Final = "a list of integers, such as [17, 18, 19]"
 
 
@@ -124,7 +124,7 @@ class Arm:
 
     Attributes:
         name: its name, also of folders.
-        settings: `set` of the plan. The trainer gets it as JSON; of a list, it gets one value.
+        settings: `set` of the plan: text, numbers and true/false. The trainer gets it as JSON.
         is_ablation: whether it is trained with the seeds of ablations.
         recipe: name of the built-in recipe; None for the trainer of the plan.
     """
@@ -134,36 +134,13 @@ class Arm:
     is_ablation: bool
     recipe: str | None = None
 
-    @property
-    def is_tuned(self) -> bool:
-        """Whether a setting has several values.
-
-        Examples:
-            >>> Arm("mine", {"rank": [8, 16]}, False).is_tuned
-            True
-        """
-        return bool(tuned_settings(self.settings))
-
-    @property
-    def candidates(self) -> tuple[Candidate, ...]:
-        """The settings to choose from, in the order of the plan; one if the arm is not tuned."""
-        return candidates_of(self.settings)
-
 
 @dataclass(frozen=True)
 class Training:
-    """One training, or the model of an arm and a seed.
-
-    Attributes:
-        arm: the arm.
-        seed: seed of the training.
-        candidate: its settings, if it is one of several trainings to choose from; None for the
-            only training of an arm and a seed, or the chosen one.
-    """
+    """One training: an arm and a seed."""
 
     arm: Arm
     seed: int
-    candidate: Candidate | None = None
 
     @property
     def name(self) -> str:
@@ -172,32 +149,8 @@ class Training:
         Examples:
             >>> Training(Arm("pact", {}, False), 17).name
             'pact-17'
-            >>> Training(Arm("pact", {}, False), 17, Candidate("rank=8", {"rank": 8})).name
-            'pact-17.rank=8'
         """
-        end = "" if self.candidate is None else f".{self.candidate.label}"
-        return f"{self.arm.name}-{self.seed}{end}"
-
-    @property
-    def label(self) -> str:
-        """Name of the arm with its candidate: the label of runs that are chosen from."""
-        end = "" if self.candidate is None else f".{self.candidate.label}"
-        return f"{self.arm.name}{end}"
-
-    @property
-    def is_chosen(self) -> bool:
-        """Whether it is the model that is chosen among the candidates of a tuned arm."""
-        return self.arm.is_tuned and self.candidate is None
-
-    @property
-    def settings(self) -> Mapping[str, Json]:
-        """The settings of the training, each with one value."""
-        return (self.candidate or self.arm.candidates[0]).settings
-
-    @property
-    def settings_json(self) -> str:
-        """The settings as one line of JSON with sorted keys."""
-        return json.dumps(self.settings, sort_keys=True, allow_nan=False)
+        return f"{self.arm.name}-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -205,12 +158,13 @@ class TrainPlan:
     """The trainer of arms without a recipe.
 
     Attributes:
-        command: the command with its placeholders; None if every arm has a recipe.
+        command: the program and its arguments, with placeholders in braces; None if every arm has a
+            recipe.
         timeout_seconds: longest time of a training; None for no limit.
         reserved: what each training has for itself.
     """
 
-    command: CommandTemplate | None
+    command: tuple[str, ...] | None
     timeout_seconds: float | None
     reserved: Reserved = Reserved()
 
@@ -267,24 +221,11 @@ class Plan:
         """Return the seeds of an arm."""
         return self.ablation_seeds if arm.is_ablation else self.seeds
 
-    def models_of(self, arm: Arm) -> tuple[Training, ...]:
-        """Return the models of an arm that are judged: one for each seed."""
-        return tuple(Training(arm, seed) for seed in self.seeds_of(arm))
-
-    def trainings_of(self, arm: Arm) -> tuple[Training, ...]:
-        """Return the trainings of an arm: at each seed, one for each candidate."""
-        if not arm.is_tuned:
-            return self.models_of(arm)
-        return tuple(
-            Training(arm, seed, candidate)
-            for seed in self.seeds_of(arm)
-            for candidate in arm.candidates
-        )
-
     def trainings(self) -> Iterator[Training]:
         """Yield the trainings of every arm."""
         for arm in self.arms:
-            yield from self.trainings_of(arm)
+            for seed in self.seeds_of(arm):
+                yield Training(arm, seed)
 
     def reserved(self, stage: ExperimentStage, *, has_gpus: bool) -> Reserved:
         """Return what a step of a stage has for itself: a training or scoring what the plan says.
@@ -353,9 +294,8 @@ def parse_plan(text: str, path: Path) -> tuple[Plan, list[Problem]]:
 def _same_names(plan: Plan) -> Iterator[Problem]:
     """Yield a problem for each name that trainings of several arms have."""
     arms: dict[str, list[str]] = {}
-    for model in (model for arm in plan.arms for model in plan.models_of(arm)):
-        named = arms.setdefault(model.name, [])
-        named += [model.arm.name] if model.arm.name not in named else []
+    for training in plan.trainings():
+        arms.setdefault(training.name, []).append(training.arm.name)
     for name, named in arms.items():
         if len(named) > 1:
             message = f"arms: trainings of {', '.join(named)} are both named {name}; rename an arm"
@@ -365,7 +305,7 @@ def _same_names(plan: Plan) -> Iterator[Problem]:
 def _unread_settings(plan: Plan) -> Iterator[Problem]:
     """Yield a problem for each arm whose settings the trainer would never get."""
     command = plan.train.command
-    if command is None or command.words == (UNSTATED,) or "settings" in command.placeholders:
+    if command is None or command == (UNSTATED,) or any("{settings}" in word for word in command):
         return
     for arm in plan.arms:
         if arm.settings and arm.recipe is None:
@@ -415,18 +355,43 @@ def _train(table: TomlTable, arms: TomlTable) -> TrainPlan:
             names = ", ".join(without) or "every arm"
             table.problem(f"expected command, or a recipe: {names} has no trainer")
         return TrainPlan(None, table.positive("timeout"), _reserved(table))
-    example = 'such as "python train.py --out {adapter}"'
-    command = CommandTemplate((UNSTATED,))
+    text = table.text("command", 'such as "python train.py --out {adapter}"')
+    return TrainPlan(_command(text, table), table.positive("timeout"), _reserved(table))
+
+
+def _command(text: str, table: TomlTable) -> tuple[str, ...]:
+    """Divide a command into words, as a shell does; nothing else of a shell has a meaning."""
     try:
-        command = CommandTemplate.parse(table.text("command", example) or UNSTATED)
+        words = tuple(shlex.split(text))
+        parts = [part for word in words for part in Formatter().parse(word) if part[1] is not None]
     except ValueError as error:
         table.problem(f"command: {error}")
-    for name in command.placeholders:
+        return (UNSTATED,)
+    for _, name, form, conversion in parts:
         if name not in PLACEHOLDERS:
-            table.problem(f"command: unknown placeholder {{{name}}}{_in_braces(name)}")
-    if command.words != (UNSTATED,) and "adapter" not in command.placeholders:
+            near = did_you_mean(f"{{{name}}}", [f"{{{known}}}" for known in PLACEHOLDERS])
+            table.problem(f"command: unknown placeholder {{{name}}}{near}")
+        elif form or conversion:
+            table.problem(f"command: expected {{{name}}} without a format")
+    if words and "adapter" not in [name for _, name, _, _ in parts]:
         table.problem("command: expected the placeholder {adapter}, the folder to write")
-    return TrainPlan(command, table.positive("timeout"), _reserved(table))
+    return words or (UNSTATED,)
+
+
+def fill(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words of a command with values in place of the placeholders.
+
+    A value is never divided into words.
+
+    Args:
+        words: the program and its arguments; `{{` is a brace.
+        values: one for each placeholder.
+
+    Examples:
+        >>> fill(("train", "--arm={arm}"), {"arm": "no cf"})
+        ('train', '--arm=no cf')
+    """
+    return tuple(word.format_map(values) for word in words)
 
 
 def _reserved(table: TomlTable) -> Reserved:
@@ -437,10 +402,6 @@ def _reserved(table: TomlTable) -> Reserved:
 
 def _names_a_recipe(arm: object) -> bool:
     return isinstance(arm, dict) and "recipe" in arm
-
-
-def _in_braces(name: str) -> str:
-    return did_you_mean(f"{{{name}}}", [f"{{{placeholder}}}" for placeholder in PLACEHOLDERS])
 
 
 def _arms(table: TomlTable) -> tuple[Arm, ...]:
@@ -469,41 +430,29 @@ def _arm(name: str, table: TomlTable) -> Arm:
     recipe = table.chosen("recipe", RECIPES) if "recipe" in table.values else None
     if recipe is not None:
         _check_recipe_settings(plain, values)
-    count = math.prod(len(tried) for tried in tuned_settings(plain).values())
-    if count > _MOST_CANDIDATES:
-        values.problem(f"expected at most {_MOST_CANDIDATES:,} combinations, got {count:,}")
-        plain = {}
     return Arm(name, plain, table.flag("ablation"), recipe)
 
 
 def _check_recipe_settings(settings: Mapping[str, Json], table: TomlTable) -> None:
     """Add a problem for each value that a recipe does not take."""
     for key, value in settings.items():
-        problems = [
-            setting_problem(key, one) for one in (value if isinstance(value, list) else [value])
-        ]
-        for problem in dict.fromkeys(filter(None, problems)):
+        problem = setting_problem(key, value)
+        if problem is not None:
             table.problem(problem)
 
 
 def _setting(key: str, value: object, table: TomlTable) -> Json:
-    """Return a value of `set`, or a list of values to choose from; None for a problem."""
+    """Return a value of `set`; None for a problem."""
     if "=" in key:  # of the words KEY=VALUE
         table.problem(f"expected a key without =, got {key}")
-    values: list[object] = [*value] if isinstance(value, list) else [value]
-    plain: list[Json] = [one for one in values if is_plain(one)]
-    if not plain or len(plain) < len(values):
-        table.problem(
-            f"expected {key} as text, a finite number or true/false, or a list of such, "
-            f"got {value_in_words(value) if values else 'an empty list'}"
-        )
-        return None
-    written = [json.dumps(one) for one in plain]
-    twice = [text for text in dict.fromkeys(written) if written.count(text) > 1]
-    if twice:
-        table.problem(f"{key} names {', '.join(twice)} twice")
-        return None
-    return plain if len(plain) > 1 else plain[0]
+    if isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    table.problem(
+        f"expected {key} as text, a finite number or true/false, got {value_in_words(value)}"
+    )
+    return None
 
 
 def _seeds(table: TomlTable) -> tuple[tuple[int, ...], tuple[int, ...]]:

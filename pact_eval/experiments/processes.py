@@ -1,236 +1,177 @@
-"""Processes of steps: started under a supervisor, timed, ended with all that they started."""
+"""Processes of steps: started, timed, and ended with all that they started."""
 
 from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pact_eval._json import Json
-from pact_eval.errors import RunError
-from pact_eval.experiments import supervise
-from pact_eval.experiments.executor import Ending, StepOrder, code_in_words
 from pact_eval.experiments.steps import Step
 
 GRACE_SECONDS: Final = 20.0
 """Time that a command has to save a checkpoint after SIGTERM."""
 
-LOG_LINES: Final = 20
-"""Lines of the log of a failed step that the summary has."""
-
 _MODULES: Final = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}
-_LATE_SECONDS: Final = 5.0
+_CANNOT_START: Final = 127
+_KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
 _TAIL_BYTES: Final = 1 << 16
+_TAIL_LINES: Final = 20
 
 
-@dataclass
+@dataclass(frozen=True)
+class StepOrder:
+    """Order to run a step, which may be sent to another machine.
+
+    Attributes:
+        step: the step.
+        folder: folder of the plan, where its command runs.
+        log: file that its output is added to.
+        timeout_seconds: longest time of the command; None for no limit.
+    """
+
+    step: Step
+    folder: Path
+    log: Path
+    timeout_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """End of the command of a step.
+
+    Attributes:
+        why: why the step has failed; "" if the command has written what it must.
+        code: exit code of the command; 1 if it was lost.
+        seconds: time that it took.
+    """
+
+    why: str
+    code: int
+    seconds: float
+
+
 class StepProcess:
-    """The process of a step: an `Execution` on this machine.
+    """A step that runs on this machine, in a session of its own.
+
+    Args:
+        order: what runs.
+        environment: of its process.
 
     Attributes:
         order: what runs.
-        log: its log.
-        started: when it started, in seconds of a monotonic clock.
-        process: leader of the group of all that it starts, with its supervisor.
-        stdout: (temporary file, file) of an output that is the standard output.
-        offset: size of the log before the start, in bytes.
-        starts: facts of its start that nobody has asked for yet.
-        timed_out: whether it was asked to end because of its time.
         is_over: whether it has ended.
     """
 
-    order: StepOrder
-    log: Path
-    started: float
-    process: subprocess.Popen[bytes]
-    stdout: tuple[Path, Path] | None
-    offset: int
-    starts: list[Mapping[str, Json]]
-    timed_out: bool = field(default=False)
-    is_over: bool = field(default=False)
+    def __init__(self, order: StepOrder, environment: Mapping[str, str]) -> None:
+        self.order, step = order, order.step
+        self.is_over = False
+        self._started, self._timed_out = time.monotonic(), False
+        module = _MODULES.get(step.words[0])
+        words = [sys.executable, "-P", "-m", module, *step.words[1:]] if module else [*step.words]
+        order.log.parent.mkdir(parents=True, exist_ok=True)
+        if step.outputs:
+            (order.folder / step.place).parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as files:
+            log = files.enter_context(order.log.open("ab"))
+            log.write(f"$ {shlex.join(step.words)}\n".encode())
+            log.flush()
+            out = files.enter_context(self._part.open("wb")) if step.stdout is not None else log
+            self._process: subprocess.Popen[bytes] | None = None
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 -- the user's own, without a shell
+                    words,
+                    cwd=order.folder,
+                    env={**environment},
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                log.write(f"{words[0]}: cannot be started: {error.strerror}\n".encode())
 
     @property
-    def seconds(self) -> float:
-        """Time since the start."""
-        return time.monotonic() - self.started
-
-    def new_starts(self) -> Iterator[Mapping[str, Json]]:
-        """Yield the facts of its start once."""
-        while self.starts:
-            yield self.starts.pop()
+    def _part(self) -> Path:
+        return self.order.folder / f"{self.order.step.stdout}.part"
 
     def poll(self) -> Ending | None:
         """Return how it has ended; None while it runs. A command over its time is ended."""
-        limit = self.order.timeout_seconds
-        over = limit is not None and self.seconds > limit
-        if over and not self.timed_out and self.process.poll() is None:
-            self.timed_out = True
+        limit, seconds = self.order.timeout_seconds, time.monotonic() - self._started
+        if limit is not None and seconds > limit and not self._timed_out:
+            self._timed_out = True
             self.stop()
-        if self.timed_out and self.seconds > (limit or 0) + GRACE_SECONDS + _LATE_SECONDS:
-            self._end_group()  # the supervisor itself does not answer
-        code = self.process.poll()
+            self.join()
+        code = _CANNOT_START if self._process is None else self._process.poll()
         if code is None:
             return None
-        self.stop()
-        self._end_group()
+        self._signal(_KILL)  # what the command has left behind
         self.is_over = True
-        return self._ending(code)
+        return Ending(self._failure(code), code, seconds)
 
     def stop(self) -> None:
-        """Ask the supervisor to end the command: SIGTERM, some time, SIGKILL."""
-        if self.process.stdin is not None:
-            with suppress(OSError):
-                self.process.stdin.close()
+        """Ask the command, and all that it started, to end."""
+        self._signal(signal.SIGTERM)
 
     def join(self) -> None:
-        """Wait until a command that was stopped has ended."""
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(GRACE_SECONDS + _LATE_SECONDS)
-        self._end_group()
-        self.process.wait()
+        """Wait until a command that was stopped has ended, and kill it after some time."""
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_SECONDS)
+            self._signal(_KILL)
+            self._process.wait()
 
-    def _ending(self, code: int) -> Ending:
-        why = "" if code == 0 else code_in_words(code)
-        if self.timed_out:
-            why = f"ended after {self.order.timeout_seconds:g} s, the timeout of the plan"
-        if not why:
-            if self.stdout is not None:
-                self.stdout[0].replace(self.stdout[1])
-            lacking = self.order.lacking()
-            why = f"exit code 0, but no {', '.join(map(str, lacking))}" if lacking else ""
-        return Ending(why, code, self.seconds, self._tail())
-
-    def _tail(self) -> tuple[str, ...]:
-        """Return the last lines of its standard output, which an audit writes to, and its log."""
-        shown = () if self.stdout is None else log_tail(self.stdout[0])
-        return (*shown, *log_tail(self.log, self.offset))[-LOG_LINES:]
-
-    def _end_group(self) -> None:
-        """Kill what the command has left behind, also if its supervisor was killed."""
-        if hasattr(os, "killpg"):
+    def _signal(self, number: int) -> None:
+        if self._process is not None and hasattr(os, "killpg"):
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-        else:
-            self.process.kill()
+                os.killpg(self._process.pid, number)
+        elif self._process is not None:
+            self._process.terminate()
+
+    def _failure(self, code: int) -> str:
+        """Return why it has failed; "" if it has not. Its standard output is complete then."""
+        if self._timed_out:
+            return f"ended after {self.order.timeout_seconds:g} s, the timeout of the plan"
+        if code:
+            return code_in_words(code)
+        if self.order.step.stdout is not None:
+            self._part.replace(self.order.folder / self.order.step.stdout)
+        lacking = [p for p in self.order.step.outputs if not (self.order.folder / p).exists()]
+        return f"exit code 0, but no {', '.join(map(str, lacking))}" if lacking else ""
 
 
-def log_tail(log: Path, offset: int = 0) -> tuple[str, ...]:
-    """Return the last lines of a log, at most 20.
-
-    Args:
-        log: the log.
-        offset: where to begin, in bytes.
+def code_in_words(code: int) -> str:
+    """Return the exit code of a process in words.
 
     Examples:
-        >>> log_tail(Path("no such log"))
+        >>> code_in_words(2), code_in_words(-9)
+        ('exit code 2', 'ended by signal 9 (SIGKILL)')
+    """
+    try:
+        return f"ended by signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"exit code {code}"
+
+
+def last_lines(*files: Path) -> tuple[str, ...]:
+    """Return the last lines of files, one after the other: at most 20.
+
+    Examples:
+        >>> last_lines(Path("no such log"))
         ()
     """
-    try:
-        with log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(offset, size - _TAIL_BYTES))
-            text = file.read().decode("utf-8", errors="replace")
-    except FileNotFoundError:
-        return ()
-    kept = [line.rstrip() for line in text.splitlines() if line.strip()]
-    return tuple(kept[-LOG_LINES:])
-
-
-def log_path(places: Path, step: Step) -> Path:
-    """Return the log of a step in the folder of an experiment."""
-    return places / "logs" / f"{step.name}.txt"
-
-
-def start(
-    order: StepOrder, environment: Mapping[str, str], facts: Mapping[str, Json]
-) -> StepProcess:
-    """Start the command of a step.
-
-    Args:
-        order: what runs.
-        environment: of the process.
-        facts: of the start: where it runs.
-    """
-    step, folder = order.step, order.folder
-    log, lock = log_path(order.places, step), _lock_path(order.places, step)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    if step.adapter is not None:  # the trainer makes the folder itself
-        (folder / step.adapter).parent.mkdir(parents=True, exist_ok=True)
-    supervisor = [sys.executable, "-P", supervise.__file__, str(lock.absolute())]
-    command = [*supervisor, str(GRACE_SECONDS), *_program(step.words)]
-    stdout: tuple[Path, Path] | None = None
-    with ExitStack() as opened:
-        written = opened.enter_context(log.open("ab"))
-        written.write(f"$ {shlex.join(step.words)}\n".encode())
-        written.flush()
-        offset, target = written.tell(), written
-        if step.stdout is not None:
-            path = folder / step.stdout
-            stdout = (path.with_name(f".{path.name}.part"), path)
-            target = opened.enter_context(stdout[0].open("wb"))
-        process = subprocess.Popen(  # noqa: S603 -- the user's own command, without a shell
-            command,
-            cwd=folder,
-            env={**environment},
-            stdin=subprocess.PIPE,
-            stdout=target,
-            stderr=written,
-            start_new_session=True,
-        )
-    return StepProcess(order, log, time.monotonic(), process, stdout, offset, [facts])
-
-
-def clear_step(order: StepOrder) -> None:
-    """Remove what an earlier start of a step left behind, once none of its processes is left.
-
-    The supervisor of such a process holds the lock of the step until the process has ended.
-
-    Args:
-        order: the step.
-
-    Raises:
-        RunError: a process still works on it after 180 s; the message names it.
-    """
-    from filelock import FileLock, Timeout  # slow to import
-
-    lock = _lock_path(order.places, order.step)
-    try:
-        with FileLock(lock, timeout=supervise.LOCK_SECONDS):
-            for path in order.step.places:
-                _remove(order.folder / path)
-    except Timeout:
-        raise RunError(supervise.still_held(str(lock))) from None
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _lock_path(places: Path, step: Step) -> Path:
-    """Return the lock of a step; its folder exists."""
-    folder = places / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{step.name}.lock"
-
-
-def _program(words: tuple[str, ...]) -> list[str]:
-    """Return the words with our own programs as modules of this Python.
-
-    Examples:
-        >>> _program(("pact-audit", "data"))[1:]
-        ['-P', '-m', 'pact_cli.audit', 'data']
-    """
-    module = _MODULES.get(words[0])
-    return [*words] if module is None else [sys.executable, "-P", "-m", module, *words[1:]]
+    lines: list[str] = []
+    for file in files:
+        with suppress(OSError):
+            with file.open("rb") as opened:
+                opened.seek(max(0, opened.seek(0, os.SEEK_END) - _TAIL_BYTES))
+                text = opened.read().decode("utf-8", errors="replace")
+            lines += [line.rstrip() for line in text.splitlines() if line.strip()]
+    return tuple(lines[-_TAIL_LINES:])

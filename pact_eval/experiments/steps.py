@@ -1,23 +1,20 @@
-"""Steps of an experiment as data: commands with their inputs and outputs.
+"""Steps of an experiment as data: an ordered list of commands with their inputs and outputs.
 
     audit -> split, ablate -> register -> base: score holdout, ablated
-                                       -> each training: train, score holdout, ablated and
+                                       -> each training: train, check, score holdout, ablated and
                                           calibration, calibrate
           -> scorecard, page, paper
 
-Of a tuned arm, every candidate is trained and scored on the selection split. The step `select` then
-chooses one, and copies its adapters, which are scored like others.
-
 Every step is a command that a user could type, in a process of its own. So devices, threads, time
-limits and logs are those of one process, a kill loses one step, and the message of a failed step
-ends with the line that repeats it. Models that need torch are loaded in these processes alone.
+limits and logs are those of one process, and models that need torch are loaded there alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,35 +22,17 @@ from pact_eval._choices import ExperimentStage
 from pact_eval._toml import did_you_mean
 from pact_eval.data.files import MANIFEST_NAME
 from pact_eval.errors import InputError
-from pact_eval.experiments.base_commit import can_move
-from pact_eval.experiments.plan import BASE_RUN, UNSTATED, Arm, Plan, Training
-from pact_eval.experiments.plan_files import PlanFiles
-from pact_eval.experiments.selection import ADAPTER_FILES, COPIED_FILES, FURTHER_ADAPTER_FILES
+from pact_eval.experiments.inputs import SCRIPTS, PlanFiles
+from pact_eval.experiments.plan import BASE_RUN, Plan, Training, fill
+from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from pact_eval.preregistration.registration import lock_path
-from pact_eval.runs.training_log import LOG_NAME
-from pact_eval.training.recipes import CARD, WIDE, as_words
+from pact_eval.training.recipes import CARD, as_words
 
-PLACES: Final = {
-    "holdout": "runs",
-    "ablated": "ablated",
-    "calibration": "calibration",
-    "selection": "selection",
-}
-"""Folders of runs by what they are scored on."""
-
-SELECTED: Final = "selected"
-"""Folder of the choices among candidates, and of the chosen adapters."""
-
-_JUDGED: Final = ("holdout", "ablated")
-_ROLES: Final = ("calibration", "selection")
-_ONE_VIEW: Final = ("ablated", "selection")
-RUN_FILES: Final = ("run.json", "predictions.parquet")
+_PLACES: Final = {"holdout": "runs", "ablated": "ablated", "calibration": "calibration"}
+_ADAPTER_FILES: Final = (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+_RUN_FILES: Final = ("run.json", "predictions.parquet")
 _CALIBRATOR: Final = "calibration.json"
-MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
-_CHOOSE: Final = ("python", "-P", "-m", "pact_eval.experiments")
 _RECIPE: Final = ("python", "-P", "-m", "pact_eval.training")
-_RECIPE_FILES: Final = (LOG_NAME, CARD)
-_TOOL: Final = "pact-eval"
 
 
 @dataclass(frozen=True)
@@ -61,52 +40,49 @@ class Step:
     """One step. Paths start from the folder of the plan, which is where its command runs.
 
     Attributes:
-        name: its name, also of its receipt and its log.
+        name: its name, also of its log.
         stage: what it is for.
         words: the command.
         needs: names of the steps that must be done before.
-        inputs: files and folders that it reads.
-        outputs: files and folders that it must have written at its end.
-        extras: files that it may have written too.
-        removes: what is removed before it starts afresh: what an earlier start left behind.
-        resumes: whether the command itself continues what an earlier start left behind.
-        versions: distributions whose other version makes the step run again.
-        commits: commit of what is read from the Hub, by its name. None if the Hub cannot be asked:
-            then that of the receipt is taken.
+        inputs: files that it reads.
+        outputs: files that it must have written at its end. Without any, it always runs.
         stdout: file for the standard output; None for the log.
-        training: the training that it is, or whose adapter it reads.
-        model: name of the model: that of its training, or "base"; None if it has none.
-        judged_with: files that the adapter of a training is checked with. If one changes, it is
-            checked again, and not trained again.
-        part: the part of the data that it scores, a key of `PLACES`; None if it is not a scoring.
+        is_sealed: whether its outputs exist only when they are complete, also after a kill.
+        is_repeated: whether it is done again if its command or an input changes. Other steps keep
+            their outputs until somebody removes them.
+        model: the training whose adapter it makes or reads, or "base"; None if it has none.
+        arm: the arm of that model.
+        part: the part of the data that it scores; None if it is not a scoring.
     """
 
     name: str
     stage: ExperimentStage
     words: tuple[str, ...]
-    needs: tuple[str, ...]
-    inputs: tuple[Path, ...]
-    outputs: tuple[Path, ...]
-    extras: tuple[Path, ...] = ()
-    removes: tuple[Path, ...] = ()
-    resumes: bool = False
-    versions: tuple[str, ...] = (_TOOL,)
-    commits: Mapping[str, str | None] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    inputs: tuple[Path, ...] = ()
+    outputs: tuple[Path, ...] = ()
     stdout: Path | None = None
-    training: Training | None = None
+    is_sealed: bool = False
+    is_repeated: bool = False
     model: str | None = None
+    arm: str | None = None
     part: str | None = None
-    judged_with: tuple[Path, ...] = ()
 
     @property
-    def adapter(self) -> Path | None:
-        """The adapter folder that it writes; None if it is not a training."""
-        return self.outputs[0].parent if self.stage == "train" else None
+    def place(self) -> Path:
+        """What to remove so that it runs again: the folder of an adapter or a run, or a file."""
+        folder = self.stage in ("split", "train", "score", "paper")
+        return self.outputs[0].parent if folder else self.outputs[0]
 
-    @property
-    def places(self) -> tuple[Path, ...]:
-        """What must not exist before it starts afresh; a lock may, and is never replaced."""
-        return self.removes or (() if self.resumes else self.outputs)
+    def shell_lines(self) -> Iterator[str]:
+        """Yield the lines of a shell that run it in the folder of the plan."""
+        line = shlex.join(self.words)
+        if self.stdout is None:
+            yield line
+            return
+        out, part = (shlex.quote(f"{self.stdout}{end}") for end in ("", ".part"))
+        yield f"{line} > {part}"
+        yield f"mv {part} {out}"
 
 
 def planned_steps(plan: Plan, files: PlanFiles, folder: Path) -> tuple[Step, ...]:
@@ -118,16 +94,10 @@ def planned_steps(plan: Plan, files: PlanFiles, folder: Path) -> tuple[Step, ...
         folder: folder of the experiment, from the folder of the plan.
     """
     planner = _Planner(plan, files, folder)
-    models = [step for arm in plan.arms for step in planner.arm_steps(arm)]
-    steps = [*planner.preparation(), *planner.base_steps(), *models]
+    steps = [*planner.preparation(), *planner.scorings(None)]
+    for training in plan.trainings():
+        steps += planner.training_steps(training)
     return (*steps, *planner.conclusions(steps))
-
-
-def graph_of(steps: Iterable[Step]) -> TopologicalSorter[str]:
-    """Return the graph of steps by name; each comes after those that it needs."""
-    graph = TopologicalSorter({step.name: step.needs for step in steps})
-    graph.prepare()
-    return graph
 
 
 def chosen_steps(
@@ -143,27 +113,20 @@ def chosen_steps(
     Raises:
         InputError: there is no such step.
     """
-    targets = [
-        step
+    needed = {
+        step.name
         for step in steps
-        if (arm is None or _is_of(step, arm)) and (stage is None or step.stage == stage)
-    ]
-    if not targets:
+        if (arm is None or step.arm == arm) and (stage is None or step.stage == stage)
+    }
+    if not needed:
         selected = " of ".join(word for word in (stage and f"stage {stage}", arm) if word)
-        names = [step.training.arm.name for step in steps if step.training is not None]
-        hint = did_you_mean(arm, dict.fromkeys([BASE_RUN, *names])) if arm else ""
-        message = f"the plan has no step of {selected}{hint}"
+        arms = dict.fromkeys(step.arm for step in steps if step.arm is not None)
+        message = f"the plan has no step of {selected}{did_you_mean(arm, arms) if arm else ''}"
         raise InputError(message)
-    needed = {step.name for step in targets}
     for step in reversed(steps):
         if step.name in needed:
             needed.update(step.needs)
     return tuple(step for step in steps if step.name in needed)
-
-
-def _is_of(step: Step, arm: str) -> bool:
-    name = step.model if step.training is None else step.training.arm.name  # select has its arm
-    return name == arm
 
 
 @dataclass(frozen=True)
@@ -179,13 +142,8 @@ class _Planner:
         return self.folder / "ablated.jsonl"
 
     @property
-    def lock(self) -> Path | None:
-        hypotheses = self.plan.judge.hypotheses
-        return None if hypotheses is None else lock_path(hypotheses)
-
-    @property
     def parts(self) -> Mapping[str, Path]:
-        """Return the files to train on, select on and calibrate on."""
+        """The files to train on, select on and calibrate on."""
         files = self.files
         if files.selection is not None and files.calibration is not None:
             return {
@@ -193,328 +151,233 @@ class _Planner:
                 "selection": files.selection,
                 "calibration": files.calibration,
             }
-        return {
-            role: self.folder / "parts" / f"{role}.jsonl"
-            for role in ("train", "selection", "calibration")
-        }
+        roles = ("train", "selection", "calibration")
+        return {role: self.folder / "parts" / f"{role}.jsonl" for role in roles}
+
+    @property
+    def data_files(self) -> tuple[Path, ...]:
+        """The files of the dataset."""
+        files = self.files
+        named = (files.train, files.holdout, files.selection, files.calibration)
+        return tuple(path for path in named if path is not None)
 
     @property
     def prepared(self) -> tuple[str, ...]:
-        """Return what must be done before the first model is trained or scored."""
-        split = () if self.files.has_splits else ("split",)
-        ablate = ("ablate",) if self.plan.data.ablates else ()
-        register = () if self.lock is None else ("register",)
-        return ("audit", *split, *ablate, *register)
+        """What must be done before the first model is trained or scored."""
+        return tuple(step.name for step in self.preparation())
 
     def preparation(self) -> list[Step]:
         """Return the steps before the first model."""
-        data, out = self.plan.data, self.folder / "audit.txt"
-        only = (("--only", check) for check in data.checks)
-        words = _flat(("pact-audit", "data", data.folder, *only))
-        steps = [Step("audit", "audit", words, (), self.files.data, (out,), stdout=out)]
-        if not self.files.has_splits:
-            steps.append(self._split())
+        data, hypotheses, holdout = self.plan.data, self.plan.judge.hypotheses, self.files.holdout
+        out, parts, needs = self.folder / "audit.txt", self.folder / "parts", ("audit",)
+        words = _flat("pact-audit", "data", data.folder, (("--only", name) for name in data.checks))
+        audit = Step("audit", "audit", words, (), self.data_files, (out,), out, is_repeated=True)
+        steps = [audit]
+        if self.files.selection is None or self.files.calibration is None:
+            numbers = ("--select", data.select, "--calibrate", data.calibrate, "--seed", data.seed)
+            words = _flat("pact-audit", "split", self.files.train, "--out", parts, numbers)
+            outputs = (parts / MANIFEST_NAME, *self.parts.values())
+            read = (self.files.train,)
+            steps.append(Step("split", "split", words, needs, read, outputs, is_sealed=True))
         if data.ablates:
-            words = _flat(("pact-audit", "ablate", self.files.holdout, "--out", self.ablated))
-            read, written = (self.files.holdout,), (self.ablated,)
-            steps.append(Step("ablate", "ablate", words, ("audit",), read, written))
-        if self.plan.judge.hypotheses is not None and self.lock is not None:
-            steps.append(self._register(self.plan.judge.hypotheses, self.lock))
+            words = _flat("pact-audit", "ablate", holdout, "--out", self.ablated)
+            outputs = (self.ablated,)
+            steps.append(
+                Step("ablate", "ablate", words, needs, (holdout,), outputs, is_sealed=True)
+            )
+        if hypotheses is not None:
+            judged = (holdout, self.ablated) if data.ablates else (holdout,)
+            words = _flat(
+                "pact-eval", "register", hypotheses, (("--data", file) for file in judged)
+            )
+            # Without outputs: an existing lock is compared with the hypotheses and the data.
+            names = tuple(step.name for step in steps)
+            steps.append(Step("register", "register", words, names, (hypotheses, *judged)))
         return steps
 
-    def _split(self) -> Step:
-        data, parts = self.plan.data, self.folder / "parts"
-        numbers = ("--select", data.select, "--calibrate", data.calibrate, "--seed", data.seed)
-        words = ("pact-audit", "split", self.files.train, "--out", parts, *numbers)
-        written = (*self.parts.values(), parts / MANIFEST_NAME)
-        return Step(
-            "split",
-            "split",
-            _flat(words),
-            ("audit",),
-            (self.files.train,),
-            written,
-            removes=(parts,),
-        )
-
-    def _register(self, hypotheses: Path, lock: Path) -> Step:
-        judged = (self.files.holdout, *((self.ablated,) if self.plan.data.ablates else ()))
-        words = ("pact-eval", "register", hypotheses, *(("--data", file) for file in judged))
-        needs = tuple(name for name in self.prepared if name != "register")
-        # A lock is never removed, and a new version writes no other one.
-        return Step(
-            "register",
-            "register",
-            _flat(words),
-            needs,
-            (hypotheses, *judged),
-            (lock,),
-            resumes=True,
-            versions=(),
-        )
-
-    def base_steps(self) -> list[Step]:
-        """Return the steps of the untrained base model."""
-        return [self._score(None, "holdout"), *self._ablated_steps(None)]
-
-    def arm_steps(self, arm: Arm) -> list[Step]:
-        """Return the steps of an arm: those of a seed together, after a choice among candidates."""
-        trainings, models = self.plan.trainings_of(arm), self.plan.models_of(arm)
-        if not arm.is_tuned:
-            return [
-                step
-                for training in trainings
-                for step in (self._train(training), *self._model_steps(training))
-            ]
-        tried = [
-            step
-            for training in trainings
-            for step in (self._train(training), self._score(training, "selection"))
-        ]
-        judged = [step for model in models for step in self._model_steps(model)]
-        return [*tried, self._select(arm, trainings), *judged]
-
-    def _model_steps(self, model: Training) -> list[Step]:
-        """Return the steps of the model of an arm and a seed, after its training."""
+    def training_steps(self, training: Training) -> list[Step]:
+        """Return the steps of an arm and a seed."""
         return [
-            self._score(model, "holdout"),
-            *self._ablated_steps(model),
-            self._score(model, "calibration"),
-            self._calibrate(model),
+            *(self._train(training), self._check(training)),
+            *self.scorings(training),
+            self._calibrate(training),
         ]
 
     def _adapter(self, training: Training) -> Path:
-        """Return the adapter folder of a training, or of the chosen one of a tuned arm."""
-        return self.folder / (SELECTED if training.is_chosen else "adapters") / training.name
-
-    def _select(self, arm: Arm, trainings: Sequence[Training]) -> Step:
-        folder, chosen = self.folder / SELECTED, self.plan.models_of(arm)
-        runs = [self.folder / PLACES["selection"] / training.name for training in trainings]
-        out = folder / f"{arm.name}.json"
-        words = (*_CHOOSE, *runs, "--arm", arm.name, *as_words(arm.settings))
-        adapters = [self._adapter(model) for model in chosen]
-        weights = [self._adapter(training) for training in trainings]
-        return Step(
-            f"select-{arm.name}",
-            "select",
-            _flat((*words, "--out", out, "--adapters", folder)),
-            tuple(f"score-{training.name}-selection" for training in trainings),
-            (
-                *(run / file for run in runs for file in RUN_FILES),
-                *(adapter / file for adapter in weights for file in ADAPTER_FILES),
-            ),
-            (out, *(adapter / file for adapter in adapters for file in ADAPTER_FILES)),
-            extras=tuple(
-                adapter / file
-                for adapter in adapters
-                for file in COPIED_FILES
-                if file not in ADAPTER_FILES
-            ),
-            removes=(out, *adapters),
-            model=arm.name,
-        )
-
-    def _ablated_steps(self, training: Training | None) -> list[Step]:
-        return [self._score(training, "ablated")] if self.plan.data.ablates else []
+        return self.folder / "adapters" / training.name
 
     def _train(self, training: Training) -> Step:
-        adapter = self._adapter(training)
-        further = [adapter / name for name in FURTHER_ADAPTER_FILES]
+        adapter, name = self._adapter(training), training.name
+        read: tuple[Path, ...] = (self.parts["train"], self.parts["selection"])
+        files: tuple[str, ...] = _ADAPTER_FILES
         if training.arm.recipe is None:
-            words, read = self._trainer_words(training, adapter), self._trainer_reads
-            versions: tuple[str, ...] = ()  # the trainer has an environment of its own
+            words = self._trainer_words(training)
+            read += tuple(Path(word) for word in words if word.endswith(SCRIPTS))
         else:
-            words, read = self._recipe_words(training, adapter), self._recipe_reads
-            versions = (_TOOL, *MODEL_LIBRARIES)
-            wide = (*ADAPTER_FILES, *FURTHER_ADAPTER_FILES)
-            further += [adapter / name for name in _RECIPE_FILES]
-            further += [adapter / WIDE / name for name in wide]
+            words, files = self._recipe_words(training), (CARD, *_ADAPTER_FILES)
         return Step(
-            f"train-{training.name}",
-            "train",
-            words,
-            self.prepared,
-            (*read, *self._base_files),
-            tuple(adapter / name for name in ADAPTER_FILES),
-            extras=tuple(further),
-            removes=(adapter,),
-            resumes=True,
-            versions=versions,
-            commits=self._commits,
-            training=training,
-            model=training.name,
-            judged_with=self.files.data,
+            *(f"train-{name}", "train", words, self.prepared, read),
+            outputs=tuple(adapter / file for file in files),
+            is_sealed=training.arm.recipe is not None,
+            model=name,
+            arm=training.arm.name,
         )
 
-    def _trainer_words(self, training: Training, adapter: Path) -> tuple[str, ...]:
+    def _trainer_words(self, training: Training) -> tuple[str, ...]:
         """Return the command of the plan's trainer."""
-        if self.plan.train.command is None:  # a problem of the plan
-            return (UNSTATED,)
-        parts = self.parts
         values = {
             "arm": training.arm.name,
             "seed": str(training.seed),
             "base": self.plan.model.base,
             "data": str(self.plan.data.folder),
-            "train": str(parts["train"]),
-            "selection": str(parts["selection"]),
-            "adapter": str(adapter),
-            "settings": training.settings_json,
+            "train": str(self.parts["train"]),
+            "selection": str(self.parts["selection"]),
+            "adapter": str(self._adapter(training)),
+            "settings": json.dumps(training.arm.settings, sort_keys=True, allow_nan=False),
         }
-        return self.plan.train.command.filled(values)
+        return fill(self.plan.train.command or (), values)
 
-    @property
-    def _trainer_reads(self) -> tuple[Path, ...]:
-        """Return the data and scripts that the plan's trainer gets."""
-        command = self.plan.train.command
-        gets_folder = command is not None and "data" in command.placeholders
-        dataset = self.files.data if gets_folder else ()
-        read = (self.parts["train"], self.parts["selection"], *dataset)
-        return (*dict.fromkeys(read), *self.files.scripts)
-
-    def _recipe_words(self, training: Training, adapter: Path) -> tuple[str, ...]:
+    def _recipe_words(self, training: Training) -> tuple[str, ...]:
         """Return the command of a training with a built-in recipe."""
-        model, unpaired = self.plan.model, self.plan.data.unpaired
-        how: list[tuple[str, object]] = [(f"--{role}", path) for role, path in self.parts.items()]
-        how += [] if unpaired is None else [("--unpaired", unpaired)]
-        for name, value in (("dtype", model.dtype), ("device", model.device)):
-            how += [] if value == "auto" else [(f"--{name}", value)]
-        words = (*_RECIPE, training.arm.recipe, "--arm", training.arm.name)
-        places = ("--cache", self.folder / "views", "--out", adapter)
-        settings = dict(sorted(training.settings.items()))  # their order repeats no training
-        seed_and_base = ("--seed", training.seed, "--base-model", model.base)
-        return _flat((*words, *seed_and_base, *how, *places, as_words(settings)))
+        model, data = self.plan.model, self.plan.data
+        options = {
+            "--arm": training.arm.name,
+            "--seed": training.seed,
+            "--base-model": model.base,
+            **{f"--{role}": path for role, path in self.parts.items()},
+            "--unpaired": data.unpaired,
+            "--dtype": None if model.dtype == "auto" else model.dtype,
+            "--device": None if model.device == "auto" else model.device,
+            "--cache": self.folder / "views",
+            "--out": self._adapter(training),
+        }
+        settings = as_words(dict(sorted(training.arm.settings.items())))
+        return _flat(_RECIPE, training.arm.recipe, _stated(options), settings)
 
-    @property
-    def _recipe_reads(self) -> tuple[Path, ...]:
-        """Return the data that a recipe reads."""
-        unpaired = self.plan.data.unpaired
-        return (*self.parts.values(), *(() if unpaired is None else (unpaired,)))
+    def _check(self, training: Training) -> Step:
+        """Return the audit of an adapter: is it whole, and was it trained on what evaluates it?"""
+        adapter, data, name = self._adapter(training), self.plan.data.folder, training.name
+        out = self.folder / "checks" / f"{name}.txt"
+        options = {"--base-model": self.files.base, "--data": data}
+        return Step(
+            f"check-{name}",
+            "check",
+            _flat("pact-audit", "adapter", adapter, _stated(options)),
+            (f"train-{name}",),
+            (*self.data_files, *(adapter / file for file in _ADAPTER_FILES)),
+            *((out,), out),
+            is_repeated=True,
+            model=name,
+            arm=training.arm.name,
+        )
 
-    @property
-    def _base_files(self) -> tuple[Path, ...]:
-        return () if self.files.base is None else (self.files.base,)
-
-    @property
-    def _commits(self) -> dict[str, str | None]:
-        base = self.plan.model.base
-        return {base: self.files.base_commit} if self.files.base is None and can_move(base) else {}
+    def scorings(self, training: Training | None) -> list[Step]:
+        """Return the scorings of a model; None for the base."""
+        parts = ["holdout", *(["ablated"] if self.plan.data.ablates else [])]
+        parts += [] if training is None else ["calibration"]
+        return [self._score(training, part) for part in parts]
 
     def _score(self, training: Training | None, part: str) -> Step:
         name = BASE_RUN if training is None else training.name
-        data = {"holdout": self.files.holdout, "ablated": self.ablated, **self.parts}
-        file, run = data[part], self.folder / PLACES[part] / name
-        judge, adapter = self.plan.judge, Path() if training is None else self._adapter(training)
-        # An ablated record has no reference: one view shows how confident the model is.
-        k = 1 if part in _ONE_VIEW else judge.k
-        views = ("--k", k, "--order-seed", judge.order_seed)
-        words = ("pact-eval", "score", *self._scored(training, adapter), "--data", file, *views)
-        role = ("--role", part) if part in _ROLES else ()
-        files = (*ADAPTER_FILES, *FURTHER_ADAPTER_FILES)
-        weights = () if training is None else tuple(adapter / name for name in files)
+        file = {"holdout": self.files.holdout, "ablated": self.ablated, **self.parts}[part]
+        model, judge, run = self.plan.model, self.plan.judge, self.folder / _PLACES[part] / name
+        adapter = None if training is None else self._adapter(training)
+        options = {
+            "--base-model": model.base,
+            "--dtype": None if model.dtype == "auto" else model.dtype,
+            "--device": None if model.device == "auto" else model.device,
+            "--attention": None if model.attention == "auto" else model.attention,
+            "--arm": BASE_RUN if training is None else training.arm.name,
+            "--train-seed": None if training is None else training.seed,
+            "--data": file,
+            # An ablated record has no reference: one view shows how confident the model is.
+            "--k": 1 if part == "ablated" else judge.k,
+            "--order-seed": judge.order_seed,
+            "--out": run,
+            "--role": part if part == "calibration" else None,
+        }
+        which = "--no-adapter" if adapter is None else adapter
+        weights = [] if adapter is None else [adapter / name for name in _ADAPTER_FILES]
         return Step(
             f"score-{name}-{part}",
             "score",
-            _flat((*words, "--out", run, *role)),
-            self.prepared if training is None else (*self.prepared, _made_by(training)),
-            (file, *weights, *self._base_files),
-            tuple(run / name for name in RUN_FILES),
-            removes=(run,),
-            resumes=True,
-            versions=(_TOOL, *MODEL_LIBRARIES),
-            commits=self._commits,
-            training=training,
+            _flat("pact-eval", "score", which, _stated(options)),
+            (*self.prepared, *(() if training is None else (f"check-{name}",))),
+            (file, *weights),
+            tuple(run / name for name in _RUN_FILES),
+            is_sealed=True,
             model=name,
+            arm=BASE_RUN if training is None else training.arm.name,
             part=part,
         )
-
-    def _scored(self, training: Training | None, adapter: Path) -> tuple[object, ...]:
-        """Return the words of `score` that name the model and its labels."""
-        model = self.plan.model
-        how: tuple[object, ...] = ("--base-model", model.base)
-        how += () if model.dtype == "auto" else ("--dtype", model.dtype)
-        for name, value in (("device", model.device), ("attention", model.attention)):
-            how += () if value == "auto" else (f"--{name}", value)
-        if training is None:
-            return (*how, "--no-adapter", "--arm", BASE_RUN)
-        return (adapter, *how, "--arm", training.label, "--train-seed", training.seed)
 
     def _calibrate(self, training: Training) -> Step:
         name = training.name
         fitted, holdout = self.folder / "calibration" / name, self.folder / "runs" / name
         # Hypotheses on calibrated runs need a file, also where it does not help.
-        words = ("pact-eval", "calibrate", fitted, "--mode", self.plan.judge.calibrator, "--force")
-        written = (fitted / _CALIBRATOR, holdout / _CALIBRATOR)
+        how = ("--mode", self.plan.judge.calibrator, "--force", "--holdout", holdout)
         return Step(
             f"calibrate-{name}",
             "calibrate",
-            _flat((*words, "--holdout", holdout)),
+            _flat("pact-eval", "calibrate", fitted, how),
             (f"score-{name}-holdout", f"score-{name}-calibration"),
-            tuple(run / file for run in (fitted, holdout) for file in RUN_FILES),
-            written,
-            removes=written,
-            training=training,
+            tuple(run / file for run in (fitted, holdout) for file in _RUN_FILES),
+            (fitted / _CALIBRATOR, holdout / _CALIBRATOR),
+            is_repeated=True,
             model=name,
+            arm=training.arm.name,
         )
 
-    def conclusions(self, steps: Sequence[Step]) -> list[Step]:
-        """Return the steps after the last model.
+    def conclusions(self, steps: Sequence[Step]) -> Iterator[Step]:
+        """Yield the steps after the last model.
 
         Args:
             steps: all steps before.
         """
-        judged = [step for part in _JUDGED for step in steps if step.part == part]
-        runs = [step.outputs[0].parent for step in judged]
-        needs = tuple(step.name for step in (*judged, *_of_stage(steps, "calibrate")))
-        written = [file for step in _of_stage(steps, "calibrate") for file in step.outputs[1:]]
-        read = (*(file for step in judged for file in step.outputs), *written)
-        choices = tuple(step.outputs[0] for step in _of_stage(steps, "select"))
-        return [*self._scorecard(runs, needs, read), *self._pages(runs, needs, read, choices)]
+        judge, method = self.plan.judge, self.plan.judge.method or self.plan.arms[0].name
+        judged = [step for part in ("holdout", "ablated") for step in steps if step.part == part]
+        runs = tuple(step.place for step in judged)
+        fits = [step for step in steps if step.stage == "calibrate"]
+        needs = tuple(step.name for step in (*judged, *fits))
+        read = [file for step in judged for file in step.outputs]
+        read += [step.outputs[1] for step in fits]
+        how: tuple[object, ...] = ("--data", self.plan.data.folder, "--method", method)
+        if judge.hypotheses is not None:
+            read += [judge.hypotheses, lock_path(judge.hypotheses)]
+            words, out = (
+                _flat("pact-eval", "scorecard", judge.hypotheses, runs),
+                self._out("scorecard.txt"),
+            )
+            yield Step(
+                "scorecard", "scorecard", words, needs, tuple(read), (out,), out, is_repeated=True
+            )
+            how = (*how, "--criteria", judge.hypotheses)
+        read += self.data_files
+        page, paper = self._out("page.html"), self._out("paper")
+        words = _flat("pact-eval", "report", runs, "--html", page, how)
+        yield Step("page", "page", words, needs, tuple(read), (page,), is_repeated=True)
+        words, outputs = (
+            _flat("pact-eval", "paper", runs, "--out", paper, how),
+            (paper / "report.md",),
+        )
+        yield Step("paper", "paper", words, needs, tuple(read), outputs, is_repeated=True)
 
-    def _scorecard(
-        self, runs: Sequence[Path], needs: tuple[str, ...], read: tuple[Path, ...]
-    ) -> list[Step]:
-        hypotheses = self.plan.judge.hypotheses
-        if hypotheses is None or self.lock is None:
-            return []
-        out = self.folder / "scorecard.txt"
-        words, read = ("pact-eval", "scorecard", hypotheses, *runs), (hypotheses, self.lock, *read)
-        return [Step("scorecard", "scorecard", _flat(words), needs, read, (out,), stdout=out)]
-
-    def _pages(
-        self,
-        runs: Sequence[Path],
-        needs: tuple[str, ...],
-        read: tuple[Path, ...],
-        choices: tuple[Path, ...],
-    ) -> list[Step]:
-        judge, page, paper = self.plan.judge, self.folder / "page.html", self.folder / "paper"
-        how: tuple[object, ...] = ("--data", self.plan.data.folder)
-        how += ("--method", judge.method or self.plan.arms[0].name)
-        how += tuple(word for choice in choices for word in ("--selected", choice))
-        read = (*self.files.data, *choices, *read)
-        if judge.hypotheses is not None and self.lock is not None:
-            how, read = (*how, "--criteria", judge.hypotheses), (*read, judge.hypotheses, self.lock)
-        as_page = ("pact-eval", "report", *runs, "--html", page, *how)
-        as_files = ("pact-eval", "paper", *runs, "--out", paper, *how)
-        return [
-            Step("page", "page", _flat(as_page), needs, read, (page,)),
-            Step("paper", "paper", _flat(as_files), needs, read, (paper,), removes=(paper,)),
-        ]
+    def _out(self, name: str) -> Path:
+        return self.folder / name
 
 
-def _of_stage(steps: Iterable[Step], stage: ExperimentStage) -> list[Step]:
-    return [step for step in steps if step.stage == stage]
+def _stated(options: Mapping[str, object]) -> tuple[object, ...]:
+    """Return the words of options that have a value."""
+    return tuple((name, value) for name, value in options.items() if value is not None)
 
 
-def _made_by(training: Training) -> str:
-    """Return the name of the step that makes the adapter of a training or of a chosen one."""
-    return f"select-{training.arm.name}" if training.is_chosen else f"train-{training.name}"
-
-
-def _flat(words: Iterable[object]) -> tuple[str, ...]:
-    """Return words as text, those of inner tuples in their place."""
+def _flat(*words: object) -> tuple[str, ...]:
+    """Return words as text, those of inner iterables in their place."""
     flat: list[str] = []
     for word in words:
-        flat += map(str, word) if isinstance(word, tuple) else [str(word)]
+        flat += (
+            _flat(*word)
+            if isinstance(word, Iterable) and not isinstance(word, str)
+            else [str(word)]
+        )
     return tuple(flat)

@@ -197,7 +197,6 @@ def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
         clear=_clear_changes(outputs),
         command=outputs.command,
         decisions=outputs.decisions,
-        selections=outputs.selections,
     )
 
 
@@ -211,7 +210,6 @@ def _table_request(experiment: Experiment, outputs: Outputs) -> TableRequest:
         names=names,
         decisions=outputs.decisions,
         published=metrics,
-        selections=outputs.selections,
     )
 
 

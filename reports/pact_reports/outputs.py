@@ -12,7 +12,6 @@ from pact_eval._choices import FigureStyle
 
 if TYPE_CHECKING:  # a report in the terminal writes no files
     from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-    from pact_eval.experiments.selection import ArmSelection
     from pact_eval.thresholds.decision_curves import Decisions
     from pact_reports.figures.canvas import Width
 
@@ -42,7 +41,6 @@ class Outputs:
         cost_wrong: cost of a wrong decision, for figures and tables of costs.
         cost_review: cost of a review by a person.
         published: tables of published metrics, which tables and figures show instead of runs.
-        selected: choices among candidates (`selected/ARM.json`), for the table of tuning.
     """
 
     html: Path | None = None
@@ -65,7 +63,6 @@ class Outputs:
     cost_wrong: float | None = None
     cost_review: float | None = None
     published: tuple[Path, ...] = ()
-    selected: tuple[Path, ...] = ()
 
     @cached_property
     def metrics(self) -> ArmMetrics | None:
@@ -92,19 +89,6 @@ class Outputs:
         from pact_eval.thresholds.decision_curves import Decisions
 
         return Decisions.of(self.thresholds, wrong=self.cost_wrong, review=self.cost_review)
-
-    @cached_property
-    def selections(self) -> tuple[ArmSelection, ...]:
-        """The choices among candidates, read.
-
-        Raises:
-            InputError: a file cannot be read, or is not one of a selection.
-        """
-        if not self.selected:
-            return ()
-        from pact_eval.experiments.selection import read_selection
-
-        return tuple(map(read_selection, self.selected))
 
     @property
     def any_table(self) -> bool:

@@ -26,5 +26,5 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             plan = write_whole_plan(folder)
-            runner(main)("experiment", plan, "--slots", 2)
+            runner(main)("experiment", plan, "--jobs", 2)
     return folder / "plan.toml"

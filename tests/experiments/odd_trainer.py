@@ -10,25 +10,7 @@ from pathlib import Path
 
 options = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=True))
 arm, out = options["--arm"], Path(options["--out"])
-checkpoint = out / "checkpoint"
-if arm == "resumes" and not checkpoint.exists():
-    out.mkdir(parents=True)
-    checkpoint.write_text(options["--settings"])
-    sys.exit("out of time")
-if arm.startswith("luck"):  # a tenth of the arms and seeds fails, always the same
-    digest = hashlib.sha256(f"{arm} {options['--seed']}".encode()).digest()
-    if digest[0] < 256 / 10:
-        sys.stdout.write("".join(f"line {number}\n" for number in range(30)))
-        sys.exit("out of luck")
-if arm == "slow":  # six seconds of training, resumed after the last step that is logged
-    out.mkdir(parents=True, exist_ok=True)
-    log = out / "log.jsonl"
-    steps = len(log.read_text().splitlines()) if log.exists() else 0
-    for step in range(steps, 60):
-        with log.open("a") as lines:
-            lines.write(json.dumps({"step": step + 1, "total": 1 / (step + 1)}) + "\n")
-        time.sleep(0.1)
-if arm in ("works", "slow", "breaks", "leaks", "leaks_later", "resumes") or arm.startswith("luck"):
+if arm in ("works", "breaks", "leaks"):
     subprocess.run([sys.executable, "train.py", *sys.argv[1:]], check=True)
 weights = out / "adapter_model.safetensors"
 if arm == "fails":
@@ -40,12 +22,13 @@ if arm == "hangs":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     Path("child.pid").write_text(f"{os.getpid()} {child.pid}")
     time.sleep(3600)
-if arm.startswith("leaks"):
+if arm == "leaks":
     from pact_eval.custody.hashed_data import HashedData, TrainingRole, UsedData, hash_data
     from pact_eval.custody.training_record import TrainingRecord, write_training_record
 
-    data = hash_data([UsedData(Path("data/holdout.jsonl" if arm == "leaks" else "later.jsonl"))])
-    used: dict[TrainingRole, HashedData] = {"train": data}
+    used: dict[TrainingRole, HashedData] = {
+        "train": hash_data([UsedData(Path("data/holdout.jsonl"))])
+    }
     sha256 = hashlib.sha256(weights.read_bytes()).hexdigest()
     named = write_training_record(out, TrainingRecord(sha256, used, {}))
     config = json.loads((out / "schema_config.json").read_text())

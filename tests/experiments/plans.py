@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pact_fixtures
-from pact_eval.experiments.preparing import Choice, PreparedExperiment, open_experiment
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 TRAINER = Path(__file__).with_name("train.py")
@@ -124,11 +123,6 @@ def bundled_lines(file: str, source_families: Iterable[str], families: int) -> l
         chosen.add(record["family"])
         lines.append(line)
     return lines
-
-
-def opened(plan: Path, **choice: object) -> PreparedExperiment:
-    """Open a plan with fields of `Choice`."""
-    return open_experiment(plan, Choice(**choice))  # type: ignore[arg-type]
 
 
 def started(plan: Path, *words: str) -> subprocess.Popen[bytes]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import datetime as dt
 from pathlib import Path
 
 import pytest
 from commands import refuser
-from experiments.plans import COMMAND, opened, write_plan
+from experiments.plans import COMMAND, HYPOTHESES, write_plan
 from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import PlanError
-from pact_eval.experiments.command_template import CommandTemplate
-from pact_eval.experiments.plan import parse_plan
+from pact_eval.experiments.experiment import open_experiment
+from pact_eval.experiments.plan import fill, parse_plan
+from pact_eval.preregistration.registration import register
 
 refused = refuser(main)
 
@@ -33,7 +34,7 @@ cpus = 0
 [arms]
 base = {}
 "my arm" = { sett = {}, ablation = "yes" }
-swept = { set = { learning_rate = [1e-5, {}], rank = [8, 8], empty = [] } }
+odd = { set = { rank = [8, 16], date = 2026-01-05, most = inf } }
 [seeds]
 main = [17, 17]
 [judge]
@@ -49,9 +50,9 @@ PROBLEMS = [
     'arms: expected letters, digits, _, . or - as the name of an arm, got "my arm"',
     "arms: my arm: unknown key sett in an arm; did you mean set?",
     "arms: my arm: expected ablation as true or false",
-    "arms: swept: set: expected learning_rate as text, a finite number or true/false, or a list",
-    "arms: swept: set: rank names 8 twice",
-    "arms: swept: set: expected empty as text, a finite number or true/false, or a list",
+    "arms: odd: set: expected rank as text, a finite number or true/false, got a list",
+    "arms: odd: set: expected date as text, a finite number or true/false, got a date",
+    "arms: odd: set: expected most as text, a finite number or true/false, got inf",
     "seeds: main names 17 twice",
     "data: expected checks, one of hashes, schema, families",
     "data: unknown key selct in data; did you mean select?",
@@ -79,17 +80,25 @@ def test_every_problem_of_a_plan_is_in_one_list() -> None:
 
 
 def test_a_value_is_one_word_whatever_is_in_it() -> None:
-    command = CommandTemplate.parse("train '{settings}' --out={adapter} '{{x}}'")
     values = {"settings": '{"a": "b c; rm"}', "adapter": "my folder"}
-    assert command.filled(values) == ("train", '{"a": "b c; rm"}', "--out=my folder", "{x}")
+    filled = fill(("train", "{settings}", "--out={adapter}", "{{x}}"), values)
+    assert filled == ("train", '{"a": "b c; rm"}', "--out=my folder", "{x}")
 
 
 @pytest.mark.parametrize(
-    "text", ["", "train 'open", "train {open", "train close}", "train {seed!r}", "train {seed:>3}"]
+    "text",
+    ["'", "{adapter} 'open", "{adapter} {open", "{adapter} }", "{adapter!r}", "{adapter:>3}"],
 )
 def test_a_command_that_cannot_be_divided(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        CommandTemplate.parse(text)
+    _, problems = parse_plan(f'train = {{ command = """train {text}""" }}', Path("plan.toml"))
+    assert any(str(problem).startswith("train: command: ") for problem in problems)
+
+
+def test_settings_that_the_trainer_would_not_get_are_a_problem(tmp_path: Path) -> None:
+    command = COMMAND.replace("--settings {settings}", "")
+    plan = write_plan(tmp_path, arms=("mine = { set = { rank = 8 } }",), command=command)
+    with pytest.raises(PlanError, match="arms: mine: the trainer does not get set"):
+        open_experiment(plan)
 
 
 def test_missing_files_are_all_named(tmp_path: Path) -> None:
@@ -102,33 +111,45 @@ def test_missing_files_are_all_named(tmp_path: Path) -> None:
     assert not (tmp_path / "plan").exists()
 
 
-def test_splits_that_share_a_source_family(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path)
-    lines = (tmp_path / "data/train.jsonl").read_bytes().splitlines(keepends=True)
-    (tmp_path / "data/selection.jsonl").write_bytes(lines[0])
-    (tmp_path / "data/calibration.jsonl").write_bytes(lines[-1])
-    with pytest.raises(PlanError) as error:
-        opened(plan)
-    pairs = str(error.value).splitlines()
-    first, last = (json.loads(line)["source_family"] for line in (lines[0], lines[-1]))
-    assert len(pairs) == 2
-    assert_says(pairs[0], "train.jsonl", "selection.jsonl", "1 source family")
-    assert pairs[0].endswith(first)
-    assert pairs[1].endswith(last)
-
-
 def test_one_split_alone_is_a_problem(tmp_path: Path) -> None:
     plan = write_plan(tmp_path)
     (tmp_path / "data/train.jsonl").rename(tmp_path / "data/selection.jsonl")
     with pytest.raises(PlanError) as error:
-        opened(plan)
+        open_experiment(plan)
     assert "role train" in str(error.value)
     assert_says(error.value, "selection", "calibration", "or neither")
 
 
 def test_trainings_of_several_arms_have_names_of_their_own(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, arms=("a = {}", "a- = {}"))
-    opened(plan)
+    open_experiment(plan)
     plan.write_text(plan.read_text().replace("[17]", "[7, -7]"))
     with pytest.raises(PlanError, match="a, a- are both named a--7; rename an arm"):
-        opened(plan)
+        open_experiment(plan)
+
+
+@pytest.mark.parametrize("name", ["data.toml", "base.toml"])
+def test_the_folder_of_the_data_or_the_base_is_not_that_of_an_experiment(
+    tmp_path: Path, name: str
+) -> None:
+    plan = write_plan(tmp_path).rename(tmp_path / name)
+    assert "--out" in refused("experiment", plan, code=1)
+    assert open_experiment(plan, folder=tmp_path / "out").steps
+
+
+def test_other_criteria_or_data_than_the_registered_ones_are_refused(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path, arms=("mine = {}", "weak = {}"), hypotheses=True)
+    hypotheses, holdout = tmp_path / "hypotheses.toml", tmp_path / "data/holdout.jsonl"
+    now = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+    register(hypotheses, data=[holdout, tmp_path / "data/train.jsonl"], now=now)
+    lock = (tmp_path / "hypotheses.lock").read_bytes()
+    assert open_experiment(plan).steps
+    text, lines = hypotheses.read_text(), holdout.read_bytes()
+    hypotheses.write_text(HYPOTHESES.format(points=1))
+    assert "by_more_than" in refused("experiment", plan, code=5)
+    hypotheses.write_text(text)
+    holdout.write_bytes(b"".join(lines.splitlines(keepends=True)[:-2]))
+    assert "holdout.jsonl: changed since" in refused("experiment", plan, code=5)
+    assert (tmp_path / "hypotheses.lock").read_bytes() == lock
+    (tmp_path / "hypotheses.lock").write_text("{")
+    assert "lock is broken" in refused("experiment", plan, code=5)

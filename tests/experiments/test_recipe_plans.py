@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import psutil
 import pytest
-from experiments.plans import FIXTURES, opened, write_data
+from commands import runner
+from experiments.plans import started, wait_until, write_data
 from messages import assert_says
 from training.recipe_bases import write_base
 
+from pact_cli.main import main
 from pact_eval.errors import PlanError
-from pact_eval.experiments.running import run
-from pact_eval.experiments.selection import read_selection
+from pact_eval.experiments.experiment import open_experiment
+
+run = runner(main)
 
 PLAN = """
 [data]
@@ -45,27 +49,9 @@ def write_recipe_plan(folder: Path, arms: str, *, data: str = "", model: str = "
 
 def problems_of(plan: Path) -> list[str]:
     with pytest.raises(PlanError) as error:
-        opened(plan)
+        open_experiment(plan)
     assert error.value.exit_code == 2
     return [problem.message for problem in error.value.problems]
-
-
-def test_layers_and_families_that_do_not_exist_are_problems_of_the_plan(tmp_path: Path) -> None:
-    arms = """
-fits = { recipe = "pact", set = { targets = "q_proj, self_attn.v_proj", train_families = 6 } }
-misspelt = { recipe = "pact", set = { targets = "q_proj, v_prj" } }
-large = { recipe = "pact", set = { train_families = [6, 7] } }
-absent = { recipe = "pact", set = { selection_source_families = "commerce-01, media-03" } }
-"""
-    plan = write_recipe_plan(tmp_path, arms)
-    (tmp_path / "base").rmdir()
-    (tmp_path / "base").symlink_to(FIXTURES / "model")
-    problems = problems_of(plan)
-    assert len(problems) == 3
-    assert_says(problems[0], "arms: misspelt: targets", "layers of base", "got v_prj", "v_proj?")
-    # Four source families of three families each; one is for selection, one for calibration.
-    assert_says(problems[1], "arms: large: train_families: ", "at most 6, ", "to train on, got 7")
-    assert_says(problems[2], "arms: absent: selection_source_families", "(commerce-01)", "media-03")
 
 
 def test_an_arm_without_recipe_or_trainer_is_named(tmp_path: Path) -> None:
@@ -99,20 +85,28 @@ def test_recipes_and_settings_that_do_not_exist_are_problems_of_the_plan(
 
 
 @pytest.mark.slow
-def test_an_experiment_trains_and_tunes_its_recipe_and_judges_it(tmp_path: Path) -> None:
-    """The adapter of a recipe records its selection split, which chooses among candidates too."""
-    few = "epochs = 1, dropout = 0.0, learning_rate = [1e-4, 1e-3]"
+@pytest.mark.posix
+def test_a_recipe_is_trained_killed_repeated_and_scored(tmp_path: Path) -> None:
+    """The adapter is that of an undisturbed training, and a repeated command does nothing."""
+    few = "epochs = 8, dropout = 0.1, checkpoint_seconds = 0"
     arms = f'ce = {{ recipe = "cross_entropy", set = {{ {few} }} }}'
-    plan = write_recipe_plan(tmp_path, arms)
-    (tmp_path / "base").rmdir()
-    write_base(tmp_path / "base")
-    outcome = run(opened(plan, arm="ce", stage="calibrate"))
-    assert outcome.exit_code == 0, [step for step in outcome.steps if step.state == "failed"]
-    folder = plan.with_suffix("")
-    chosen = read_selection(folder / "selected/ce.json").chosen
-    name = "ce-17" + chosen.label.removeprefix("ce")
-    card = json.loads((folder / "adapters" / name / "training.json").read_text("utf-8"))
-    assert card["steps"] == 2
-    assert (folder / "runs/ce-17/predictions.parquet").exists()
-    again = run(opened(plan, arm="ce", stage="calibrate"))
-    assert {step.state for step in again.steps} == {"up to date"}
+    weights = []
+    for name in ("undisturbed", "killed"):
+        plan = write_recipe_plan(tmp_path / name, arms)
+        (plan.parent / "base").rmdir()
+        write_base(plan.parent / "base")
+        adapter = plan.with_suffix("") / "adapters/ce-17"
+        if name == "killed":
+            driver = started(plan, "--stage", "train")
+            wait_until((adapter / "checkpoint.pt").exists)
+            processes = psutil.Process(driver.pid).children(recursive=True)
+            for process in [*processes, driver]:
+                process.kill()
+            driver.wait()
+            assert not (adapter / "training.json").exists()
+        run("experiment", plan, "--stage", "calibrate")
+        weights.append((adapter / "adapter_model.safetensors").read_bytes())
+        assert (plan.with_suffix("") / "runs/ce-17/predictions.parquet").exists()
+    assert weights[0] == weights[1]
+    steps = json.loads(run("experiment", plan, "--stage", "calibrate", "--json").stdout)["steps"]
+    assert {step["state"] for step in steps} == {"up to date"}

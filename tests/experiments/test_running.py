@@ -1,289 +1,216 @@
-"""Experiments on one machine, with real trainers, as a user meets them."""
+"""What runs, what is done, and what a failure or an interrupt leaves: small commands in order."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from commands import refuser, runner
-from experiments.contents import contents
-from experiments.plans import COMMAND, HYPOTHESES, started, wait_until, write_plan
 from messages import assert_says
 
-from pact_cli.main import main
-from pact_eval.experiments import supervise
+from pact_eval.experiments.experiment import PlannedExperiment, StepOutcome
+from pact_eval.experiments.plan import parse_plan
+from pact_eval.experiments.running import run
+from pact_eval.experiments.steps import Step
 
 pytestmark = pytest.mark.posix
 
-run, refused = runner(main), refuser(main)
 
-ODD = COMMAND.replace("train.py", "odd_trainer.py")
-ARMS = ("works", "writes_nothing", "breaks", "fails", "leaks")
-
-
-def steps_of(stdout: str) -> dict[str, dict[str, object]]:
-    return {step["step"]: step for step in json.loads(stdout)["steps"]}
-
-
-def odd_plan(folder: Path, arms: tuple[str, ...], **settings: object) -> Path:
-    plan = write_plan(folder, arms=[f"{arm} = {{}}" for arm in arms], command=ODD, **settings)  # type: ignore[arg-type]
-    script = Path(__file__).with_name("odd_trainer.py")
-    (folder / script.name).write_text(script.read_text())
-    return plan
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
-    """The trainings of five trainers, of which one works."""
-    plan = odd_plan(tmp_path_factory.mktemp("odd"), ARMS)
-    words = ("experiment", plan, "--stage", "train", "--slots", 2, "--json")
-    return steps_of(run(*words, code=3).stdout)  # a leak is graver than a failure
+def script(
+    name: str, code: str, *needs: str, out: str = "", sealed: bool = False, repeated: bool = False
+) -> Step:
+    """A step that runs Python code; `out` is the file that it writes."""
+    words, outputs = (sys.executable, "-c", code), (Path("out", out),) if out else ()
+    return Step(
+        name,
+        "audit",
+        words,
+        needs,
+        outputs=outputs,
+        is_sealed=sealed,
+        is_repeated=repeated,
+    )
 
 
-@pytest.mark.slow
-def test_a_failed_training_leaves_the_others_running(odd: dict[str, dict[str, object]]) -> None:
-    states = {arm: odd[f"train-{arm}-17"]["state"] for arm in ARMS}
-    assert states == {"works": "done", **dict.fromkeys(ARMS[1:], "failed")}
-    codes = [odd[f"train-{arm}-17"]["exit_code"] for arm in ARMS]
-    assert codes == [0, 1, 1, 1, 3]
+def writes(name: str, *needs: str, repeated: bool = False) -> Step:
+    """A step that writes its file."""
+    code = f"open('out/{name}', 'a').write('x')"
+    return script(name, code, *needs, out=name, repeated=repeated)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arm", "why"),
-    [
-        ("writes_nothing", "exit code 0, but no plan/adapters/writes_nothing-17/adapter_config"),
-        ("breaks", "adapter not accepted: "),
-        ("fails", "exit code 7"),
-        ("leaks", "trained or selected on 12 families of "),
-    ],
-)
-def test_each_failure_has_its_reason(odd: dict[str, dict[str, object]], arm: str, why: str) -> None:
-    assert why in str(odd[f"train-{arm}-17"]["why"])
+def experiment(folder: Path, steps: Sequence[Step], *, jobs: int = 1) -> PlannedExperiment:
+    plan, _ = parse_plan("", folder / "plan.toml")
+    return PlannedExperiment(plan, folder / "out", tuple(steps), (dict(os.environ),) * jobs)
 
 
-@pytest.mark.slow
-def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
-    plan = odd_plan(tmp_path, ("fails",))
-    words = ("experiment", plan, "--only", "fails", "--json")
-    steps = steps_of(run(*words, code=1).stdout)
-    assert {steps[name]["state"] for name in list(steps)[-3:]} == {"not run"}
-    assert steps["calibrate-fails-17"]["why"] == "needs train-fails-17"
-    text = run("experiment", plan, "--only", "fails", code=1).stdout
-    assert_says(text, "Not run", "train-fails-17", "score-fails-17-holdout")
+def states(folder: Path, *steps: Step, jobs: int = 1) -> dict[str, StepOutcome]:
+    outcome = run(experiment(folder, steps, jobs=jobs))
+    return {step.step.name: step for step in outcome.steps}
 
 
-@pytest.mark.slow
-def test_a_trainer_over_its_time_is_ended_with_its_children(tmp_path: Path) -> None:
-    plan = odd_plan(tmp_path, ("hangs",), timeout=3)
-    words = ("experiment", plan, "--stage", "train", "--json")
-    steps = steps_of(run(*words, code=1).stdout)
-    assert_says(steps["train-hangs-17"]["why"], "3 s", "timeout")
-    for pid in (tmp_path / "child.pid").read_text().split():
-        assert gone(int(pid))
+def test_a_failed_step_stops_only_the_steps_that_need_it(tmp_path: Path) -> None:
+    fails = script("fails", "print('a reason'); exit(7)")
+    after, later = writes("after", "fails"), writes("later", "after")
+    outcomes = states(tmp_path, fails, after, writes("other"), later)
+    assert {name: one.state for name, one in outcomes.items()} == {
+        "fails": "failed", "after": "not run", "other": "done", "later": "not run",
+    }  # fmt: skip
+    assert (outcomes["fails"].why, outcomes["fails"].exit_code) == ("exit code 7", 1)
+    assert outcomes["fails"].log_lines[-1] == "a reason"
+    assert outcomes["later"].why == "needs fails"
 
 
-@pytest.mark.slow
-def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: Path) -> None:
-    plan = odd_plan(tmp_path, ("resumes",))
-    checkpoint = tmp_path / "plan/adapters/resumes-17/checkpoint"
-    words = ("experiment", plan, "--stage", "train", "--json")
-    assert "out of time" in str(steps_of(run(*words, code=1).stdout)["train-resumes-17"])
-    plan.write_text(plan.read_text().replace("resumes = {}", "resumes = { set = { scale = 0.1 } }"))
-    step = steps_of(run(*words, code=1).stdout)["train-resumes-17"]
-    assert checkpoint.read_text() == '{"scale": 0.1}'
-    assert step["exit_code"] == 1
-    step = steps_of(run(*words).stdout)["train-resumes-17"]
-    assert step["state"] == "done"
-    assert checkpoint.read_text() == '{"scale": 0.1}'
+def test_only_our_commands_have_gates(tmp_path: Path) -> None:
+    outcomes = states(tmp_path, script("theirs", "exit(5)"))
+    assert outcomes["theirs"].exit_code == 1
+    ours = Step("ours", "audit", ("pact-audit", "data", "nowhere"))
+    assert states(tmp_path, ours)["ours"].exit_code == 1
 
 
-@pytest.mark.slow
-def test_an_adapter_is_checked_again_if_the_holdout_changes(tmp_path: Path) -> None:
-    plan = odd_plan(tmp_path, ("leaks_later",))
-    checks = 'checks = ["schema"]'  # so few families have shortcuts
-    plan.write_text(plan.read_text().replace("[data]", f"[data]\n{checks}"))
-    holdout = tmp_path / "data/holdout.jsonl"
-    lines = holdout.read_bytes().splitlines(keepends=True)
-    later = [line for line in lines if b'"healthcare-01"' in line]
-    (tmp_path / "later.jsonl").write_bytes(b"".join(later))
-    before = b"".join(line for line in lines if line not in later)
-    holdout.write_bytes(before)
-    words = ("experiment", plan, "--stage", "train", "--json")
-    assert steps_of(run(*words).stdout)["train-leaks_later-17"]["state"] == "done"
-    weights = tmp_path / "plan/adapters/leaks_later-17/adapter_model.safetensors"
-    trained = weights.stat().st_mtime_ns
-    holdout.write_bytes(b"".join(lines))
-    for _ in range(2):  # it is not trained again, and it is refused again
-        step = steps_of(run(*words, code=3).stdout)["train-leaks_later-17"]
-        assert (step["state"], step["exit_code"]) == ("failed", 3)
-        assert_says(step["why"], "adapter not accepted", "trained or selected on 6 families")
-    holdout.write_bytes(before)
-    assert steps_of(run(*words).stdout)["train-leaks_later-17"]["state"] == "up to date"
-    assert weights.stat().st_mtime_ns == trained
+def test_a_step_without_its_output_or_program_has_failed(tmp_path: Path) -> None:
+    silent = script("silent", "", out="nothing")
+    assert states(tmp_path, silent)["silent"].why == "exit code 0, but no out/nothing"
+    absent = Step("absent", "audit", ("no-such-program",))
+    failed = states(tmp_path, absent)["absent"]
+    assert failed.why == "exit code 127"
+    assert_says(failed.log_lines[-1], "no-such-program", "cannot be started")
 
 
-@pytest.mark.slow
-def test_a_step_that_another_process_holds_fails_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = odd_plan(tmp_path, ("fails", "works"))
-    run("experiment", plan, "--stage", "train", "--only", "fails", code=1)
-    # A process of another experiment, which was started before the plan was changed.
-    plan.write_text(plan.read_text().replace("fails = {}", "fails = { set = { scale = 0.1 } }"))
-    lock = tmp_path / "plan/locks/train-fails-17.lock"
-    sleep = [sys.executable, "-c", "import time; time.sleep(3600)"]
-    command = [sys.executable, "-P", supervise.__file__, str(lock), "5", *sleep]
-    holder = lock.with_suffix(".holder")
-    holder.unlink()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
-        wait_until(lambda: holder.exists() and bool(holder.read_text()))
-        monkeypatch.setattr(supervise, "LOCK_SECONDS", 0.5)
-        steps = steps_of(run("experiment", plan, "--stage", "train", "--json", code=1).stdout)
-    assert steps["train-works-17"]["state"] == "done"
-    failed = steps["train-fails-17"]
-    assert (failed["state"], failed["exit_code"]) == ("failed", 1)
-    assert_says(failed["why"], "train-fails-17.lock", holder.read_text(), "still works on this")
+def test_a_step_is_done_if_its_output_is_there(tmp_path: Path) -> None:
+    assert states(tmp_path, writes("a"))["a"].state == "done"
+    assert states(tmp_path, writes("a"))["a"].state == "up to date"
+    assert (tmp_path / "out/a").read_text() == "x"
+    (tmp_path / "out/by-hand").write_text("y")  # such as by the commands of --print
+    assert states(tmp_path, writes("by-hand"))["by-hand"].state == "up to date"
+    assert states(tmp_path, script("always", ""))["always"].state == "done"
+    assert states(tmp_path, script("always", ""))["always"].state == "done"
 
 
-@pytest.mark.slow
-def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path)
-    holdout = tmp_path / "data/holdout.jsonl"
-    holdout.write_bytes(b"no record\n" + holdout.read_bytes())
-    steps = steps_of(run("experiment", plan, "--json", code=3).stdout)
-    assert steps.pop("audit")["state"] == "failed"
-    assert {step["state"] for step in steps.values()} == {"not run"}
+def test_an_output_that_may_be_incomplete_is_not_done(tmp_path: Path) -> None:
+    """A trainer that is killed may leave an adapter of half its training."""
+    code = "import os; open('out/half', 'a').write('x'); os.kill(os.getpid(), 9)"
+    half = script("half", code, out="half")
+    assert states(tmp_path, half)["half"].why == "ended by signal 9 (SIGKILL)"
+    standing = experiment(tmp_path, [half]).standing(half)
+    assert (standing.state, standing.why) == ("to do", "not finished")
+    sealed = script("half", code, out="half", sealed=True)
+    assert experiment(tmp_path, [sealed]).standing(sealed).state == "up to date"
 
 
-@pytest.mark.slow
-def test_registered_hypotheses_are_locked(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path, arms=("mine = {}", "weak = {}"), hypotheses=True)
-    run("experiment", plan, "--stage", "register")
-    lock = (tmp_path / "hypotheses.lock").read_bytes()
-    (tmp_path / "hypotheses.toml").write_text(HYPOTHESES.format(points=1))
-    text = refused("experiment", plan, code=5)
-    assert "by_more_than" in text
-    assert (tmp_path / "hypotheses.lock").read_bytes() == lock
-    # Other data than those that were registered: the step is refused, and the lock stays.
-    (tmp_path / "hypotheses.toml").write_text(HYPOTHESES.format(points=2))
-    holdout = tmp_path / "data/holdout.jsonl"
-    holdout.write_bytes(b"".join(holdout.read_bytes().splitlines(keepends=True)[:-2]))
-    run("experiment", plan, "--stage", "register", code=5)
-    assert (tmp_path / "hypotheses.lock").read_bytes() == lock
+def test_what_another_command_made_is_kept_and_refused(tmp_path: Path) -> None:
+    states(tmp_path, writes("a"))
+    other = script("a", "open('out/a', 'w')", out="a")
+    failed = states(tmp_path, other)["a"]
+    assert (failed.state, failed.exit_code) == ("failed", 1)
+    assert_says(failed.why, "out/a", "another command", "remove it", "--out")
+    assert (tmp_path / "out/a").read_text() == "x"
+    (tmp_path / "out/a").unlink()
+    assert states(tmp_path, other)["a"].state == "done"
 
 
-def gone(pid: int) -> bool:
-    """Whether a process has ended, within a few seconds."""
+def test_a_repeated_step_follows_its_command_and_its_inputs(tmp_path: Path) -> None:
+    states(tmp_path, writes("a", repeated=True))
+    other = script("a", "open('out/a', 'a').write('z')", out="a", repeated=True)
+    assert experiment(tmp_path, [other]).standing(other).why == "its command changed"
+    assert states(tmp_path, other)["a"].state == "done"
+    assert (tmp_path / "out/a").read_text() == "xz"
+    (tmp_path / "read").write_text("")
+    later = time.time() + 10
+    os.utime(tmp_path / "read", (later, later))
+    for is_repeated, state in ((True, "to do"), (False, "up to date")):
+        fields = ((), (Path("read"),), (Path("out/a"),))
+        step = Step("a", "audit", other.words, *fields, is_repeated=is_repeated)
+        standing = experiment(tmp_path, [step]).standing(step)
+        assert (standing.state, standing.why) == (state, "older than read")
+
+
+def test_standard_output_is_complete_or_not_there(tmp_path: Path) -> None:
+    for code, is_there in (("print('yes'); exit(1)", False), ("print('yes')", True)):
+        words, out = (sys.executable, "-c", code), Path("out/a.txt")
+        step = Step("a", "audit", words, (), (), (out,), out, is_repeated=True)
+        outcome = states(tmp_path, step)["a"]
+        assert (tmp_path / out).exists() == is_there
+        assert outcome.log_lines[:1] == (() if is_there else ("yes",))
+
+
+def test_two_jobs_run_side_by_side(tmp_path: Path) -> None:
+    """Each of two steps waits for the other one."""
+    wait = "import pathlib, time\nopen('out/{0}', 'w')\n"
+    wait += "while not pathlib.Path('out/{1}').exists(): time.sleep(0.01)"
+    pair = [script(a, wait.format(a, b), out=a) for a, b in (("a", "b"), ("b", "a"))]
+    outcomes = states(tmp_path, *pair, jobs=2)
+    assert {one.state for one in outcomes.values()} == {"done"}
+
+
+SLEEPS = """
+import os, pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+pathlib.Path("out/pids.part").write_text(f"{os.getpid()} {child.pid}")
+os.rename("out/pids.part", "out/pids")
+time.sleep(3600)
+"""
+
+
+def all_gone(pids: Path) -> bool:
+    """Whether the processes have ended, within a few seconds."""
+    left = [int(pid) for pid in pids.read_text().split()]
     for _ in range(100):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            return True
-        if state == "Z":
+        left = [pid for pid in left if is_running(pid)]
+        if not left:
             return True
         time.sleep(0.1)
     return False
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_the_end_of_the_driver_ends_the_trainer_and_its_children(
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_a_training_over_its_time_is_ended_with_its_children(tmp_path: Path) -> None:
+    step = Step("a", "train", (sys.executable, "-c", SLEEPS))
+    plan, _ = parse_plan("[train]\ncommand = 'x {adapter}'\ntimeout = 2", tmp_path / "plan.toml")
+    planned = PlannedExperiment(plan, tmp_path / "out", (step,), (dict(os.environ),))
+    (outcome,) = run(planned).steps
+    assert_says(outcome.why, "2 s", "timeout")
+    assert all_gone(tmp_path / "out/pids")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_commands_and_their_children(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    plan = odd_plan(tmp_path, ("hangs",))
-    driver = started(plan, "--stage", "train")
-    wait_until((tmp_path / "child.pid").exists)
-    time.sleep(0.5)
-    driver.send_signal(number)
-    assert driver.wait(60) == (1 if number != signal.SIGKILL else -signal.SIGKILL)
-    for pid in (tmp_path / "child.pid").read_text().split():
-        assert gone(int(pid))
+    def interrupt() -> None:
+        while not (tmp_path / "out/pids").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        states(tmp_path, script("a", SLEEPS))
+    thread.join()
+    assert all_gone(tmp_path / "out/pids")
+    assert experiment(tmp_path, [writes("a")]).running_log(writes("a")).exists()
 
 
-def test_a_killed_trainer_is_a_failed_step_and_the_next_command_repeats_it(tmp_path: Path) -> None:
-    plan = odd_plan(tmp_path, ("hangs",))
-    driver = started(plan, "--stage", "train")
-    wait_until((tmp_path / "child.pid").exists)
-    time.sleep(0.5)
-    os.kill(int((tmp_path / "child.pid").read_text().split()[0]), signal.SIGKILL)
-    assert driver.wait(60) == 1
-    events = [
-        json.loads(line) for line in (tmp_path / "plan/events.jsonl").read_text().splitlines()
-    ]
-    assert events[-2]["event"] == "failed"
-    assert "SIGKILL" in events[-2]["why"]
-    dry = steps_of(run("experiment", plan, "--stage", "train", "--dry-run", "--json").stdout)
-    assert dry["train-hangs-17"]["why"] == "not finished"
-    assert dry["audit"]["state"] == "up to date"
-
-
-@pytest.mark.slow
-def test_one_experiment_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
-    plan = odd_plan(tmp_path, ("hangs",))
-    driver = started(plan, "--stage", "train")
-    wait_until((tmp_path / "child.pid").exists)
-    try:
-        assert "another pact-eval experiment" in refused("experiment", plan, "--stage", "train")
-    finally:
-        driver.terminate()
-        driver.wait(60)
-
-
-@pytest.mark.slow
-def test_a_trainer_without_an_import_of_ours_is_enough(whole: Path) -> None:
-    for script in ("train.py", "slow_train.py"):
-        assert "pact" not in whole.with_name(script).read_text().split('"""')[2]
-    folder = whole.with_suffix("")
-    for name in ("runs/base", "runs/mine-17", "runs/weak-17", "ablated/base", "ablated/weak-17"):
-        assert (folder / name / "predictions.parquet").is_file()
-    calibrators = sorted(path.parent.name for path in (folder / "runs").glob("*/calibration.json"))
-    assert calibrators == ["mine-17", "weak-17"]
-    assert "H1" in (folder / "scorecard.txt").read_text()
-    assert "REGISTERED BEFORE THE RUNS" in (folder / "scorecard.txt").read_text().upper()
-    assert (folder / "page.html").is_file()
-    assert list((folder / "paper").glob("*.svg"))
-
-
-@pytest.mark.slow
-def test_a_repeated_command_does_nothing(whole: Path) -> None:
-    before = contents(whole.with_suffix(""))
-    steps = steps_of(run("experiment", whole, "--slots", 2, "--json").stdout)
-    assert {step["state"] for step in steps.values()} == {"up to date"}
-    assert contents(whole.with_suffix("")) == before
-
-
-@pytest.mark.slow
-def test_only_what_reads_a_changed_file_is_repeated(whole: Path, tmp_path: Path) -> None:
-    whole = shutil.copytree(whole.parent, tmp_path / "copy", symlinks=True) / whole.name
-    trainer = whole.with_name("slow_train.py")
-    trainer.write_text(trainer.read_text() + "# a comment\n")
-    dry = steps_of(run("experiment", whole, "--dry-run", "--json").stdout)
-    assert dry["train-mine-17"]["why"] == "slow_train.py changed"
-    assert_says(dry["score-mine-17-holdout"]["why"], "if train-mine-17 changes")
-    assert dry["score-base-holdout"]["state"] == "up to date"
-    # The new trainer makes the same adapters, so nothing else is repeated.
-    steps = steps_of(run("experiment", whole, "--slots", 2, "--json").stdout)
-    repeated = [name for name, step in steps.items() if step["state"] == "done"]
-    assert repeated == ["train-mine-17", "train-weak-17"]
-
-
-@pytest.mark.slow
-def test_a_step_that_was_killed_before_its_receipt_runs_again(whole: Path, tmp_path: Path) -> None:
-    """Every kind of step: its outputs are there, and its receipt says that it only began."""
-    whole = shutil.copytree(whole.parent, tmp_path / "copy", symlinks=True) / whole.name
-    before = contents(whole.with_suffix(""))
-    killed = ("audit", "split", "ablate", "register", "calibrate-mine-17", "scorecard", "page")
-    for name in killed:
-        receipt = whole.with_suffix("") / "receipts" / f"{name}.json"
-        receipt.write_text(json.dumps(json.loads(receipt.read_bytes()) | {"outputs": None}))
-    steps = steps_of(run("experiment", whole, "--slots", 2, "--json").stdout)
-    assert [name for name, step in steps.items() if step["state"] == "done"] == [*killed]
-    assert contents(whole.with_suffix("")) == before
+def test_the_printed_script_does_the_same(tmp_path: Path) -> None:
+    out = Path("out/c.txt")
+    prints = Step("c", "audit", (sys.executable, "-c", "print('c')"), ("b",), (), (out,), out)
+    planned = experiment(tmp_path, [writes("a"), writes("b", "a"), prints])
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/a").write_text("done before")
+    lines = [*planned.shell_script()]
+    assert [line for line in lines if line.startswith("# ")] == ["# b, after a", "# c, after b"]
+    subprocess.run(["/bin/sh", "-e"], input="\n".join(lines), text=True, check=True)
+    assert {step.state for step in planned.dry_run().steps} == {"up to date"}
+    assert (tmp_path / "out/c.txt").read_text() == "c\n"

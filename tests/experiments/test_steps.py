@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from commands import runner
-from experiments.plans import opened, write_plan
+from experiments.plans import write_plan
 
 from pact_cli.main import main
 from pact_eval.errors import InputError
+from pact_eval.experiments.experiment import open_experiment
+from pact_eval.experiments.inputs import PlanFiles, check_files
 from pact_eval.experiments.plan import Plan, check_plan
-from pact_eval.experiments.plan_files import PlanFiles, plan_files
 from pact_eval.experiments.steps import Step, chosen_steps, planned_steps
 from pact_fixtures.paper import PLAN
 
@@ -30,7 +31,7 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module")
 def files(plan: Plan) -> PlanFiles:
-    return plan_files(plan)
+    return check_files(plan, [])
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +40,12 @@ def paper(plan: Plan, files: PlanFiles) -> tuple[Step, ...]:
 
 
 def test_the_dry_run_of_the_paper_lists_its_steps_in_order(tmp_path: Path) -> None:
-    words = ("experiment", PLAN, "--dry-run", "--slots", 8, "--out", tmp_path / "out", "--json")
+    words = ("experiment", PLAN, "--dry-run", "--jobs", 8, "--out", tmp_path / "out", "--json")
     value = json.loads(run(*words).stdout)
     # Two runs for each of 15 models; for each of 14 trained ones one run more, and a calibrator.
     assert value["trainings"] == 14
     assert value["scorings_and_calibrations"] == 2 * 15 + 2 * 14 == 58
-    assert value["slots"] == 8
-    assert value["cost"] is None
+    assert value["jobs"] == 8
     names = [step["step"] for step in value["steps"]]
     assert names[:4] == ["audit", "split", "ablate", "register"]
     assert names[-3:] == ["scorecard", "page", "paper"]
@@ -53,7 +53,6 @@ def test_the_dry_run_of_the_paper_lists_its_steps_in_order(tmp_path: Path) -> No
         names.index(need) < n for n, step in enumerate(value["steps"]) for need in step["needs"]
     )
     assert {step["state"] for step in value["steps"]} == {"to do"}
-    assert value["missing"] == []  # the bundled data lie next to the plan
     assert not (tmp_path / "out").exists()
 
 
@@ -69,8 +68,9 @@ def test_hypotheses_are_registered_before_any_model_runs(paper: tuple[Step, ...]
 def test_only_an_arm_has_its_steps_and_what_they_need(paper: tuple[Step, ...]) -> None:
     names = [step.name for step in chosen_steps(paper, arm="no_nr")]
     assert names == [
-        *("audit", "split", "ablate", "register", "train-no_nr-17", "score-no_nr-17-holdout"),
-        *("score-no_nr-17-ablated", "score-no_nr-17-calibration", "calibrate-no_nr-17"),
+        *("audit", "split", "ablate", "register", "train-no_nr-17", "check-no_nr-17"),
+        *("score-no_nr-17-holdout", "score-no_nr-17-ablated", "score-no_nr-17-calibration"),
+        "calibrate-no_nr-17",
     ]
 
 
@@ -85,8 +85,14 @@ def test_splits_of_the_dataset_are_used_as_they_are(plan: Plan, files: PlanFiles
 
 
 def test_without_hypotheses_and_evidence_less_is_done(tmp_path: Path) -> None:
-    steps = opened(write_plan(tmp_path)).steps
+    steps = open_experiment(write_plan(tmp_path)).steps
     assert [step.name for step in steps] == [
-        *("audit", "split", "score-base-holdout", "train-mine-17", "score-mine-17-holdout"),
-        *("score-mine-17-calibration", "calibrate-mine-17", "page", "paper"),
+        *("audit", "split", "score-base-holdout", "train-mine-17", "check-mine-17"),
+        *(
+            "score-mine-17-holdout",
+            "score-mine-17-calibration",
+            "calibrate-mine-17",
+            "page",
+            "paper",
+        ),
     ]

@@ -31,21 +31,17 @@ from decision_index import ROWS as SUITE
 from decision_index import result
 from decision_index import written as write_index
 from decision_models import TEMPLATES, write_decision_folder
-from experiments.plans import opened, write_plan
+from experiments.plans import write_plan
 from hostile.row_edits import ROWS
 from labelled_files import FILES
-from mutations import BYTES, JSON, TEXT, Mutation, emptied
+from mutations import BYTES, JSON, TEXT, Mutation
 from run_frames import edit_run, forge_seal, other_items, rows, write_run
 
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
 from pact_eval._files import sha256_of_file
-from pact_eval._json import Json
 from pact_eval.calibration.runs import fit_on_run
 from pact_eval.data.manifest import write_manifest
-from pact_eval.experiments.candidates import candidates_of
-from pact_eval.experiments.costs import Measured, arm_facts, plan_facts
-from pact_eval.experiments.selection import ArmSelection, ScoredCandidate, write_selection
 from pact_eval.importing.zip_members import ZipMembers
 from pact_eval.preregistration.registration import register
 from pact_eval.remedies.fitting import fit_remedy
@@ -233,11 +229,6 @@ CAMPAIGNS: Final = {
     "lock": Campaign("h.lock", JSON, _SCORECARD, weight=0.5),
     "fitted remedy": Campaign("remedy.json", JSON, _REMEDIES, weight=0.5),
     "plan": Campaign("plan/plan.toml", TEXT, _DRY_RUN, weight=0.5),
-    "receipt of a step": Campaign("plan/plan/receipts/audit.json", JSON, _DRY_RUN),
-    "choice among candidates": Campaign(
-        "plan/plan/selected/tuned.json", (*JSON, emptied), _DRY_RUN
-    ),
-    "measured times": Campaign("plan/plan/measured.json", JSON, _DRY_RUN),
     "model card": Campaign("card.md", TEXT, ("report", "run", "--model-card", "card.md", *_FEW)),
     "table of metrics": Campaign("metrics.csv", TEXT, ("scorecard", "h.toml", "metrics.csv")),
     "released results": Campaign("results.json", JSON, ("scorecard", "h.toml", "results.json")),
@@ -410,30 +401,10 @@ def make_healthy(home: Path) -> Path:
 
 
 def _write_experiment(folder: Path) -> None:
-    """Write a plan of the model beside its folder, and what a part of its experiment has left.
-
-    That is the receipt of a step that was begun, a choice among candidates, and measured times.
-    """
-    rank: dict[str, Json] = {"rank": [8, 16]}
-    plan = write_plan(folder, arms=("mine = {}", "tuned = { set = { rank = [8, 16] } }"))
+    """Write a plan of the model beside its folder."""
+    plan = write_plan(folder)
     (folder / "base").unlink()
     plan.write_text(plan.read_text().replace('base = "base"', 'base = "../model"'))
-    experiment = opened(plan)
-    labels = {f"tuned.{one.label}": one.settings for one in candidates_of(rank)}
-    candidates = tuple(ScoredCandidate(*scored, {17: 0.5}) for scored in labels.items())
-    selection = ArmSelection("tuned", "selection.jsonl", None, 8, candidates)
-    write_selection(selection, experiment.folder / "selected" / "tuned.json")
-    times: dict[str, Json] = {"start_seconds": 1.0, "seconds_per_step": 0.5, "further_steps": 9}
-    window: dict[str, Json] = {"start_seconds": 1.0, "seconds_per_record": 0.1}
-    arms: dict[str, dict[str, Json]] = {
-        arm.name: {"arm": arm_facts(arm), "training": times, "scoring": {"1": window, "2": window}}
-        for arm in experiment.plan.arms
-    }
-    records = dict.fromkeys(("holdout", "selection", "calibration"), 8)
-    measured = Measured("a processor", {}, plan_facts(experiment.plan), records, arms)
-    (experiment.folder / "measured.json").write_text(json.dumps(measured.to_json()))
-    (audit,) = (step for step in experiment.steps if step.name == "audit")
-    experiment.receipts.start_step(experiment.receipts.expected(audit))
 
 
 def _write_released(folder: Path, result: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -341,29 +341,6 @@ def _read_base_weights(folder: Path) -> dict[str, TensorInfo]:
             if suffix is not None and len(tensor.shape) > 1:
                 weights[tensor.name.removesuffix(suffix)] = tensor
     return weights
-
-
-def targets_without_layer(
-    folder: Path, targets: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Compare targets of LoRA with the layers of a base model; its weights are not loaded.
-
-    Args:
-        folder: of the model.
-        targets: ends of names of modules. Of a multimodal model, those of its language part count.
-
-    Returns:
-        The targets that no layer has, and the last parts of the names of all layers, sorted.
-
-    Raises:
-        AdapterError: the folder has no weights, one file is missing or damaged, or it is an
-            adapter.
-    """
-    names = _renamed(_read_base_weights(folder), _as_stored)
-    language = [name for name in names if "language_model" in name.split(".")]
-    layers = language or [*names]
-    unknown = without_module(LoraSettings(targets=tuple(targets)), layers)
-    return unknown, tuple(sorted({name.rpartition(".")[2] for name in layers}))
 
 
 def _as_loaded(

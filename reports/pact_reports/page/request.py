@@ -21,7 +21,6 @@ from pact_reports.figures.style import NEUTRAL, Palette
 from pact_reports.tables.request import TableRequest
 
 if TYPE_CHECKING:
-    from pact_eval.experiments.selection import ArmSelection
     from pact_eval.thresholds.conclusion import Acting
     from pact_eval.thresholds.decision_curves import Decisions
 
@@ -42,7 +41,6 @@ class PageRequest:
         clear: by metric, the smallest change that the table of ablations marks as clear.
         command: the command that makes the page, shown at its end.
         decisions: thresholds and costs, for figures and tables of decisions.
-        selections: choices among the candidates of tuned arms.
         grouped: the same runs, whose settings name a column other than the kind; None without one.
     """
 
@@ -59,7 +57,6 @@ class PageRequest:
         default_factory=lambda: DataConclusion.without_audit("no dataset was given")
     )
     decisions: Decisions | None = None
-    selections: tuple[ArmSelection, ...] = ()
     grouped: Experiment | None = None
 
     @cached_property
@@ -77,7 +74,6 @@ class PageRequest:
         return TableRequest(
             *(self.experiment, self.criteria, self.data, self.clear, self.names),
             decisions=self.decisions,
-            selections=self.selections,
         )
 
     @cached_property
@@ -111,7 +107,6 @@ class PageRequest:
             "lock": sha256_of_file(lock) if lock is not None and lock.is_file() else None,
             "audit": _audit(self.audit),
             "decisions": _decisions(self.decisions),
-            "selections": [selection.to_json() for selection in self.selections],
             "clear_changes": {name: str(change) for name, change in sorted(self.clear.items())},
         }
         present = {name: value for name, value in inputs.items() if value}

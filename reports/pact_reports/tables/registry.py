@@ -19,7 +19,6 @@ from pact_reports.tables.request import TableSpec
 from pact_reports.tables.run_costs import build_cost
 from pact_reports.tables.scorecard import build_scorecard
 from pact_reports.tables.selection import build_selection
-from pact_reports.tables.tuning import build_tuning
 
 __all__ = ["TABLES"]
 
@@ -83,12 +82,6 @@ TABLES: Final[Mapping[str, TableSpec]] = {
         "a training log with selection NLL next to the adapter",
         build_selection,
         published=True,
-    ),
-    "tuning": TableSpec(
-        "what was tuned of every arm, on what, and how often",
-        "a selection among candidates",
-        build_tuning,
-        views="never",
     ),
     "cost": TableSpec(
         "what scoring and training took", "a run", build_cost, views="never", published=True

@@ -21,7 +21,6 @@ from pact_eval.evaluation.settings import Settings
 from pact_reports.table import Table
 
 if TYPE_CHECKING:  # without criteria, nothing is judged
-    from pact_eval.experiments.selection import ArmSelection
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.thresholds.decision_curves import Decisions
 
@@ -42,7 +41,6 @@ class TableRequest:
         names: display names of arms.
         decisions: thresholds and costs, for tables of decisions.
         published: published metrics, which are shown instead of runs; None shows the runs.
-        selections: choices among the candidates of tuned arms.
     """
 
     experiment: Experiment
@@ -52,7 +50,6 @@ class TableRequest:
     names: ArmNames = KEYS
     decisions: Decisions | None = None
     published: ArmMetrics | None = None
-    selections: tuple[ArmSelection, ...] = ()
 
     @property
     def decoding(self) -> Decoding:
