@@ -16,9 +16,6 @@ from pact_eval.errors import InputError
 Decoding: TypeAlias = Literal["single", "ensemble"]
 """Which views a prediction uses: view 0 alone, or the mean over all K views."""
 
-OrderDesign: TypeAlias = Literal["balanced", "antithetic"]
-"""Letter orders of views: balanced over letters, or so with the reverse of view 0 as view 1."""
-
 RunRole: TypeAlias = Literal["evaluation", "calibration", "selection"]
 """What a run is for."""
 

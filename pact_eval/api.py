@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         Decoding,
         GateGroups,
         Mode,
-        OrderDesign,
         Signal,
     )
     from pact_eval.audit.adapter.audit import AdapterAudit
@@ -193,7 +192,6 @@ def score(
     workers: int | None = None,
     ray: str | None = None,
     content_free: bool = False,
-    orders: OrderDesign = "balanced",
     allow: Collection[Allowance] = (),
     **options: Unpack[ScoreOptions],
 ) -> Run:
@@ -220,7 +218,6 @@ def score(
         workers: score with this many processes, each with its own copy of the model.
         ray: score on this Ray cluster: host:port, or "auto".
         content_free: also score each question without a context, for contextual calibration.
-        orders: design of the letter orders; "antithetic" makes view 1 the reverse of view 0.
         allow: "trained-on" scores data that the adapter was trained on, "other-data" a file that
             is not the one of its manifest; the run and every output say so.
         options: `shape`, `columns`, `question`, `options` and further ones of labelled data
@@ -278,7 +275,7 @@ def score(
     folder = default_folder(request, labels) if out is None else Path(out)
     file = dataset_file(only_file_of(local_data(data)))
     dataset = read_dataset(
-        file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading, orders=orders
+        file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading
     )
     source = row_source(request, _pool(workers, ray))
     score_windows(source, dataset, folder, labels=labels, allow=allow)

@@ -253,10 +253,10 @@ BROKEN: Final[Mapping[str, BrokenFile]] = {
         _lines(
             "a.jsonl",
             {"text": "t", "label": "l", "gold": "l"},
-            {"text": "u", "label": "m", "gold": "l"},
+            {"text": "u", "label": "m", "gold": "m"},
         ),
         (),
-        ("label and gold", "line 2", "--columns reference=label or --columns reference=gold"),
+        ("label and gold", "--columns reference=label or --columns reference=gold"),
         2,
     ),
     "answers outside the options": BrokenFile(

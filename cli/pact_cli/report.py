@@ -198,8 +198,8 @@ def report(
     in it. Results on the same data are replaced.
 
     --remedies compares decodings that remove order effects, by their price in prompts: several
-    views, letter priors fitted on other families, and batch calibration. --full prints every
-    remedy, its cost and the letters of right answers.
+    views, letter priors fitted on other families, and batch calibration. --full prints
+    pairs, ECE, flips and costs too.
 
     Exits with 3 if items of a RUN are also in a file that the model is made from (see
     --without-leaks) or a remedy of --fitted was fitted on its families, and with 5 if the criteria

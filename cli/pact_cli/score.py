@@ -28,9 +28,8 @@ from pact_cli.options import (
     label_options,
     order_seed_option,
 )
-from pact_cli.parameters import choice, option
+from pact_cli.parameters import option
 from pact_cli.report import print_reports
-from pact_eval._choices import OrderDesign
 from pact_eval.errors import ServerError
 from pact_eval.plain_text import one_line
 from pact_eval.scoring.servers.request import ServerRequest
@@ -87,15 +86,6 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 )
 @option("--limit", group="Data", type=COUNT, help="Score only the first N records.")
 @order_seed_option
-@option(
-    "--orders",
-    group="Views",
-    type=choice(OrderDesign),
-    default="balanced",
-    show_default=True,
-    help="Orders of the answers: balanced shows every answer at every letter over C views; "
-    "antithetic makes view 1 the reverse of view 0, for a comparison in `report --remedies`.",
-)
 @data_allowances
 @reading_options
 @label_options
@@ -109,7 +99,6 @@ def score(
     content_free: bool,
     limit: int | None,
     order_seed: int,
-    orders: OrderDesign,
     allow: tuple[Allowance, ...],
     reading: Reading,
     labels: RunLabels,
@@ -145,7 +134,6 @@ def score(
             limit=limit,
             allow=allow,
             reading=reading,
-            orders=orders,
         )
         announce_labelled([dataset.labelled])
         source = _source(request, workers, dataset, folder)

@@ -159,7 +159,6 @@ class Record:
         ablation: what an ablated context was made of; None for every other record.
         metadata: further columns of the record, by name: what a report may be divided by.
         order_key: keys the letter orders of its views; empty takes the id.
-        reversed_second: whether view 1 shows the answers in the reverse order of view 0.
     """
 
     id: str
@@ -177,7 +176,6 @@ class Record:
     ablation: AblatedFrom | None = None
     metadata: Mapping[str, Json] = dataclass_field(default_factory=dict)
     order_key: str = ""
-    reversed_second: bool = False
 
     def __repr__(self) -> str:
         return short_repr(self)

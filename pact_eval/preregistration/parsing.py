@@ -189,16 +189,9 @@ def _decoding(table: TomlTable, name: str) -> MetricDecoding | None:
     try:
         remedy = remedy_of_name(name)
     except InputError:
-        remedies = [remedy.name for remedy in remedies_for(4) if not remedy.as_published]
+        remedies = [remedy.name for remedy in remedies_for(4)]
         got = f"{value_in_words(name)}{did_you_mean(name, [*DECODING_NAMES, *remedies])}"
         table.problem(f"expected a decoding, or a remedy such as k2_additive, got {got}")
-        return None
-    if remedy.as_published:
-        fitted = remedy.name.removesuffix("_as_published")
-        table.problem(
-            f"decoding {name} is fitted on the families that it is evaluated on; use {fitted}, "
-            "which is fitted on others"
-        )
         return None
     return MetricDecoding("single", remedy=remedy.name)
 

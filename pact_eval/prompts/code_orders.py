@@ -65,27 +65,6 @@ def code_order(seed: int, record_id: str, n_choices: int, view: int) -> Order:
     return code_orders(seed, record_id, n_choices, view + 1)[view]
 
 
-def with_reverse_second(orders: Sequence[Order]) -> list[Order]:
-    """Return orders whose second one is the reverse of the first: an antithetic pair.
-
-    The others keep their order; the last one is left out unless the reverse was among them. Orders
-    that are all alike stay: the question is never permuted.
-
-    Examples:
-        >>> with_reverse_second([(0, 1, 2), (2, 0, 1), (1, 2, 0)])
-        [(0, 1, 2), (2, 1, 0), (2, 0, 1)]
-        >>> with_reverse_second([(0, 1), (1, 0), (0, 1)])
-        [(0, 1), (1, 0), (0, 1)]
-    """
-    if len(set(orders)) < 2:
-        return list(orders)
-    first, *others = orders
-    reverse = first[::-1]
-    if reverse in others:
-        others.remove(reverse)
-    return [first, reverse, *others][: len(orders)]
-
-
 def to_canonical(
     code_values: npt.NDArray[np.floating], code_order: Sequence[int]
 ) -> npt.NDArray[np.floating]:

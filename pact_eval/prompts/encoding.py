@@ -14,7 +14,6 @@ from pact_eval._json import Json
 from pact_eval.data.records import Field, Record
 from pact_eval.errors import PromptError
 from pact_eval.progress import tracked
-from pact_eval.prompts.code_orders import with_reverse_second
 from pact_eval.prompts.contract import ChatTokenizer, PromptContract, PromptRequest
 from pact_eval.prompts.prompt_bytes import PromptBytes
 
@@ -277,8 +276,6 @@ class Encoder:
     def _requests(self, record: Record, k: int, seed: int) -> list[PromptRequest]:
         field, where = record.field, f"line {record.line} (id {record.id})"
         orders = self._bound.orders(field, record.order_key or record.id, k=k, seed=seed)
-        if record.reversed_second:
-            orders = with_reverse_second(orders)
         return [PromptRequest(record.state, (field,), field.name, order, where) for order in orders]
 
     def _refuse_too_many_answers(self, records: Sequence[Record]) -> None:

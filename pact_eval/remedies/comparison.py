@@ -34,9 +34,9 @@ from pact_eval.remedies.costs import (
     ItemTokens,
     NoTokens,
     Price,
-    PromptCounts,
     RemedyCost,
     cost_of,
+    prompts_of_views,
 )
 from pact_eval.remedies.cross_fitting import CrossFits, CrossFitted, Folds, FoldUnit, folds_of
 from pact_eval.remedies.decodings import Remedy, remedies_for, why_undefined
@@ -48,7 +48,6 @@ from pact_eval.remedies.letter_balance import (
     balance_status,
     letter_balance,
 )
-from pact_eval.remedies.second_orders import SecondOrderCounts, SecondOrders, second_orders
 from pact_eval.results import Result
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText, Estimate
@@ -128,7 +127,7 @@ class RemedyRow:
         without_prior: items that the remedy leaves as they are, because their number of answers has
             no prior, or they have no content-free probabilities.
         fitted_on: mean number of items of a fit; 0 without one.
-        cost: prompts and tokens, per item and of a fit.
+        cost: prompts and tokens per item.
     """
 
     remedy: Remedy
@@ -164,8 +163,8 @@ class RemedyRow:
 
 
 RemedyStatus: TypeAlias = Literal["some help", "none shown", "cannot tell"]
-"""some help: one or more remedies are shown to improve accuracy or NLL, fits on the evaluated items
-aside; none shown: none is; cannot tell: the run has one view, or no interval can be given."""
+"""some help: one or more remedies are shown to improve accuracy or NLL; none shown: none is; cannot
+tell: the run has one view, or no interval can be given."""
 
 
 @dataclass(frozen=True)
@@ -187,10 +186,7 @@ class RemedyComparison(Result):
 
     Attributes:
         status: whether any remedy is shown to help.
-        helping: names of the remedies that are shown to help, the cheapest first; without those of
-            `flattered`.
-        flattered: names of the remedies that pass the same tests, but were fitted on the evaluated
-            items: they are never an answer.
+        helping: names of the remedies that are shown to help, the cheapest first.
         enough: the cheapest of them that is not shown to be worse than all K views by its 95%
             intervals; None if there is none, or if it is all K views themselves. Holm's adjustment
             is left out: it would make this easier, the more remedies there are.
@@ -206,16 +202,12 @@ class RemedyComparison(Result):
         letter_balance: letters of the references in view 0, by number of answers.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
         content_free: whether the run has content-free prompts.
-        second_orders: how many items have second orders; None if views repeat one order.
-        reverse_against_other: by metric, two views of reverse orders minus two of other orders,
-            adjusted together; empty if not all items have both.
         fit_notes: on remedies that were fitted on other runs.
         leak: items of the run that a model may have learnt; None without any.
     """
 
     status: RemedyStatus
     helping: tuple[str, ...]
-    flattered: tuple[str, ...]
     enough: str | None
     price: Price
     rows: tuple[RemedyRow, ...]
@@ -228,8 +220,6 @@ class RemedyComparison(Result):
     letter_balance: tuple[LetterBalance, ...]
     no_tokens: NoTokens | None
     content_free: bool
-    second_orders: SecondOrderCounts | None
-    reverse_against_other: Mapping[str, RemedyDifference]
     fit_notes: tuple[FittedNote, ...] = ()
     leak: DataLeak | None = None
 
@@ -283,26 +273,23 @@ def compare_remedies(
     """
     folds = folds_of(predictions)
     tokens = tokens or ItemTokens()
-    orders = None if predictions.repeats else second_orders(predictions)
     resamples = resamples or default_resamples(len(predictions))
     draw = partial(_Sampled.of, scope=scope, rng=rng, resamples=resamples, unit=unit)
-    decoded = _decoded(predictions, folds, _by_remedy(fitted), content_free, orders, scope)
+    decoded = _decoded(predictions, folds, _by_remedy(fitted), content_free, scope)
     sampled = {remedy: draw(fits) for remedy, fits in decoded}
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
     with step("Comparing remedies", len(sampled), "remedies"):
-        costs = _costs(sampled, predictions, tokens, content_free)
+        costs = _costs([*sampled], predictions, tokens, content_free)
         price = _price([*costs.values()])
         by_price = sorted(sampled, key=lambda remedy: costs[remedy].price(price))
         rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_price]
         rows = _adjusted(rows)
     some = next(iter(sampled.values())).raw.items
-    better = [row for row in rows if row.helps(Remedy(1).name)]
-    helping = [row for row in better if not row.remedy.as_published]
+    helping = [row for row in rows if row.helps(Remedy(1).name)]
     return RemedyComparison(
         status=_status(rows, predictions.k, helping),
         helping=tuple(row.remedy.name for row in helping),
-        flattered=tuple(row.remedy.name for row in better if row.remedy.as_published),
         enough=_enough(helping, rows[by_price.index(all_views)], price),
         price=price,
         rows=tuple(rows),
@@ -315,8 +302,6 @@ def compare_remedies(
         letter_balance=letter_balance(predictions, unit),
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
-        second_orders=None if orders is None else orders.counts,
-        reverse_against_other=_reverse_against_other(sampled),
     )
 
 
@@ -368,7 +353,6 @@ def _decoded(
     folds: Folds,
     files: Mapping[Remedy, FittedRemedy],
     content_free: ContentFree | None,
-    orders: SecondOrders | None,
     scope: Scope,
 ) -> Iterator[tuple[Remedy, CrossFitted]]:
     """Yield the remedies that a run can show, and those of files, with what they make of it."""
@@ -376,8 +360,7 @@ def _decoded(
     own = remedies_for(
         predictions.k,
         same_orders=predictions.repeats,
-        content_free=0 if nothing is None else nothing.shape[1],
-        seconds=("reverse", "other") if orders is not None and orders.complete else (),
+        content_free=nothing is not None,
     )
     remedies = (*own, *files)
     fits = CrossFits(predictions, folds, nothing)
@@ -474,39 +457,21 @@ def _row(
     )
 
 
-def _reverse_against_other(sampled: Mapping[Remedy, _Sampled]) -> dict[str, RemedyDifference]:
-    reverse = sampled.get(Remedy(2, second="reverse"))
-    other = sampled.get(Remedy(2, second="other"))
-    if reverse is None or other is None:
-        return {}
-    tests = {name: metric_difference(name, [(reverse.raw, other.raw)]) for name in _DECIDING}
-    evidence = adjusted([test for _, test in tests.values()])
-    return {
-        name: RemedyDifference(difference, adjusted_test)
-        for (name, (difference, _)), adjusted_test in zip(tests.items(), evidence, strict=True)
-    }
-
-
 def _costs(
-    sampled: Mapping[Remedy, _Sampled],
+    remedies: Sequence[Remedy],
     predictions: Predictions,
     tokens: ItemTokens,
     content_free: ContentFree | None,
 ) -> dict[Remedy, RemedyCost]:
-    prompts = PromptCounts.of_run(predictions)
+    prompts = prompts_of_views(predictions).mean(axis=0).tolist()
 
-    def cost(remedy: Remedy, fitted: CrossFitted) -> RemedyCost:
+    def cost(remedy: Remedy) -> RemedyCost:
         contextual = content_free if remedy.contextual else None
         return cost_of(
-            remedy.views,
-            predictions.k,
-            prompts,
-            tokens,
-            fitting=fitted.fitting,
-            content_free=None if contextual is None else contextual.tokens,
+            remedy.views, prompts, tokens, None if contextual is None else contextual.tokens
         )
 
-    return {remedy: cost(remedy, own.fitted) for remedy, own in sampled.items()}
+    return {remedy: cost(remedy) for remedy in remedies}
 
 
 def _adjusted(rows: Sequence[RemedyRow]) -> list[RemedyRow]:

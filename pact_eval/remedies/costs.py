@@ -1,4 +1,4 @@
-"""Costs of remedies: prompts and tokens per item, those of the fit, and the pay-back of the fit.
+"""Costs of remedies: prompts and tokens per item.
 
 A prompt is an order that the item had not before: an answer in the same order is not asked again.
 Repeats of imported logs are the exception, because each of them was asked.
@@ -14,7 +14,7 @@ else prompts.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -53,47 +53,6 @@ def prompts_of_views(predictions: Predictions) -> IntArray:
         return np.tile(np.arange(1, predictions.k + 1), (len(predictions), 1))
     prompts: IntArray = distinct_orders(predictions.code_order).cumsum(axis=1)
     return prompts
-
-
-@dataclass(frozen=True)
-class PromptCounts:
-    """Mean prompts per item of the first views of a run.
-
-    Attributes:
-        all_items: of 1 to K views.
-        by_answers: likewise, of the items of each number of answers.
-    """
-
-    all_items: tuple[float, ...]
-    by_answers: Mapping[int, tuple[float, ...]]
-
-    @classmethod
-    def of_run(cls, predictions: Predictions) -> PromptCounts:
-        """Count the prompts of a run."""
-        prompts, counts = prompts_of_views(predictions), predictions.n_choices
-        return cls(
-            tuple(prompts.mean(axis=0).tolist()),
-            {
-                number: tuple(prompts[counts == number].mean(axis=0).tolist())
-                for number in np.unique(counts).tolist()
-            },
-        )
-
-    def of_fit(self, n_choices: int, views: int) -> float:
-        """Return prompts per item of a fit on items of some answers.
-
-        A fit on another run may have more views, or other numbers of answers. Its orders repeat
-        after all of them, as those of scoring do.
-
-        Examples:
-            >>> counts = PromptCounts((1.0, 1.5), {2: (1.0, 2.0), 3: (1.0, 1.0)})
-            >>> counts.of_fit(3, 2), counts.of_fit(2, 4), counts.of_fit(3, 4)
-            (1.0, 2.0, 4.0)
-        """
-        prompts = self.by_answers.get(n_choices, ())
-        if views <= len(prompts):
-            return prompts[views - 1]
-        return float(min(views, math.factorial(n_choices)))
 
 
 @dataclass(frozen=True)
@@ -157,22 +116,11 @@ class RemedyCost:
         prompts: per item.
         tokens: per item, through the prefix tree.
         sent_tokens: per item, in full prompts.
-        fitting_prompts: mean number of prompts of a fit; 0 without one.
-        fitting_tokens: likewise, tokens through the prefix tree.
-        fitting_sent_tokens: likewise, tokens in full prompts.
-        paid_back: number of items from which on the fit and the remedy take no more prompts than
-            all K views; None if the remedy takes as many or more.
-        paid_back_tokens: likewise, no more tokens through the prefix tree; None also if not known.
     """
 
     prompts: float
     tokens: float
     sent_tokens: float
-    fitting_prompts: float
-    fitting_tokens: float
-    fitting_sent_tokens: float
-    paid_back: int | None
-    paid_back_tokens: int | None
 
     def price(self, price: Price) -> float:
         """Return the cost per item that remedies are ordered by."""
@@ -181,61 +129,29 @@ class RemedyCost:
 
 def cost_of(
     views: int,
-    k: int,
-    prompts: PromptCounts,
+    prompts: Sequence[float],
     tokens: ItemTokens,
-    *,
-    fitting: Mapping[tuple[int, int], float],
     content_free: ItemTokens | None = None,
 ) -> RemedyCost:
     """Return the cost of a remedy.
 
     Args:
         views: views of an item.
-        k: views of an item of the run.
-        prompts: of the views of the run.
+        prompts: mean prompts per item of the first 1 to K views.
         tokens: of these views.
-        fitting: by numbers of answers and of views, the mean number of items that a fit took these
-            views of.
         content_free: tokens of the content-free prompts of an item; None if it takes none.
 
     Examples:
-        >>> prompts = PromptCounts((1.0, 2.0), {2: (1.0, 2.0)})
         >>> tokens = ItemTokens((100.0, 120.0), (100.0, 200.0), None)
-        >>> cost = cost_of(1, 2, prompts, tokens, fitting={(2, 2): 50})
-        >>> cost.tokens, cost.fitting_tokens, cost.paid_back, cost.paid_back_tokens
-        (100.0, 6000.0, 100, 300)
+        >>> cost_of(2, [1.0, 2.0], tokens)
+        RemedyCost(prompts=2.0, tokens=120.0, sent_tokens=200.0)
     """
     shared, sent = tokens.of(views)
     if content_free is not None:
         more_shared, more_sent = content_free.of(views)
         shared, sent = shared + more_shared, sent + more_sent
-    per_item = prompts.all_items[views - 1] * (1 + (0 if content_free is None else len(CONTENTS)))
-    fit_prompts = fit_shared = fit_sent = 0.0
-    for (n_choices, fit_views), items in fitting.items():
-        fit_of_group = items * prompts.of_fit(n_choices, fit_views)
-        computed, full = tokens.of(fit_views)
-        fit_prompts += fit_of_group
-        fit_shared += items * computed
-        fit_sent += fit_of_group * full / _at(prompts.all_items, fit_views)
-    all_shared, _ = tokens.of(k)
-    return RemedyCost(
-        prompts=per_item,
-        tokens=shared,
-        sent_tokens=sent,
-        fitting_prompts=fit_prompts,
-        fitting_tokens=fit_shared,
-        fitting_sent_tokens=fit_sent,
-        paid_back=_paid_back(fit_prompts, _at(prompts.all_items, k) - per_item),
-        paid_back_tokens=_paid_back(fit_shared, all_shared - shared),
-    )
-
-
-def _paid_back(fit: float, saved: float) -> int | None:
-    if not saved > 0 or math.isnan(fit):
-        return None
-    # A mean over folds of whole numbers: rounding errors must not add an item.
-    return math.ceil(round(fit / saved, 6))
+    contents = 0 if content_free is None else len(CONTENTS)
+    return RemedyCost(prompts[views - 1] * (1 + contents), shared, sent)
 
 
 def _at(by_views: Sequence[float], views: int) -> float:

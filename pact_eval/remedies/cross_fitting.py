@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -50,19 +48,16 @@ class CrossFitted:
     Attributes:
         predictions: the remedied distributions; see `remedied`.
         tempered: the same, each fold divided by the temperature that the others fit by NLL; None
-            if the remedy gives answers without probabilities.
+            if none can be fitted.
         without_prior: number of items that the remedy leaves as they are, because their number of
             answers has no prior, or they have no content-free probabilities.
         fitted_on: mean number of items that a prior was fitted on; 0 without one.
-        fitting: by numbers of answers and of views, the mean number of items that a fit took these
-            views of, beyond the views of the evaluated items; empty without one.
     """
 
     predictions: Predictions
     tempered: Predictions | None
     without_prior: int
     fitted_on: float
-    fitting: Mapping[tuple[int, int], float]
 
 
 def folds_of(predictions: Predictions) -> Folds:
@@ -121,12 +116,10 @@ class CrossFits:
     ) -> None:
         self._run = _Views(predictions, content_free)
         self._folds = folds
-        self._priors: dict[tuple[PriorMethod, int | None], LetterPrior] = {}
+        self._priors: dict[tuple[PriorMethod, int], LetterPrior] = {}
 
     def decoded(self, remedy: Remedy, *, temperatures: bool = True) -> CrossFitted:
         """Decode the run by a remedy.
-
-        A prior `as_published` is fitted on the evaluated items. Temperatures never are.
 
         Args:
             remedy: the decoding.
@@ -135,9 +128,8 @@ class CrossFits:
         Raises:
             InputError: see `remedied` and `fit_letter_prior`.
         """
-        one_fit = remedy.prior is None or remedy.as_published
-        layout = remedy if one_fit else replace(remedy, prior=None)
-        whole = self._run.remedied(layout, self._prior(layout, 0))
+        one_fit = remedy.prior is None
+        whole = self._run.remedied(replace(remedy, prior=None), None)
         parts = [
             self._part(remedy, fold, whole if one_fit else None, temperatures=temperatures)
             for fold in range(self._folds.number)
@@ -155,13 +147,12 @@ class CrossFits:
             else None,
             without_prior=sum(part.untouched for part in parts),
             fitted_on=float(np.mean([part.fitted_on for part in parts])),
-            fitting={} if one_fit else _mean_fitting([part.prior for part in parts]),
         )
 
     def _part(
         self, remedy: Remedy, fold: int, whole: Predictions | None, *, temperatures: bool
     ) -> _Part:
-        """Decode a fold; `whole` is the decoded run if all folds have the same prior, or none."""
+        """Decode a fold; `whole` is the decoded run if the remedy removes no prior."""
         held = self._folds.fold == fold
         prior = self._prior(remedy, fold)
 
@@ -179,19 +170,16 @@ class CrossFits:
             tempered=None if calibrator is None else tempered(part, calibrator),
             untouched=untouched(evaluated.predictions, remedy, prior, evaluated.content_free),
             fitted_on=0 if prior is None else sum(prior.items.values()),
-            prior=prior,
         )
 
     def _prior(self, remedy: Remedy, fold: int) -> LetterPrior | None:
         """Return the prior that a fold is decoded with."""
         if remedy.prior is None:
             return None
-        key = (remedy.prior, None if remedy.as_published else fold)
+        key = (remedy.prior, fold)
         if key not in self._priors:
-            run = self._run.predictions
-            if not remedy.as_published:
-                run = run.taken(np.flatnonzero(self._folds.fold != fold))
-            self._priors[key] = fit_letter_prior(run, remedy.prior)
+            others = self._run.predictions.taken(np.flatnonzero(self._folds.fold != fold))
+            self._priors[key] = fit_letter_prior(others, remedy.prior)
         return self._priors[key]
 
 
@@ -201,7 +189,6 @@ class _Part:
     tempered: FloatArray | None
     untouched: int
     fitted_on: int
-    prior: LetterPrior | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,11 +216,3 @@ def untouched(
     if remedy.contextual and content_free is not None:
         return int((~usable(content_free, predictions)).sum())
     return 0 if prior is None else int((~prior.covers(predictions.n_choices)).sum())
-
-
-def _mean_fitting(priors: Sequence[LetterPrior | None]) -> dict[tuple[int, int], float]:
-    """Return by answers and views the mean number of items that the fits of the folds took."""
-    items: Counter[tuple[int, int]] = Counter()
-    for prior in priors:
-        items.update({} if prior is None else prior.items_by_views)
-    return {group: number / len(priors) for group, number in sorted(items.items())}

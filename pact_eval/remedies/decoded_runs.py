@@ -15,21 +15,18 @@ def remedied_items(run: ExperimentRun, remedy: Remedy) -> ScoredItems:
 
     Args:
         run: a run on full contexts.
-        remedy: one that is not fitted on the items that it decodes.
+        remedy: the decoding.
 
     Returns:
         The items in the order of the run, under the decoding `single`. Repeats of one order have a
         row each, of the first two.
 
     Raises:
-        InputError: the remedy is fitted on the evaluated items, or the run cannot show it: it has
-            fewer views, answers without probabilities, no content-free prompts or one family.
+        InputError: the run cannot show the remedy: it has fewer views, answers without
+            probabilities, no content-free prompts or one family.
         RunError: its content-free prompts are damaged, or not those of the run.
         TamperedError: they have changed since they were sealed.
     """
-    if remedy.as_published:
-        message = f"{remedy.name}: it is fitted on the families that it is evaluated on"
-        raise InputError(message)
     predictions = run.predictions
     if predictions.repeats and remedy != Remedy(1):
         raise InputError(f"{remedy.name}: the views of {run.place} repeat one order")

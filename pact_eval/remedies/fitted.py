@@ -95,7 +95,6 @@ class FittedRemedy(Result):
             tempered=None if fitted is None else replace(decoded, logits=fitted),
             without_prior=untouched(predictions, self.remedy, prior, content_free),
             fitted_on=0 if prior is None else sum(prior.items.values()),
-            fitting={} if prior is None else prior.items_by_views,
         )
 
     def write(self, out: Path | None = None, *, overwrite: bool = False) -> Path:
@@ -174,9 +173,7 @@ def read_remedy(path: Path) -> FittedRemedy:
 def _remedy(name: Json, where: str) -> Remedy:
     if isinstance(name, str):
         with suppress(InputError):
-            remedy = remedy_of_name(name)
-            if not remedy.as_published and remedy.has_probabilities:
-                return remedy
+            return remedy_of_name(name)
     raise InputError(f"{where}: expected the name of a remedy, got {describe(name)} {name!r}")
 
 

@@ -96,14 +96,9 @@ def check_fitted(
 
 
 def _remedy_named(name: str, predictions: Predictions, content_free: FloatArray | None) -> Remedy:
-    views = 0 if content_free is None else content_free.shape[1]
-    fittable = [
-        remedy
-        for remedy in remedies_for(
-            predictions.k, same_orders=predictions.repeats, content_free=views
-        )
-        if not remedy.as_published and remedy.has_probabilities
-    ]
+    fittable = remedies_for(
+        predictions.k, same_orders=predictions.repeats, content_free=content_free is not None
+    )
     for remedy in fittable:
         if remedy.name == name:
             return remedy

@@ -6,13 +6,12 @@ and removed from others, of which one view is enough:
 
 .. math:: \log p'(a) = \log p(a \text{ at letter } l) - \beta_l + \text{constant}
 
-Three estimators differ in what they need:
+Two estimators differ in what they need:
 
 ========== ============================================ ===================================
 name       estimate                                     needs
 ========== ============================================ ===================================
 additive   least squares of answers plus letters        items of two orders or more
-PriDe      mean over items of a prior of each item      items of C orders, a Latin square
 batch      mean distribution over letters in view 0     one view, and balanced references
 ========== ============================================ ===================================
 
@@ -29,13 +28,11 @@ import numpy as np
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError, missing_probabilities
-from pact_eval.metrics.decoding import log_softmax, normalise
+from pact_eval.metrics.decoding import log_softmax
 from pact_eval.runs.predictions import Predictions
 
-PriorMethod = Literal["additive", "pride", "batch"]
+PriorMethod = Literal["additive", "batch"]
 """Estimator of a letter prior."""
-
-_PROBABILITY_ZERO: Final = "letter prior: every answer has probability 0"
 
 
 @dataclass(frozen=True)
@@ -54,11 +51,6 @@ class LetterPrior:
     log_prior: Mapping[int, FloatArray]
     items: Mapping[int, int]
     views: Mapping[int, int]
-
-    @property
-    def items_by_views(self) -> dict[tuple[int, int], int]:
-        """By numbers of answers and of views, the number of items that the fit took them of."""
-        return {(count, self.views[count]): items for count, items in self.items.items()}
 
     def covers(self, n_choices: IntArray) -> BoolArray:
         """Return (n,) whether there is a prior for items of these numbers of answers."""
@@ -155,27 +147,6 @@ def _additive(log_probs: FloatArray, letters: IntArray) -> _Estimate | None:
     return _Estimate(log_prior, n, k)
 
 
-def _pride(log_probs: FloatArray, letters: IntArray) -> _Estimate | None:
-    r"""Average the priors of items, each from C views that show every answer at every letter.
-
-    .. math:: \text{prior}_i = \mathrm{softmax}_l \Big(\frac1C \sum_v \log p_{iv}(l)\Big)
-
-    PriDe takes the C cyclic orders. The first C orders of a run are cyclic up to the names of the
-    answers: they are a Latin square too, in which the answers cancel.
-    """
-    n_choices = log_probs.shape[2]
-    if log_probs.shape[1] < n_choices:
-        return None
-    log_probs, letters = log_probs[:, :n_choices], letters[:, :n_choices]
-    square = (np.sort(letters, axis=1) == np.arange(n_choices)[:, np.newaxis]).all(axis=(1, 2))
-    if not square.any():
-        return None
-    by_letter = np.empty((int(square.sum()), n_choices, n_choices))
-    np.put_along_axis(by_letter, letters[square], log_probs[square], axis=2)
-    of_items = np.exp(normalise(by_letter.mean(axis=1), _PROBABILITY_ZERO))
-    return _Estimate(np.log(of_items.mean(axis=0)), int(square.sum()), n_choices)
-
-
 def _batch(log_probs: FloatArray, letters: IntArray) -> _Estimate | None:
     r"""Take the log of the mean distribution over letters in view 0.
 
@@ -192,7 +163,6 @@ def _batch(log_probs: FloatArray, letters: IntArray) -> _Estimate | None:
 
 _ESTIMATORS: Final[Mapping[PriorMethod, Callable[[FloatArray, IntArray], _Estimate | None]]] = {
     "additive": _additive,
-    "pride": _pride,
     "batch": _batch,
 }
 

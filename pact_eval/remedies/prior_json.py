@@ -1,6 +1,6 @@
 """Letter priors as JSON.
 
-    {"method": "additive" | "pride" | "batch",
+    {"method": "additive" | "batch",
      "log_prior": {C: [log-preference of letter A, B, ... in nats, mean 0]},
      "items": {C: number of items of the fit}, "views": {C: views of each of them}}
 

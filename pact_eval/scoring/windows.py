@@ -15,13 +15,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, get_args
+from typing import Final, Protocol
 
 import polars as pl
 
-from pact_eval._choices import OrderDesign, check_choice
 from pact_eval._json import Json
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
@@ -56,7 +55,6 @@ class Dataset:
         manifest: what the manifest around the file says of it; None if none names it.
         labelled: how the file was read, if it is a labelled file.
         content_free: whether contexts were replaced by contents that say nothing.
-        orders: the design of the letter orders, which the records carry.
     """
 
     path: Path
@@ -67,7 +65,6 @@ class Dataset:
     manifest: ManifestCheck | None = None
     labelled: LabelledData | None = None
     content_free: bool = False
-    orders: OrderDesign = "balanced"
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -79,8 +76,6 @@ class Dataset:
             "window_records": WINDOW_RECORDS,
             **({} if self.labelled is None else {"labelled": self.labelled.to_json()}),
             **({SETTING: [*CONTENTS]} if self.content_free else {}),
-            # Runs of the usual orders keep the settings that they had before there were others.
-            **({} if self.orders == "balanced" else {"orders": self.orders}),
         }
 
 
@@ -163,7 +158,6 @@ def read_dataset(
     limit: int | None = None,
     allow: Collection[str] = (),
     reading: Reading = AUTOMATIC,
-    orders: OrderDesign = "balanced",
 ) -> Dataset:
     """Read the records to be scored.
 
@@ -175,33 +169,27 @@ def read_dataset(
         limit: score only this many records, from the start of the file.
         allow: as for `open_dataset`.
         reading: how a labelled file is read.
-        orders: "antithetic" makes view 1 the reverse of view 0.
 
     Raises:
-        InputError: the file cannot be read, there are no such orders, or `k` or `limit` is below 1.
+        InputError: the file cannot be read, or `k` or `limit` is below 1.
         RecordError: a record is malformed, even beyond the limit, or the file mixes ablated
             contexts and records with references.
         TamperedError: as for `open_dataset`.
         GateError: likewise.
     """
-    check_choice("--orders", orders, get_args(OrderDesign))
     for option, number in (("--k", k), ("--limit", limit)):
         if number is not None and number < 1:
             message = f"{option}: expected at least 1, got {number}"
             raise InputError(message)
     opened = open_dataset(path, allow=allow, allow_ablated=True, reading=reading)
-    records = opened.records[:limit]
-    if orders == "antithetic":
-        records = [replace(record, reversed_second=True) for record in records]
     return Dataset(
         path,
         opened.sha256,
-        records,
+        opened.records[:limit],
         k,
         order_seed,
         opened.manifest,
         opened.labelled,
-        orders=orders,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from remedies.planted_orders import planted_run
 
-from pact_eval.remedies.costs import ItemTokens, PromptCounts, cost_of, prompts_of_views
+from pact_eval.remedies.costs import ItemTokens, cost_of, prompts_of_views
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 
@@ -40,11 +40,7 @@ def _three_items() -> Predictions:
 def test_prompts_are_the_distinct_orders_of_the_first_views() -> None:
     run = _three_items()
     assert prompts_of_views(run).tolist() == [[1, 2, 2, 2], [1, 2, 2, 2], [1, 2, 3, 4]]
-    counts = PromptCounts.of_run(run)
-    assert counts.all_items == pytest.approx((1, 2, 7 / 3, 8 / 3))
-    assert counts.by_answers == {2: (1, 2, 2, 2), 3: (1, 2, 3, 4)}
-    repeats = PromptCounts.of_run(replace(run, repeats=True))
-    assert repeats.all_items == (1, 2, 3, 4)
+    assert prompts_of_views(replace(run, repeats=True)).tolist() == [[1, 2, 3, 4]] * 3
 
 
 def test_a_server_is_sent_each_order_once() -> None:
@@ -68,19 +64,12 @@ def test_unknown_lengths_are_no_tokens() -> None:
     assert (tokens.sent, tokens.no_shared) == ((), "unknown")
 
 
-def test_a_fit_takes_each_order_of_its_items_once() -> None:
-    """Four views of 10 items of two answers and of 5 of three: 10 * 2 + 5 * 4 prompts.
-
-    All views save 8/3 - 1 prompts per item: 40 / (5/3) = 24 items pay the fit back. A prompt has
-    600 / (8/3) = 225 tokens on average.
-    """
-    run = _three_items()
-    counts, tokens = PromptCounts.of_run(run), ItemTokens.of_run(_SERVED, run)
-    cost = cost_of(1, 4, counts, tokens, fitting={(2, 4): 10, (3, 4): 5})
-    assert (cost.prompts, cost.fitting_prompts, cost.paid_back) == (1, 40, 24)
-    assert cost.fitting_sent_tokens == pytest.approx(40 * 225)
-    assert math.isnan(cost.fitting_tokens)
-    all_views = cost_of(4, 4, counts, tokens, fitting={})
-    assert all_views.prompts == pytest.approx(8 / 3)
-    assert all_views.sent_tokens == pytest.approx(600)
-    assert all_views.paid_back is None
+def test_a_remedy_costs_its_views_and_its_content_free_prompts() -> None:
+    tokens = ItemTokens((100.0, 120.0), (100.0, 200.0), None)
+    contents = ItemTokens((5.0, 9.0), (60.0, 120.0), None)
+    two, contextual = cost_of(2, [1, 1.5], tokens), cost_of(1, [1, 1.5], tokens, contents)
+    assert (two.prompts, two.tokens, two.sent_tokens) == (1.5, 120, 200)
+    assert (contextual.prompts, contextual.tokens, contextual.sent_tokens) == (4, 105, 160)
+    served = cost_of(1, [1, 1.5], ItemTokens((), (100.0, 200.0), "served"))
+    assert math.isnan(served.tokens)
+    assert (served.price("prompts"), served.sent_tokens) == (1, 100)

@@ -149,7 +149,7 @@ def test_a_changed_file_is_tampered(remedy_file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "value", "parts"),
     [
-        (("remedy",), "k1_majority", ("remedy", "name of a remedy")),
+        (("remedy",), "k2_pride", ("remedy", "name of a remedy", "k2_pride")),
         (("remedy",), "k1_batch", ("letter_prior", "k1_batch")),
         (("letter_prior", "method"), "other", ("letter_prior", "method")),
         (("letter_prior", "log_prior", "2"), [0.0], ("log_prior", "2 finite numbers")),

@@ -12,63 +12,28 @@ from remedies.planted_orders import letter_priors, planted_run
 
 from pact_eval.errors import InputError
 from pact_eval.prompts.code_orders import code_orders
-from pact_eval.remedies.letter_priors import PriorMethod, fit_letter_prior
+from pact_eval.remedies.letter_priors import fit_letter_prior
 from pact_eval.runs.predictions import Predictions
 
 
-@pytest.mark.parametrize("method", ["additive", "pride"])
-def test_a_planted_prior_without_noise_comes_out(method: PriorMethod) -> None:
+def test_a_planted_prior_without_noise_comes_out() -> None:
     rng = np.random.default_rng(1)
     planted = letter_priors(rng, 0.7)
     run = planted_run(rng, families=60, k=6, prior=planted)
-    fitted = fit_letter_prior(run, method)
+    fitted = fit_letter_prior(run, "additive")
     assert sorted(fitted.log_prior) == [2, 3, 4, 5, 6]
     for n_choices, log_prior in planted.items():
         assert fitted.log_prior[n_choices] == pytest.approx(log_prior, abs=1e-12)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["additive", "pride"])
-def test_a_planted_prior_under_noise_comes_out_to_0_02_nats(method: PriorMethod) -> None:
+def test_a_planted_prior_under_noise_comes_out_to_0_02_nats() -> None:
     rng = np.random.default_rng(2)
     planted = letter_priors(rng, 0.7)
     run = planted_run(rng, families=6000, k=4, prior=planted, order_noise=0.3, choices=(2, 3, 4))
-    fitted = fit_letter_prior(run, method)
+    fitted = fit_letter_prior(run, "additive")
     for n_choices in (2, 3, 4):
-        # PriDe averages probabilities, so noise that differs by item moves it: a little.
         assert fitted.log_prior[n_choices] == pytest.approx(planted[n_choices], abs=0.02)
-
-
-@pytest.mark.parametrize("n_choices", [2, 3, 6, 10])
-def test_pride_is_that_of_the_paper_on_cyclic_orders(n_choices: int) -> None:
-    """Zheng et al., ICLR 2024, equations 1, 7 and 8, written with loops."""
-    rng = np.random.default_rng(n_choices)
-    orders = [
-        [(slot + shift) % n_choices for slot in range(n_choices)] for shift in range(n_choices)
-    ]
-    run = _with_orders(rng.normal(0, 1, (7, n_choices, n_choices)), [orders] * 7)
-    priors = []
-    for item in range(7):
-        sums = [0.0] * n_choices
-        for view in range(n_choices):
-            exponents = [
-                np.exp(run.logits[item, view, orders[view][slot]]) for slot in range(n_choices)
-            ]
-            for slot in range(n_choices):
-                sums[slot] += np.log(exponents[slot] / sum(exponents)) / n_choices
-        priors.append([np.exp(value) / sum(np.exp(sums)) for value in sums])
-    mean = [sum(prior[slot] for prior in priors) / 7 for slot in range(n_choices)]
-    fitted = fit_letter_prior(run, "pride")
-    debiased = fitted.removed(run)
-    for item, view in itertools.product(range(7), range(n_choices)):
-        observed = np.exp(run.logits[item, view])
-        divided = [0.0] * n_choices
-        for slot in range(n_choices):
-            answer = orders[view][slot]
-            divided[answer] = observed[answer] / sum(observed) / mean[slot]
-        expected = [np.log(value / sum(divided)) for value in divided]
-        assert debiased[item, view] == pytest.approx(expected, abs=1e-12)
-    assert (fitted.items, fitted.views) == ({n_choices: 7}, {n_choices: n_choices})
 
 
 @pytest.mark.parametrize("n_choices", [2, 3, 6, 10])
@@ -114,19 +79,17 @@ def test_the_additive_prior_is_the_least_squares_fit_with_an_effect_of_every_ans
     assert fitted == pytest.approx(letters - letters.mean(), abs=1e-10)
 
 
-def test_pride_needs_as_many_views_as_answers() -> None:
-    run = planted_run(np.random.default_rng(6), families=30, k=4)
-    fitted = fit_letter_prior(run, "pride")
-    assert sorted(fitted.log_prior) == [2, 3, 4]
-    assert fitted.covers(np.array([2, 4, 5])).tolist() == [True, True, False]
-    kept = run.n_choices > 4
-    assert np.array_equal(fitted.removed(run)[kept], run.log_probs_by_view[kept])
-
-
 def test_one_order_identifies_no_additive_prior() -> None:
     run = planted_run(np.random.default_rng(7), families=30, k=1)
     assert fit_letter_prior(run, "additive").log_prior == {}
-    assert fit_letter_prior(run, "pride").log_prior == {}
+
+
+def test_items_of_other_numbers_of_answers_than_those_of_the_fit_stay_as_they_are() -> None:
+    run = planted_run(np.random.default_rng(6), families=30, k=4)
+    fitted = fit_letter_prior(run.taken(np.flatnonzero(run.n_choices <= 4)), "additive")
+    assert fitted.covers(np.array([2, 4, 5])).tolist() == [True, True, False]
+    kept = run.n_choices > 4
+    assert np.array_equal(fitted.removed(run)[kept], run.log_probs_by_view[kept])
 
 
 def test_views_of_unknown_orders_are_refused() -> None:

@@ -198,7 +198,6 @@ def read_columns(
     else:
         rubric = reading.levels or "score" in kinds
         result = _labels_of_file(result, entries, reading, source, rubric=rubric)
-    _check_copies(result, entries.entries, source, reading)
     return result
 
 
@@ -258,7 +257,7 @@ def _check_roles(
     for role in (*ROLES,):
         names = roles.get(role, ())
         stated = role in reading.columns or (known is not None and role in known.roles)
-        if len(names) > 1 and not stated and role not in ("reference", "options"):
+        if len(columns_for(role, names)) > 1 and not stated:
             either = " or ".join(columns_option(role, [name]) for name in names)
             message = f"{source}: {' and '.join(names)} both fit the {role}; use {either}"
             raise ShapeError(message)
@@ -458,54 +457,6 @@ def levels_by_value(labels: Sequence[str], source: str, column: str) -> list[str
     low, high = min(numbers), max(numbers)
     dense = high - low < MAX_ANSWERS
     return [str(level) for level in (range(low, high + 1) if dense else sorted(numbers))]
-
-
-def _check_copies(
-    result: ColumnReading, rows: Sequence[Entry], source: str, reading: Reading
-) -> None:
-    """Check that further columns with the name of an answer say the same as the one that is read.
-
-    Raises:
-        ShapeError: one differs.
-    """
-    first, *others = result.roles["reference"]
-    for other in others if "reference" not in reading.columns else ():
-        pairs = [
-            (entry.line, entry.value.get(first), entry.value.get(other))
-            for entry in rows
-            if not is_unlabelled(entry.value.get(first))
-            and not is_unlabelled(entry.value.get(other))
-        ]
-        if not pairs or _are_copies(result, rows, first, other, pairs):
-            continue
-        line, a, b = next((pair for pair in pairs if pair[1] != pair[2]), pairs[0])
-        message = (
-            f"{source}: {first} and {other} both fit the right answer and differ: line {line} has "
-            f"{dumps(a)} and {dumps(b)}. Decide with {columns_option('reference', [first])} or "
-            f"{columns_option('reference', [other])}"
-        )
-        raise ShapeError(message)
-
-
-def _are_copies(
-    result: ColumnReading,
-    rows: Sequence[Entry],
-    first: str,
-    other: str,
-    pairs: Sequence[tuple[int, Json, Json]],
-) -> bool:
-    """Return whether two columns name the same answers, one to one if there are no options."""
-    if "options" in result.roles:
-        ours = _answers(result, rows, first).read(result.form)
-        return any(ours == theirs for theirs in _answers(result, rows, other).readings().values())
-    folded = [(_folded(a), _folded(b)) for _, a, b in pairs]
-    if {a for a, _ in folded} & {b for _, b in folded}:  # the same words: they have to be equal
-        return all(a == b for a, b in folded)
-    return len({*folded}) == len({a for a, _ in folded}) == len({b for _, b in folded})
-
-
-def _folded(cell: Json) -> str:
-    return fold_label(cell_text(cell) or "")
 
 
 def options_of_row(

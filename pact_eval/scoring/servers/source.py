@@ -23,7 +23,7 @@ from pact_eval._json import Json
 from pact_eval.data.records import Record
 from pact_eval.errors import ServerError
 from pact_eval.progress import step
-from pact_eval.prompts.code_orders import Order, with_reverse_second
+from pact_eval.prompts.code_orders import Order
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.probabilities import with_rounding
 from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding, RunNames
@@ -169,8 +169,6 @@ class ServerSource:
         orders = view_orders(
             self.wire, record.field, item=key, k=dataset.k, seed=dataset.order_seed
         )
-        if record.reversed_second:
-            orders = tuple(with_reverse_second(orders))
         return AskedItem(record.id, record.state, record.field, orders)
 
 

@@ -25,14 +25,8 @@ _VIEWS: Final = "K views"
 _LOOKS: Final[Mapping[str, tuple[str, str]]] = {
     _VIEWS: (NEUTRAL.colours[0], "o"),
     "prior removed": (NEUTRAL.colours[4], "s"),
-    "PriDe": (NEUTRAL.colours[1], "D"),
     "batch calibrated": (NEUTRAL.colours[3], "^"),
-    "batch calibrated on itself": (NEUTRAL.colours[3], "v"),
     "contextual": (NEUTRAL.colours[5], "X"),
-    "mean of p": (NEUTRAL.colours[2], "P"),
-    "majority": (NEUTRAL.colours[6], "h"),
-    "reverse order": (NEUTRAL.colours[0], "<"),
-    "other order": (NEUTRAL.colours[0], ">"),
 }
 _FILE: Final = (NEUTRAL.colours[2], "*")
 """Look of remedies of a file, whatever they are."""
@@ -182,17 +176,11 @@ def _places(rows: Sequence[RemedyRow], cost_of: Callable[[RemedyRow], float]) ->
 def _group(row: RemedyRow) -> str:
     """Return the entry of the legend that a remedy belongs to."""
     remedy = row.remedy
-    removed = {"additive": "prior removed", "pride": "PriDe", "batch": "batch calibrated"}
+    removed = {"additive": "prior removed", "batch": "batch calibrated"}
     if remedy.contextual:
         kind = "contextual"
-    elif remedy.second != "next":
-        kind = f"{remedy.second} order"
-    elif remedy.prior is not None:
-        kind = removed[remedy.prior] + (" on itself" if remedy.as_published else "")
     else:
-        kind = {"log-probability": _VIEWS, "probability": "mean of p", "majority": "majority"}[
-            remedy.combination
-        ]
+        kind = _VIEWS if remedy.prior is None else removed[remedy.prior]
     return f"{kind} (file)" if remedy.from_file else kind
 
 

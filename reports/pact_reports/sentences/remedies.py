@@ -21,10 +21,7 @@ def remedies_answer(comparison: RemedyComparison) -> str:
             )
         return "Cannot tell whether a remedy helps: there are too few families for an interval."
     if comparison.status == "none shown":
-        return (
-            "None is shown to help: to improve accuracy or NLL over one view, and harm neither."
-            + _left_out(comparison)
-        )
+        return "None is shown to help: to improve accuracy or NLL over one view, and harm neither."
     all_views = comparison.row(comparison.references[-1])
     whole = all_views.remedy.title
     if comparison.enough is None:
@@ -33,21 +30,13 @@ def remedies_answer(comparison: RemedyComparison) -> str:
         price = comparison.price
         if any(row.cost.price(price) < all_views.cost.price(price) for row in rows):
             answer += f" Those that cost less ({price}) are worse than {whole} by a 95% interval."
-        return answer + _left_out(comparison)
+        return answer
     row = comparison.row(comparison.enough)
     return (
         f"Cheapest in {comparison.price} that helps (shown), and is not shown to be worse than "
         f"{whole}: {row.remedy.title} ({_price(comparison, row)} per item; "
         f"{whole}: {_price(comparison, all_views)}). {_gain(row)}"
     )
-
-
-def _left_out(comparison: RemedyComparison) -> str:
-    """Name remedies that look helpful because they were fitted on the evaluated items."""
-    titles = [comparison.row(name).remedy.title for name in comparison.flattered]
-    if not titles:
-        return ""
-    return f" Left out, because fitted on the evaluated items: {'; '.join(titles)}."
 
 
 def _price(comparison: RemedyComparison, row: RemedyRow) -> str:

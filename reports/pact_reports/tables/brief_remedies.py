@@ -13,7 +13,7 @@ from pact_reports.tables.brief import COLUMNS, MOST_LINES, Brief, Fact
 from pact_reports.tables.cells import leak_lines
 from pact_reports.writers.terminal import to_text
 
-_MAIN: Final = ("k2", "k2_additive", "k1_additive", "k1_batch")
+_MAIN: Final = ("k2", "k2_additive", "k1_additive", "k1_batch", "k1_contextual")
 """Remedies that most runs can show, after those of the answer."""
 
 
@@ -43,7 +43,7 @@ def _laid_out(comparison: RemedyComparison, shown: Collection[str | None]) -> tu
             ),
         ],
         notes=(),
-        more=f"All {len(comparison.rows)} remedies, their costs and letters: --full.",
+        more="Pairs, ECE, flips, costs and letters: --full.",
         tables=[_table([row for row in comparison.rows if row.remedy.name in shown])],
     ).parts()
 
