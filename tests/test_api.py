@@ -31,7 +31,7 @@ from pact_eval.scoring.options import ModelOptions
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.thresholds.files import write_thresholds
 from pact_eval.thresholds.set_files import write_answer_sets
-from pact_reports.presenters.registry import presenter_of
+from pact_reports.views.registry import presenter_of
 
 SHIPPED = Path(__file__).resolve().parents[1] / "fixtures" / "pact_fixtures"
 SETTINGS = pact_eval.Settings(resamples=200)

@@ -18,8 +18,8 @@ from scoring.servers.loopback import serving, systemone
 import pact_eval
 from pact_cli.main import main
 from pact_eval.runs.folder import Run
-from pact_reports.presenters.registry import presenter_of
-from pact_reports.presenters.run_report import present
+from pact_reports.views.registry import presenter_of
+from pact_reports.views.report import present_run_report
 
 run = runner(main)
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
@@ -65,7 +65,8 @@ def test_a_comparison(
 
 def assert_same(folder: Path, made: Run, command: dict[str, Any]) -> None:
     """The report, `run.json` and rows of Python's run are those of the command."""
-    report: dict[str, Any] = present(pact_eval.Experiment.read([made]).report(), full=False).json()
+    of_run = pact_eval.Experiment.read([made]).report()
+    report: dict[str, Any] = present_run_report(of_run, full=False).json()
     warnings = command.pop("warnings")
     assert report.pop("warnings") == warnings
     del report["digest"], command["digest"]  # of the seal, which has the times

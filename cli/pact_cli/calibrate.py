@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "decoding")
 
 
-@command(loads=("pact_eval.calibration.runs", "pact_reports.sentences.answers"))
+@command(loads=("pact_eval.calibration.runs", "pact_reports.views.hypotheses"))
 @path_argument("run", "CALIB_RUN", RUN)
 @option(
     "--mode",
@@ -103,7 +103,7 @@ def calibrate(
     from pact_eval.calibration.portable import check_decision_file, write_decision_file
     from pact_eval.calibration.runs import fit_on_run
     from pact_eval.runs.places import shown
-    from pact_reports.presenters.fitted_run import present
+    from pact_reports.views.calibration import present_fitted_run
 
     if export is not None:  # before the fit, which may take minutes
         export = check_decision_file(export, overwrite=overwrite)
@@ -116,7 +116,7 @@ def calibrate(
     for folder, effect in fitted.effects.items() if as_json else ():  # tables have these warnings
         warn(f"{shown(folder)}: {note!s}" for note in effect.warnings)
     files = [*written, *([export] if export is not None and written else [])]
-    emit(present(fitted, written, exported), files=files, warned=warned, as_json=as_json)
+    emit(present_fitted_run(fitted, written, exported), files=files, warned=warned, as_json=as_json)
     if not written:
         click.get_current_context().exit(GateError.exit_code)
 
@@ -143,9 +143,9 @@ def _fit_remedy(
 ) -> None:
     """Fit a remedy and write its file."""
     from pact_eval.remedies.fitting import fit_remedy
-    from pact_reports.presenters.fitted_remedy import present
+    from pact_reports.views.remedies import present_fitted_remedy
 
     fitted = fit_remedy(run, name, allow=settings.allow)
     warned = warn(map(str, fitted.warnings))  # before a file is refused
     path = fitted.write(out, overwrite=overwrite)
-    emit(present(fitted, path), files=[path], warned=warned, as_json=as_json)
+    emit(present_fitted_remedy(fitted, path), files=[path], warned=warned, as_json=as_json)

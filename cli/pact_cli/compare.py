@@ -59,7 +59,7 @@ class RunOrArm(RunPath):
 
 
 @command(
-    loads=("pact_eval.evaluation.experiment", "pact_reports.tables.comparison"),
+    loads=("pact_eval.evaluation.experiment", "pact_reports.views.comparison"),
     one_thread=True,
     elsewhere=_ELSEWHERE,
 )
@@ -140,8 +140,8 @@ def compare(
     """
     from pact_eval.drift.run_comparison import compare_runs
     from pact_eval.evaluation.experiment import Experiment
-    from pact_reports.presenters.arms_comparison import present_arms
-    from pact_reports.presenters.run_comparison import present
+    from pact_reports.views.arms import present_arms
+    from pact_reports.views.comparison import present_run_comparison
 
     settings = replace(settings, data=named_data(data))
     if gate:
@@ -163,7 +163,7 @@ def compare(
         warn(map(str, experiment.applied_warnings))  # before runs are refused
         comparisons = compare_runs(experiment)
         records = _records(experiment, data) if mcnemar else None
-        presenter = present(
+        presenter = present_run_comparison(
             *comparisons, full=full or grouped(), show_items=mcnemar, records=records
         )
         emit(presenter, warned=presenter.warnings, as_json=as_json)
@@ -184,7 +184,7 @@ def _gate(
 ) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
     from pact_eval.drift.drift import measure_drift
-    from pact_reports.presenters.drift import present
+    from pact_reports.views.drift import present_drift
 
     files = [Path(argument) for argument in arguments[2:]]
     if len(arguments) < 2 or any(file.is_dir() for file in files):
@@ -194,7 +194,7 @@ def _gate(
         message = "--gate needs --margin, the largest change in accuracy that does not matter"
         raise click.UsageError(message)
     drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
-    emit(present(drift), ci_format=ci_format, as_json=as_json)
+    emit(present_drift(drift), ci_format=ci_format, as_json=as_json)
     exit_on_leak([drift.data])
     codes = {
         "equivalent": 0,

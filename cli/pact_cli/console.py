@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # --help prints no table: it does not wait for rich
     from rich.console import Console
 
     from pact_eval._choices import CiFormat
-    from pact_reports.presenters.presenter import Presenter
+    from pact_reports.views.presenter import Presenter
 
 JSON_PRINTED = "pact.json_printed"
 """Key in the context of a command: whether its JSON object is already on stdout."""

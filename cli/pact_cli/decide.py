@@ -100,7 +100,7 @@ def _by_model(
         from pact_eval.scoring.decide import decide as decide_request
         from pact_eval.scoring.model import identify
         from pact_eval.scoring.quantisation import quantisation_remarks
-    from pact_reports.presenters.decide import present
+    from pact_reports.views.servers import present_decide
 
     loaded = identify(model).load()
     source = loaded.source
@@ -109,7 +109,7 @@ def _by_model(
     decisions = decide_request(
         loaded, state, fields, k=k, order_seed=order_seed, temperatures=temperatures
     )
-    emit(present(decisions), as_json=as_json)
+    emit(present_decide(decisions), as_json=as_json)
 
 
 def _by_server(
@@ -122,7 +122,7 @@ def _by_server(
 ) -> None:
     with server_extra():
         from pact_eval.scoring.servers.decide import decide_served
-    from pact_reports.presenters.served_decisions import present
+    from pact_reports.views.servers import present_served_decisions
 
     served = decide_served(server, state, fields, k=k, order_seed=order_seed)
-    emit(present(served), as_json=as_json)
+    emit(present_served_decisions(served), as_json=as_json)

@@ -90,7 +90,7 @@ def experiment(
     registered ones.
     """
     from pact_eval.experiments.experiment import open_experiment
-    from pact_reports.presenters.experiment_outcome import present
+    from pact_reports.views.experiment import present_experiment_outcome
 
     _refuse_unfit(ray, print_script=print_script, as_json=as_json)
     opened = open_experiment(plan, folder=out, arm=only, stage=stage, jobs=jobs, ray=ray)
@@ -98,7 +98,7 @@ def experiment(
         tell(opened.shell_script())
         return
     outcome = opened.dry_run() if dry_run else run_shown(opened)
-    emit(present(outcome), as_json=as_json)
+    emit(present_experiment_outcome(outcome), as_json=as_json)
     click.get_current_context().exit(outcome.exit_code)
 
 

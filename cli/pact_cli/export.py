@@ -105,7 +105,7 @@ def export(
         raise click.UsageError(message)
     with needs_model_extra():
         from pact_eval.export.export import README, export_adapter
-    from pact_reports.presenters.export import present
+    from pact_reports.views.export import present_export
 
     folder = adapter_here(adapter).folder
     card = None if results is None else _card_of(results, folder)
@@ -122,7 +122,7 @@ def export(
     )
     if card is not None:
         card.write(out / README)
-    emit(present(exported_model), as_json=as_json)
+    emit(present_export(exported_model), as_json=as_json)
     if card is not None:
         exit_on_leak([card.data])
 

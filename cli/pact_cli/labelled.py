@@ -97,7 +97,7 @@ reading_options = gathered("reading", _reading, _OPTIONS)
 
 def announce_labelled(files: Iterable[LabelledData | None]) -> None:
     """Say on stderr how labelled files were read."""
-    from pact_reports.sentences.labelled import labelled_remarks
+    from pact_reports.views.datasets import labelled_remarks
 
     for data in files:
         if data is not None:

@@ -98,7 +98,7 @@ def paper(
     with 5 if the criteria differ from the registered ones, or were registered after a run began.
     """
     from pact_reports.files import write_report
-    from pact_reports.presenters.written_report import present, skipped_lines
+    from pact_reports.views.written_report import present_written_report, skipped_lines
 
     chosen = _chosen(outputs, out, figures=figures, tables=tables, formats=formats)
     settings = replace(settings, data=named_data(outputs.data))
@@ -106,7 +106,7 @@ def paper(
     written = write_report(experiment, chosen)
     if written.paths or as_json:
         reasons = verbose() or not (figures is None and tables is None)
-        presenter = present(written, left_out=left_out_files(), reasons=reasons)
+        presenter = present_written_report(written, left_out=left_out_files(), reasons=reasons)
         emit(presenter, warned=warned, as_json=as_json)
     if not written.paths:
         _refuse_nothing(chosen, skipped_lines(written))

@@ -56,7 +56,7 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     from pact_eval.preregistration.parsing import write_example
     from pact_eval.preregistration.registration import lock_path
     from pact_eval.preregistration.registration import register as register_criteria
-    from pact_reports.presenters.lock import present
+    from pact_reports.views.datasets import present_lock
 
     if example:
         if data:
@@ -66,7 +66,7 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
         return
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     lock = register_criteria(criteria, data=data, now=now)
-    emit(present(lock, lock_path(criteria)), as_json=False)
+    emit(present_lock(lock, lock_path(criteria)), as_json=False)
 
 
 def _is_demand(word: str) -> bool:
@@ -117,13 +117,13 @@ def scorecard(
     were registered after a run began.
     """
     from pact_eval.preregistration.run_scorecard import judge_sources
-    from pact_reports.presenters.judged_hypotheses import present
+    from pact_reports.views.hypotheses import present_judged_hypotheses
 
     if ci_format is not None and demand is None:
         message = "--format needs --demand, which says which verdicts fail"
         raise click.UsageError(message)
     judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
-    presenter = present(judged, names_of(judged.scorecard.arms), criteria, demand)
+    presenter = present_judged_hypotheses(judged, names_of(judged.scorecard.arms), criteria, demand)
     emit(presenter, ci_format=ci_format, as_json=as_json)
     click.get_current_context().exit(_exit_code(judged, demand=demand))
 

@@ -28,9 +28,9 @@ def probe(server: ServerRequest, as_json: bool) -> None:
     """
     with server_extra():
         from pact_eval.scoring.servers.source import probe as probe_server
-    from pact_reports.presenters.server_probe import present
+    from pact_reports.views.servers import present_server_probe
 
     probed = probe_server(server)
-    emit(present(probed), as_json=as_json)
+    emit(present_server_probe(probed), as_json=as_json)
     if probed.faults:
         raise GateError("; ".join(probed.faults))

@@ -89,7 +89,7 @@ _VIEWS_OPTION: Final = option(
 
 
 @command(
-    loads=("pact_eval.evaluation.experiment", "pact_reports.tables.brief_report"),
+    loads=("pact_eval.evaluation.experiment", "pact_reports.views.brief"),
     one_thread=True,
     elsewhere=_ELSEWHERE,
 )
@@ -260,7 +260,7 @@ def _write_page(
     load("pact_reports.files", "pact_reports.page")
     from pact_eval.evaluation.experiment import Experiment
     from pact_reports.files import write_report
-    from pact_reports.presenters.written_report import present
+    from pact_reports.views.written_report import present_written_report
 
     outputs, other_data = _with_data_of(Experiment.read(runs, settings), outputs)
     experiment = Experiment.read(runs, replace(settings, data=outputs.data))
@@ -268,7 +268,7 @@ def _write_page(
     with rare_collection():
         load("pact_reports.page.assembly")
         written = write_report(experiment, outputs)
-    presenter = present(
+    presenter = present_written_report(
         written, left_out=left_out_files(), other_data=other_data, reasons=verbose()
     )
     emit(presenter, warned=warned, as_json=as_json)
@@ -288,11 +288,11 @@ def _print_slices(
         )
         raise click.UsageError(f"--find-slices is for {what}")
     from pact_eval.evaluation.experiment import Experiment
-    from pact_reports.presenters.slice_search import present
+    from pact_reports.views.slices import present_slice_search
 
     experiment = Experiment.read(runs, settings)
     warn(map(str, experiment.warnings))
-    emit(present(experiment.find_slices()), as_json=as_json)
+    emit(present_slice_search(experiment.find_slices()), as_json=as_json)
 
 
 def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, list[Json]]:
@@ -349,7 +349,7 @@ def print_reports(
         Of each run, the conclusion on its data.
     """
     from pact_eval.evaluation.experiment import Experiment
-    from pact_reports.presenters.run_report import present, present_reports
+    from pact_reports.views.report import present_reports, present_run_report
 
     experiments, skipped = Experiment.read_each(folders, settings)
     warn(map(str, skipped))
@@ -358,7 +358,9 @@ def print_reports(
     presented = []
     for report in reports:
         tempering = None if local is None else _tempering(report, local)
-        presented.append((report, present(report, names, full=full, tempering=tempering)))
+        presented.append(
+            (report, present_run_report(report, names, full=full, tempering=tempering))
+        )
     files = () if card is None else written_card(reports[0], card)
     emit(present_reports(presented, skipped, left_out_files()), files=files, as_json=as_json)
     return [experiment.data for experiment in experiments]

@@ -23,9 +23,9 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     unreadable. --json also has arm, seed, role, K and the digest of rows, settings and labels.
     """
     from pact_eval.evaluation.run_list import list_runs
-    from pact_reports.presenters.run_list import present
+    from pact_reports.views.run_list import present_run_list
 
     places = folders or (Path("runs"),)
     listed_runs = list_runs(places)
     names = names_of(run.arm for run in listed_runs if run.arm is not None)
-    emit(present(listed_runs, names, places), as_json=as_json)
+    emit(present_run_list(listed_runs, names, places), as_json=as_json)

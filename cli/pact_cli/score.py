@@ -163,7 +163,7 @@ def _source(
 
 
 def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> RowSource:
-    from pact_reports.sentences.requests import plan_sentence, probe_lines
+    from pact_reports.views.servers import plan_sentence, probe_lines
 
     source = row_source(
         server, on_probe=lambda probe: announce(line.text for line in probe_lines(probe))
@@ -179,7 +179,7 @@ def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> RowSou
         from pact_eval.scoring.quantisation import quantisation_remarks
         from pact_eval.scoring.workers.cluster import import_ray
         from pact_eval.scoring.workers.source import WorkerSource
-    from pact_reports.sentences.workers import thread_remarks
+    from pact_reports.views.servers import thread_remarks
 
     if workers is not None:
         with needs_ray_extra():
@@ -196,7 +196,7 @@ def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> RowSou
 
 def _progress_teller() -> Callable[[PoolProgress], None]:
     """Return what says now and then how far workers are."""
-    from pact_reports.sentences.workers import progress_sentence
+    from pact_reports.views.servers import progress_sentence
 
     told = -math.inf
 

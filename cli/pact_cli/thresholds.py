@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
     from pact_eval.thresholds.checking import GateVerdict
     from pact_eval.thresholds.targets import Target
-    from pact_reports.presenters.presenter import Presenter
+    from pact_reports.views.presenter import Presenter
 
 _OF_CHOICE: Final = (
     *("signal", "groups", "together", "coverage", "ties_seed", "confidence", "counting", "out"),
@@ -282,10 +282,10 @@ def thresholds(
 def _untestable(run: Path, target: Target, confidence: float | None) -> Presenter | None:
     """Present what is known of a run without probabilities; None if it has some."""
     from pact_eval.thresholds.conclusion import acting_without_probabilities
-    from pact_reports.presenters.acting import present
+    from pact_reports.views.thresholds import present_acting
 
     acting = acting_without_probabilities(run, target, confidence or CONFIDENCE)
-    return None if acting is None else present(acting)
+    return None if acting is None else present_acting(acting)
 
 
 def _chosen_gates(
@@ -300,7 +300,7 @@ def _chosen_gates(
     """Choose gates, write their file and present them."""
     from pact_eval.thresholds.choice import choose_thresholds
     from pact_eval.thresholds.files import write_thresholds
-    from pact_reports.presenters.thresholds import present
+    from pact_reports.views.thresholds import present_thresholds
 
     chosen = choose_thresholds(
         run,
@@ -314,7 +314,7 @@ def _chosen_gates(
     )
     if out is not None:
         write_thresholds(out, chosen)
-    return present(chosen)
+    return present_thresholds(chosen)
 
 
 def _chosen_sets(
@@ -328,7 +328,7 @@ def _chosen_sets(
     """Choose answer sets, write their file and present them."""
     from pact_eval.thresholds.answer_sets import choose_answer_sets
     from pact_eval.thresholds.set_files import write_answer_sets
-    from pact_reports.presenters.answer_sets import present
+    from pact_reports.views.thresholds import present_answer_sets
 
     chosen = choose_answer_sets(
         run,
@@ -340,7 +340,7 @@ def _chosen_sets(
     )
     if out is not None:
         write_answer_sets(out, chosen)
-    return present(chosen)
+    return present_answer_sets(chosen)
 
 
 def _print_check(
@@ -354,16 +354,16 @@ def _print_check(
     """Print the check of a file on a run, and return its verdict."""
     if sets:
         from pact_eval.thresholds.set_checking import check_answer_sets
-        from pact_reports.presenters.answer_sets_check import present as present_sets
+        from pact_reports.views.thresholds import present_answer_sets_check as present_sets
 
         checked_sets = check_answer_sets(file, run, settings=settings)
         emit_check(present_sets(checked_sets))
         return checked_sets.verdict
     from pact_eval.thresholds.checking import check_thresholds
-    from pact_reports.presenters.thresholds_check import present
+    from pact_reports.views.thresholds import present_thresholds_check
 
     checked = check_thresholds(file, run, settings=settings)
-    emit_check(present(checked))
+    emit_check(present_thresholds_check(checked))
     return checked.verdict
 
 

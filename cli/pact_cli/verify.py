@@ -91,8 +91,8 @@ def verify(
     from pact_eval.verification.family_roles import family_roles
     from pact_eval.verification.report_file import verify_report
     from pact_eval.verification.run_checks import Places, verify_runs
-    from pact_reports.presenters.registry import presenter_of
-    from pact_reports.presenters.verification import present
+    from pact_reports.views.registry import presenter_of
+    from pact_reports.views.verification import present_verification
 
     places = Places(adapter=adapter, base=base, data=data, criteria=criteria)
     if runs[0].is_file():
@@ -106,7 +106,7 @@ def verify(
     checked = verify_runs(runs, places)
     intact = [open_run(run.folder) for run in checked if run.digest is not None]
     roles = family_roles(intact, adapter=adapter, choices=choices)
-    emit(present(checked, roles), as_json=as_json)
+    emit(present_verification(checked, roles), as_json=as_json)
     _judge(checked, roles, strict=strict)
 
 

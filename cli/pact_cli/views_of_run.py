@@ -40,14 +40,14 @@ def print_views(
     """
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.runs.places import run_folder
-    from pact_reports.presenters.sweep import present
+    from pact_reports.views.sweep import present_sweep
 
     _refuse_other_options("--views", _OF_VIEWS)
     source = run_folder(_one_run("--views", runs))
     experiment = Experiment.read([source], replace(settings, decoding="ensemble"))
     (swept,) = experiment.all_runs
     points = experiment.sweep(swept, numbers)
-    emit(present(experiment, swept, points, full=full), as_json=as_json)
+    emit(present_sweep(experiment, swept, points, full=full), as_json=as_json)
     exit_on_leak([experiment.data])
 
 
@@ -74,14 +74,14 @@ def print_remedies(
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.remedies.comparison import remedies_of_run
     from pact_eval.runs.places import run_folder
-    from pact_reports.presenters.remedy_comparison import present
+    from pact_reports.views.remedies import present_remedy_comparison
 
     _refuse_other_options("--remedies", _OF_REMEDIES)
     experiment = Experiment.read([run_folder(_one_run("--remedies", runs))], settings)
     (run,) = experiment.all_runs
     comparison = remedies_of_run(experiment, run, fitted)
     warned = warn(map(str, experiment.applied_warnings))
-    presenter = present(comparison, full=full)
+    presenter = present_remedy_comparison(comparison, full=full)
     emit(presenter, warned=warned, as_json=as_json)
     exit_on_leak([experiment.data])
 

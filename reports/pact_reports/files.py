@@ -154,7 +154,7 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
 def _answer(page: PageRequest) -> str:
     """Write the first conclusion of a page: on its main arm and the others, or on its only run."""
     from pact_eval.evaluation.conclusions.better import several_line
-    from pact_reports.sentences.brief import report_line
+    from pact_reports.views.brief import report_line
 
     experiment = page.experiment
     leak = experiment.data.leak

@@ -7,8 +7,8 @@ from typing import Final
 from pact_eval._json import Json
 from pact_eval.results import Result
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.presenters.registry import presenter_of
 from pact_reports.table import Legend, Line, Part, Table
+from pact_reports.views.registry import presenter_of
 from pact_reports.writers import terminal
 from pact_reports.writers.html import legend_html, table_html
 

@@ -23,9 +23,10 @@ from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.report_acting import with_acting
 from pact_reports.page.assembly import make_page
 from pact_reports.page.request import PageRequest
-from pact_reports.presenters import evaluation as evaluation_presenter
-from pact_reports.presenters import run_comparison, run_report
-from pact_reports.presenters.presenter import Presenter
+from pact_reports.views import comparison as run_comparison
+from pact_reports.views import report as evaluation_presenter
+from pact_reports.views import report as run_report
+from pact_reports.views.presenter import Presenter
 from pact_reports.writers.terminal import to_text
 
 LEVEL: Final = 0.05
@@ -79,7 +80,7 @@ class Surfaces:
 
     @cached_property
     def _reports(self) -> list[Presenter]:
-        return [run_report.present(report) for report in self._asked]
+        return [run_report.present_run_report(report) for report in self._asked]
 
     @cached_property
     def _asked(self) -> list[RunReport]:
@@ -88,7 +89,7 @@ class Surfaces:
     @cached_property
     def report_texts(self) -> list[tuple[str, str]]:
         """What `report` prints of each run, in short and with `--full`."""
-        short = [run_report.present(report, full=False) for report in self._asked]
+        short = [run_report.present_run_report(report, full=False) for report in self._asked]
         return [
             (_text(brief), _text(full)) for brief, full in zip(short, self._reports, strict=True)
         ]
@@ -96,7 +97,9 @@ class Surfaces:
     @cached_property
     def python_texts(self) -> list[str]:
         """What Python prints of the evaluation of each run."""
-        presenters = [evaluation_presenter.present(report.evaluation) for report in self._asked]
+        presenters = [
+            evaluation_presenter.present_evaluation(report.evaluation) for report in self._asked
+        ]
         return [to_text(*presenter.parts(), width=UNBROKEN) for presenter in presenters]
 
     @cached_property
@@ -106,13 +109,13 @@ class Surfaces:
     @cached_property
     def comparison(self) -> dict[str, Any]:
         """The object of `compare --json`."""
-        return _json(run_comparison.present(*self._compared))
+        return _json(run_comparison.present_run_comparison(*self._compared))
 
     @cached_property
     def comparison_texts(self) -> tuple[str, str]:
         """What `compare` prints, in short and with `--full`."""
-        brief = run_comparison.present(*self._compared, full=False)
-        return _text(brief), _text(run_comparison.present(*self._compared))
+        brief = run_comparison.present_run_comparison(*self._compared, full=False)
+        return _text(brief), _text(run_comparison.present_run_comparison(*self._compared))
 
     @cached_property
     def source(self) -> str:

@@ -26,7 +26,7 @@ from pact_eval.evaluation.conclusions.experiment_conclusions import (
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_reports.page.cards import cards_html
-from pact_reports.presenters.registry import presenter_of
+from pact_reports.views.registry import presenter_of
 
 NO_AUDIT = DataConclusion.without_audit("no dataset")
 SETTINGS = Settings(resamples=200, method="method")

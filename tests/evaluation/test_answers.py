@@ -21,7 +21,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.marks import evidence
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.rate_differences import paired_rates
-from pact_reports.sentences.brief import mass_lines
+from pact_reports.views.brief import mass_lines
 
 SETTINGS = Settings(resamples=50)
 

@@ -18,7 +18,7 @@ from pact_eval.remedies.cross_fitting import cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy, remedied
 from pact_eval.remedies.letter_priors import fit_letter_prior
 from pact_eval.runs.predictions import Predictions
-from pact_reports.sentences.remedies import remedies_answer
+from pact_reports.views.remedies import remedies_answer
 
 _DRAWS = 100
 """Of 100 draws, more than 5 show false help with probability 94% at a rate of 10%, 99.8% at 15%."""

@@ -12,7 +12,7 @@ from remedies.planted_orders import planted_run
 from pact_eval.remedies.comparison import compare_remedies
 from pact_eval.remedies.letter_balance import balance_status, letter_balance
 from pact_eval.runs.predictions import Predictions
-from pact_reports.sentences.remedies import balance_sentence
+from pact_reports.views.remedies import balance_sentence
 
 _DRAWS = 200
 

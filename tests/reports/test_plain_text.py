@@ -14,9 +14,8 @@ from pact_eval.calibration.effect import CalibrationEffect
 from pact_eval.errors import Place
 from pact_eval.plain_text import one_line, visible
 from pact_reports.table import Line
-from pact_reports.tables.adapter import adapter_parts
-from pact_reports.tables.audit import findings
-from pact_reports.tables.fit import effect_parts
+from pact_reports.views.audit import adapter_parts, findings
+from pact_reports.views.calibration import effect_parts
 from pact_reports.writers.terminal import to_text
 
 UNPRINTABLE = (

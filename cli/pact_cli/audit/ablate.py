@@ -30,7 +30,7 @@ def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:
     confident a model is without evidence.
     """
     from pact_eval.data.ablated_records import write_ablated_records
-    from pact_reports.presenters.ablated_file import present
+    from pact_reports.views.datasets import present_ablated_file
 
     written = write_ablated_records(source, out, allow_missing=allow_missing)
-    emit(present(written), provenance=provenance(), as_json=as_json)
+    emit(present_ablated_file(written), provenance=provenance(), as_json=as_json)

@@ -78,8 +78,7 @@ def adapter(
     """
     from pact_eval.audit.adapter.audit import audit_adapter
     from pact_eval.audit.adapter.compare import compare_adapters
-    from pact_reports.presenters.adapter_audit import present
-    from pact_reports.tables.adapter import adapter_tampered
+    from pact_reports.views.audit import adapter_tampered, present_adapter_audit
 
     if write_contract is not None:
         _write_contract(folder, other)
@@ -98,7 +97,7 @@ def adapter(
         for adapter in tracked(adapters, "Auditing", "adapters")
     ]
     comparison = None if other is None else compare_adapters(*audits)
-    presenter = present(*audits, comparison=comparison, fail_on=fail_on)
+    presenter = present_adapter_audit(*audits, comparison=comparison, fail_on=fail_on)
     emit(presenter, provenance=provenance(), ci_format=ci_format, as_json=as_json)
     checks = [check for audit in audits for check in audit.checks]
     exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))

@@ -32,7 +32,7 @@ def convert(source: Path, out: Path, reading: Reading, as_json: bool) -> None:
     default, and every record lists its defaults.
     """
     from pact_eval.data.labelled.plain import convert as convert_file
-    from pact_reports.presenters.converted_file import present
+    from pact_reports.views.datasets import present_converted_file
 
     written = convert_file(data_file_here(source), out, reading)
-    emit(present(written), provenance=provenance(), as_json=as_json)
+    emit(present_converted_file(written), provenance=provenance(), as_json=as_json)

@@ -33,7 +33,7 @@ __all__ = ["data"]
 _HERE = Path("data")
 
 
-@command(loads=("pact_eval.audit.dataset", "pact_reports.tables.audit"))
+@command(loads=("pact_eval.audit.dataset", "pact_reports.views.audit"))
 @click.argument("folder", type=DATASET, metavar="[DIR|FILE]", required=False)
 @option(
     "--train",
@@ -125,7 +125,7 @@ def data(
     _check_usage(folder, (*train, *evaluation), manifest, tokenizer, only)
     from pact_eval.audit.context import DataAuditSettings
     from pact_eval.audit.dataset import audit_data
-    from pact_reports.presenters.data_audit import present
+    from pact_reports.views.audit import present_data_audit
 
     settings = DataAuditSettings(
         only=only or None,
@@ -138,7 +138,7 @@ def data(
     )
     source = replace(_source(folder, train, evaluation, manifest), reading=reading)
     audit = audit_data(source, settings)
-    presenter = present(audit, fail_on)
+    presenter = present_data_audit(audit, fail_on)
     emit(presenter, provenance=provenance(), ci_format=ci_format, as_json=as_json)
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
 

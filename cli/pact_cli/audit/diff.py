@@ -30,6 +30,6 @@ def diff(old: Path, new: Path, max_shown: int, as_json: bool) -> None:
     Records are joined on their ids. Differences in JSON white space and escapes are ignored.
     """
     from pact_eval.data.diff import diff_datasets
-    from pact_reports.presenters.dataset_diff import present
+    from pact_reports.views.datasets import present_dataset_diff
 
-    emit(present(diff_datasets(old, new), max_shown), as_json=as_json)
+    emit(present_dataset_diff(diff_datasets(old, new), max_shown), as_json=as_json)

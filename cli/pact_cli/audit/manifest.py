@@ -34,16 +34,16 @@ def manifest(folder: Path, check: bool, as_json: bool) -> None:
     if check:
         _check(folder, as_json=as_json)
     from pact_eval.data.manifest import write_manifest
-    from pact_reports.presenters.written_manifest import present
+    from pact_reports.views.datasets import present_written_manifest
 
-    emit(present(write_manifest(folder)), provenance=provenance(), as_json=as_json)
+    emit(present_written_manifest(write_manifest(folder)), provenance=provenance(), as_json=as_json)
 
 
 def _check(folder: Path, *, as_json: bool) -> NoReturn:
     from pact_eval.audit.context import DataAuditSettings, DatasetSource
     from pact_eval.audit.dataset import audit_data
-    from pact_reports.presenters.data_audit import present
+    from pact_reports.views.audit import present_data_audit
 
     audit = audit_data(DatasetSource.of_folder(folder), DataAuditSettings(only=["hashes"]))
-    emit(present(audit, _FAIL_ON), provenance=provenance(), as_json=as_json)
+    emit(present_data_audit(audit, _FAIL_ON), provenance=provenance(), as_json=as_json)
     exit_with(audit.checks, _FAIL_ON, tampered=audit.tampered)

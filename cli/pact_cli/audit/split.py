@@ -78,7 +78,7 @@ def split(source: Path, out: Path, reading: Reading, as_json: bool, **held_out: 
     """
     from pact_eval.data.files import MANIFEST_NAME
     from pact_eval.data.splits import HeldOut, split_training_file
-    from pact_reports.presenters.split import present
+    from pact_reports.views.datasets import present_split
 
     _check_numbers(held_out)
     file = data_file_here(source)
@@ -86,7 +86,7 @@ def split(source: Path, out: Path, reading: Reading, as_json: bool, **held_out: 
         parts = split_training_file(file, out, HeldOut(**held_out), reading, announce_labelled)
     except RoleError as error:
         raise click.UsageError(str(error)) from error
-    emit(present(parts), files=[out / MANIFEST_NAME], as_json=as_json)
+    emit(present_split(parts), files=[out / MANIFEST_NAME], as_json=as_json)
 
 
 def _check_numbers(held_out: Mapping[str, Any]) -> None:

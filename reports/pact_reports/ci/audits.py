@@ -12,7 +12,7 @@ from pact_eval.audit.dataset import DataAudit
 from pact_eval.audit.findings import CheckResult, Finding, failed
 from pact_eval.audit.registry import CODES
 from pact_reports.ci.report import Annotation, Case, CaseStatus, CiReport, Rule
-from pact_reports.tables.audit import scope_text
+from pact_reports.views.audit import scope_text
 
 
 def data_report(audit: DataAudit, answer: str, fail_on: Severity) -> CiReport:

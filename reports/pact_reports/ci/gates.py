@@ -23,9 +23,9 @@ from pact_reports.ci.report import (
     CiReport,
     Rule,
 )
-from pact_reports.sentences.answers import scorecard_answer
-from pact_reports.sentences.drift import accuracy_change_text, drift_answer
-from pact_reports.sentences.thresholds import (
+from pact_reports.views.drift import accuracy_change_text, drift_answer
+from pact_reports.views.hypotheses import scorecard_answer
+from pact_reports.views.thresholds import (
     check_answer,
     check_warnings,
     missed_text,

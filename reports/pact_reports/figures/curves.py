@@ -193,7 +193,7 @@ def build_risk_coverage(experiment: Experiment, looks: Looks) -> Built:
 def decide_risk_coverage(experiment: Experiment, looks: Looks, decisions: Decisions) -> Built:
     """Build the file of risk against coverage with the chosen gates."""
     from pact_eval.thresholds.decision_curves import gate_marks
-    from pact_reports.sentences.thresholds import gate_notes
+    from pact_reports.views.thresholds import gate_notes
 
     gates = gate_marks(experiment, decisions.files)
     built = _risk_coverage(experiment, looks, gates.marks)

@@ -18,9 +18,9 @@ from pact_eval.numbers import sample_text
 from pact_eval.runs.seal import seal_digest
 from pact_reports.model_card.front_matter import line_end
 from pact_reports.model_card.results import CardDataset, card_metrics
-from pact_reports.sentences.brief import not_known_text, report_line
 from pact_reports.tables.cells import leak_lines
-from pact_reports.tables.report import decoding_text, metrics_table
+from pact_reports.views.brief import not_known_text, report_line
+from pact_reports.views.report import decoding_text, metrics_table
 from pact_reports.writers.markdown import markdown_text, to_markdown
 
 _FOLDERS: Final = re.compile(r"(?<![\w.:/\\])(?:[A-Za-z]:[\\/]|[/~])(?:[^\s\\/,;()]*[\\/])*")

@@ -15,7 +15,7 @@ from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.numbers import at_views, value_text
 from pact_reports.markup import Html, data_text, element
 from pact_reports.page.data_audit import ANCHOR as DATA_AUDIT
-from pact_reports.sentences.brief import beside
+from pact_reports.views.brief import beside
 
 if TYPE_CHECKING:  # a page without the question does not wait for what chooses gates
     from pact_eval.thresholds.conclusion import Acting

@@ -29,7 +29,7 @@ from pact_reports.tables.cells import (
     value_cell,
     with_interval,
 )
-from pact_reports.tables.report import has_row
+from pact_reports.views.report import has_row
 
 if TYPE_CHECKING:
     from pact_eval.stats.estimate import Estimate

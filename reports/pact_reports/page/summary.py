@@ -42,8 +42,8 @@ from pact_reports.page.request import PageRequest
 from pact_reports.page.run_matrix import MATRIX_RUNS, run_matrix_html
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
-from pact_reports.sentences.brief import mass_lines
 from pact_reports.tables.cells import decoding_words, leak_lines
+from pact_reports.views.brief import mass_lines
 from pact_reports.writers.files import BuiltTables
 
 if TYPE_CHECKING:  # without criteria, nothing is judged

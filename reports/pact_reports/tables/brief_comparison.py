@@ -24,11 +24,19 @@ from pact_eval.numbers import (
     views_words,
 )
 from pact_eval.plain_text import one_line, short_names
-from pact_reports.sentences.brief import beside, mass_lines
-from pact_reports.sentences.drift import prior_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
-from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of, worst_tone
 from pact_reports.tables.cells import leak_lines
+from pact_reports.views.brief import (
+    MOST_LINES,
+    Brief,
+    Fact,
+    beside,
+    data_fact,
+    mass_lines,
+    tone_of,
+    worst_tone,
+)
+from pact_reports.views.drift import prior_sentence
 
 _TWO: Final = 2
 _LONGEST_NAME: Final = 20

@@ -71,7 +71,7 @@ def build_gates(request: TableRequest) -> Table:
         message = "no thresholds were given (--thresholds FILE)"
         raise InputError(message)
     from pact_eval.thresholds.decision_curves import gate_marks
-    from pact_reports.sentences.thresholds import gate_notes
+    from pact_reports.views.thresholds import gate_notes
 
     gates = gate_marks(request.experiment, files)
     if not gates.marks:
@@ -182,7 +182,7 @@ def _cost_column(title: str) -> Column:
 
 def _mark_cells(mark: GateMark, request: TableRequest) -> tuple[Cell, ...]:
     from pact_eval.thresholds.signals import SIGNAL_NAMES
-    from pact_reports.tables.thresholds import rule_text
+    from pact_reports.views.thresholds import rule_text
 
     rule = mark.file.rule
     return (

@@ -1,1 +1,0 @@
-"""Presenters: one object per result, which every surface lays out."""

@@ -1,1 +1,0 @@
-"""Results in words: notes, warnings and answers as English sentences."""

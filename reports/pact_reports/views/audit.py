@@ -1,0 +1,574 @@
+"""Audits of data and of adapters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial, singledispatch
+from typing import TYPE_CHECKING, Any, Final
+
+from pact_eval._choices import Severity
+from pact_eval._json import Json
+from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts
+from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison
+from pact_eval.audit.adapter.overlap import MeasuredOverlap
+from pact_eval.audit.balance import Balance
+from pact_eval.audit.certificates import Coverage
+from pact_eval.audit.dataset import DataAudit
+from pact_eval.audit.findings import SEVERITIES, CheckResult, Finding, count, failed, failed_checks
+from pact_eval.audit.lengths import Lengths
+from pact_eval.audit.near_duplicates import NearDuplicates
+from pact_eval.audit.registry import CODES
+from pact_eval.audit.shortcuts import Shortcuts
+from pact_eval.data.records import LETTERS
+from pact_eval.data.word_diff import WordDiff
+from pact_eval.evaluation.conclusions.conclusion import Unchecked, unchecked_list
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
+from pact_eval.numbers import UNDEFINED, value_text
+from pact_eval.plain_text import one_line
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.tables.cells import estimate_cell, leak_lines
+from pact_reports.views.datasets import files_table
+from pact_reports.views.presenter import Presenter
+from pact_reports.writers.audit_json import checks_json
+from pact_reports.writers.json import to_json
+
+if TYPE_CHECKING:
+    from pact_reports.ci.report import CiReport
+
+
+def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
+    """Present the audit of a dataset.
+
+    Args:
+        audit: what was found.
+        fail_on: the lowest severity that fails.
+    """
+    return Presenter(
+        tables=partial(data_audit_parts, audit, fail_on=fail_on),
+        to_json=partial(_json, audit, fail_on),
+        headline=lambda: [data_verdict(audit, fail_on).text],
+        headed=True,
+        remarks=partial(_remarks, audit),
+        ci=partial(_ci, audit, fail_on),
+    )
+
+
+def _ci(audit: DataAudit, fail_on: Severity) -> CiReport:
+    from pact_reports.ci.audits import data_report
+
+    return data_report(audit, data_verdict(audit, fail_on).text, fail_on)
+
+
+def _remarks(audit: DataAudit) -> tuple[Line, ...]:
+    if not audit.labelled:
+        return ()
+    from pact_reports.views.datasets import labelled_remarks
+
+    return tuple(Line(remark) for data in audit.labelled for remark in labelled_remarks(data))
+
+
+def _labelled_json(audit: DataAudit) -> dict[str, Json]:
+    if not audit.labelled:
+        return {}
+    from pact_reports.views.datasets import labelled_json
+
+    return {"labelled": labelled_json(audit.labelled)}
+
+
+def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
+    from pact_reports.writers.audit_json import checks_json, file_json
+    from pact_reports.writers.json import data_json, to_json
+
+    settings, manifest = audit.settings, audit.source.manifest
+    return {
+        "settings": {
+            "only": None if settings.only is None else list(settings.only),
+            "max_edit_words": settings.max_edit_words,
+            "near_duplicate": settings.near_duplicate,
+            "keep": settings.keep,
+            "k": settings.k,
+            "seed": settings.seed,
+            "tokenizer": None if settings.tokenizer is None else settings.tokenizer.name,
+        },
+        "manifest": None if manifest is None else manifest.name,
+        "files": [
+            file_json(file, facts) | {"families": families}
+            for file, facts, families in zip(audit.files, audit.facts, audit.families, strict=True)
+        ],
+        **_labelled_json(audit),
+        **checks_json(audit.checks, fail_on),
+        "conclusion": data_json(DataConclusion.of_audit(audit)),
+        "leaks": to_json(audit.leaks),
+        "fail_on": fail_on,
+        "tampered": audit.tampered,
+    }
+
+
+def present_adapter_audit(
+    *audits: AdapterAudit,
+    comparison: AdapterComparison | None = None,
+    fail_on: Severity = "error",
+) -> Presenter:
+    """Present the audit of one adapter or of two.
+
+    Args:
+        audits: of each adapter.
+        comparison: the differences between two.
+        fail_on: the lowest severity that fails.
+    """
+    return Presenter(
+        tables=partial(adapter_parts, audits, comparison, fail_on=fail_on),
+        to_json=lambda: {
+            "adapters": [
+                {
+                    "folder": str(audit.folder),
+                    "headline": adapter_verdict(audit, fail_on).text,
+                    "facts": to_json(audit.facts),
+                    "scale": audit.facts.scale,
+                    **checks_json(audit.checks, fail_on),
+                    "tampered": adapter_tampered(audit),
+                    "leaks": to_json(audit.leaks),
+                }
+                for audit in audits
+            ],
+            "fail_on": fail_on,
+            "comparison": to_json(comparison),
+        },
+        headline=lambda: [adapter_verdict(audit, fail_on).text for audit in audits[:1]],
+        headed=True,
+        ci=lambda: _adapter_audit_ci(audits, fail_on),
+    )
+
+
+def _adapter_audit_ci(audits: tuple[AdapterAudit, ...], fail_on: Severity) -> CiReport:
+    from pact_reports.ci.audits import adapters_report
+
+    return adapters_report(
+        audits, [adapter_verdict(audit, fail_on).text for audit in audits], fail_on
+    )
+
+
+_TAMPERED: Final = "hashes differ from those in the manifest"
+_TONE: Final[Mapping[Severity, Tone]] = {"error": "bad", "warning": "caution", "note": "info"}
+_WORDS_KEPT: Final = 6
+
+
+def data_audit_parts(audit: DataAudit, *, fail_on: Severity) -> tuple[Part, ...]:
+    """Lay out the audit of a dataset.
+
+    Args:
+        audit: what was found.
+        fail_on: the severity that fails.
+
+    Returns:
+        A leak, if there is one; files, findings, what was measured, the table of checks, the
+        verdict.
+    """
+    conclusion = DataConclusion.of_audit(audit)
+    parts: list[Part] = [*leak_lines(conclusion.leak)]
+    parts.append(files_table(audit.files, audit.facts, audit.families))
+    parts += findings(audit.checks)
+    for check in audit.checks:
+        if isinstance(check.measured, Balance):
+            parts.append(_balance_table(check.measured))
+            if len(audit.checks) == 1:
+                parts.append(_groups_table(check.measured))
+        elif isinstance(check.measured, Shortcuts):
+            parts.append(_shortcuts_table(check.measured))
+    parts.append(checks_table(audit.checks, fail_on=fail_on))
+    parts.append(data_verdict(audit, fail_on))
+    return tuple(parts)
+
+
+def data_verdict(audit: DataAudit, fail_on: Severity) -> Line:
+    """Write the verdict on a dataset; a finding of a severity or a worse one fails it."""
+    tampered = _TAMPERED if audit.tampered else None
+    return verdict(audit.checks, subject="data", fail_on=fail_on, tampered=tampered)
+
+
+def findings(checks: Sequence[CheckResult]) -> Iterator[Line]:
+    """Lay out the findings, worst first, and count the omitted ones."""
+    if any(check.counts for check in checks):
+        yield Line("Findings\n", "strong")
+    for severity in SEVERITIES:
+        for check in checks:
+            for code in check.codes(severity):
+                yield from _findings_of(check, code)
+
+
+def _findings_of(check: CheckResult, code: str) -> Iterator[Line]:
+    severity = CODES[code].severity
+    head = f"{severity} {CODES[code].check}/{code}"
+    shown = [finding for finding in check.findings if finding.code == code]
+    for finding in shown:
+        yield Line(one_line(f"{head}  {finding.place}"), _TONE[severity])
+        yield Line("\n".join(_finding(finding)) + "\n")
+    rest = check.counts[code] - len(shown)
+    if rest and shown:
+        yield Line(f"  ... and {rest:,} more of {code}\n", "faint")
+    elif rest:
+        yield Line(f"{head}: {rest:,}", _TONE[severity])
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    yield one_line(f"  expected  {finding.expected}")
+    yield one_line(f"  found     {finding.actual}")
+    if finding.comparison is not None:
+        left, right = _sides(finding.comparison)
+        yield f"  text      {left}"
+        yield f"  other     {right}"
+
+
+def _sides(diff: WordDiff) -> tuple[str, str]:
+    """Write two texts, long common passages shortened, differing words in double brackets."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    last = len(diff.segments) - 1
+    for number, segment in enumerate(diff.segments):
+        for side, words in zip(sides, (segment.left, segment.right), strict=True):
+            if segment.kind == "same":
+                side.append(_shortened(words, first=number == 0, last=number == last))
+            elif words:
+                side.append(f"[[{one_line(words)}]]")
+    left, right = (" ".join(side) for side in sides)
+    return left, right
+
+
+def _shortened(words: str, *, first: bool, last: bool) -> str:
+    parts = one_line(words).split(" ")
+    if len(parts) <= 2 * _WORDS_KEPT:
+        return " ".join(parts)
+    head = [] if first else parts[:_WORDS_KEPT]
+    tail = [] if last else parts[-_WORDS_KEPT:]
+    return " ".join([*head, "...", *tail])
+
+
+def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
+    """Lay out one row per check: result, counts and measurements.
+
+    Args:
+        checks: results in the order of the rows.
+        fail_on: a finding of this severity, or of a worse one, fails a check.
+    """
+    rows = []
+    for check in checks:
+        counts = (
+            Cell(f"{n:,}" if n else "", tone=_TONE[severity])
+            for severity, n in ((severity, check.count(severity)) for severity in SEVERITIES)
+        )
+        cells = (Cell(check.check), _result(check, fail_on), *counts, Cell(scope_text(check)))
+        rows.append(Row(cells))
+    return Table(
+        name="checks",
+        title="",
+        caption="",
+        columns=(
+            Column("check", "left"),
+            Column("result", "left"),
+            *(Column(f"{severity}s") for severity in SEVERITIES),
+            Column("scope and measurements", "left", width=0.5),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _result(check: CheckResult, fail_on: Severity) -> Cell:
+    if failed([check], fail_on):
+        return Cell("failed", tone="bad")
+    if check.skipped is not None:
+        return Cell("not checked", tone="faint")
+    return Cell("passed", tone="good")
+
+
+def scope_text(check: CheckResult) -> str:
+    """Write why a check did not run, what it looked at, and what it measured."""
+    line = measured_text(check.measured)
+    return ": ".join(text for text in (check.skipped, check.scope, line) if text)
+
+
+def verdict(
+    checks: Sequence[CheckResult], *, subject: str, fail_on: Severity, tampered: str | None
+) -> Line:
+    """Write a one-line verdict on the audited subject.
+
+    Args:
+        checks: all results.
+        subject: what was audited: "data" or "adapter".
+        fail_on: the severity that fails.
+        tampered: what a hash that does not match shows, or None if all match.
+    """
+    counts = {severity: count(checks, severity) for severity in SEVERITIES}
+    tally = ", ".join(
+        f"{n:,} {severity}{'s' if n != 1 else ''}" for severity, n in counts.items() if n
+    )
+    failing = [check.check for check in failed_checks(checks, fail_on)]
+    skipped = [Unchecked(check.check, check.skipped) for check in checks if check.skipped]
+    unseen = f"; {unchecked_list(skipped)}" if skipped else ""
+    if tampered is not None:
+        return Line(f"TAMPERED: {tampered} ({tally}){unseen}.", "bad")
+    if failing:
+        return Line(f"NOT TO BE TRUSTED: {tally} ({', '.join(failing)}){unseen}.", "bad")
+    if counts["error"] or counts["warning"]:
+        return Line(f"The {subject} passed with doubts: {tally}{unseen}.", "caution")
+    if len(skipped) == len(checks):
+        return Line(f"The {subject} was not checked{unseen}.", "faint")
+    notes = f" ({tally})" if tally else ""
+    return Line(f"The {subject} is sound as far as checked{notes}{unseen}.", "good")
+
+
+@singledispatch
+def measured_text(_measured: Any) -> str:
+    """Say in a few words what a check measured; empty if it measured nothing.
+
+    The modules that lay out other audits register what their checks measure.
+    """
+    return ""
+
+
+@measured_text.register
+def _(measured: Coverage) -> str:
+    return (
+        f"{measured.ablated:,} of {measured.records:,} contexts ablated, {measured.pairs:,} of "
+        f"{measured.families:,} pairs certified"
+    )
+
+
+@measured_text.register
+def _(measured: Lengths) -> str:
+    return (
+        f"{measured.minimum:,} to {measured.maximum:,} tokens (median {measured.median:,.0f}, 99% "
+        f"up to {measured.p99:,.0f}), limit {measured.limit:,}"
+    )
+
+
+@measured_text.register
+def _(measured: NearDuplicates) -> str:
+    nearest = [
+        f"{where} {cosine:.2f}"
+        for where, cosine in (
+            ("across files", measured.largest_across),
+            ("within", measured.largest_within),
+        )
+        if not math.isnan(cosine)
+    ]
+    if not nearest:
+        return f"no pair near {measured.threshold:g}"
+    limit = "" if measured.exact else "; of 50 or more alike in a file not all pairs are compared"
+    return f"largest cosine {', '.join(nearest)}, threshold {measured.threshold:g}{limit}"
+
+
+@measured_text.register
+def _(measured: Shortcuts) -> str:
+    sampled = ""
+    if measured.records < measured.records_in_all:
+        sampled = f"{measured.records:,} of {measured.records_in_all:,} records; "
+    gains = ", ".join(
+        f"{probe.view} {UNDEFINED if probe.reason else f'{100 * probe.gain.value:.0f}%'}"
+        for probe in measured.probes
+    )
+    return f"{sampled}gain {gains}"
+
+
+def _shortcuts_table(shortcuts: Shortcuts) -> Table:
+    """Lay out the bag-of-words predictions from each view."""
+    rows = []
+    for probe in shortcuts.probes:
+        gain = estimate_cell(probe.gain, "percent", reasons=False)
+        fractions = (probe.accuracy.value, probe.baseline, probe.ceiling)
+        shares = (Cell(value_text(value, "percent")) for value in fractions)
+        undefined = Cell(UNDEFINED, reason=probe.reason)
+        rows.append(Row((Cell(probe.view), *shares, undefined if probe.reason else gain)))
+    return Table(
+        name="shortcuts",
+        title="Shortcuts: what a bag of words predicts",
+        caption="Normalised gain: 0 is the baseline, 100 the ceiling.",
+        columns=(
+            Column("text", "left"),
+            *map(Column, ("accuracy", "baseline", "ceiling", "normalised gain")),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _balance_table(balance: Balance) -> Table:
+    """Lay out the positions of the references by kind; in brackets the number by chance."""
+    kinds: dict[str, list[str]] = {}
+    for position in balance.positions:
+        shown = f"{position.references:,} ({position.expected:,.0f})"
+        kinds.setdefault(f"{position.file}: {position.kind}", []).append(shown)
+    widest = max(map(len, kinds.values()), default=0)
+    return Table(
+        name="balance",
+        title="Balance: references at each letter, and by chance",
+        caption="",
+        columns=(Column("file: kind", "left"), *map(Column, LETTERS[:widest])),
+        rows=tuple(
+            Row((Cell(kind), *map(Cell, _at_letters(cells, widest))))
+            for kind, cells in kinds.items()
+        ),
+        notes=_beyond_letters(widest),
+    )
+
+
+def _groups_table(balance: Balance) -> Table:
+    """Lay out records, families and references by file and kind, domain, source family."""
+    widest = max((len(group.references) for group in balance.groups), default=0)
+    rows = []
+    for group in balance.groups:
+        names = (group.file, group.by.replace("_", " "), group.name)
+        counts = [f"{n:,}" for n in (group.records, group.families)]
+        shown = _at_letters([f"{n:,}" for n in group.references], widest)
+        rows.append(Row(tuple(map(Cell, (*names, *counts, *shown)))))
+    heads = tuple(Column(title, "left") for title in ("file", "by", "name"))
+    columns = (*heads, *map(Column, ("records", "families", *LETTERS[:widest])))
+    return Table("groups", "", "", columns, tuple(rows), notes=_beyond_letters(widest))
+
+
+def _at_letters(cells: Sequence[str], widest: int) -> list[str]:
+    """Return the cells of the positions that have a letter, filled up to the widest row."""
+    return [*cells, *[""] * (widest - len(cells))][: len(LETTERS)]
+
+
+def _beyond_letters(widest: int) -> tuple[str, ...]:
+    if widest <= len(LETTERS):
+        return ()
+    return (f"Positions {len(LETTERS) + 1} to {widest} have no letter and are not shown: --json.",)
+
+
+_UNKNOWN: Final = "unknown"
+_ADAPTER_TAMPERED: Final = {
+    "base-differs": "the base's weights are not those that the adapter names",
+    "training-base-differs": "the base's weights are not those of the training",
+    "training-edited": "the training record was edited, or belongs to another adapter",
+    "training-other-weights": "the training record belongs to other weights",
+}
+_HASH_WIDTH: Final = 17  # enough to distinguish files; --json has all of it
+_VALUE_WIDTH: Final = 100
+
+
+def adapter_parts(
+    audits: Sequence[AdapterAudit], comparison: AdapterComparison | None, *, fail_on: Severity
+) -> tuple[Part, ...]:
+    """Lay out the audit of one adapter or of two.
+
+    Args:
+        audits: one or two audits.
+        comparison: what differs between the two.
+        fail_on: the severity that fails.
+
+    Returns:
+        Facts, findings, checks and verdict of each; then the differences.
+    """
+    parts: list[Part] = []
+    for number, audit in enumerate(audits):
+        if number:
+            parts.append(Line(""))
+        facts = (one_line(f"  {name + ':':<14}{value}") for name, value in _facts(audit.facts))
+        parts += leak_lines(DataLeak.joined(audit.leaks))
+        parts += [Line(one_line(str(audit.folder)), "strong"), Line("\n".join(facts))]
+        if comparison is None:
+            parts.append(_files_table(audit.facts))
+        parts += findings(audit.checks)
+        parts.append(checks_table(audit.checks, fail_on=fail_on))
+        parts.append(adapter_verdict(audit, fail_on))
+    if comparison is not None:
+        parts.append(_differences(comparison, audits))
+        parts.append(Line(_weights_line(comparison.weights)))
+    return tuple(parts)
+
+
+def adapter_verdict(audit: AdapterAudit, fail_on: Severity) -> Line:
+    """Write the verdict on an adapter; a finding of a severity or a worse one fails it."""
+    tampered = next(_tampering(audit), None)
+    return verdict(audit.checks, subject="adapter", fail_on=fail_on, tampered=tampered)
+
+
+def adapter_tampered(audit: AdapterAudit) -> bool:
+    """Return whether a hash does not match: that of the base, or of the training record."""
+    return next(_tampering(audit), None) is not None
+
+
+def _tampering(audit: AdapterAudit) -> Iterator[str]:
+    """Explain each hash that does not match."""
+    codes = {code for check in audit.checks for code in check.counts}
+    return (text for code, text in _ADAPTER_TAMPERED.items() if code in codes)
+
+
+def _facts(facts: AdapterFacts) -> Iterator[tuple[str, str]]:
+    settings = facts.settings
+    if facts.hub is not None:
+        yield "from the Hub", str(facts.hub.name)
+    if settings is not None:
+        rule = "alpha/sqrt(r), rsLoRA" if settings.use_rslora else "alpha/r"
+        scale = _UNKNOWN if facts.scale is None else f"{facts.scale:g}"
+        rank, alpha = settings.rank or _UNKNOWN, settings.alpha or _UNKNOWN
+        dora = ", DoRA" if settings.use_dora else ""
+        yield "LoRA", f"rank {rank}, alpha {alpha}, scale {scale} ({rule}){dora}"
+        targets = settings.targets
+        yield "targets", targets if isinstance(targets, str) else ", ".join(targets or [_UNKNOWN])
+    if facts.n_parameters is not None and facts.dtypes is not None:
+        dtypes = ", ".join(sorted(facts.dtypes)) or "no dtype"
+        where = f"{facts.n_modules:,} modules in {facts.n_layers:,} layers"
+        yield "tensors", f"{where}, {facts.n_parameters:,} parameters, {dtypes}"
+    revision = facts.base_revision or "not named"
+    yield "base model", f"{facts.base_model or _UNKNOWN}, revision {revision}"
+    stated = ", stated by the user" if facts.contract_stated_by == "user" else ""
+    yield "contract", f"{facts.contract_task or _UNKNOWN}{stated}"
+    yield "fingerprint", facts.contract_fingerprint or _UNKNOWN
+    if settings is not None:
+        yield "written by", f"PEFT {settings.peft_version or _UNKNOWN}"
+
+
+def _files_table(facts: AdapterFacts) -> Table:
+    rows = []
+    for file in facts.files:
+        size = "" if file.size_bytes is None else f"{file.size_bytes:,}"
+        rows.append(Row((Cell(file.name), Cell(size), Cell(file.sha256 or "not opened"))))
+    columns = (Column("file", "left"), Column("bytes"), Column("SHA-256", "left"))
+    return Table("files", "", "", columns, tuple(rows))
+
+
+def _differences(comparison: AdapterComparison, audits: Sequence[AdapterAudit]) -> Part:
+    if not comparison.differences:
+        return Line("The adapters do not differ: facts, configurations and files are the same.")
+    rows = []
+    for row in comparison.differences:
+        name = row.name if row.topic == "fact" else f"{row.topic}: {row.name}"
+        limit = _HASH_WIDTH if row.topic == "file" else _VALUE_WIDTH
+        values = (Cell(_short(value, limit)) for value in (row.left, row.right))
+        rows.append(Row((Cell(name), *values)))
+    folders = (Column(str(audit.folder), "left", width=0.4) for audit in audits)
+    return Table("differences", "", "", (Column("differs", "left"), *folders), tuple(rows))
+
+
+def _short(value: str | None, limit: int) -> str:
+    if value is None:
+        return "(none)"
+    return value if len(value) <= limit else f"{value[: limit - 1]}…"
+
+
+def _weights_line(weights: WeightsComparison | None) -> str:
+    if weights is None:
+        return "Tensors were not compared: those of one adapter cannot be read."
+    if weights.identical_bytes:
+        return "The weights are the same, byte for byte."
+    parts = [f"{weights.different:,} of {weights.compared:,} tensors compared differ"]
+    if weights.largest_name is not None:
+        parts.append(
+            f"most {weights.largest_name}, by {100 * weights.largest_difference:.1f}% of the norm"
+        )
+    for n, what in (
+        (len(weights.only_left), "only in the first"),
+        (len(weights.only_right), "only in the second"),
+        (len(weights.reshaped), "of another shape"),
+        (weights.not_compared, "not compared"),
+    ):
+        if n:
+            parts.append(f"{n:,} {what}")
+    return one_line("; ".join(parts)) + "."
+
+
+@measured_text.register
+def _(measured: MeasuredOverlap) -> str:
+    texts = f"{measured.at_hand:,} of {measured.recorded:,} records of the training are at hand"
+    return f"{measured.learnt_families:,} of them in the training; {texts}"

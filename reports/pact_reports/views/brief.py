@@ -1,0 +1,386 @@
+"""The twelve lines that `report` prints without `--full`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak_prefix
+from pact_eval.evaluation.conclusions.order import OrderConclusion, followed_together
+from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.notes import (
+    ChangedModel,
+    DifferentViews,
+    Incomplete,
+    IncompletePairs,
+    LargeFamilies,
+    LowAnswerMass,
+    RepeatedPrompts,
+    RoundedProbabilities,
+    SeveralRight,
+    SmallGroups,
+    Unanswered,
+    UnmatchedSeeds,
+    Unverified,
+)
+from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP
+from pact_eval.evaluation.report import Evaluation
+from pact_eval.evaluation.run_rates import DecodedRates
+from pact_eval.notes import Note
+from pact_eval.numbers import (
+    interval_text,
+    rate_text,
+    sample_text,
+    small_text,
+    value_text,
+    views_words,
+)
+from pact_eval.plain_text import one_line, short_names
+from pact_eval.stats.estimate import Estimate
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.tables.cells import leak_lines
+from pact_reports.writers.terminal import to_text
+
+MOST_LINES: Final = 12
+"""Lines of a brief output at `COLUMNS` columns; notes that do not fit are counted."""
+
+COLUMNS: Final = 100
+
+_ON_ACCURACY: Final = (
+    *(ChangedModel, IncompletePairs, LargeFamilies, LowAnswerMass, RepeatedPrompts),
+    *(RoundedProbabilities, SeveralRight, Unanswered, UnmatchedSeeds),
+)
+"""Notes on the numbers of brief outputs; the others are on metrics that `--full` shows."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line below the answer.
+
+    Attributes:
+        name: what it is about.
+        text: what is said of it; without one, there is no line.
+        tone: of the text.
+    """
+
+    name: str
+    text: str
+    tone: Tone | None = None
+
+
+@dataclass(frozen=True)
+class Brief:
+    """A brief output.
+
+    Attributes:
+        answer: the first lines.
+        facts: below them.
+        notes: on the numbers; those that fit are shown.
+        more: how to see more, if no note is left out.
+        tables: between the answer and the facts.
+        lines: after the facts.
+        most: number of lines that all of it may take.
+    """
+
+    answer: Sequence[Line]
+    facts: Sequence[Fact]
+    notes: Sequence[Note]
+    more: str
+    tables: Sequence[Table] = ()
+    lines: Sequence[Line] = ()
+    most: int = MOST_LINES
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return the answer, the facts, as many notes as there is room for, and the last line."""
+        shown = [note for note in self.notes if _on_accuracy(note)]
+        for number in range(len(shown), 0, -1):
+            parts = self._with(shown[:number])
+            if to_text(*parts, width=COLUMNS).count("\n") <= self.most:
+                return parts
+        return self._with([])
+
+    def _with(self, notes: Sequence[Note]) -> tuple[Part, ...]:
+        facts = [*self.facts, *(Fact("note", str(note), "caution") for note in notes)]
+        left = len(self.notes) - len(notes)
+        more = self.more
+        if left:
+            counted = f"{left} more note{'' if left == 1 else 's'}" if notes else _counted(left)
+            more = more.replace("All metrics", f"{counted} and all metrics", 1)
+        last = Line(more, "faint")
+        return (*self.answer, *self.tables, facts_table(facts), *self.lines, last)
+
+
+def _on_accuracy(note: Note) -> bool:
+    """Return whether a note is about numbers of a brief output, which are of all items."""
+    if isinstance(note, SmallGroups):
+        return note.groups[0].name == "all"
+    if isinstance(note, DifferentViews):
+        return note.ensembles
+    return isinstance(note, _ON_ACCURACY)
+
+
+def _counted(notes: int) -> str:
+    return "1 note" if notes == 1 else f"{notes} notes"
+
+
+def facts_table(facts: Sequence[Fact]) -> Table:
+    """Lay out facts with a text as lines, their names in a column."""
+    rows = (Row((Cell(fact.name), Cell(fact.text, tone=fact.tone))) for fact in facts if fact.text)
+    return Table(
+        name="answer",
+        title="",
+        caption="",
+        columns=(Column("", "left"), Column("", "left", width=0.8)),
+        rows=tuple(rows),
+        bare=True,
+    )
+
+
+def tone_of(conclusion: Conclusion) -> Tone | None:
+    """Return the colour of bad news; other news has none."""
+    return "bad" if conclusion.tone == "bad" else None
+
+
+def worst_tone(conclusions: Sequence[Conclusion]) -> Tone | None:
+    """Return the colour of a line on several runs: that of bad news if any of them is."""
+    return next((tone for conclusion in conclusions if (tone := tone_of(conclusion))), None)
+
+
+def data_fact(conclusion: DataConclusion) -> Fact:
+    """Say whether the data is sound; of a leak, the first line says it, and there is no other."""
+    text = "" if conclusion.status == "leak" else conclusion.line
+    return Fact("data", text, tone_of(conclusion))
+
+
+def brief_report(
+    report: RunReport, names: ArmNames = KEYS, others: Sequence[Line] = ()
+) -> tuple[Part, ...]:
+    """Lay out what a run is worth.
+
+    Args:
+        report: of a run on full contexts.
+        names: display names of arms.
+        others: further lines before the last one.
+    """
+    evaluation, leak = report.evaluation, report.experiment.data.leak
+    place = one_line(report.run.place)
+    gaps = [note for note in evaluation.notes if isinstance(note, Incomplete | Unverified)]
+    return Brief(
+        answer=(*leak_lines(leak), Line(report_line(evaluation, leak), "strong")),
+        facts=[
+            *_conclusions(report),
+            *_rates(report.rates, evaluation),
+            Fact("not known", not_known_text(report.conclusions)),
+            Fact("run", run_text(report, names)),
+            Fact("log", "; ".join(gap.words for gap in gaps), "caution"),
+        ],
+        notes=[note for note in evaluation.notes if note not in gaps],
+        more=f"All metrics: pact-eval report {place} --full, or --html page.html",
+        lines=others,
+    ).parts()
+
+
+def _rates(rates: Sequence[DecodedRates], evaluation: Evaluation) -> Iterator[Fact]:
+    of_asked = rates[0].accuracy_of_asked
+    over_orders = evaluation.groups[0].estimates["order_accuracy"]
+    if of_asked is not None:
+        yield Fact("all items", f"{rate_text(of_asked)} right if unanswered items count as wrong")
+    if len(rates) > 1:
+        accuracy = _by_views([(rate.accuracy, rate) for rate in rates])
+        if not math.isnan(over_orders.value):
+            accuracy += f", {value_text(over_orders.value, 'percent')}% (mean of orders)"
+        yield Fact("accuracy", accuracy)
+    if not math.isnan(rates[0].pair_accuracy.value):
+        pairs = [(rate.pair_accuracy, rate) for rate in rates]
+        yield Fact("pair accuracy", _by_views(pairs))
+
+
+def _by_views(rates: Iterable[tuple[Estimate, DecodedRates]]) -> str:
+    return ", ".join(
+        f"{rate_text(estimate)} ({views_words(rate.k, rate.repeats)})" for estimate, rate in rates
+    )
+
+
+def _conclusions(report: RunReport) -> Iterator[Fact]:
+    for conclusion in report.conclusions:
+        tone = tone_of(conclusion)
+        match conclusion:
+            case OrderConclusion():
+                yield Fact("order", conclusion.line, tone)
+            case ProbabilitiesConclusion():
+                yield Fact("probabilities", conclusion.line, tone)
+            case DataConclusion():
+                yield data_fact(conclusion)
+            case _:
+                yield Fact("acting alone", conclusion.line, tone)
+
+
+def run_text(report: RunReport, names: ArmNames) -> str:
+    """Name the arm, the seed, the sample and the decoding of a run; the last line has its place."""
+    evaluation, provenance = report.evaluation, report.run.provenance
+    everything = evaluation.groups[0]
+    seed = report.run.seed
+    arm = None if provenance.arm is None else names.arm(report.run.arm)
+    facts = (
+        None if arm == report.run.name else arm,
+        provenance.quantisation,
+        provenance.contract.short_remark,
+        None if seed is None else f"seed {seed}",
+        sample_text(everything.items, everything.clusters, evaluation.unit),
+        *_decoding(evaluation),
+        evaluation.calibration,
+    )
+    return one_line(", ".join(fact for fact in facts if fact))
+
+
+def _decoding(evaluation: Evaluation) -> tuple[str, str]:
+    """Name the views, or repeats, and how they become one answer."""
+    if evaluation.repeats == 1:
+        return f"K = {evaluation.k}", evaluation.decoding
+    together = "decoded together" if evaluation.decoding == "ensemble" else "mean"
+    return f"{evaluation.repeats} repeats", together
+
+
+def brief_ablated(
+    report: RunReport, names: ArmNames = KEYS, others: Sequence[Line] = ()
+) -> tuple[Part, ...]:
+    """Lay out how sure a run is without the evidence, and how far its answers move.
+
+    Args:
+        report: of a run on ablated contexts, which have no correct answer.
+        names: display names of arms.
+        others: further lines before the last one.
+    """
+    evaluation, leak = report.evaluation, report.experiment.data.leak
+    estimates = evaluation.groups[0].estimates
+    gap = interval_text(estimates[ABLATED_GAP], "nats", " nats")
+    flips, tv = (rate_text(estimates[name]) for name in ("flip_rate", "view_tv"))
+    moved = "" if evaluation.k == 1 else f"{flips} of answers change; view TV {tv}"
+    return Brief(
+        answer=(*leak_lines(leak), Line(ablated_line(evaluation, leak), "strong")),
+        facts=[
+            *map(data_fact, [report.experiment.data]),
+            Fact("expected", "no answer is correct here: lower confidence and gap are better"),
+            Fact(
+                "answer gap", f"{gap} between the two answers that the contexts cannot tell apart"
+            ),
+            Fact("order", moved),
+            Fact("answer mass", rate_text(estimates["answer_mass"])),
+            Fact("run", run_text(report, names)),
+        ],
+        notes=evaluation.notes,
+        more=f"All metrics: pact-eval report {one_line(report.run.place)} --full",
+        lines=others,
+    ).parts()
+
+
+def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
+    """Write how many answers of a run are right, and what else is bad news.
+
+    Args:
+        evaluation: of a run on full contexts, with its conclusions.
+        leak: of its data; it comes first.
+
+    Example:
+        "letters answers 63.5% [58.6, 68.1] right, and FOLLOWS THE LETTER A."
+    """
+    (name,) = short_names([evaluation.run or "The run"])
+    answered = next((note for note in evaluation.notes if isinstance(note, Unanswered)), None)
+    of_them = "" if answered is None else f" of the {answered.answered:,} answered items"
+    accuracy = rate_text(evaluation.groups[0].estimates["accuracy"])
+    news = [*_bad_news(evaluation.conclusions)]
+    if LowAnswerMass.of(evaluation.mean_answer_mass) is not None:
+        news.append(f"has an ANSWER MASS OF {small_text(evaluation.mean_answer_mass, 'percent')}%")
+    if len(news) > 1:
+        listed = f", {', '.join(news[:-1])} and {news[-1]}"
+    else:
+        listed = f", and {news[0]}" if news else ""
+    return f"{leak_prefix(leak)}{name} answers {accuracy}{of_them} right{listed}."
+
+
+def mass_lines(masses: Mapping[str, float]) -> tuple[Line, ...]:
+    """Write the answer masses of runs, or arms, if one of them is low.
+
+    Args:
+        masses: by name; NaN if unknown.
+
+    Example:
+        "LOW ANSWER MASS: a 0.008%, b 98.8% of the probability is on the answer letters."
+    """
+    if all(LowAnswerMass.of(mass) is None for mass in masses.values()):
+        return ()
+    known = {name: mass for name, mass in masses.items() if not math.isnan(mass)}
+    told = ", ".join(f"{name} {small_text(mass, 'percent')}%" for name, mass in known.items())
+    text = f"LOW ANSWER MASS: {told} of the probability is on the answer letters."
+    return (Line(one_line(text), "bad"),)
+
+
+def answer_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
+    """Write the first line on a run, on full or ablated contexts; arguments as `report_line`."""
+    write = ablated_line if evaluation.contexts == "ablated" else report_line
+    return write(evaluation, leak)
+
+
+def ablated_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
+    """Write how sure a run is on contexts without the evidence.
+
+    Args:
+        evaluation: of a run on ablated contexts.
+        leak: of its data; it comes first.
+
+    Example:
+        "ablated is 88.4% [77.2, 92.5] confident on contexts without the evidence."
+    """
+    (name,) = short_names([evaluation.run or "The run"])
+    confidence = rate_text(evaluation.groups[0].estimates[ABLATED_CONFIDENCE])
+    text = f"{name} is {confidence} confident on contexts without the evidence"
+    return f"{leak_prefix(leak)}{text}."
+
+
+def _bad_news(conclusions: Sequence[Conclusion]) -> Iterator[str]:
+    """Yield what a run does badly, as verbs; a leak has a line of its own."""
+    for conclusion in conclusions:
+        if conclusion.tone != "bad" or conclusion.status == "leak":
+            continue
+        match conclusion:
+            case OrderConclusion():
+                followed = conclusion.followed
+                yield followed_together(followed).upper() if followed else "is UNSTABLE"
+            case ProbabilitiesConclusion():
+                yield f"is {conclusion.status.partition(' ')[0].upper()}"
+            case DataConclusion():
+                yield "its data has PROBLEMS"
+
+
+def beside(names: Sequence[str], marks: Sequence[str]) -> str:
+    """Write what is said of several runs, each once.
+
+    Example:
+        >>> beside(["a", "b"], ["FOLLOWS THE LETTER A", "stable (0.0% of answers change)"])
+        'a FOLLOWS THE LETTER A; b: stable (0.0% of answers change)'
+        >>> beside(["a", "b"], ["no error shown", "no error shown"])
+        'both: no error shown'
+    """
+    if len(marks) > 1 and len(set(marks)) == 1:
+        return f"{'both' if len(marks) == 2 else 'all'}: {marks[0]}"
+    pairs = zip(names, marks, strict=True)
+    return "; ".join(f"{name}{' ' if mark[0].isupper() else ': '}{mark}" for name, mark in pairs)
+
+
+def not_known_text(conclusions: Sequence[Conclusion]) -> str:
+    """Name what was not checked, with the reasons; "" if all was.
+
+    The lines on data and on acting alone name theirs.
+    """
+    parts = dict.fromkeys(
+        part
+        for conclusion in conclusions
+        if conclusion.question not in ("data", "acting")
+        for part in conclusion.unchecked
+    )
+    return ", ".join(f"{one_line(part.name)} ({one_line(part.reason)})" for part in parts)

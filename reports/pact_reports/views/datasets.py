@@ -1,0 +1,292 @@
+"""Files of records that commands compare, split, ablate, convert and describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from pact_eval._json import Json
+from pact_eval.data.ablated_records import AblatedFile
+from pact_eval.data.diff import DatasetDiff
+from pact_eval.data.files import DataFile, FileFacts, Role
+from pact_eval.data.labelled.plain import ConvertedFile
+from pact_eval.data.manifest import WrittenManifest
+from pact_eval.data.records import FieldKind
+from pact_eval.data.splits import SplitPart
+from pact_eval.errors import RecordError
+from pact_eval.hub.snapshots import hub_json, short_name
+from pact_eval.plain_text import error_text, one_line
+from pact_eval.preregistration.registration import Lock
+from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.views.presenter import Presenter
+from pact_reports.writers.audit_json import file_json
+from pact_reports.writers.json import to_json
+
+if TYPE_CHECKING:
+    from pact_eval.data.defaults import Defaults
+    from pact_eval.data.labelled.columns import ColumnReading
+    from pact_eval.data.labelled.reader import LabelledData
+
+
+def present_dataset_diff(difference: DatasetDiff, most: int = 20) -> Presenter:
+    """Present a difference.
+
+    Args:
+        difference: of two files.
+        most: records shown in each list; JSON has all.
+    """
+    counts: dict[str, Json] = {"unchanged": difference.unchanged, "flipped": difference.flipped}
+    return Presenter(
+        tables=partial(diff_parts, difference, most=most),
+        to_json=lambda: cast("dict[str, Json]", to_json(difference)) | counts,
+    )
+
+
+def present_split(parts: Sequence[SplitPart]) -> Presenter:
+    """Present the parts."""
+    return Presenter(tables=lambda: [split_table(parts)], to_json=lambda: {"parts": to_json(parts)})
+
+
+def present_ablated_file(written: AblatedFile) -> Presenter:
+    """Present a file of ablated contexts, and the pairs that have none."""
+    counts = f"{written.records:,} ablated contexts of {written.families:,} families"
+
+    def remarks() -> Iterable[Line]:
+        error = RecordError(str(written.source), written.problems)
+        return (Line(line, unbroken=True) for line in error_text(error).splitlines())
+
+    return Presenter(
+        tables=lambda: [Line(f"{counts} in {written.path}", unbroken=True)],
+        to_json=lambda: {"ablated": to_json(written)},
+        remarks=remarks,
+    )
+
+
+def present_converted_file(written: ConvertedFile) -> Presenter:
+    """Present a converted file: how it was read, and what was written."""
+    return Presenter(
+        tables=lambda: (
+            Line(one_line(f"wrote {written.path} ({written.facts.rows:,} records)")),
+            Line(one_line(f"wrote {written.manifest}")),
+        ),
+        to_json=lambda: {
+            "written": str(written.path),
+            "manifest": str(written.manifest),
+            "sha256": written.facts.sha256,
+            "labelled": labelled_json([written.data])[0],
+        },
+        remarks=partial(_remarks, written),
+    )
+
+
+def _remarks(written: ConvertedFile) -> tuple[Line, ...]:
+    return tuple(Line(remark) for remark in labelled_remarks(written.data))
+
+
+def present_written_manifest(written: WrittenManifest) -> Presenter:
+    """Present a written manifest: its path, and its files."""
+    return Presenter(
+        tables=partial(manifest_parts, written),
+        to_json=lambda: {
+            "manifest": str(written.path),
+            "changed": written.changed,
+            "files": [
+                file_json(file, facts)
+                for file, facts in zip(written.files, written.facts, strict=True)
+            ],
+        },
+    )
+
+
+def present_lock(lock: Lock, path: Path | None = None) -> Presenter:
+    """Present a registration; JSON is the content of its file.
+
+    Args:
+        lock: the registration.
+        path: its file.
+    """
+    place = "" if path is None else f"{path}: "
+    return Presenter(
+        tables=lambda: [
+            Line(f"{place}registered at {lock.registered_at.isoformat()}", unbroken=True)
+        ],
+        to_json=lambda: lock.recorded,
+    )
+
+
+_KINDS: Final[tuple[FieldKind, ...]] = ("choice", "boolean", "score")
+_PURPOSE: Final[Mapping[Role, str]] = {
+    "train": "train",
+    "selection": "select checkpoints",
+    "calibration": "fit temperatures",
+    "eval": "report only",
+}
+_HASH: Final = 16  # digits that distinguish files; --json has all of them
+
+
+def split_table(parts: Sequence[SplitPart]) -> Table:
+    """Lay out the parts of a split: source families, records, pairs, kinds, role."""
+    rows = []
+    for part in parts:
+        counts = (len(part.source_families), part.records, part.families)
+        kinds = (part.kinds.get(kind, 0) for kind in _KINDS)
+        cells = (Cell(f"{n:,}") for n in (*counts, *kinds))
+        rows.append(Row((Cell(str(part.path)), *cells, Cell(_PURPOSE[part.role]))))
+    titles = ("source families", "records", "pairs", *_KINDS)
+    columns = (Column("file", "left"), *map(Column, titles), Column("role", "left"))
+    return Table("split", "", "", columns, tuple(rows))
+
+
+def files_table(
+    files: Sequence[DataFile], facts: Sequence[FileFacts], families: Sequence[int] | None = None
+) -> Table:
+    """Lay out the files of a dataset: role, records, families if they were counted, hash."""
+    rows = []
+    for at, (file, fact) in enumerate(zip(files, facts, strict=True)):
+        counts = [fact.rows, *([] if families is None else [families[at]])]
+        cells = (Cell(f"{n:,}") for n in counts)
+        shown = Cell(f"{fact.sha256[:_HASH]}…")
+        rows.append(Row((Cell(file.name), Cell(file.role), *cells, shown)))
+    counted = ["records", *([] if families is None else ["families"])]
+    columns = (
+        Column("file", "left"),
+        Column("for", "left"),
+        *map(Column, counted),
+        Column("SHA-256", "left"),
+    )
+    return Table("files", "", "", columns, tuple(rows))
+
+
+def manifest_parts(written: WrittenManifest) -> tuple[Part, ...]:
+    """Lay out a manifest, and whether it was written."""
+    done = "wrote" if written.changed else "unchanged:"
+    heading = Line(one_line(f"{done} {written.path}"))
+    return (heading, files_table(written.files, written.facts))
+
+
+def diff_parts(diff: DatasetDiff, *, most: int) -> tuple[Part, ...]:
+    """Lay out the difference of two dataset files.
+
+    Args:
+        diff: the difference.
+        most: number of records shown of those added, removed and changed.
+
+    Returns:
+        Lists of records, a table of changed records, and a summary in one line.
+    """
+    parts: list[Part] = []
+    for title, places in (("added", diff.added), ("removed", diff.removed)):
+        if places:
+            listed = [one_line(f"  line {place.line}: {place.id}") for place in places[:most]]
+            parts.append(Line("\n".join([f"{title}:", *listed, *_rest(len(places), most)])))
+    if diff.changed:
+        rows = []
+        for change in diff.changed[:most]:
+            flip = "" if change.references is None else " -> ".join(change.references)
+            lines = f"{change.old_line}, {change.new_line}"
+            rows.append(Row(tuple(map(Cell, (change.id, lines, ", ".join(change.fields), flip)))))
+        columns = (Column(title, "left") for title in ("changed", "lines", "fields", "reference"))
+        notes = tuple(_rest(len(diff.changed), most))
+        parts.append(Table("changed", "", "", tuple(columns), tuple(rows), notes=notes))
+    order = "; in another order" if diff.reordered else ""
+    parts.append(
+        Line(
+            f"{diff.old_records:,} records, now {diff.new_records:,}: {len(diff.added):,} added, "
+            f"{len(diff.removed):,} removed, {len(diff.changed):,} changed, {diff.flipped:,} "
+            f"references flipped, {diff.unchanged:,} the same{order}.",
+            "strong",
+        )
+    )
+    return tuple(parts)
+
+
+def _rest(n: int, most: int) -> list[str]:
+    return [f"  ... and {n - most:,} more"] if n > most else []
+
+
+_FORMS: Final = {
+    "text": "texts of options",
+    "letter": "letters or names of options",
+    "position-0": "positions from 0",
+    "position-1": "positions from 1",
+}
+
+
+def labelled_remarks(data: LabelledData) -> tuple[str, ...]:
+    """Say how a labelled file was read: its shape first, what its defaults cost last."""
+    shape = f'"{data.shape.name}" ({data.shape.title})'
+    counts = f"{_counted(data.n_entries, 'entry', 'entries')}, " + _counted(
+        len(data.records), "record", "records"
+    )
+    remarks = [f"{one_line(short_name(data.path))}: {data.container}, shape {shape}: {counts}"]
+    if data.columns is not None:
+        remarks.append(_columns_text(data.columns))
+        if data.metadata:
+            remarks.append(one_line(f"Kept, and not read as options: {_listed(data.metadata)}"))
+    remarks += [one_line(remark) for remark in data.remarks]
+    remarks += [f"Left out: {count:,} questions {why}" for why, count in data.left_out.items()]
+    return (*remarks, *default_remarks(data.defaults))
+
+
+def default_remarks(defaults: Defaults) -> tuple[str, ...]:
+    """Say what defaults cost; nothing if the records name everything.
+
+    Examples:
+        >>> from pact_eval.data.defaults import Defaults
+        >>> default_remarks(Defaults((), pairs=False, source_families=False, families=False))
+        ()
+        >>> default_remarks(Defaults(("variant",), True, False, False))
+        ('Not in the file: pairs, so there are no pair metrics',)
+    """
+    costs = [
+        ("pairs", "there are no pair metrics", defaults.pairs),
+        ("source families", "no leak by source family can be found", defaults.source_families),
+        ("families", "intervals take entries as independent", defaults.families),
+    ]
+    lacking = [(name, cost) for name, cost, lacks in costs if lacks]
+    if not lacking:
+        return ()
+    return ("Not in the file: " + "; ".join(f"{name}, so {cost}" for name, cost in lacking),)
+
+
+def labelled_json(files: Sequence[LabelledData]) -> list[Json]:
+    """Return how labelled files were read, for JSON."""
+    return [
+        {
+            "file": str(data.path),
+            **hub_json(data.path),
+            "container": data.container,
+            "entries": data.n_entries,
+            "records": len(data.records),
+            "left_out": {**data.left_out},
+            "defaults": [*data.defaults.names],
+            "metadata": [*data.metadata],
+            **data.to_json(),
+        }
+        for data in files
+    ]
+
+
+def _columns_text(columns: ColumnReading) -> str:
+    roles = ", ".join(f"{role} = {'+'.join(names)}" for role, names in columns.roles.items())
+    options = "" if "options" in columns.roles else "; options: " + _listed(columns.options)
+    form = f"; answers are {_FORMS[columns.form]}" if "options" in columns.roles else ""
+    default_question = (
+        ""
+        if "question" in columns.roles and "state" in columns.roles
+        else (f'; question: "{columns.question}" (--question changes it)')
+    )
+    return one_line(f"Columns: {roles}{form}{options}{default_question}")
+
+
+def _listed(options: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(
+        option if len(option) <= 30 else f"{option[:27]}..." for option in options[:most]
+    )
+    return f"{shown}, ... ({len(options)} in all)" if len(options) > most else shown
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"

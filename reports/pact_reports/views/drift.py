@@ -1,0 +1,550 @@
+"""Drift between two runs: sentences, tables, JSON and gate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pact_eval._choices import ClusterUnit
+from pact_eval._json import Json
+from pact_eval.drift.distances import Distance, JointFloor
+from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange
+from pact_eval.drift.mix import Mix
+from pact_eval.drift.prior_removal import PriorRemoval
+from pact_eval.drift.quantising import QuantisingCost
+from pact_eval.drift.run_comparison import RunComparison
+from pact_eval.drift.tempering import ServedTempering, Tempering
+from pact_eval.errors import counted
+from pact_eval.evaluation.conclusions.data import after_leak
+from pact_eval.evaluation.order_effect import NoiseFloor
+from pact_eval.numbers import (
+    CLUSTERS,
+    GENERALISATION,
+    UNDEFINED,
+    ends_text,
+    estimate_text,
+    methods_text,
+    value_text,
+)
+from pact_eval.plain_text import one_line
+from pact_eval.stats.estimate import Estimate
+from pact_eval.thresholds.signals import SIGNAL_NAMES, gate_text
+from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.tables.cells import estimate_cell
+from pact_reports.views.presenter import Presenter
+from pact_reports.views.thresholds import rule_text
+from pact_reports.writers.json import answer_json, to_json, warnings_json
+
+if TYPE_CHECKING:
+    from pact_eval.drift.tempering import ServedTempering
+    from pact_reports.ci.report import CiReport
+
+
+def present_drift(drift: Drift) -> Presenter:
+    """Present the drift between two runs."""
+    return Presenter(
+        tables=partial(drift_parts, drift),
+        to_json=partial(_json, drift),
+        headline=lambda: [drift_answer(drift)],
+        warnings=[*map(str, drift.warnings)],
+        leak=lambda: drift.data.leak,
+        ci=partial(_ci, drift),
+    )
+
+
+def tempering_json(tempering: ServedTempering) -> dict[str, Json]:
+    """Return the temperatures of a served run and a local run as JSON."""
+    sides: dict[str, Json] = {
+        "local": to_json(tempering.local),
+        "served": to_json(tempering.served),
+    }
+    return {**sides, "found": to_json(tempering.temperings)}
+
+
+def _ci(drift: Drift) -> CiReport:
+    from pact_reports.ci.gates import drift_report
+
+    return drift_report(drift)
+
+
+def _json(drift: Drift) -> dict[str, Json]:
+    """Return the parts of a drift; those without a counterpart are null or empty."""
+    first, second = (run.place for run in drift.runs)
+    parts = ("pairing", "differences", "accuracy", "metrics", "answers", "distance")
+    return {
+        "answer": answer_json([drift.data]) | {"drift": drift_answer(drift)},
+        "a": first,
+        "b": second,
+        "finding": drift.finding,
+        "decoding": {**drift.settings.label},
+        "views": drift.views,
+        "intervals": GENERALISATION[drift.settings.unit],
+        **{name: to_json(getattr(drift, name)) for name in parts},
+        "temperatures": to_json(drift.temperings),
+        "gates": to_json(drift.gates),
+        "mix": to_json(drift.mix),
+        "warnings": warnings_json(drift.warnings),
+    }
+
+
+_DOMAINS_SHOWN: Final = 12
+_Group = TypeVar("_Group")
+
+
+def drift_parts(drift: Drift) -> list[Part]:
+    """Lay out the changes between two runs, without the answer.
+
+    Args:
+        drift: of both runs.
+    """
+    settings = drift.settings
+    k = f" of {drift.views} views" if settings.decoding == "ensemble" else ""
+    parts: list[Part] = [
+        *(
+            Line(one_line(f"{letter} = {run.title}"), "strong")
+            for letter, run in zip("AB", drift.runs, strict=True)
+        ),
+        Line(f"{settings.decoding}{k}, {settings.calibration_name}; changes are B - A."),
+        Line(pairing_sentence(drift)),
+        *(Line(text, "caution") for text in difference_sentences(drift)),
+        accuracy_table(drift),
+    ]
+    parts += _answers(drift)
+    if drift.mix is not None:
+        parts += [mix_table(drift.mix, settings.unit), domains_table(drift.mix)]
+    if drift.metrics:
+        parts.append(metrics_table(drift))
+    if drift.temperings:
+        parts.append(temperatures_table(drift))
+    if drift.gates:
+        parts.append(gates_table(drift))
+    return parts
+
+
+def _answers(drift: Drift) -> Iterator[Part]:
+    if drift.answers:
+        yield answers_table(drift)
+    sentence = distance_sentence(drift)
+    if sentence is not None:
+        yield Line(sentence)
+
+
+def _groups(groups: Sequence[_Group]) -> Sequence[_Group]:
+    """Return the groups to show; a single group is all items once more."""
+    return groups[:1] if len(groups) == 2 else groups
+
+
+def accuracy_table(drift: Drift) -> Table:
+    """Lay out the change in accuracy against the margin: one row per group."""
+    unit, margin = drift.settings.unit, value_text(drift.test.margin, "percent")
+    method = methods_text((change.test.change for change in drift.accuracy), unit)
+    caption = (
+        f"Rates in %, changes in points; in brackets the {method}. Equivalent: it is within the "
+        "margin. Changed: it is beyond it. All items decide."
+    )
+    columns = (
+        Column("items", "left", below=f"n, {CLUSTERS[unit]}"),
+        Column("A"),
+        Column("B"),
+        Column("B - A"),
+        Column(f"margin {margin}", "left"),
+    )
+    rows = tuple(Row(_accuracy_cells(change)) for change in _groups(drift.accuracy))
+    return Table("drift-accuracy", "Accuracy against the margin", caption, columns, rows, keys=1)
+
+
+def _accuracy_cells(change: AccuracyChange) -> tuple[Cell, ...]:
+    test = change.test
+    sizes = list(dict.fromkeys(f"{size:,}" for size in change.items))
+    return (
+        Cell(change.group, below=f"{' / '.join(sizes)}, {test.change.clusters:,}"),
+        *(Cell(value_text(value, "percent")) for value in change.accuracies),
+        estimate_cell(test.change, "points", reasons=False),
+        Cell(test.finding),
+    )
+
+
+def answers_table(drift: Drift) -> Table:
+    """Lay out the changed answers: one row per group."""
+    unit = drift.settings.unit
+    method = methods_text((changes.changed for changes in drift.answers), unit)
+    directions = (Column("better"), Column("worse"), Column("both wrong"))
+    columns = (
+        Column("items", "left"),
+        Column("n"),
+        Column("changed", below="%"),
+        *(directions if drift.has_references else ()),
+    )
+    caption = f"In brackets the {method}. Better: wrong in A, right in B."
+    rows = tuple(Row(_answer_cells(changes)) for changes in _groups(drift.answers))
+    return Table("drift-answers", "Answers that changed", caption, columns, rows, keys=1)
+
+
+def _answer_cells(changes: AnswerChanges) -> tuple[Cell, ...]:
+    counts = (changes.better, changes.worse, changes.both_wrong)
+    return (
+        Cell(changes.group),
+        Cell(f"{changes.items:,}"),
+        estimate_cell(changes.changed, "percent", reasons=False),
+        *(Cell(f"{count:,}") for count in counts if count is not None),
+    )
+
+
+def metrics_table(drift: Drift) -> Table:
+    """Lay out metrics before and after."""
+    unit = drift.settings.unit
+    method = methods_text((metric.change for metric in drift.metrics), unit)
+    rows = tuple(
+        Row(
+            (
+                Cell(metric.spec.title),
+                *(
+                    estimate_cell(estimate, metric.spec.unit, reasons=False, test=False)
+                    for estimate in (metric.a, metric.b)
+                ),
+                estimate_cell(metric.change, metric.spec.difference_unit, reasons=False),
+            )
+        )
+        for metric in drift.metrics
+    )
+    columns = (Column("all items", "left"), Column("A"), Column("B"), Column("B - A"))
+    caption = f"Rates in %, changes of rates in points; in brackets the {method}."
+    return Table("drift-metrics", "Before and after", caption, columns, rows, keys=1)
+
+
+def temperatures_table(drift: Drift) -> Table:
+    """Lay out fitted temperatures before and after: one row per kind."""
+    columns = (
+        Column("items", "left"),
+        Column("T of A"),
+        Column("T of B"),
+        Column("T of A / T of B"),
+    )
+    rows = tuple(
+        Row(
+            (
+                Cell(tempering.kind),
+                *map(_temperature, (tempering.a, tempering.b)),
+                _ratio_cell(tempering),
+            )
+        )
+        for tempering in _groups(drift.temperings)
+    )
+    intervals = f"95% intervals over {CLUSTERS[drift.settings.unit]}"
+    caption = (
+        f"Temperatures fitted by NLL on the raw distributions of each run; {intervals}. The ratio "
+        "is what the logits of B are divided by, if they are those of A."
+    )
+    return Table("drift-temperatures", "Calibration", caption, columns, rows, keys=1)
+
+
+def _temperature(estimate: Estimate) -> Cell:
+    if math.isnan(estimate.value):
+        return Cell(UNDEFINED)
+    interval = ""
+    if not math.isnan(estimate.low):
+        interval = f"[{estimate.low:.2f}, {estimate.high:.2f}]"
+    return Cell(f"{estimate.value:.2f}", interval=interval)
+
+
+def _ratio_cell(tempering: Tempering) -> Cell:
+    return replace(_temperature(tempering.ratio), reason=tempering.ratio.reason)
+
+
+def gates_table(drift: Drift) -> Table:
+    """Lay out the gates of thresholds on both runs: one row per gate."""
+    unit = drift.settings.unit
+    method = methods_text((gate.before.coverage for gate in drift.gates), unit)
+    targets = dict.fromkeys(gate.target.text for gate in drift.gates)
+    decodings = dict.fromkeys(rule_text(gate.rule) for gate in drift.gates)
+    caption = (
+        f"Target: {'; '.join(targets)}; {'; '.join(decodings)}. Rates in %; in brackets the "
+        f"{method}. Tested: one item of each family. A gate that is broken on B is a change."
+    )
+    columns = (
+        Column("gate", "left", below="on"),
+        Column("run", "left"),
+        Column("accepted"),
+        Column("error of accepted"),
+        Column("result", "left"),
+    )
+    rows = tuple(Row(cells) for gate in drift.gates for cells in _gate_rows(gate))
+    return Table("drift-gates", "Gates before and after", caption, columns, rows, keys=2)
+
+
+def _gate_rows(gate: GateChange) -> Iterator[tuple[Cell, ...]]:
+    rule = gate.rule
+    accepts = gate_text(gate.before.threshold, rule.signal)
+    names = (one_line(f"{gate.before.group}: {accepts}"), SIGNAL_NAMES[rule.signal])
+    for name, run, checked in zip(names, "AB", (gate.before, gate.after), strict=True):
+        yield (
+            Cell(name),
+            Cell(run),
+            estimate_cell(checked.coverage, "percent", reasons=False),
+            estimate_cell(checked.error, "percent", reasons=False),
+            Cell(checked.verdict if checked.threshold is not None else "no guarantee"),
+        )
+
+
+def mix_table(mix: Mix, unit: ClusterUnit) -> Table:
+    """Lay out the parts of a change in accuracy on other items."""
+    parts = [("other shares of kinds and domains", mix.mix)]
+    parts.append(("other accuracy within them", mix.within))
+    if not mix.same_domains:
+        parts.append(("kinds and domains of one run only", mix.unshared))
+    method = methods_text((part for _, part in parts), unit)
+    rows = (
+        *(Row((Cell(name), estimate_cell(part, "points", reasons=False))) for name, part in parts),
+        Row((Cell("change in accuracy"), Cell(value_text(mix.total, "points")))),
+    )
+    caption = f"In points; the parts add up to the change. In brackets the {method}."
+    columns = (Column("part", "left"), Column("B - A"))
+    return Table("drift-mix", "Where the change is from", caption, columns, rows, keys=1)
+
+
+def domains_table(mix: Mix) -> Table:
+    """Lay out kinds and domains, those with the largest parts first."""
+    shown = mix.domains[:_DOMAINS_SHOWN]
+    columns = (
+        Column("kind, domain", "left"),
+        Column("share", below="A -> B"),
+        Column("accuracy", below="A -> B"),
+        Column("by share"),
+        Column("by accuracy"),
+    )
+    rows = tuple(
+        Row(
+            (
+                Cell(one_line(f"{domain.kind}, {domain.domain}" if domain.domain else domain.kind)),
+                *(
+                    Cell(" -> ".join(value_text(value, "percent") for value in pair))
+                    for pair in (domain.shares, domain.accuracies)
+                ),
+                *(Cell(value_text(value, "points")) for value in (domain.mix, domain.within)),
+            )
+        )
+        for domain in shown
+    )
+    omitted = len(mix.domains) - len(shown)
+    more = f" {omitted:,} more; --json lists all." if omitted else ""
+    caption = f"Shares and accuracies in %, parts of the change in points.{more}"
+    return Table("drift-domains", "", caption, columns, rows, keys=1)
+
+
+_OF_RATIO = 3
+
+
+def drift_answer(drift: Drift) -> str:
+    """Write the leak, the equivalence of two runs, and the changes behind it."""
+    broken = [gate.after.group for gate in drift.broken_gates]
+    parts = []
+    if broken:
+        parts.append(f"{counted(len(broken), 'gate')} broken on B ({', '.join(broken[:4])})")
+    parts += [accuracy_change_text(drift), *_behind(drift)]
+    return after_leak(f"{drift.finding.capitalize()}: {'; '.join(parts)}.", drift.data.leak)
+
+
+def accuracy_change_text(drift: Drift) -> str:
+    """Write the change in accuracy next to the margin."""
+    test, unit = drift.test, drift.settings.unit
+    margin = f"{value_text(test.margin, 'percent').removesuffix('.0')} points"
+    if math.isnan(test.change.low):
+        return f"no interval for the change in accuracy ({test.change.reason})"
+    if not drift.has_references:
+        most = value_text(test.change.high, "percent")
+        return f"accuracy cannot have changed by more than {most} points, margin {margin}"
+    change = f"{value_text(test.change.value, 'points')} points"
+    interval = f"95% interval {ends_text(test.change.low, test.change.high, 'points')}"
+    match test.finding:
+        case "equivalent":
+            return f"accuracy {change}, {interval} within the margin of {margin}"
+        case "changed":
+            return f"accuracy {change}, {interval} beyond the margin of {margin}"
+        case "cannot tell":
+            measured = f"accuracy {change}, {interval}, margin {margin}"
+            return f"{measured}; {_needed(test.needed, test.change.clusters, unit)}"
+
+
+def _needed(needed: int | None, clusters: int, unit: ClusterUnit) -> str:
+    if needed is None:
+        return "the change is too close to the margin for any number of families"
+    return f"about {needed:,} {CLUSTERS[unit]} are needed, there are {clusters:,}"
+
+
+def _behind(drift: Drift) -> Iterator[str]:
+    """Yield the sources of the change: answers on the same items, its parts on others."""
+    if drift.answers:
+        all_items = drift.answers[0]
+        yield (
+            f"{all_items.count:,} of {all_items.items:,} answers changed"
+            f"{_directions(all_items.better, all_items.worse, all_items.both_wrong)}"
+        )
+    if drift.mix is not None:
+        mix = drift.mix
+        parts = [("other shares of kinds and domains", mix.mix)]
+        parts.append(("other accuracy within them", mix.within))
+        if not mix.same_domains:
+            parts.append(("kinds and domains of one run only", mix.unshared))
+        changes = (f"{name} {value_text(part.value, 'points')}" for name, part in parts)
+        yield f"of this, {', '.join(changes)}"
+
+
+def _directions(better: int | None, worse: int | None, both_wrong: int | None) -> str:
+    if better is None:
+        return ""
+    return f" ({better:,} better, {worse:,} worse, {both_wrong:,} wrong before and after)"
+
+
+def pairing_sentence(drift: Drift) -> str:
+    """Write whether the items of two runs are the same, and the number left out."""
+    pairing, (first, second) = drift.pairing, drift.pairing.unanswered
+    without = ""
+    if first or second:
+        without = f" Without an answer: {first:,} items in A, {second:,} in B."
+    if pairing.paired:
+        left = pairing.only_a + pairing.only_b
+        dropped = f" {left:,} items that only one run has answered are left out." if left else ""
+        return f"The same {pairing.common:,} items.{dropped}{without}"
+    sizes = pairing.common + pairing.only_a, pairing.common + pairing.only_b
+    return (
+        f"Other items: {sizes[0]:,} in A, {sizes[1]:,} in B, {pairing.common:,} in both. Changed "
+        f"answers and distances need the same items and are omitted.{without}"
+    )
+
+
+def difference_sentences(drift: Drift) -> Iterator[str]:
+    """Yield the different settings of two runs: intended changes, and others."""
+    for difference in drift.differences:
+        yield f"Another {difference.words}: {difference.before} in A, {difference.after} in B."
+
+
+def floor_sentence(floor: JointFloor) -> str:
+    """Write the effect of noise alone between two runs of one model."""
+    if math.isnan(floor.tv):
+        if floor.a.is_known and floor.b.is_known:
+            return "Noise: not known for probabilities after a temperature."
+        if "not in the log" in (floor.a.source, floor.b.source):
+            return "Noise: not known; an imported log does not say what repeats would move."
+        return "Noise: not measured; a probe with repeats measures it."
+    sources = dict.fromkeys(_source(side) for side in (floor.a, floor.b))
+    return f"Noise alone ({', '.join(sources)}) moves a TV of at most {_percent(floor.tv)}."
+
+
+def _source(floor: NoiseFloor) -> str:
+    if floor.source == "rounding":
+        return f"rounding in {floor.precision}"
+    return f"{counted(floor.repeats, 'repeat')} of a probe"
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.2g}%"
+
+
+def analysis_sentences(comparison: RunComparison) -> Iterator[str]:
+    """Yield what is said of a served run and a local one, and of a quantised base model."""
+    if comparison.tempering is not None:
+        yield from tempering_sentences(comparison.tempering)
+    if comparison.quantising is not None:
+        yield from quantising_sentences(comparison.quantising)
+    if comparison.prior_removal is not None:
+        names = (comparison.runs[0].title, comparison.runs[1].title)
+        yield prior_sentence(comparison.prior_removal, names)
+
+
+def prior_sentence(removal: PriorRemoval, names: tuple[str, str]) -> str:
+    """Say which of two runs has a letter prior removed, and what that explains."""
+    letter, size = removal.largest
+    explained = (
+        f"mean TV {_percent(removal.tv)}, {_percent(removal.tv_left)} once it is put back; largest "
+        f"at letter {letter}, {size:+.2f} nats"
+    )
+    if removal.removed_from == "cannot tell":
+        return (
+            f"A letter prior lies between the runs ({explained}). Which of them has it removed "
+            "cannot be told: neither has views in other orders."
+        )
+    without, other = names if removal.removed_from == "first" else reversed(names)
+    return f"{without} has a letter prior removed, {other} has not ({explained})."
+
+
+def tempering_sentences(tempering: ServedTempering) -> Iterator[str]:
+    """Yield whether the probabilities of a served run look raw or tempered, by kind."""
+    everything, *kinds = tempering.temperings
+    alike = {kind.finding for kind in kinds} == {"raw"}
+    for kind in [everything] if alike or not kinds else kinds:
+        of_kind = "" if kind.kind == "all" else f" of {kind.kind}"
+        yield f"Served probabilities{of_kind} {_looks(kind)}."
+
+
+def _looks(tempering: Tempering) -> str:
+    if math.isnan(tempering.ratio.value):
+        return f"may be raw or tempered: no temperature could be fitted ({tempering.ratio.reason})"
+    temperatures = f"T fitted on them is {tempering.b.value:.2f}, locally {tempering.a.value:.2f}"
+    if not math.isnan(tempering.tv):
+        temperatures += (
+            f"; mean TV {_percent(tempering.tv)}, {_percent(tempering.tv_left)} once that is undone"
+        )
+    divided = f"divided by T = {' '.join(part for part in ratio_parts(tempering) if part)}"
+    match tempering.finding:
+        case "tempered":
+            return f"look tempered, {divided}: {temperatures}"
+        case "raw":
+            return f"look raw, {divided}: {temperatures}"
+        case "other distributions":
+            return f"differ by more than a temperature: if {divided}, {temperatures}"
+        case "cannot tell":
+            return f"may be raw or tempered, {divided}: {temperatures}"
+
+
+def ratio_parts(tempering: Tempering) -> tuple[str, str]:
+    """Write a ratio of temperatures, and its interval or nothing.
+
+    Example:
+        ("1.62", "[1.58, 1.66]")
+    """
+    ratio = tempering.ratio
+    if math.isnan(ratio.value):
+        return UNDEFINED, ""
+    value = f"{ratio.value:.{_OF_RATIO}g}"
+    if math.isnan(ratio.low):
+        return value, ""
+    return value, f"[{ratio.low:.{_OF_RATIO}g}, {ratio.high:.{_OF_RATIO}g}]"
+
+
+def distance_sentence(drift: Drift) -> str | None:
+    """Write the distance of probabilities, next to noise; None on other items."""
+    return None if drift.distance is None else _moved(drift.distance)
+
+
+def quantising_sentences(cost: QuantisingCost) -> tuple[str, str]:
+    """Write the changes by quantising a base model: answers, then probabilities."""
+    changed = cost.answers
+    directions = ""
+    if changed.worse is not None:
+        directions = (
+            f": {changed.worse} from right to wrong, {changed.better} from wrong to right, "
+            f"{changed.both_wrong} from wrong to wrong"
+        )
+    return (
+        f"Quantising: {changed.count:,} of {changed.items:,} answers differ between {cost.before} "
+        f"and {cost.after}, {estimate_text(changed.changed, 'percent')}%{directions}.",
+        _moved(cost.distance),
+    )
+
+
+def _moved(moved: Distance) -> str:
+    quantiles = ", ".join(
+        f"{'the largest' if level == 1 else f'{100 * level:.0f}% of items'} "
+        f"{'' if level == 1 else '<= '}{value_text(value, 'percent')}"
+        for level, value in moved.quantiles.items()
+    )
+    beyond = ""
+    if not math.isnan(moved.above_floor):
+        beyond = f" {value_text(moved.above_floor, 'percent')}% of items moved more."
+    return (
+        f"Probabilities: mean TV {estimate_text(moved.mean, 'percent')}% ({quantiles}). "
+        f"{floor_sentence(moved.floor)}{beyond}"
+    )

@@ -1,0 +1,261 @@
+"""Lists of runs, and the card of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pact_eval._json import Json
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.notes import LowAnswerMass
+from pact_eval.evaluation.run_list import ListedRun, RunState
+from pact_eval.numbers import sample_text, small_text, value_text
+from pact_eval.plain_text import one_line, short_names
+from pact_eval.runs.folder import Run
+from pact_eval.runs.provenance import EVALUATION
+from pact_eval.runs.seal import seal_digest
+from pact_eval.stats.estimate import Estimate
+from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone
+from pact_reports.tables.cells import estimate_cell
+from pact_reports.views.brief import tone_of
+from pact_reports.views.presenter import Presenter
+from pact_reports.views.report import run_facts
+from pact_reports.writers.json import conclusion_json, data_json, estimate_json, to_json
+
+if TYPE_CHECKING:
+    from pact_eval.runs.folder import Run
+
+
+def present_run_list(
+    runs: Sequence[ListedRun], names: ArmNames = KEYS, places: Sequence[Path] = ()
+) -> Presenter:
+    """Present a list of runs.
+
+    Args:
+        runs: the runs.
+        names: display names of arms: `arm_name`, next to the key `arm`.
+        places: the folders, for the remark that they hold no runs.
+    """
+    where = ", ".join(map(str, places))
+    nothing = Line(f"No runs in {where}; `pact-eval score` and `import` write them.", unbroken=True)
+    return Presenter(
+        tables=lambda: run_list_parts(runs, names) if runs else (),
+        remarks=lambda: () if runs else (nothing,),
+        to_json=lambda: {"runs": [_json(run, names) for run in runs]},
+    )
+
+
+def _json(run: ListedRun, names: ArmNames) -> Json:
+    """Return a run; accuracies are fractions, times in ISO 8601."""
+    concluded = {"order": run.order, "probabilities": run.probabilities}
+    return {
+        **{field.name: to_json(getattr(run, field.name)) for field in fields(run)},
+        **{
+            name: None if conclusion is None else conclusion_json(conclusion)
+            for name, conclusion in concluded.items()
+        },
+        "data": None if run.data is None else data_json(run.data),
+        "pair_accuracy": None if run.pair_accuracy is None else estimate_json(run.pair_accuracy),
+        "answer_mass": None if run.answer_mass is None else estimate_json(run.answer_mass),
+        "arm_name": None if run.arm is None else names.arm(run.arm),
+        "accuracy": None if run.accuracy is None else estimate_json(run.accuracy),
+        "created": None if run.created is None else run.created.isoformat(),
+    }
+
+
+def present_run(run: Run) -> Presenter:
+    """Present a run as a card; its JSON is the key `run` of a report."""
+    return Presenter(
+        tables=lambda: (run_card(run),),
+        to_json=lambda: {"run": dict(run.provenance.recorded)},
+    )
+
+
+_TONES: Final[dict[RunState, Tone]] = {
+    "complete": "good",
+    "resumable": "caution",
+    "tampered": "bad",
+    "unreadable": "bad",
+}
+_LONGEST_NAME: Final = 22
+_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
+    ("significant", "the probabilities are shown to be wrong"),
+)
+_CAPTION: Final = (
+    "In %, of view 0, raw; runs on one data file by accuracy. ECE, chance: that of a calibrated "
+    "model. Mass: the probability on the answer letters."
+)
+_SOUND: Final = " Sound: as far as checked."
+
+
+def run_list_parts(runs: Sequence[ListedRun], arms: ArmNames = KEYS) -> tuple[Part, ...]:
+    """Lay out a list of runs.
+
+    Args:
+        runs: the runs.
+        arms: display names of arms.
+
+    Returns:
+        A table with a row per run, in groups of one data file; then what to do about runs that are
+        not complete.
+    """
+    columns = (
+        Column("run", "left"),
+        Column("items"),
+        Column("accuracy", "left"),
+        Column("pairs"),
+        *([Column("mass")] if any(map(_has_mass, runs)) else []),
+        Column("order", "left"),
+        Column("ECE, chance"),
+        Column("data", "left"),
+        Column("state", "left"),
+    )
+    title, names = _names(runs)
+    rows = [
+        Row(_cells(run, names[run.folder], arms, mass=any(map(_has_mass, runs))), rule=not number)
+        for group in _groups(runs)
+        for number, run in enumerate(group)
+    ]
+    sound = any(run.data is not None and run.data.tone == "good" for run in runs)
+    caption = _CAPTION + (_SOUND if sound else "")
+    table = Table("runs", title, caption, columns, tuple(rows), _LEGEND, keys=1)
+    return (table, *_advice(runs, names))
+
+
+def _names(runs: Sequence[ListedRun]) -> tuple[str, dict[Path, str]]:
+    """Return the title, and a name of each run: without its folder if all runs are in one."""
+    parents = {run.folder.parent for run in runs}
+    title = f"Runs in {parents.pop()}" if len(parents) == 1 else "Runs"
+    folders = [run.folder for run in runs]
+    texts = [folder.name if len(parents) == 0 else str(folder) for folder in folders]
+    return one_line(title), dict(zip(folders, short_names(texts, _LONGEST_NAME), strict=True))
+
+
+def _groups(runs: Sequence[ListedRun]) -> list[list[ListedRun]]:
+    """Return the runs on each data file, the most accurate first; most runs first, then by name."""
+    groups: dict[str | None, list[ListedRun]] = {}
+    for run in runs:
+        groups.setdefault(run.data_sha256, []).append(run)
+    ranked = [sorted(group, key=_rank) for group in groups.values()]
+    return sorted(ranked, key=lambda group: -len(group))
+
+
+def _rank(run: ListedRun) -> float:
+    if run.accuracy is None or math.isnan(run.accuracy.value):
+        return math.inf
+    return -run.accuracy.value
+
+
+def _has_mass(run: ListedRun) -> bool:
+    return run.answer_mass is not None and not math.isnan(run.answer_mass.value)
+
+
+def _mass_cell(run: ListedRun) -> Cell:
+    """Write the answer mass, in the colour of bad news if it is low."""
+    mass = math.nan if run.answer_mass is None else run.answer_mass.value
+    low = LowAnswerMass.of(mass) is not None
+    text = "" if math.isnan(mass) else small_text(mass, "percent")
+    return Cell(text, tone="bad" if low else None)
+
+
+def _cells(run: ListedRun, name: str, arms: ArmNames, *, mass: bool) -> tuple[Cell, ...]:
+    reason = None if run.reason is None else one_line(run.reason)
+    return (
+        Cell(name, below=one_line(", ".join(_labels(run, arms)))),
+        Cell("" if run.items is None else f"{run.items:,}"),
+        Cell("") if run.accuracy is None else estimate_cell(run.accuracy, "percent"),
+        _value_cell(run.pair_accuracy),
+        *([_mass_cell(run)] if mass else []),
+        _word_cell(run.order),
+        _ece_cell(run),
+        _word_cell(run.data),
+        Cell(run.state, reason=reason, tone=_TONES[run.state]),
+    )
+
+
+def _labels(run: ListedRun, arms: ArmNames) -> Iterator[str]:
+    """Yield what the name of a run does not say: the display name of its arm, and its role."""
+    arm = run.arm or ""
+    if arms.arm(arm) != arm:
+        yield arms.arm(arm)
+    if run.role not in (None, EVALUATION):
+        yield str(run.role)
+
+
+def _value_cell(estimate: Estimate | None) -> Cell:
+    return Cell("" if estimate is None else value_text(estimate.value, "percent"))
+
+
+def _ece_cell(run: ListedRun) -> Cell:
+    """Write the ECE next to its noise floor, marked if an error is shown."""
+    if run.probabilities is None:
+        return Cell("")
+    ece = run.probabilities.ece
+    floor = ece.floor if isinstance(ece, CalibrationError) else math.nan
+    text = f"{value_text(ece.value, 'percent')}, {value_text(floor, 'percent')}"
+    shown = run.probabilities.ece_shown
+    return Cell(text, mark="significant" if shown else None, tone=tone_of(run.probabilities))
+
+
+def _word_cell(conclusion: Conclusion | None) -> Cell:
+    match conclusion:
+        case OrderConclusion():
+            return Cell(conclusion.word, tone=tone_of(conclusion))
+        case DataConclusion():
+            word = conclusion.loud(conclusion.status.partition(" as far")[0])
+            return Cell(word, tone=tone_of(conclusion))
+        case _:
+            return Cell("")
+
+
+def _advice(runs: Sequence[ListedRun], names: dict[Path, str]) -> Iterator[Line]:
+    for run in runs:
+        if run.state == "resumable":
+            of_total = "" if run.views_wanted is None else f" of {run.views_wanted:,}"
+            text = (
+                f"{names[run.folder]}: resumable: {run.views or 0:,}{of_total} views; repeat the "
+                "command that started the run."
+            )
+            yield Line(text, "caution")
+        if run.gaps:
+            words = "; ".join(gap.words for gap in run.gaps)
+            yield Line(f"{names[run.folder]}: {words}.", "caution")
+    if any(run.state == "tampered" for run in runs):
+        yield Line("Tampered: `pact-eval verify RUN` names what differs.", "caution")
+
+
+def run_card(run: Run) -> Table:
+    """Lay out a run: one row per fact.
+
+    Args:
+        run: on full or ablated contexts.
+    """
+    views = run.predictions
+    families = len({*views.family.tolist()})
+    contexts = "ablated contexts, which have no right answers" if run.ablated else None
+    facts = {
+        **run_facts(run.provenance),
+        "contexts": contexts,
+        "sample": sample_text(len(views), families, "family"),
+        "views": f"K = {views.k}",
+        "seal": None if run.provenance.seal is None else seal_digest(run.provenance.seal),
+    }
+    return Table(
+        name="run",
+        title=one_line(f"Run {run.title}"),
+        caption="",
+        columns=(Column("", "left"), Column("", "left")),
+        rows=tuple(
+            Row((Cell(label), Cell(one_line(str(value)))))
+            for label, value in facts.items()
+            if value is not None
+        ),
+        keys=1,
+    )

@@ -1,0 +1,169 @@
+"""Accuracy, calibration and cost by number of views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Final
+
+from pact_eval._json import Json
+from pact_eval.evaluation.conclusions.data import after_leak
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.registry import registered_metrics
+from pact_eval.evaluation.report import Calibration
+from pact_eval.evaluation.sweep import SweepPoint
+from pact_eval.numbers import methods_text, sample_text, value_text
+from pact_eval.plain_text import one_line
+from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.tables.cells import NOISE, estimate_cell, leak_lines
+from pact_reports.views.brief import Brief, Fact
+from pact_reports.views.hypotheses import sweep_answer
+from pact_reports.views.presenter import Presenter
+from pact_reports.writers.json import answer_json, to_json, warnings_json
+
+
+def present_sweep(
+    experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPoint], *, full: bool = True
+) -> Presenter:
+    """Present a sweep.
+
+    Args:
+        experiment: what it was computed with.
+        run: the run.
+        points: its numbers for each number of views.
+        full: show every number with its interval below the answer; otherwise at most twelve lines.
+    """
+
+    def headline() -> list[str]:
+        answer = sweep_answer(points)
+        return [] if answer is None else [after_leak(answer, experiment.data.leak)]
+
+    def tables() -> Iterable[Part]:
+        if not full:
+            return brief_sweep(experiment, run.run.title, points, headline())
+        return (
+            Line(one_line(run.run.title), "strong"),
+            sweep_table(points, experiment.settings.calibration_name),
+        )
+
+    return Presenter(
+        tables=tables,
+        to_json=lambda: {
+            "answer": answer_json([experiment.data]),
+            "run": run.place,
+            "decoding": {**experiment.settings.label},
+            "points": [*map(_point_json, points)],
+            "warnings": warnings_json(experiment.applied_warnings),
+        },
+        warnings=[*map(str, experiment.applied_warnings)],
+        leak=lambda: experiment.data.leak,
+        headline=headline,
+        headed=not full,
+    )
+
+
+def _point_json(point: SweepPoint) -> Json:
+    group = point.group
+    values = {
+        field.name: to_json(getattr(group, field.name)) for field in fields(group) if field.repr
+    }
+    scores = {"answer_scores": to_json(group.answer_scores), "chance": to_json(group.chance)}
+    return {"k": point.k, "group": values | scores}
+
+
+_MOST_ROWS: Final = 6
+
+
+def brief_sweep(
+    experiment: Experiment, title: str, points: Sequence[SweepPoint], answers: Sequence[str]
+) -> tuple[Part, ...]:
+    """Lay out a run at several numbers of views, without intervals.
+
+    Args:
+        experiment: what it was computed with.
+        title: the run.
+        points: its numbers for each number of views, one or more.
+        answers: the first lines.
+    """
+    group = points[0].group
+    shown = _few(points)
+    left_out = "" if len(shown) == len(points) else f"All {len(points)} numbers of views and "
+    sample = sample_text(group.items, group.families, experiment.settings.unit)
+    return Brief(
+        answer=(
+            *leak_lines(experiment.data.leak),
+            *(Line(answer, "strong") for answer in answers or (one_line(title),)),
+        ),
+        facts=[
+            Fact("run", one_line(f"{title}, {sample}, {experiment.settings.calibration_name}")),
+        ],
+        notes=(),
+        more=f"{left_out}{'i' if left_out else 'I'}ntervals: --full.",
+        tables=[_table(shown)],
+    ).parts()
+
+
+def _few(points: Sequence[SweepPoint]) -> list[SweepPoint]:
+    """Return all points, or if they are many, the first, the last, and those at doubled K."""
+    if len(points) <= _MOST_ROWS:
+        return list(points)
+    ks = [points[0].k]
+    while 2 * ks[-1] < points[-1].k:
+        ks.append(2 * ks[-1])
+    doubled = [point for point in points[:-1] if point.k in ks]
+    return [*doubled[: _MOST_ROWS - 1], points[-1]]
+
+
+def _table(points: Sequence[SweepPoint]) -> Table:
+    specs = registered_metrics("full", "sweep")
+    return Table(
+        name="sweep",
+        title="",
+        caption="",
+        columns=(Column("K"), *(Column(spec.title) for spec in specs)),
+        rows=tuple(
+            Row(
+                (
+                    Cell(str(point.k)),
+                    *(
+                        Cell(value_text(point.group.estimates[spec.name].value, spec.unit))
+                        for spec in specs
+                    ),
+                )
+            )
+            for point in points
+        ),
+        bare=True,
+    )
+
+
+def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table:
+    """Lay out a run at every number of views: a row per number.
+
+    Args:
+        points: the run at each of them, one or more.
+        calibration: whether the distributions were calibrated.
+    """
+    group = points[0].group
+    specs = registered_metrics("full", "sweep")  # JSON has every metric
+    method = methods_text(group.estimates[spec.name] for spec in specs)
+    return Table(
+        name="sweep",
+        title="",
+        caption=(
+            f"Decoding: ensemble of the first K views, {calibration}; {group.items:,} items, "
+            f"{group.families:,} families. View TV and flips are of the raw views.\n"
+            f"Rates in %, gain in points, NLL in nats; in brackets the {method}. {NOISE}"
+        ),
+        columns=(Column("K"), *(Column(spec.title, "left", better=spec.better) for spec in specs)),
+        rows=tuple(
+            Row(
+                (
+                    Cell(str(point.k)),
+                    *(estimate_cell(point.group.estimates[spec.name], spec.unit) for spec in specs),
+                )
+            )
+            for point in points
+        ),
+    )

@@ -1,0 +1,691 @@
+"""Thresholds and answer sets of a run, checks of them, and whether a model may act alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pact_eval._choices import ClusterUnit
+from pact_eval.evaluation.arm_names import ArmNames
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.numbers import CLUSTER, CLUSTERS, UNDEFINED, has_width, methods_text, value_text
+from pact_eval.plain_text import first_of, one_line, upper_first
+from pact_eval.runs.custody import trained_on_runs
+from pact_eval.runs.identity import Difference
+from pact_eval.stats.estimate import Estimate
+from pact_eval.thresholds.answer_sets import AnswerSets, GroupSets, KindSets
+from pact_eval.thresholds.checking import CheckedGate, ThresholdsCheck
+from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
+from pact_eval.thresholds.conclusion import Acting, acting
+from pact_eval.thresholds.decision_curves import GateMarks
+from pact_eval.thresholds.files import ThresholdsFile, thresholds_json
+from pact_eval.thresholds.set_checking import AnswerSetsCheck, CheckedSets
+from pact_eval.thresholds.set_files import AnswerSetsFile, answer_sets_json
+from pact_eval.thresholds.signals import SIGNAL_NAMES, gate_text
+from pact_eval.thresholds.targets import Target
+from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.tables.cells import estimate_cell
+from pact_reports.views.presenter import Presenter
+from pact_reports.writers.json import conclusion_json, to_json, warnings_json
+
+if TYPE_CHECKING:
+    from pact_reports.ci.report import CiReport
+
+
+def present_thresholds(thresholds: Thresholds) -> Presenter:
+    """Present the gates of a run."""
+    return Presenter(
+        tables=partial(thresholds_parts, thresholds),
+        to_json=lambda: {
+            "answer": conclusion_json(acting(thresholds)),
+            "thresholds": thresholds_json(thresholds),
+            "gates": to_json(thresholds.gates),
+            "alternatives": to_json(thresholds.alternatives),
+            "warnings": warnings_json(thresholds.warnings),
+        },
+        headline=lambda: [str(acting(thresholds).words)],
+        warnings=[*map(str, thresholds.warnings)],
+    )
+
+
+def present_thresholds_check(check: ThresholdsCheck) -> Presenter:
+    """Present a check of gates."""
+    answer, warnings = check_answer(check), [*check_warnings(check)]
+    return Presenter(
+        tables=partial(check_parts, check),
+        to_json=lambda: {
+            "thresholds": str(check.file.path),
+            "run": check.run.place,
+            "verdict": check.verdict,
+            "gates": to_json(check.gates),
+            "differences": to_json(check.differences),
+            "model_known": check.model_known,
+            "items_without_gate": check.without_gate,
+            "answer": answer,
+            "warnings": [*warnings],
+        },
+        headline=lambda: [answer],
+        warnings=warnings,
+        ci=partial(_ci, check),
+    )
+
+
+def _ci(check: ThresholdsCheck) -> CiReport:
+    from pact_reports.ci.gates import thresholds_report
+
+    return thresholds_report(check)
+
+
+def present_acting(conclusion: Acting) -> Presenter:
+    """Present a conclusion without gates."""
+    return Presenter(
+        tables=tuple,
+        to_json=lambda: {"answer": conclusion_json(conclusion)},
+        headline=lambda: [str(conclusion.words)],
+    )
+
+
+def present_answer_sets(sets: AnswerSets) -> Presenter:
+    """Present the answer sets of a run."""
+    answer = sets_answer(sets)
+    return Presenter(
+        tables=partial(sets_parts, sets),
+        to_json=lambda: {
+            "answer": answer,
+            "sets": answer_sets_json(sets),
+            "kinds": to_json(sets.kinds),
+            "groups": to_json(sets.groups),
+            "alternatives": to_json(sets.alternatives),
+            "warnings": warnings_json(sets.warnings),
+        },
+        headline=lambda: [answer],
+        warnings=[*map(str, sets.warnings)],
+    )
+
+
+def present_answer_sets_check(check: AnswerSetsCheck) -> Presenter:
+    """Present a check of answer sets."""
+    answer, warnings = sets_check_answer(check), [*sets_check_warnings(check)]
+    return Presenter(
+        tables=partial(sets_check_parts, check),
+        to_json=lambda: {
+            "sets": str(check.file.path),
+            "run": check.run.place,
+            "verdict": check.verdict,
+            "kinds": to_json(check.kinds),
+            "groups": to_json(check.groups),
+            "differences": to_json(check.differences),
+            "model_known": check.model_known,
+            "items_without_sets": check.without_sets,
+            "unanswered": check.unanswered,
+            "answer": answer,
+            "warnings": [*warnings],
+        },
+        headline=lambda: [answer],
+        warnings=warnings,
+        ci=partial(_answer_sets_check_ci, check),
+    )
+
+
+def _answer_sets_check_ci(check: AnswerSetsCheck) -> CiReport:
+    from pact_reports.ci.gates import sets_report
+
+    return sets_report(check)
+
+
+def rule_text(rule: Rule) -> str:
+    """Name the decoding of a rule: "single, raw"."""
+    return f"{rule.decoding}, {rule.calibration}"
+
+
+def thresholds_parts(thresholds: Thresholds) -> list[Part]:
+    """Lay out the gates of a run, and the guarantees of other gates."""
+    provenance, rule = thresholds.run.provenance, thresholds.rule
+    items = sum(gate.items for gate in thresholds.gates)
+    head = (
+        f"{one_line(thresholds.run.title)}: {items:,} items, "
+        f"{len(thresholds.families):,} families; {rule_text(rule)}"
+    )
+    without = sum(provenance.counts.unanswered.values())
+    lines = [Line(head, "strong"), Line(f"Target: {thresholds.target.text}.")]
+    if without:
+        lines.append(Line(f"{without:,} items have no answer and are escalated."))
+    return [*lines, thresholds_table(thresholds), alternatives_table(thresholds)]
+
+
+def check_parts(check: ThresholdsCheck) -> list[Part]:
+    """Lay out a check of thresholds on a run."""
+    head = (
+        f"{one_line(str(check.file.path))} on {one_line(check.run.title)}: "
+        f"{rule_text(check.file.rule)}"
+    )
+    return [Line(head, "strong"), check_table(check)]
+
+
+def thresholds_table(thresholds: Thresholds) -> Table:
+    """Lay out the gates of a run: one row per group."""
+    gates, rule = thresholds.gates, thresholds.rule
+    costs = thresholds.target.kind == "cost"
+    columns = (
+        Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested"),
+        Column(SIGNAL_NAMES[rule.signal]),
+        Column("tested", below="p-value"),
+        Column("accepted"),
+        Column("error, same items"),
+        Column("error, left out", below="of so many accepted"),
+    )
+    method = methods_text((gate.coverage for gate in gates), rule.unit)
+    caption = (
+        f"Rates in %; in brackets the {method}. Tested: {_drawn(rule)}; "
+        f"{_counted(thresholds.target)}, with the exact p-value. Every fifth {CLUSTER[rule.unit]} "
+        "orders the gates instead. Left out: source families that were left out when their gate "
+        "was chosen."
+    )
+    return Table(
+        name="thresholds",
+        title="",
+        caption=caption,
+        columns=(
+            *columns,
+            *((Column("cost per item", below="of asking always"),) if costs else ()),
+        ),
+        rows=tuple(Row(_gate_cells(gate, rule, costs=costs)) for gate in gates),
+        keys=1,
+    )
+
+
+def alternatives_table(thresholds: Thresholds) -> Table:
+    """Lay out the guarantee of each signal for all items.
+
+    Rows are signals, columns are decodings.
+    """
+    alternatives = thresholds.alternatives
+    decodings = list(dict.fromkeys(rule_text(alternative.rule) for alternative in alternatives))
+    signals = list(dict.fromkeys(alternative.rule.signal for alternative in alternatives))
+    by_place = {
+        (alternative.rule.signal, rule_text(alternative.rule)): alternative
+        for alternative in alternatives
+    }
+    rows = [
+        Row(
+            (
+                Cell(SIGNAL_NAMES[signal]),
+                *(_alternative_cell(by_place.get((signal, name))) for name in decodings),
+            )
+        )
+        for signal in signals
+    ]
+    return Table(
+        name="threshold-rules",
+        title="Which gate accepts most",
+        caption=(
+            "Accepted items in %, with the same target for all items. Each number is guaranteed "
+            f"alone at {100 * thresholds.confidence:g}%: to take the best one after a look costs "
+            "confidence."
+        ),
+        columns=(Column("gate on", "left"), *(Column(name) for name in decodings)),
+        rows=tuple(rows),
+        keys=1,
+    )
+
+
+def check_table(check: ThresholdsCheck) -> Table:
+    """Lay out a check: one row per gate."""
+    rule = check.file.rule
+    titles = (
+        SIGNAL_NAMES[rule.signal],
+        "accepted",
+        "error of accepted",
+        "tested",
+        "p, exceeded",
+        "p, kept",
+        "result",
+    )
+    method = methods_text((gate.coverage for gate in check.gates), rule.unit)
+    caption = (
+        f"Target: {check.file.target.text}. Rates in %; in brackets the {method}. Tested: "
+        f"{_drawn(rule)}; {_counted(check.file.target)}."
+    )
+    if len(check.gates) > 1:
+        caption += " The p-values are adjusted for all gates together (Holm)."
+    return Table(
+        name="thresholds-check",
+        title="",
+        caption=caption,
+        columns=(
+            Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested"),
+            *(Column(title) for title in titles),
+        ),
+        rows=tuple(Row(_checked_cells(gate, rule)) for gate in check.gates),
+        keys=1,
+    )
+
+
+def _gate_cells(gate: Gate, rule: Rule, *, costs: bool) -> tuple[Cell, ...]:
+    test = gate.chosen.test
+    tested = UNDEFINED if test is None else f"{test.wrong:,} of {test.accepted:,}"
+    cells = (
+        Cell(gate.group, below=f"{gate.items:,}, {gate.units:,}, {gate.chosen.tested_units:,}"),
+        Cell(gate_text(gate.chosen.threshold, rule.signal)),
+        Cell(tested, below="" if test is None else p_text(test.p_value)),
+        rate_cell(gate.coverage),
+        rate_cell(gate.same_items_error),
+        replace(rate_cell(gate.realised_error), below=percent_text(gate.realised_coverage.value)),
+    )
+    if not costs or gate.cost is None:
+        return cells
+    cost, asking = gate.cost
+    return (*cells, Cell(f"{cost:.3g}", below=f"{asking:.3g}"))
+
+
+def _checked_cells(gate: CheckedGate, rule: Rule) -> tuple[Cell, ...]:
+    return (
+        Cell(gate.group, below=f"{gate.coverage.n:,}, {gate.units:,}, {gate.tested:,}"),
+        Cell(gate_text(gate.threshold, rule.signal)),
+        rate_cell(gate.coverage),
+        rate_cell(gate.error),
+        Cell(f"{gate.wrong:,} of {gate.drawn:,}"),
+        Cell(p_text(gate.p_holds)),
+        Cell(p_text(gate.p_broken)),
+        Cell(gate.verdict if gate.threshold is not None else "no guarantee"),
+    )
+
+
+def _alternative_cell(other: Alternative | None) -> Cell:
+    if other is None or other.threshold is None:
+        return Cell(UNDEFINED)
+    return Cell(percent_text(other.coverage))
+
+
+def _drawn(rule: Rule) -> str:
+    unit = CLUSTER[rule.unit]
+    return f"one item of each {unit}" if rule.counting == "families" else f"items, drawn by {unit}"
+
+
+def _counted(target: Target) -> str:
+    return "wrong of accepted" if target.limits_error else "escalated of all"
+
+
+def percent_text(rate: float) -> str:
+    """Write a rate in percent."""
+    return value_text(rate, "percent")
+
+
+def rate_cell(estimate: Estimate) -> Cell:
+    """Return a rate with its interval."""
+    if math.isnan(estimate.value):
+        return Cell(UNDEFINED)
+    return estimate_cell(estimate, "percent", reasons=False)
+
+
+def p_text(p_value: float) -> str:
+    """Write a p-value, never as 0."""
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+_DIGITS = 4
+_ONLY_TOP = 1 - 1e-6
+
+
+def promise_text(sets: AnswerSets | AnswerSetsFile) -> str:
+    """Write the coverage guarantee of the sets."""
+    share = f"{100 * sets.coverage:g}%"
+    if sets.confidence is None:
+        return f"the right answer is in the set for {share} of the items of new families"
+    return (
+        f"the right answer is in the set for at least {share} of the items of new families, with "
+        f"{100 * sets.confidence:g}% confidence"
+    )
+
+
+def level_text(threshold: float | None) -> str:
+    """Describe the answers in a set.
+
+    Example:
+        >>> level_text(0.12345), level_text(1 - 1e-9), level_text(None)
+        ('>= 0.1235', 'most probable', 'every answer')
+    """
+    if threshold is None:
+        return "every answer"
+    return "most probable" if threshold > _ONLY_TOP else f">= {threshold:.{_DIGITS}g}"
+
+
+def sets_parts(sets: AnswerSets) -> list[Part]:
+    """Lay out the sets of a run, by kind, by domain, and under other decodings."""
+    items = sum(kind.sets.items for kind in sets.kinds)
+    head = (
+        f"{one_line(sets.run.title)}: {items:,} items, {len(sets.families):,} families; "
+        f"{rule_text(sets.rule)}"
+    )
+    lines = [Line(head, "strong"), Line(f"Guarantee, by kind: {promise_text(sets)}.")]
+    if sets.unanswered:
+        lines.append(Line(f"{sets.unanswered:,} items have no answer, and no set."))
+    unit = sets.rule.unit
+    return [
+        *lines,
+        _kinds_table(sets),
+        *_groups(
+            sets.groups, len(sets.kinds), unit, "Coverage of source families that were left out."
+        ),
+        *_other_decodings(sets),
+    ]
+
+
+def sets_check_parts(check: AnswerSetsCheck) -> list[Part]:
+    """Lay out a check of sets on a run."""
+    file = check.file
+    head = f"{one_line(str(file.path))} on {one_line(check.run.title)}: "
+    unit = file.rule.unit
+    return [
+        Line(f"{head}{rule_text(file.rule)}", "strong"),
+        _check_table(check),
+        *_groups(check.groups, len(check.kinds), unit, ""),
+    ]
+
+
+def _groups(
+    groups: Sequence[GroupSets], kinds: int, unit: ClusterUnit, note: str
+) -> Iterator[Table]:
+    """Yield the sets of all items and of every domain, unless there is one kind and one domain."""
+    if len(groups) == 1 and kinds == 1:
+        return
+    method = methods_text(
+        [estimate for group in groups for estimate in (group.coverage, group.size)], unit
+    )
+    caption = f"Shares in %; in brackets the {method}. The guarantee is for kinds. {note}".strip()
+    yield Table(
+        name="answer-sets-groups",
+        title="All kinds" if len(groups) == 1 else "All kinds, and domains",
+        caption=caption,
+        columns=(
+            Column("items", "left", below=f"n, {CLUSTERS[unit]}"),
+            *_like_columns(),
+        ),
+        rows=tuple(
+            Row((Cell(group.group, below=_basis(group)), *_like_cells(group))) for group in groups
+        ),
+        keys=1,
+    )
+
+
+def _kinds_table(sets: AnswerSets) -> Table:
+    unit = sets.rule.unit
+    method = methods_text(
+        (estimate for kind in sets.kinds for estimate in (kind.sets.coverage, kind.sets.size)), unit
+    )
+    confidence = f"{100 * sets.kinds[0].level.confidence:g}%"
+    caption = (
+        "A set has the most probable answer and those with the probability shown; for levels, the "
+        f"interval with them. Shares in %; in brackets the {method}. Floor: coverage that this "
+        f"choice keeps with {confidence} confidence: one item of each {CLUSTER[unit]} is drawn, "
+        "and the sets of some miss the answer. Coverage of source families that were left out when "
+        "their sets were chosen."
+    )
+    return Table(
+        name="answer-sets",
+        title="",
+        caption=caption,
+        columns=(
+            Column("kind", "left", below=f"n, {CLUSTERS[unit]}"),
+            Column("probability"),
+            Column("floor", below="missed of drawn"),
+            *_like_columns(),
+        ),
+        rows=tuple(Row(_kind_cells(kind)) for kind in sets.kinds),
+        keys=1,
+    )
+
+
+def _kind_cells(kind_sets: KindSets) -> tuple[Cell, ...]:
+    level = kind_sets.level
+    floor = UNDEFINED if level.threshold is None else percent_text(level.floor)
+    return (
+        Cell(kind_sets.kind, below=_basis(kind_sets.sets)),
+        Cell(level_text(level.threshold)),
+        Cell(floor, below=f"{level.missed:,} of {level.drawn:,}"),
+        *_like_cells(kind_sets.sets),
+    )
+
+
+def _check_table(check: AnswerSetsCheck) -> Table:
+    file = check.file
+    unit = file.rule.unit
+    method = methods_text(
+        (estimate for kind in check.kinds for estimate in (kind.sets.coverage, kind.sets.size)),
+        unit,
+    )
+    caption = (
+        f"Guarantee, by kind: {promise_text(file)}. Tested: this coverage, by one item of each "
+        f"{CLUSTER[unit]}; missed of drawn, the coverage that they show, and the p-values of a "
+        f"lower and of a higher one. Shares in %; in brackets the {method}."
+    )
+    if len(check.kinds) > 1:
+        caption += " The p-values are adjusted for all kinds together (Holm)."
+    return Table(
+        name="answer-sets-check",
+        title="",
+        caption=caption,
+        columns=(
+            Column("kind", "left", below=f"n, {CLUSTERS[unit]}"),
+            Column("probability"),
+            *_like_columns()[::2],
+            Column("shown", below="tested"),
+            Column("p, lower", below="p, higher"),
+            Column("result"),
+        ),
+        rows=tuple(Row(_answer_sets_checked_cells(kind)) for kind in check.kinds),
+        keys=1,
+    )
+
+
+def _answer_sets_checked_cells(checked: CheckedSets) -> tuple[Cell, ...]:
+    test, level = checked.test, checked.threshold
+    return (
+        Cell(checked.kind, below=_basis(checked.sets)),
+        Cell(level_text(level)),
+        *_like_cells(checked.sets)[::2],
+        Cell(
+            UNDEFINED if level is None else percent_text(checked.shown),
+            below=f"{test.wrong:,} of {test.drawn:,}",
+        ),
+        Cell(p_text(test.p_holds), below=p_text(test.p_broken)),
+        Cell(test.verdict if level is not None else "no guarantee"),
+    )
+
+
+def _other_decodings(sets: AnswerSets) -> list[Part]:
+    if len(sets.alternatives) < 2:
+        return []
+    rows = [
+        Row(
+            (
+                Cell(rule_text(alternative.rule)),
+                Cell(f"{alternative.size:.2f}"),
+                Cell(percent_text(alternative.single)),
+            )
+        )
+        for alternative in sets.alternatives
+    ]
+    table = Table(
+        name="answer-sets-decodings",
+        title="Which decoding has the smallest sets",
+        caption=(
+            "Each guarantee holds alone: to take the best one after a look costs some confidence."
+        ),
+        columns=(Column("decoding", "left"), Column("answers per set"), Column("one answer (%)")),
+        rows=tuple(rows),
+        keys=1,
+    )
+    return [table]
+
+
+def _like_columns() -> tuple[Column, ...]:
+    return (Column("answers per set", below="of so many"), Column("one answer"), Column("coverage"))
+
+
+def _like_cells(group: GroupSets) -> tuple[Cell, ...]:
+    if not group.items:
+        return (Cell(UNDEFINED),) * 3
+    size = group.size
+    ends = f"[{size.low:.2f}, {size.high:.2f}]" if has_width(size) else ""
+    cell = Cell(f"{size.value:.2f}", interval=ends, below=f"{group.answers:.2f}")
+    return cell, rate_cell(group.single), rate_cell(group.coverage)
+
+
+def _basis(group: GroupSets) -> str:
+    return f"{group.items:,}, {group.units:,}"
+
+
+def check_answer(check: ThresholdsCheck) -> str:
+    """Write the result of a check, gate by gate if there are few."""
+    if all(gate.threshold is None for gate in check.gates):
+        return "Cannot tell: the file guarantees nothing, so there is no gate to check."
+    promised = [gate for gate in check.gates if gate.threshold is not None]
+    if len(check.gates) == 1:
+        return _checked(promised[0], check.file)
+    unit = check.file.rule.unit
+    parts = []
+    for verdict in ("broken", "cannot tell", "holds"):
+        groups = [_with_needed(gate, unit) for gate in promised if gate.verdict == verdict]
+        parts += [f"{verdict}: {first_of(groups)}"] if groups else []
+    text = "; ".join(parts)
+    return upper_first(f"{text}.")
+
+
+def tested_text(gate: CheckedGate, target: Target) -> str:
+    """Count the tested items of a gate that are wrong, or escalated."""
+    what = "wrong" if target.limits_error else "escalated"
+    return f"{gate.wrong:,} {what} of {gate.drawn:,} tested"
+
+
+def check_warnings(check: ThresholdsCheck) -> Iterator[str]:
+    """Yield the caveats of a check: other models and prompts, items without a gate."""
+    yield from model_warnings(check.run, check.differences, check.model_known, "thresholds")
+    if check.without_gate:
+        yield (
+            f"{check.run.place}: {check.without_gate:,} items belong to groups without a gate; "
+            "they are escalated"
+        )
+
+
+def model_warnings(
+    run: ExperimentRun, differences: Iterable[Difference], recorded: bool, what: str
+) -> Iterator[str]:
+    """Yield the differences of the model of a run from that of a choice.
+
+    Args:
+        run: the run.
+        differences: between both models.
+        recorded: whether both are recorded.
+        what: what was chosen, in the plural.
+    """
+    for trained in trained_on_runs([run.run]):
+        yield f"{trained.run}: {trained.trained_on}, as allowed"
+    for difference in differences:
+        yield (
+            f"{run.place}: another {difference.words} ({difference.after}) than that of the "
+            f"{what} ({difference.before}): their guarantee does not cover it, and only this check "
+            "speaks for it"
+        )
+    if not recorded:
+        yield f"{run.place}: the model of the {what} or of the run is not recorded"
+
+
+def gate_notes(marks: GateMarks, names: ArmNames) -> tuple[str, ...]:
+    """Write the notes on chosen gates, with the display names of runs."""
+    return tuple(
+        note.text if note.run is None else f"{names.run(note.run)}: {note.text}"
+        for note in marks.notes
+    )
+
+
+def _with_needed(gate: CheckedGate, unit: ClusterUnit) -> str:
+    if gate.needed is None:
+        return gate.group
+    return f"{gate.group} (about {gate.needed:,} {CLUSTERS[unit]} are needed)"
+
+
+def _checked(gate: CheckedGate, file: ThresholdsFile) -> str:
+    shown = tested_text(gate, file.target)
+    if gate.verdict == "cannot tell":
+        units = CLUSTERS[file.rule.unit]
+        enough = (
+            f"about {gate.needed:,} {units} are needed, the run has {gate.units:,}"
+            if gate.needed is not None
+            else "the rate is too close to the target, or too few items are accepted here"
+        )
+        return f"Cannot tell: {shown}; {enough}."
+    return f"{gate.verdict.capitalize()}: {shown}."
+
+
+def sets_answer(sets: AnswerSets) -> str:
+    """Write the sizes of the sets, and the kinds without sets smaller than all answers."""
+    kept = [_size(kind) for kind in sets.kinds if kind.level.threshold is not None]
+    left = [_needs(kind, sets.rule.unit) for kind in sets.kinds if kind.level.threshold is None]
+    rest = (
+        f"no set smaller than all answers can be guaranteed for {'; '.join(left)}" if left else ""
+    )
+    if not kept:
+        return f"{rest[:1].upper()}{rest[1:]}."
+    guarantee = f"{promise_text(sets)}: {', '.join(kept)}"
+    return f"{guarantee[:1].upper()}{guarantee[1:]}{f'; {rest}' if rest else ''}."
+
+
+def sets_check_answer(check: AnswerSetsCheck) -> str:
+    """Write the result of a check, kind by kind."""
+    promised = [kind for kind in check.kinds if kind.threshold is not None]
+    if not promised:
+        return "Cannot tell: the file guarantees nothing, so there are no sets to check."
+    parts = []
+    for verdict in ("broken", "cannot tell", "holds"):
+        kinds = [
+            _checked_sets(kind, check.file.rule.unit)
+            for kind in promised
+            if kind.test.verdict == verdict
+        ]
+        parts += [f"{verdict}: {first_of(kinds)}"] if kinds else []
+    text = "; ".join(parts)
+    return upper_first(f"{text}.")
+
+
+def sets_check_warnings(check: AnswerSetsCheck) -> Iterator[str]:
+    """Yield the caveats of a check: other models, items without a set."""
+    yield from model_warnings(check.run, check.differences, check.model_known, "sets")
+    if check.without_sets:
+        yield (
+            f"{check.run.place}: {check.without_sets:,} items are of kinds without sets; they "
+            "take every answer"
+        )
+    if check.unanswered:
+        yield f"{check.run.place}: {check.unanswered:,} items have no answer, and no set"
+
+
+def _size(kind_sets: KindSets) -> str:
+    kind, sets = kind_sets.kind, kind_sets.sets
+    what = "levels" if kind == "score" else "answers"
+    return f"{sets.size.value:.2f} of {sets.answers:.2f} {what} for {kind}"
+
+
+def _needs(kind_sets: KindSets, unit: ClusterUnit) -> str:
+    enough = (
+        ""
+        if kind_sets.needed is None
+        else f"about {kind_sets.needed:,} {CLUSTERS[unit]} would do, "
+    )
+    return f"{kind_sets.kind} ({enough}the run has {kind_sets.sets.units:,})"
+
+
+def missed_text(test: CheckedGate) -> str:
+    """Count the tested items whose set lacks the right answer."""
+    return f"{test.wrong:,} of {test.drawn:,} missed"
+
+
+def _checked_sets(checked: CheckedSets, unit: ClusterUnit) -> str:
+    test = checked.test
+    seen = f"{missed_text(test)}, {100 * checked.shown:.1f}% coverage is shown"
+    if test.needed is None:
+        return f"{checked.kind} ({seen})"
+    return f"{checked.kind} ({seen}; about {test.needed:,} {CLUSTERS[unit]} are needed)"

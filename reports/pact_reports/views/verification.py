@@ -1,0 +1,128 @@
+"""Checks of runs and of reports against what they record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from pact_eval.plain_text import one_line
+from pact_eval.verification.family_roles import FamilyRoles, RoleOfFamilies
+from pact_eval.verification.report_file import CheckedReport
+from pact_eval.verification.run_checks import CheckedRun, Outcome
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.views.presenter import Presenter
+from pact_reports.writers.json import to_json
+
+
+def present_verification(runs: Sequence[CheckedRun], roles: Sequence[FamilyRoles]) -> Presenter:
+    """Present checked runs, and which families were used for what.
+
+    Args:
+        runs: the runs.
+        roles: the roles of families, by adapter.
+    """
+    return Presenter(
+        tables=lambda: (*(line for run in runs for line in checks_lines(run)), *roles_parts(roles)),
+        to_json=lambda: {"runs": [*map(to_json, runs)], "roles": to_json(roles)},
+        blocks=lambda: (*map(checks_lines, runs), roles_parts(roles)),
+    )
+
+
+def present_checked_report(report: CheckedReport) -> Presenter:
+    """Present a report that was compared with runs."""
+    return Presenter(
+        tables=partial(report_lines, report), to_json=lambda: {"report": to_json(report)}
+    )
+
+
+_TONES: Final[dict[Outcome, Tone]] = {
+    "ok": "good",
+    "differs": "bad",
+    "leak": "bad",
+    "not stated": "caution",
+    "not checked": "caution",
+}
+
+
+def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
+    """Lay out the checks of a run: its folder, a line per check, and its digest.
+
+    Args:
+        run: the run, checked.
+    """
+    if run.unreadable is not None:
+        return (
+            Line(one_line(run.place), "strong"),
+            Line(f"  {'not readable':<13}{'run':<14}{one_line(run.unreadable)}", "bad"),
+        )
+    digest = run.digest or "none (its files differ)"
+    quantised = "" if run.quantisation is None else f" ({run.quantisation})"
+    return (
+        Line(one_line(f"{run.place}{quantised}"), "strong"),
+        *(
+            Line(
+                f"  {check.outcome:<13}{check.subject:<14}{one_line(check.finding)}",
+                _TONES[check.outcome],
+            )
+            for check in run.checks
+        ),
+        Line(f"  {'digest':<27}{digest}"),
+    )
+
+
+def roles_parts(tables: Sequence[FamilyRoles]) -> tuple[Part, ...]:
+    """Lay out the roles of families, one table per adapter.
+
+    Args:
+        tables: the roles; an adapter whose families have one role is left out.
+    """
+    return tuple(_roles_table(table) for table in tables if len(table.roles) > 1)
+
+
+def _roles_table(table: FamilyRoles) -> Table:
+    columns = (
+        Column("role", "left"),
+        Column("families", numbers=("families",)),
+        Column("also", "left", width=0.3),
+        Column("from", "left", width=0.4),
+    )
+    rows = tuple(
+        Row(
+            (
+                Cell(role.role),
+                Cell(f"{role.families:,}", (role.families,)),
+                Cell(one_line(_also(role)), tone="bad" if role.shared else None),
+                Cell(one_line(", ".join(role.sources))),
+            )
+        )
+        for role in table.roles
+    )
+    named = f" of {one_line(table.adapter)}" if table.adapter else ""
+    stated = "" if table.stated else "; training data not stated"
+    return Table("roles", f"Families{named} by role{stated}", "", columns, rows)
+
+
+def _also(role: RoleOfFamilies) -> str:
+    """Count the families of a role that also have another role."""
+    if not role.shared:
+        return "none"
+    counts = ", ".join(f"{other} {count:,}" for other, count in role.shared.items())
+    return f"{counts} ({', '.join(role.names)}, ...)" if role.names else counts
+
+
+def report_lines(report: CheckedReport) -> tuple[Line, ...]:
+    """Lay out the comparison of a report with runs: digests and differences.
+
+    Args:
+        report: the report, compared.
+    """
+    outcome: Outcome = "differs" if report.reasons else "ok"
+    sentences = report.reasons or (
+        "names these runs, calibrators and settings; its numbers were not computed again",
+    )
+    return (
+        Line(one_line(str(report.path)), "strong"),
+        *(Line(f"  {outcome:<13}{one_line(sentence)}", _TONES[outcome]) for sentence in sentences),
+        *(Line(f"  {'digest':<13}{digest}") for digest in report.digests),
+    )
