@@ -56,7 +56,7 @@ def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from run_frames import rows, write_run
     from thresholds.simulated import run as simulated
 
-    from pact_eval.preregistration.parsing import write_example
+    from pact_eval.preregistration.criteria import write_example
 
     home = tmp_path_factory.mktemp("examples")
     for name in ("data", "adapters", "model"):

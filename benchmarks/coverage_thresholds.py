@@ -28,8 +28,7 @@ from common import chosen_options, markdown_table, publish
 
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats.binomial import p_value_below
-from pact_eval.thresholds.gate_items import GateItems
-from pact_eval.thresholds.sequence import choose_gate
+from pact_eval.thresholds.gate_items import GateItems, choose_gate
 from pact_eval.thresholds.targets import Target
 
 FAMILIES: Final = (120, 1_000)

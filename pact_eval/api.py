@@ -372,7 +372,7 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
     report = _experiment([run], settings).report()
     if settings is None or settings.target_error is None:
         return report.evaluation
-    from pact_eval.thresholds.report_acting import with_acting
+    from pact_eval.thresholds.conclusion import with_acting
 
     return with_acting(report).evaluation
 
@@ -708,7 +708,7 @@ def check_answer_sets(
     Examples:
         >>> from pathlib import Path
         >>> import pact_eval
-        >>> from pact_eval.thresholds.set_files import write_answer_sets
+        >>> from pact_eval.thresholds.set_checking import write_answer_sets
         >>> chosen = pact_eval.choose_answer_sets("runs/january", 0.9)
         >>> write_answer_sets(Path("sets.json"), chosen)
         >>> pact_eval.check_answer_sets("sets.json", "runs/march").verdict

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from pact_cli.commands import command
+from pact_cli.commands import choice, command, option
 from pact_cli.console import emit, warn
 from pact_cli.options import PATH, RUN, json_option, path_argument, settings_options
-from pact_cli.parameters import choice, option
 from pact_eval._choices import Mode
 from pact_eval.errors import GateError
 

@@ -28,15 +28,15 @@ def print_ci(report: CiReport, ci_format: CiFormat) -> None:
             variable `GITHUB_STEP_SUMMARY` names.
     """
     if ci_format == "sarif":
-        from pact_reports.writers.sarif import to_sarif
+        from pact_reports.writers.ci import to_sarif
 
         print_json(to_sarif(report))
     elif ci_format == "junit":
-        from pact_reports.writers.junit import to_junit
+        from pact_reports.writers.ci import to_junit
 
         click.echo(to_junit(report))
     else:
-        from pact_reports.writers.github import to_github, to_step_summary
+        from pact_reports.writers.ci import to_github, to_step_summary
 
         console_file = output().file  # characters that the encoding lacks are replaced
         for line in to_github(report):

@@ -6,23 +6,106 @@ Every command is a `PactCommand`, which the group runs with the settings of `con
 from __future__ import annotations
 
 import copy
+import math
+import pkgutil
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
 
 from pact_cli.console import QUIET, VERBOSE, announce, warn
-from pact_cli.parameters import GROUPS, PactOption
 from pact_cli.steps import load, watched_steps
 from pact_eval.errors import InputError
 
-if TYPE_CHECKING:  # the list of commands does not wait for settings
+if TYPE_CHECKING:
     from pact_cli.config import Config, Value
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+Group: TypeAlias = Literal[
+    "Data", "Model", "Server", "Views", "Numbers", "Sets", "Checks", "Speed", "Output"
+]
+"""A group of options in `--help`."""
+
+GROUPS: Final[tuple[Group, ...]] = get_args(Group)
+"""The groups, in the order in which `--help` shows them."""
+
+
+class PactOption(click.Option):
+    """An option in a group of `--help`.
+
+    Args:
+        declarations: the names, as for `click.option`.
+        group: its group in `--help`.
+        alone: value of the option if no value follows it; None if one must follow.
+        accepts: whether a word after the option is its value, for an option with `alone`.
+        attributes: as for `click.option`.
+    """
+
+    def __init__(
+        self,
+        declarations: Sequence[str],
+        *,
+        group: Group = "Output",
+        alone: str | None = None,
+        accepts: Callable[[str], bool] = bool,
+        **attributes: Any,
+    ) -> None:
+        super().__init__(declarations, **attributes)
+        self.group = group
+        self.alone = alone
+        self.accepts = accepts
+
+
+def option(*names: str, group: Group = "Output", **attributes: Any) -> Callable[[Command], Command]:
+    """Return a decorator that adds a `PactOption`, as `click.option` does."""
+    return click.option(*names, cls=PactOption, group=group, **attributes)
+
+
+class LazyChoice(click.Choice[str]):
+    """A choice whose names are read when they are needed: to show them, or to check a value.
+
+    Args:
+        names: returns them.
+
+    Example:
+        >>> kind = LazyChoice(lambda: ("rows", "helm"))
+        >>> kind.convert("rows", None, None)
+        'rows'
+    """
+
+    def __init__(self, names: Callable[[], Sequence[str]]) -> None:
+        self._names = names
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override] # click sets it once
+        """The names."""
+        return tuple(self._names())
+
+
+def choice(names: object, *more: str) -> click.Choice[str]:
+    """Return the choice of a closed list: one of the names of a `Literal`.
+
+    Args:
+        names: the `Literal`.
+        more: names that come first.
+
+    Example:
+        >>> choice(Literal["scalar", "contextual"], "auto").choices
+        ('auto', 'scalar', 'contextual')
+    """
+    return click.Choice([*more, *get_args(names)])
+
 
 _HELP: Final = ("-h", "--help")
 CHOSEN: Final = "pact.chosen"
@@ -101,7 +184,7 @@ class PactCommand(click.Command):
         """Add the options that the settings have for this command alone."""
         if self.name not in config.options:
             return config
-        from pact_cli.option_settings import option_values
+        from pact_cli.config import option_values
 
         return replace(config, of_command=option_values(self, _VERBOSITY, config))
 
@@ -283,3 +366,143 @@ _VERBOSITY: Final[list[click.Parameter]] = [
         "for files that were not made.",
     ),
 ]
+
+
+class WholeNumber(click.IntRange):
+    """A whole number in a range.
+
+    Example:
+        >>> WholeNumber(min=1).expected
+        'a whole number from 1'
+    """
+
+    name = "N"
+
+    @property
+    def expected(self) -> str:
+        """The numbers that are expected, in words."""
+        return f"a whole number{_range(self)}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; refuse another value with the numbers that are expected."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"expected {self.expected}, got {value!r:.60}", param, ctx)
+
+    def _describe_range(self) -> str:
+        return _range(self).strip(", ")
+
+
+class Number(click.FloatRange):
+    """A number in a range; not nan, which no range has.
+
+    Example:
+        >>> Number(min=0, max=1, min_open=True).expected
+        'a number above 0, at most 1'
+    """
+
+    name = "X"
+
+    @property
+    def expected(self) -> str:
+        """The numbers that are expected, in words."""
+        return f"a number{_range(self)}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; refuse another value with the numbers that are expected."""
+        try:
+            number = super().convert(value, param, ctx)
+        except click.BadParameter:
+            number = math.nan
+        if isinstance(number, float) and math.isnan(number):
+            self.fail(f"expected {self.expected}, got {value!r:.60}", param, ctx)
+        return number
+
+    def _describe_range(self) -> str:
+        return _range(self).strip(", ")
+
+
+def _range(kind: WholeNumber | Number) -> str:
+    """Return a range in words that follow "number"."""
+    if isinstance(kind, WholeNumber):
+        least = "" if kind.min is None else f" from {kind.min}"
+        return least if kind.max is None else f"{least} to {kind.max}"
+    least = "" if kind.min is None else f" above {kind.min:g}"
+    if kind.max is None:
+        return least
+    return f"{least} and below {kind.max:g}" if kind.max_open else f"{least}, at most {kind.max:g}"
+
+
+INTEGER: Final = WholeNumber()
+"""Any whole number, such as a seed."""
+
+COUNT: Final = WholeNumber(min=1)
+"""A whole number from 1."""
+
+NATURAL: Final = WholeNumber(min=0)
+"""A whole number from 0."""
+
+RESAMPLES: Final = WholeNumber(min=100)
+"""A number of resamples that gives an interval."""
+
+POSITIVE: Final = Number(min=0, min_open=True)
+"""A number above 0."""
+
+SHARE: Final = Number(min=0, max=1, min_open=True)
+"""A share above 0, at most 1."""
+
+RATE: Final = Number(min=0, max=1, min_open=True, max_open=True)
+"""A share above 0 and below 1."""
+
+
+class LazyCommands(UserDict[str, Any]):
+    """Commands by name; `report` does not wait for the modules of `score`.
+
+    Args:
+        places: by name, in the order of `--help`, the module and the command in it.
+        folder: folder of the modules of the group; a command of a module that is not named in
+            `places` is found when it is asked for, and comes last.
+
+    Examples:
+        >>> commands = LazyCommands({"paper": "pact_cli.paper:paper"})
+        >>> commands["paper"].name
+        'paper'
+    """
+
+    def __init__(self, places: Mapping[str, str], folder: Path | None = None) -> None:
+        super().__init__(places)
+        modules = [] if folder is None else pkgutil.iter_modules([str(folder)])
+        named = {place.partition(":")[0] for place in places.values()}
+        self._others = [
+            f"pact_cli.{module.name}"
+            for module in modules
+            if f"pact_cli.{module.name}" not in {*named, "pact_cli.main", "pact_cli.__main__"}
+        ]
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self.data:
+            self._find()
+        entry = self.data[name]
+        if isinstance(entry, click.Command):
+            return entry
+        module, _, attribute = entry.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        self.data[name] = command
+        return command
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self.data:
+            self._find()
+        return name in self.data
+
+    def __iter__(self) -> Iterator[str]:
+        self._find()
+        return iter(self.data)
+
+    def _find(self) -> None:
+        """Import the modules that are not named, and add their commands."""
+        while self._others:
+            for member in vars(import_module(self._others.pop(0))).values():
+                if isinstance(member, PactCommand) and member.name is not None:
+                    self.data.setdefault(member.name, member)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pact_cli.commands import command, from_settings, grouped
+from pact_cli.commands import command, from_settings, grouped, option
 from pact_cli.console import emit, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
@@ -22,7 +22,6 @@ from pact_cli.options import (
     names_of,
     settings_options,
 )
-from pact_cli.parameters import option
 from pact_eval._files import is_url
 from pact_eval.errors import GateError, InconclusiveError
 

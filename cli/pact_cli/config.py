@@ -23,8 +23,7 @@ from typing import Any, Final, Literal
 
 import click
 
-from pact_cli.number_types import COUNT, INTEGER, NATURAL
-from pact_cli.parameters import choice
+from pact_cli.commands import COUNT, INTEGER, NATURAL, choice
 from pact_eval._choices import Decoding
 from pact_eval._files import is_url, read_text, read_toml
 from pact_eval.errors import InputError
@@ -409,3 +408,74 @@ def refuse_unknown(where: str, settings: Mapping[str, object], allowed: Sequence
     hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(allowed)}"
     message = f"{where}: unknown setting {name!r}; {hint}"
     raise InputError(message)
+
+
+def option_values(
+    command: click.Command, more: Sequence[click.Parameter], config: Config
+) -> dict[str, Value]:
+    """Return the values that the settings have for the options of a command.
+
+    Args:
+        command: the command.
+        more: options that every command has.
+        config: the settings; paths in them start from the folder of their file.
+
+    Returns:
+        By the name of the parameter, its value, to be converted as one of the command line.
+
+    Raises:
+        InputError: an option is not known, or a value has the wrong type.
+    """
+    shown = shown_path(config.path or Path())
+    table = config.options[command.name or ""]
+    by_key = {
+        name.lstrip("-"): parameter
+        for parameter in (*command.params, *more)
+        if isinstance(parameter, click.Option)
+        for name in parameter.opts
+        if name.startswith("--")
+    }
+    where = f"{shown}: options.{command.name}"
+    refuse_unknown(where, table, tuple(by_key))
+    return {
+        str(by_key[key].name): Value(
+            _value(f"{where}: {key}", by_key[key], value, shown.parent), str(shown)
+        )
+        for key, value in table.items()
+    }
+
+
+def _value(place: str, option: click.Option, value: object, folder: Path) -> Any:
+    """Return the value of an option, checked.
+
+    Raises:
+        InputError: it has the wrong type, or is out of range.
+    """
+    if option.is_flag:
+        if not isinstance(value, bool):
+            message = f"{place}: expected true or false, got {value!r:.60}"
+            raise InputError(message)
+        return value if option.flag_value is not False else not value  # such as --no-probe
+    if option.multiple:
+        values = value if isinstance(value, list) else [value]
+        return tuple(_single(place, option, item, folder) for item in values)
+    return _single(place, option, value, folder)
+
+
+def _single(place: str, option: click.Option, value: object, folder: Path) -> Any:
+    numbers = (click.types.IntParamType, click.types.FloatParamType)
+    expected_type = (int, float) if isinstance(option.type, numbers) else str
+    if not isinstance(value, expected_type) or isinstance(value, bool):
+        word = "a number" if isinstance(option.type, numbers) else "text in quotes"
+        message = f"{place}: expected {word}, got {value!r:.60}"
+        raise InputError(message)
+    if isinstance(value, str) and isinstance(option.type, click.Path):
+        return placed("path", value, folder)
+    if isinstance(value, str) and "PATH" in (option.metavar or ""):
+        return placed("model", value, folder)
+    try:
+        option.type.convert(value, None, None)
+    except click.BadParameter as error:
+        message = f"{place}: {error.message}"
+        raise InputError(message) from None
+    return value

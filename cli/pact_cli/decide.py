@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.choices import contract_remarks
-from pact_cli.commands import command
+from pact_cli.commands import COUNT, command, option
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.model_options import model_or_server_to_ask_options
-from pact_cli.number_types import COUNT
 from pact_cli.options import PATH, json_option, order_seed_option
-from pact_cli.parameters import option
 from pact_eval.scoring.extras import server_extra
 
 if TYPE_CHECKING:

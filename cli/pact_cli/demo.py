@@ -5,12 +5,10 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-from pact_cli.commands import command
+from pact_cli.commands import COUNT, command, option
 from pact_cli.console import tell
 from pact_cli.errors import needs_model_extra
-from pact_cli.number_types import COUNT
 from pact_cli.options import PATH
-from pact_cli.parameters import option
 from pact_cli.report import open_in_browser, print_reports
 from pact_cli.score import says_what_is_kept
 

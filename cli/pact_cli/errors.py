@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
 from pact_cli.console import CI_FORMAT, JSON_PRINTED, print_json
-from pact_cli.pipes import outlive_readers
 from pact_cli.steps import loading
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
@@ -19,6 +21,60 @@ from pact_eval.plain_text import error_text, one_line, visible
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.conclusions.data import DataConclusion
+
+
+# Windows answers EINVAL where others answer EPIPE.
+_LEFT: Final = frozenset({errno.EPIPE, *((errno.EINVAL,) if os.name == "nt" else ())})
+
+
+class _Pipe(io.RawIOBase):
+    """A stream that is dropped from the moment on when its reader has left (`| head`)."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self.name = raw.name
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def isatty(self) -> bool:
+        return self._raw.isatty()
+
+    def write(self, data: bytes, /) -> int | None:  # type: ignore[override]
+        try:
+            return self._raw.write(data)
+        except OSError as error:
+            if error.errno not in _LEFT:
+                raise
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+        return len(data)
+
+
+def outlive_readers() -> None:
+    """Let standard output and error be closed by their readers without an error."""
+    sys.stdout, sys.stderr = _outliving(sys.stdout), _outliving(sys.stderr)
+
+
+def _outliving(stream: IO[str]) -> IO[str]:
+    """Return the stream, or another over the same file. Streams of tests have no file."""
+    buffer = getattr(stream, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)
+    if not isinstance(stream, io.TextIOWrapper) or not isinstance(raw, io.FileIO):
+        return stream
+    stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Pipe(raw)),  # type: ignore[type-var]
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
 
 _INTERRUPTED = 1
 _SUMMARY = 80
@@ -129,7 +185,7 @@ def _print_as_json(ctx: click.Context, error: BaseException, exit_code: int) -> 
 def _annotate(ctx: click.Context, error: PactError) -> None:
     """Print an error as workflow commands of GitHub, if that format was requested."""
     if ctx.meta.get(CI_FORMAT) == "github":
-        from pact_reports.writers.github import error_commands
+        from pact_reports.writers.ci import error_commands
 
         for line in error_commands(error):
             click.echo(line)

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from pact_cli.commands import command
+from pact_cli.commands import COUNT, choice, command, option
 from pact_cli.console import announce, emit, tell
-from pact_cli.number_types import COUNT
 from pact_cli.options import PATH, json_option, path_argument
-from pact_cli.parameters import choice, option
 from pact_eval._choices import ExperimentStage
 from pact_eval.plain_text import one_line
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pact_cli.commands import command
+from pact_cli.commands import command, option
 from pact_cli.console import emit
 from pact_cli.errors import exit_on_leak, needs_model_extra
 from pact_cli.hub_places import adapter_here
 from pact_cli.options import ADAPTER, PATH, RUN, json_option, path_argument
-from pact_cli.parameters import option
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pact_cli.commands import command
+from pact_cli.commands import LazyChoice, choice, command, option
 from pact_cli.console import announce
 from pact_cli.hub_places import data_file_here
 from pact_cli.labelled import announce_labelled, reading_options
@@ -19,7 +19,6 @@ from pact_cli.options import (
     label_options,
     path_argument,
 )
-from pact_cli.parameters import LazyChoice, choice, option
 from pact_cli.report import print_reports
 from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval.importing.registry import source_names

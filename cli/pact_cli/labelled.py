@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from pact_cli.commands import LazyChoice, choice, option
 from pact_cli.console import announce
 from pact_cli.options import PATH, gathered
-from pact_cli.parameters import LazyChoice, choice, option
 from pact_eval._choices import AnswerForm, PositionsFrom
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 
+from pact_cli.commands import LazyCommands
 from pact_cli.errors import PactGroup
-from pact_cli.lazy_commands import LazyCommands
 
 _SECTIONS: Final = {  # in the order of work, which `--help` shows
     "Start": {

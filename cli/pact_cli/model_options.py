@@ -10,10 +10,9 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
+from pact_cli.commands import COUNT, POSITIVE, Command, WholeNumber, choice, option
 from pact_cli.hub_places import adapter_here
-from pact_cli.number_types import COUNT, POSITIVE, WholeNumber
 from pact_cli.options import ADAPTER, gathered
-from pact_cli.parameters import Command, choice, option
 from pact_eval.errors import AdapterError
 from pact_eval.models.folders import check_quantisation, refuse_other_folder
 from pact_eval.scoring.request import (

@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from pact_cli.commands import CHOSEN, config_of, from_settings
-from pact_cli.console import CI_FORMAT, warn
-from pact_cli.number_types import (
+from pact_cli.commands import (
+    CHOSEN,
     INTEGER,
     NATURAL,
     POSITIVE,
     RATE,
     RESAMPLES,
     SHARE,
+    Command,
     WholeNumber,
+    choice,
+    config_of,
+    from_settings,
+    option,
 )
-from pact_cli.parameters import Command, choice, option
+from pact_cli.console import CI_FORMAT, warn
 from pact_eval._choices import (
     Allowance,
     Bins,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pact_cli.commands import command
+from pact_cli.commands import command, option
 from pact_cli.console import emit, verbose, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
@@ -20,7 +20,6 @@ from pact_cli.options import (
     runs_argument,
     settings_options,
 )
-from pact_cli.parameters import option
 from pact_eval.evaluation.arms.published_paths import is_published
 from pact_eval.plain_text import one_line
 

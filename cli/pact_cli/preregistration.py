@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.commands import command
+from pact_cli.commands import RESAMPLES, choice, command, option
 from pact_cli.console import emit, tell
-from pact_cli.number_types import RESAMPLES
 from pact_cli.options import (
     PATH,
     RUN,
@@ -21,7 +20,6 @@ from pact_cli.options import (
     path_argument,
     settings_options,
 )
-from pact_cli.parameters import choice, option
 from pact_eval._choices import CiFormat, Demand
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
 
@@ -53,7 +51,7 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     of the data. It is never overwritten for different criteria. `--example` writes criteria to
     start from.
     """
-    from pact_eval.preregistration.parsing import write_example
+    from pact_eval.preregistration.criteria import write_example
     from pact_eval.preregistration.registration import lock_path
     from pact_eval.preregistration.registration import register as register_criteria
     from pact_reports.views.datasets import present_lock

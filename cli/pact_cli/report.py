@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pact_cli.commands import command, from_settings, grouped
+from pact_cli.commands import command, from_settings, grouped, option
 from pact_cli.console import announce, emit, verbose, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
@@ -24,7 +24,6 @@ from pact_cli.options import (
     runs_argument,
     settings_options,
 )
-from pact_cli.parameters import option
 from pact_cli.steps import load, rare_collection
 from pact_eval.errors import InputError
 
@@ -381,7 +380,7 @@ def _reported(experiment: Experiment) -> RunReport:
     report = experiment.report()
     if experiment.settings.target_error is None:
         return report
-    from pact_eval.thresholds.report_acting import with_acting
+    from pact_eval.thresholds.conclusion import with_acting
 
     return with_acting(report)
 

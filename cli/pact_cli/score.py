@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pact_cli.choices import chosen_data, chosen_run, contract_remarks, next_command
-from pact_cli.commands import announce_choices, command
+from pact_cli.commands import COUNT, announce_choices, command, option
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra, needs_ray_extra
 from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.model_options import model_or_server_options, workers_options
-from pact_cli.number_types import COUNT
 from pact_cli.options import (
     DATASET,
     PATH,
@@ -28,7 +27,6 @@ from pact_cli.options import (
     label_options,
     order_seed_option,
 )
-from pact_cli.parameters import option
 from pact_cli.report import print_reports
 from pact_eval.errors import ServerError
 from pact_eval.plain_text import one_line

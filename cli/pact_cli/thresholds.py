@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pact_cli.commands import command
+from pact_cli.commands import INTEGER, POSITIVE, RATE, choice, command, option
 from pact_cli.console import emit
-from pact_cli.number_types import INTEGER, POSITIVE, RATE
 from pact_cli.options import (
     PATH,
     RUN,
@@ -22,7 +21,6 @@ from pact_cli.options import (
     path_argument,
     settings_options,
 )
-from pact_cli.parameters import choice, option
 from pact_eval._choices import CONFIDENCE, COVERAGE, CiFormat, Counting, GateGroups, Signal
 from pact_eval.errors import GateError, InconclusiveError
 
@@ -327,7 +325,7 @@ def _chosen_sets(
 ) -> Presenter:
     """Choose answer sets, write their file and present them."""
     from pact_eval.thresholds.answer_sets import choose_answer_sets
-    from pact_eval.thresholds.set_files import write_answer_sets
+    from pact_eval.thresholds.set_checking import write_answer_sets
     from pact_reports.views.thresholds import present_answer_sets
 
     chosen = choose_answer_sets(

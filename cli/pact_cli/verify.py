@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.commands import command
+from pact_cli.commands import command, option
 from pact_cli.console import emit
 from pact_cli.options import PATH, json_option, runs_argument
-from pact_cli.parameters import option
 from pact_eval.errors import GateError, InconclusiveError, InputError, TamperedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pact_eval.verification.family_roles import FamilyRoles
-    from pact_eval.verification.run_checks import CheckedRun, Places
+    from pact_eval.verification.run_checks import CheckedRun, FamilyRoles, Places
 
 
 @command(loads=("pact_eval.verification.run_checks",))
@@ -88,9 +86,8 @@ def verify(
     with 3 if a family has two roles, such as training and evaluation.
     """
     from pact_eval.runs.folder import open_run
-    from pact_eval.verification.family_roles import family_roles
     from pact_eval.verification.report_file import verify_report
-    from pact_eval.verification.run_checks import Places, verify_runs
+    from pact_eval.verification.run_checks import Places, family_roles, verify_runs
     from pact_reports.views.registry import presenter_of
     from pact_reports.views.verification import present_verification
 

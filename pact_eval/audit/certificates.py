@@ -16,8 +16,8 @@ from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data.ablation import ablate, find_sentence, occurrences
 from pact_eval.data.certificates import Certificate, FocusSentence, parse_certificate
-from pact_eval.data.contexts import context_text, folded, leaf_texts
 from pact_eval.data.index import Index, Located
+from pact_eval.data.records import context_text, folded, leaf_texts
 from pact_eval.data.word_diff import WordDiff, word_diff, words
 from pact_eval.errors import Place, counted
 

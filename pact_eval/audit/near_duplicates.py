@@ -8,11 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval.audit.context_vectors import ContextVectors
-from pact_eval.audit.cosine_search import Groups, Pairs, largest_cosine, near_pairs
+from pact_eval.audit.cosine_search import ContextVectors, Groups, Pairs, largest_cosine, near_pairs
 from pact_eval.audit.findings import Collector
-from pact_eval.data.contexts import context_text
 from pact_eval.data.index import Index
+from pact_eval.data.records import context_text
 from pact_eval.data.word_diff import word_diff
 from pact_eval.progress import step
 

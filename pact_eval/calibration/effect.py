@@ -26,8 +26,7 @@ from pact_eval.calibration.notes import (
 )
 from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSummary
 from pact_eval.progress import tracked
-from pact_eval.stats.bootstrap import mean_statistic, resample
-from pact_eval.stats.bootstrap_p_values import ResampledInference
+from pact_eval.stats.bootstrap import ResampledInference, mean_statistic, resample
 from pact_eval.stats.consistency_resampling import calibrated_gaps
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.few_errors import few_clusters, few_outcomes, without_interval

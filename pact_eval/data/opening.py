@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from pact_eval._files import open_regular, sha256_of_file
-from pact_eval.data.contexts import folded
 from pact_eval.data.files import (
     MANIFEST_NAME,
     ROLES,
@@ -26,7 +25,7 @@ from pact_eval.data.files import (
     read_manifest,
 )
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
-from pact_eval.data.records import Record, read_records
+from pact_eval.data.records import Record, folded, read_records
 from pact_eval.errors import GateError, InputError, TamperedError, listed
 from pact_eval.hub.snapshots import located
 

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from pact_eval.data.contexts import readable
+from pact_eval.data.records import readable
 
 __all__ = ["Segment", "WordDiff", "edited_words", "same_words", "word_diff", "words"]
 

@@ -22,8 +22,7 @@ from pact_eval._typing import BoolArray
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.drift.distances import Distance, distance, joint_floor
 from pact_eval.drift.mix import Mix, mix_of
-from pact_eval.drift.pairing import PairedRuns, Pairing, opened_runs
-from pact_eval.drift.tempering import Tempering, temperings
+from pact_eval.drift.tempering import PairedRuns, Pairing, Tempering, opened_runs, temperings
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -38,8 +37,8 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
 from pact_eval.runs.folder import RunSource
 from pact_eval.runs.identity import Difference
+from pact_eval.stats.equivalence import MarginFinding, MarginTest, margin_test
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
-from pact_eval.stats.margins import MarginFinding, MarginTest, margin_test
 from pact_eval.stats.proportions import rate_estimate
 from pact_eval.stats.rate_differences import paired_rates
 from pact_eval.stats.summed_intervals import SummedInterval, summed_interval

@@ -18,8 +18,8 @@ from pact_eval.evaluation.comparison import (
     MetricComparison,
     compare_groups,
 )
-from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.metric_specs import DecodingName, decoding_name
 from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_eval.evaluation.run_rates import resampled_rates
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import numpy as np
 
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.registry import Inference, Metric
 from pact_eval.stats.bootstrap import Resampled, TotalsStatistic
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
+from pact_eval.stats.few_errors import few_clusters, few_outcomes, lowest_share, without_interval
+from pact_eval.stats.multiplicity import holm
 from pact_eval.stats.proportions import rate_estimate
 from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
+
+if TYPE_CHECKING:
+    from pact_eval.evaluation.items import ScoredItems
+
 
 _OF_ECE: Final = " (differences of ECE)"
 _OF_RATES: Final = " (rates of different items)"
@@ -175,3 +182,147 @@ def correlations(rows: Sequence[FloatArray]) -> FloatArray:
         matrix = np.atleast_2d(np.nan_to_num(np.corrcoef(np.stack(rows))))
     matrix[np.diag_indices(len(rows))] = 1.0
     return matrix
+
+
+# Families with an error below which their number is the larger part of what is not known.
+_FEW_ERRORS: Final = 10
+
+_AnyEstimate = TypeVar("_AnyEstimate", bound=Estimate)
+
+
+def too_few(metric: Metric, clusters: int, runs: Sequence[ScoredItems]) -> ClusterText | None:
+    """Return the reason for no interval of a metric or difference; None if enough families count.
+
+    Args:
+        metric: entry of the registry.
+        clusters: number of families that count.
+        runs: the same items of one or more runs; an item is wrong if it is wrong in any of them.
+    """
+    reason = few_clusters(clusters)
+    if reason is not None or clusters < 2 or not metric.of_errors:
+        return reason
+    wrong, right = (_families(metric, runs, right=outcome) for outcome in (False, True))
+    return few_outcomes(wrong, right)
+
+
+def reaching_to_fewer_errors(
+    metric: Metric, estimate: _AnyEstimate, items: ScoredItems
+) -> _AnyEstimate:
+    """Return a loss whose interval allows for its number of errors being too large by chance.
+
+    With fewer than 10 families with an error, the lower end is at most the loss times
+    `stats.lowest_share` of their number. ECE has no interval then if calibration is rejected: an
+    interval that excludes 0, as the test does, would not allow for the number of errors.
+
+    Args:
+        metric: entry of the registry.
+        estimate: the metric of a run.
+        items: of the run.
+    """
+    if not metric.of_errors or math.isnan(estimate.low):
+        return estimate
+    count = _families(metric, [items], right=False)
+    if count >= _FEW_ERRORS:
+        return estimate
+    if isinstance(estimate, CalibrationError) and estimate.rejected:
+        few = f"{count} {{clusters}} with an error, fewer than {_FEW_ERRORS}"
+        return without_interval(
+            estimate, ClusterText(f"{few}, and calibration is rejected: no interval")
+        )
+    share = lowest_share(count, estimate.clusters)
+    return replace(estimate, low=min(estimate.low, share * estimate.value))
+
+
+def _families(metric: Metric, runs: Sequence[ScoredItems], *, right: bool) -> int:
+    """Return how many families have an item that is right, or wrong, in any of the runs."""
+    members = [run.score_items if "score items" in metric.needs else run for run in runs]
+    rows = np.logical_or.reduce([run.correct == right for run in members])
+    return members[0].count_clusters(rows)
+
+
+TestName = Literal["interval", "t over seeds and families"]
+"""What decides whether a difference is marked."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Test of a difference, and its mark.
+
+    Attributes:
+        test: the test behind the mark.
+        p_value: its two-sided p-value; NaN if there is none.
+        adjusted_p_value: the same adjusted by Holm for all tests that are named together, or None
+            if it is tested alone.
+        tests: number of tests that were adjusted together; 0 if it is tested alone.
+        marked: whether the difference is shown at the 5% level, after the adjustment. False for
+            metrics of which neither direction is better.
+    """
+
+    test: TestName
+    p_value: float
+    adjusted_p_value: float | None
+    tests: int
+    marked: bool
+
+    @property
+    def deciding(self) -> float:
+        """The p-value that decides: adjusted if other tests are adjusted with it."""
+        return self.p_value if self.adjusted_p_value is None else self.adjusted_p_value
+
+
+def evidence(test: TestName, p_value: float, *, marked: bool) -> Evidence:
+    """Return the evidence of one difference, not adjusted for others."""
+    return Evidence(test, p_value, None, 0, marked)
+
+
+def sign_of(difference: Estimate) -> int:
+    """Return the sign of a difference: of its interval if that excludes 0, else of its value.
+
+    The difference of two published ECE can lie outside the interval of the true difference.
+
+    Examples:
+        >>> sign_of(Estimate(0.01, -0.09, -0.02, 324, 162))
+        -1
+        >>> sign_of(Estimate(0.01, -0.02, 0.04, 324, 162))
+        1
+    """
+    if difference.excludes_zero:
+        return 1 if difference.low > 0 else -1
+    return (difference.value > 0) - (difference.value < 0)
+
+
+def interval_evidence(metric: Metric, inference: Inference, difference: Estimate) -> Evidence:
+    """Return the evidence of an interval.
+
+    Args:
+        metric: entry of the registry.
+        inference: on the difference.
+        difference: with the interval that is shown; there is no evidence without one.
+    """
+    if math.isnan(difference.low):
+        return evidence("interval", math.nan, marked=False)
+    marked = bool(difference.excludes_zero and metric.spec.better)
+    return evidence("interval", inference.p_value(), marked=marked)
+
+
+def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
+    """Adjust the p-values of several differences together, by Holm's procedure.
+
+    Args:
+        tests: those that are named together; a p-value of NaN is no test.
+
+    Examples:
+        >>> one, two = (evidence("interval", p, marked=p <= 0.05) for p in (0.03, 0.01))
+        >>> [(test.adjusted_p_value, test.marked) for test in adjusted([one, two])]
+        [(0.03, True), (0.02, True)]
+    """
+    together = holm(np.array([test.p_value for test in tests], dtype=np.float64))
+    return [
+        replace(
+            test,
+            adjusted_p_value=math.nan if math.isnan(p_value) else p_value,
+            tests=together.tests,
+            marked=bool(test.marked and p_value <= LEVEL),
+        )
+        for test, p_value in zip(tests, together.adjusted.tolist(), strict=True)
+    ]

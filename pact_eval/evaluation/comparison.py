@@ -16,9 +16,9 @@ import numpy as np
 
 from pact_eval import metrics
 from pact_eval._choices import ClusterUnit, GroupBy
+from pact_eval.evaluation.combined_differences import Evidence
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.marks import Evidence
 from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
@@ -38,7 +38,11 @@ from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.stats.bootstrap import same_stream
 from pact_eval.stats.clusters import effective_clusters
-from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
+from pact_eval.stats.equivalence import (
+    EquivalenceVerdict,
+    detectable_difference,
+    equivalence_verdict,
+)
 from pact_eval.stats.estimate import FEW_CLUSTERS, Estimate
 from pact_eval.stats.paired_tests import (
     McNemarTest,
@@ -47,7 +51,6 @@ from pact_eval.stats.paired_tests import (
     mcnemar,
     sign_flip_test,
 )
-from pact_eval.stats.power import detectable_difference
 
 if TYPE_CHECKING:  # a comparison without a calibrator need not load scipy.optimize
     from pact_eval.calibration.notes import CalibrationWarning

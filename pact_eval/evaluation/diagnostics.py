@@ -24,6 +24,7 @@ from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.combined_differences import sign_of
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Severity
@@ -33,7 +34,6 @@ from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusi
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     LOW_ANSWER_MASS,

@@ -84,8 +84,8 @@ from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
 
 if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for arms and sweeps
     from pact_eval.calibration.notes import CalibrationWarning
-    from pact_eval.evaluation.digest import ReportDigest
-    from pact_eval.evaluation.order_audit import OrderAudit
+    from pact_eval.evaluation.order_effect import OrderAudit
+    from pact_eval.evaluation.report import ReportDigest
     from pact_eval.evaluation.run_comparisons import RunComparisons
     from pact_eval.evaluation.slice_search import SliceSearch
     from pact_eval.evaluation.sweep import SweepPoint
@@ -788,7 +788,7 @@ class Experiment:
         Args:
             run: a run on full or ablated contexts.
         """
-        from pact_eval.evaluation.order_audit import order_audit
+        from pact_eval.evaluation.order_effect import order_audit
 
         settings, effect = self.settings, self.order_effect(run)
         run = run.in_orders()
@@ -901,7 +901,7 @@ class RunReport(Framed):
     @cached_property
     def digest(self) -> ReportDigest:
         """Digest of the sealed run, calibrator and settings."""
-        from pact_eval.evaluation.digest import report_digest
+        from pact_eval.evaluation.report import report_digest
 
         return report_digest([self.run], self.experiment.settings)
 

@@ -244,7 +244,7 @@ class ExperimentRun:
         if not calibrated or self.calibrator is None:
             return None
         if decoding is not None:
-            from pact_eval.calibration.ownership import check_decoding
+            from pact_eval.calibration.runs import check_decoding
 
             check_decoding(self.calibrator, decoding, allow=self._allow, where=self.place)
         return self.calibrator

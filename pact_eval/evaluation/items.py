@@ -40,10 +40,10 @@ from pact_eval.evaluation.registry import (
     metrics_for,
 )
 from pact_eval.progress import step
-from pact_eval.runs.metadata import PREFIX
 from pact_eval.runs.predictions import Predictions, right_answers
 from pact_eval.runs.provenance import Known
 from pact_eval.runs.rows import check_columns, check_values, collected
+from pact_eval.runs.seal import PREFIX
 from pact_eval.stats.permuted_slots import distinct_orders
 
 if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize

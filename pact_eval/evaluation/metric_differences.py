@@ -8,9 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from pact_eval.evaluation.combined_differences import DifferencePart, ece_difference
-from pact_eval.evaluation.few_units import too_few
-from pact_eval.evaluation.marks import Evidence, interval_evidence
+from pact_eval.evaluation.combined_differences import (
+    DifferencePart,
+    Evidence,
+    ece_difference,
+    interval_evidence,
+    too_few,
+)
 from pact_eval.evaluation.notes import NOISE
 from pact_eval.evaluation.registry import Basis, Inference, find_metric
 from pact_eval.evaluation.resampled_groups import ResampledGroup

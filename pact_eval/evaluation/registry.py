@@ -25,13 +25,13 @@ from pact_eval.stats.bootstrap import (
     InfluenceStatistic,
     LazyRowSums,
     Resampled,
+    ResampledInference,
     RowSums,
     Statistic,
     TotalsStatistic,
     mean_statistic,
     ratio_statistic,
 )
-from pact_eval.stats.bootstrap_p_values import ResampledInference
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference
 from pact_eval.stats.proportions import rate_estimate

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import metadata
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from pact_eval import metrics
 from pact_eval._choices import Bins, ClusterUnit, Decoding, GroupBy
+from pact_eval._json import Json, sha256_of_json
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.evaluation.decoding import DecodingName, decoding_name
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.metric_specs import DecodingName, MetricSpec, decoding_name
 from pact_eval.evaluation.notes import (
     IncompletePairs,
     InfiniteNll,
@@ -31,21 +33,24 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import Contexts, registered_metrics
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
+from pact_eval.evaluation.settings import Settings
 from pact_eval.notes import Note
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.runs.folder import Run
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.seal import seal_digest
 from pact_eval.stats.bootstrap import same_stream
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
 
-if TYPE_CHECKING:  # a report without a calibrator need not load scipy.optimize
+if TYPE_CHECKING:
     from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.calibration.temperatures import Calibrator
     from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
     from pact_eval.evaluation.conclusions.conclusion import Conclusion
     from pact_eval.notes import Note
+
 
 Calibration = Literal["raw", "calibrated", "as shipped"]
 """Whether distributions were divided by a temperature: fitted, or shipped with a template."""
@@ -385,3 +390,84 @@ def _notes(items: ScoredItems, everything: Group, ties: NearTies | None) -> tupl
     if ties is not None and ties.items:
         notes.append(ties)
     return tuple(notes)
+
+
+FORMAT: Final = "pact-digest-2"
+_SETTINGS: Final = (
+    *("decoding", "calibrated", "by", "unit", "resamples", "seed", "method", "margin"),
+)
+
+
+@dataclass(frozen=True)
+class ReportDigest:
+    """The digest of a report, with what it covers.
+
+    Attributes:
+        version: version of pact-eval.
+        settings: decoding, grouping, bootstrap, accepted differences, ...
+        runs: for each run, its arm and `seal_digest`, and the SHA-256 of its calibrator (null if
+            it has none).
+        inputs: SHA-256 of what else decides what is shown, by name: criteria, texts, ...
+    """
+
+    version: str
+    settings: Mapping[str, Json]
+    runs: tuple[Mapping[str, Json], ...]
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str:
+        """The digest: 64 hex digits."""
+        return sha256_of_json(self.content)
+
+    @property
+    def content(self) -> dict[str, Json]:
+        """Content that the digest covers."""
+        return {
+            "format": FORMAT,
+            "version": self.version,
+            "settings": dict(self.settings),
+            "runs": [dict(run) for run in self.runs],
+            "inputs": dict(self.inputs),
+        }
+
+    @property
+    def json(self) -> dict[str, Json]:
+        """Content, and the digest itself."""
+        return {"sha256": self.sha256, **self.content}
+
+
+def report_digest(
+    runs: Sequence[ExperimentRun], settings: Settings, inputs: Mapping[str, Json] | None = None
+) -> ReportDigest:
+    """Return the digest of a report on runs.
+
+    Args:
+        runs: the runs, in the order of the report.
+        settings: the settings of all its numbers.
+        inputs: SHA-256 of what else decides what is shown, by name.
+
+    Returns:
+        The digest.
+    """
+    run_digests: tuple[Mapping[str, Json], ...] = tuple(
+        {"arm": run.arm, "run": seal_digest(run.run.seal), "calibrator": _calibrator_sha256(run)}
+        for run in runs
+    )
+    chosen: dict[str, Json] = {name: getattr(settings, name) for name in _SETTINGS}
+    chosen["allow"] = [*sorted(set(settings.allow))]
+    if settings.bins is not None:
+        chosen["bins"] = settings.bins if isinstance(settings.bins, int) else [*settings.bins]
+    if settings.without_leaks:
+        chosen["without_leaks"] = True
+    if settings.target_error is not None:
+        chosen["target_error"] = settings.target_error
+    return ReportDigest(metadata.version("pact-eval"), chosen, run_digests, inputs or {})
+
+
+def _calibrator_sha256(run: ExperimentRun) -> str | None:
+    if run.calibrator is None:
+        return None
+    from pact_eval.calibration.files import calibrator_sha256
+
+    return calibrator_sha256(run.calibrator)

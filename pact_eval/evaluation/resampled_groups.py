@@ -14,7 +14,7 @@ from pact_eval import metrics
 from pact_eval._choices import GroupBy
 from pact_eval._typing import IntArray, TextArray
 from pact_eval.errors import NO_PROBABILITIES
-from pact_eval.evaluation.few_units import reaching_to_fewer_errors, too_few
+from pact_eval.evaluation.combined_differences import reaching_to_fewer_errors, too_few
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
 from pact_eval.evaluation.registry import (

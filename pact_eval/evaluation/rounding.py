@@ -20,8 +20,7 @@ from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.notes import RoundedProbabilities
-from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.probabilities import censored_references, recorded_bounds
+from pact_eval.runs.predictions import Predictions, censored_references, recorded_bounds
 
 
 def rounded_scores(

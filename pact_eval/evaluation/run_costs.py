@@ -13,11 +13,11 @@ from pact_eval._json import Json, finite_number
 from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.arm_summary import ArmSummary
+from pact_eval.evaluation.arms.cells import ArmSummary
 from pact_eval.evaluation.arms.released_training import ReleasedTraining
-from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.metric_specs import SINGLE
 from pact_eval.runs.folder import RunFolder
 from pact_eval.stats.estimate import Estimate
 

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from pact_eval._choices import Decoding
-from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.metric_specs import DecodingName, decoding_name
 from pact_eval.evaluation.registry import ANSWER_MASS, find_metric
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.stats.estimate import Estimate

@@ -15,7 +15,7 @@ from pact_eval.errors import InputError, PlanError, Problem, RecordError, Tamper
 from pact_eval.experiments.devices import search_path
 from pact_eval.experiments.plan import UNSTATED, Plan
 from pact_eval.hub.names import is_hub_id
-from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.criteria import read_hypotheses
 from pact_eval.preregistration.registration import check_lock, lock_path, read_lock
 
 SCRIPTS: Final = (".py", ".sh")

@@ -20,7 +20,7 @@ from typing import Final, get_args
 from pact_eval._json import Json, describe, dumps, finite_number
 from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem
-from pact_eval.runs.probabilities import SUM_TOLERANCE, rounding_unit
+from pact_eval.runs.predictions import SUM_TOLERANCE, rounding_unit
 from pact_eval.runs.provenance import ANSWERS, CONFIDENCES, OUTCOMES
 from pact_eval.runs.rows import STATUSES
 

@@ -41,10 +41,8 @@ from pact_eval.data.labelled.roles import (
 )
 from pact_eval.errors import Problem, ShapeError
 from pact_eval.importing.references import References
-from pact_eval.importing.table_roles import (
-    TableRoles,
-)
 from pact_eval.importing.table_rows import (
+    TableRoles,
     TableRow,
     answer_cell,
     names_fit,

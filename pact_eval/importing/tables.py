@@ -52,28 +52,23 @@ from pact_eval.data.labelled.roles import (
     fold_name,
 )
 from pact_eval.errors import Problem, ShapeError
-from pact_eval.importing.grouping import Grouping
 from pact_eval.importing.references import References
-from pact_eval.importing.scores import (
-    Scores,
-)
-from pact_eval.importing.source import LogRow
+from pact_eval.importing.source import Grouping, LogRow
 from pact_eval.importing.table_options import TableOptions
-from pact_eval.importing.table_roles import (
-    SCORE_KINDS,
-    TableRoles,
-    roles_of_predictions,
-    unread_numbers,
-)
 from pact_eval.importing.table_rows import (
+    SCORE_KINDS,
+    Scores,
+    TableRoles,
     TableRow,
     answer_cell,
     facts_of_record,
     parse_rows,
     record_answer,
+    roles_of_predictions,
     stated_kind,
+    unread_numbers,
 )
-from pact_eval.runs.probabilities import SUM_TOLERANCE
+from pact_eval.runs.predictions import SUM_TOLERANCE
 from pact_eval.runs.rows import STATUSES
 
 __all__ = ["Table", "read_table"]

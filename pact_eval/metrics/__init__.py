@@ -8,7 +8,15 @@ rows are NaN.
 from typing import TYPE_CHECKING
 
 from pact_eval._hints import names_at_use
-from pact_eval.metrics._arrays import TIE, check_log_probs, check_reference, check_whole, rows_of
+from pact_eval.metrics._arrays import (
+    TIE,
+    check_log_probs,
+    check_reference,
+    check_whole,
+    item_mean,
+    mean_answer_mass,
+    rows_of,
+)
 from pact_eval.metrics.blocks import ItemBlock, item_blocks
 from pact_eval.metrics.calibration_error import (
     BINS,
@@ -25,8 +33,16 @@ from pact_eval.metrics.calibration_error import (
 from pact_eval.metrics.consistency import flipped, pairwise_tv
 from pact_eval.metrics.decisions import confidence, correct, predicted
 from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softmax
-from pact_eval.metrics.likelihood import NllSummary, answer_gap_nats, brier, nll_nats, nll_summary
-from pact_eval.metrics.ordinal import expected_level_error, level_error, rps
+from pact_eval.metrics.likelihood import (
+    NllSummary,
+    answer_gap_nats,
+    brier,
+    expected_level_error,
+    level_error,
+    nll_nats,
+    nll_summary,
+    rps,
+)
 from pact_eval.metrics.pairs import (
     PairIndex,
     PairOutcomes,
@@ -38,7 +54,6 @@ from pact_eval.metrics.pairs import (
     pair_rows,
     pairs_of_codes,
 )
-from pact_eval.metrics.reduction import item_mean, mean_answer_mass
 from pact_eval.metrics.selective import (
     RiskCoverage,
     aurc,

@@ -1,5 +1,8 @@
 """Array types of the metrics, and the checks that arguments share."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -94,3 +97,108 @@ def check_confidence(
             f"in {rows_of(~inside)}"
         )
     return array, check_correct(correct, array.shape)
+
+
+def item_mean(values: npt.ArrayLike) -> float:
+    """Return the mean over items; NaN if there are none.
+
+    Args:
+        values: (n,) numbers or bools. +inf (an unclipped NLL) makes the mean +inf; NaN (an item
+            whose value is undefined) makes it NaN: leave such items out first, and count them.
+
+    Returns:
+        The mean, in the unit of the values.
+
+    Raises:
+        ValueError: `values` is not one-dimensional.
+
+    Examples:
+        >>> from pact_eval.metrics import item_mean
+        >>> item_mean([True, True, False, True]), item_mean([])
+        (0.75, nan)
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"values: expected shape (n,), got {array.shape}")
+    return float(array.mean()) if array.size else float("nan")
+
+
+def mean_answer_mass(by_view: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Return the mean answer mass of each item over the views of which it is known.
+
+    Args:
+        by_view: (n, K) share of the next-token distribution on the letters, in [0, 1]; NaN if
+            unknown.
+
+    Returns:
+        (n,) means; NaN for items of which no view is known.
+
+    Examples:
+        >>> mean_answer_mass(np.array([[0.5, 1.0], [0.5, np.nan], [np.nan, np.nan]]))
+        array([0.75, 0.5 ,  nan])
+    """
+    has_mass = ~np.isnan(by_view)
+    count = has_mass.sum(axis=1)
+    total = np.where(has_mass, by_view, 0.0).sum(axis=1)
+    # Not nanmean, which warns if all views of an item are unknown.
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+# Items unpacked at a time.
+_CHUNK = 2**16
+
+
+def ranked_chunks(
+    confidence: FloatArray, correct: BoolArray
+) -> Iterator[tuple[FloatArray, BoolArray]]:
+    """Yield confidences, descending, and whether the item is wrong; ties are in one chunk.
+
+    Args:
+        confidence: (n,) checked probabilities in [0, 1].
+        correct: (n,) bool.
+    """
+    # Confidence and outcome in one integer: a sort of plain integers is several times faster than
+    # one that carries rows along. Adding 0 makes a negative zero a positive one. All in place: for
+    # millions of items, new arrays take longer than the numbers in them.
+    keys = (confidence + 0.0).view(np.int64)
+    keys <<= 1
+    keys |= ~correct
+    keys.sort()
+    ranked = keys[::-1]
+    start = 0
+    while start < ranked.size:
+        sure, wrong = _chunk(ranked, start)
+        yield sure, wrong
+        start += sure.size
+
+
+def tie_starts(ranked: FloatArray) -> npt.NDArray[np.int64]:
+    """Return where groups of ties start in confidences in descending order.
+
+    An item within `TIE` of the one before it joins that one's group.
+    """
+    apart = ranked[:-1] - ranked[1:] > TIE
+    return np.flatnonzero(np.r_[True, apart][: ranked.size])
+
+
+def _chunk(ranked: npt.NDArray[np.int64], start: int) -> tuple[FloatArray, BoolArray]:
+    """Return confidences and errors from `start` to the end of a group of ties."""
+    length = _CHUNK
+    while True:
+        # One item more than is wanted shows whether the last group is complete.
+        keys = ranked[start : start + length + 1]
+        confidence = (keys >> 1).view(np.float64)
+        wrong = (keys & 1).astype(np.bool_)
+        if keys.size <= length:
+            return confidence, wrong
+        end = _last_gap(confidence)
+        if end:
+            return confidence[:end], wrong[:end]
+        length *= 2
+
+
+def _last_gap(ranked: FloatArray) -> int:
+    """Return where the last group of ties starts; most often, it is the last item alone."""
+    if ranked[-2] - ranked[-1] > TIE:
+        return ranked.size - 1
+    return int(tie_starts(ranked)[-1])

@@ -20,8 +20,13 @@ from pact_eval.metrics import decisions
 from pact_eval.metrics._arrays import check_log_probs, check_whole
 from pact_eval.metrics.consistency import flipped, pairwise_tv
 from pact_eval.metrics.decoding import ALL_IMPOSSIBLE, NONE_LEFT, normalise
-from pact_eval.metrics.likelihood import answer_gap_nats, brier_of_checked, nll_of_checked
-from pact_eval.metrics.ordinal import expected_level_error, rps
+from pact_eval.metrics.likelihood import (
+    answer_gap_nats,
+    brier_of_checked,
+    expected_level_error,
+    nll_of_checked,
+    rps,
+)
 from pact_eval.metrics.pairs import lead_nats
 
 # Items of a block: six answers of them, in float64, fit a processor's second-level cache.

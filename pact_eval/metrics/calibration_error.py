@@ -7,8 +7,7 @@ import numpy.typing as npt
 
 from pact_eval._choices import ECE_BINS
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.metrics._arrays import TIE, check_confidence
-from pact_eval.metrics.reduction import item_mean
+from pact_eval.metrics._arrays import TIE, check_confidence, item_mean
 
 BINS = ECE_BINS
 """Number of equal-width bins of ECE."""

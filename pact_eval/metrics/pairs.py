@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.metrics._arrays import check_correct, check_whole
-from pact_eval.metrics.reduction import item_mean
+from pact_eval.metrics._arrays import check_correct, check_whole, item_mean
 
 # Rows whose pairs are sought at a time: memory that is touched first takes longer than the search.
 _BLOCK_ROWS = 2**18

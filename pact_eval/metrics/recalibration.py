@@ -12,10 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.metrics._arrays import check_confidence
-from pact_eval.metrics._ranking import ranked_chunks, tie_starts
+from pact_eval.metrics._arrays import check_confidence, item_mean, ranked_chunks, tie_starts
 from pact_eval.metrics.calibration_error import smooth_ece
-from pact_eval.metrics.reduction import item_mean
 
 INFINITE_LOG_SCORE = "the log score is infinite: an answer of confidence 1 is wrong"
 """Why a log score is not in parts."""

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.metrics._arrays import check_confidence
-from pact_eval.metrics._ranking import tie_starts
+from pact_eval.metrics._arrays import check_confidence, tie_starts
 from pact_eval.metrics.recalibration import binary_entropy_nats, isotonic_pools
 
 # Distance of the means of neighbouring samples; accuracies are at most 1 apart.

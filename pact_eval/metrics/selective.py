@@ -6,9 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.metrics._arrays import TIE, check_confidence
-from pact_eval.metrics._ranking import ranked_chunks, tie_starts
-from pact_eval.metrics.reduction import item_mean
+from pact_eval.metrics._arrays import TIE, check_confidence, item_mean, ranked_chunks, tie_starts
 
 
 @dataclass(frozen=True, eq=False)

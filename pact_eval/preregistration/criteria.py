@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from importlib import resources
+from pathlib import Path
+from typing import Final, Literal, TypeVar, get_args
 
+from pact_eval._files import TomlError, parse_toml, read_text, write_atomically
+from pact_eval._toml import TomlTable, did_you_mean, value_in_words
+from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation.arms.cells import MetricCell
-from pact_eval.evaluation.arms.margins import NO_MARGIN, Margin
-from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.arms.differences import NO_MARGIN, Margin, margin_unit, parse_margin
+from pact_eval.evaluation.metric_specs import DECODING_NAMES, MetricDecoding
+from pact_eval.evaluation.registry import find_metric, metric_names
+from pact_eval.remedies.decodings import remedies_for, remedy_of_name
+
+__all__ = [
+    "parse_hypotheses",
+    "read_hypotheses",
+    "write_example",
+]
+
 
 Relation = Literal["higher", "lower", "not higher", "not lower", "similar"]
 """The relation of the first quantity of a check to the second."""
@@ -197,3 +211,263 @@ def describe_check(check: Check) -> str:
 
 def _parts(instead: Instead) -> str:
     return " and ".join(f"{name} {value}" for name, value in instead.parts)
+
+
+Value = TypeVar("Value", bound=str)
+
+_FILE_KEYS: Final = ("format", "hypothesis")
+_HYPOTHESIS_KEYS: Final = ("id", "title", "claim", "check", "beside")
+_CELL_KEYS: Final = ("metric", "arm", "decoding", "group")
+_CHECK_KEYS: Final = (
+    "says",
+    *_CELL_KEYS,
+    "minus",
+    "is",
+    "within",
+    "by_more_than",
+    "than",
+    "judged_on",
+    "seeds",
+    "needs",
+)
+_DECODINGS: Final = f"{', '.join(DECODING_NAMES)}, or a remedy such as k2_additive"
+_OF_NEXT_VIEWS: Final = "flip_rate"
+"""Of a remedy, the share of answers that are others from the next views."""
+
+_INSTEAD = 'such as { arm = "ce_only" }'
+
+
+def read_hypotheses(path: Path) -> Hypotheses:
+    """Read a file of hypotheses.
+
+    Args:
+        path: a TOML file; `example.toml` next to this module is an example.
+
+    Returns:
+        Its hypotheses.
+
+    Raises:
+        InputError: it is missing or cannot be read.
+        RecordError: it is not TOML, or a key or value is not valid; all problems
+            together, each with its hypothesis and key.
+    """
+    return parse_hypotheses(read_text(path), str(path))
+
+
+def write_example(path: Path) -> None:
+    """Write a commented example of hypotheses to start from.
+
+    Args:
+        path: the new file.
+
+    Raises:
+        InputError: it exists, or cannot be written.
+    """
+    if path.exists():
+        message = f"{path}: exists already; give another name"
+        raise InputError(message)
+    text = resources.files("pact_eval.preregistration").joinpath("example.toml")
+    write_atomically(path, text.read_text(encoding="utf-8"))
+
+
+def parse_hypotheses(text: str, source: str) -> Hypotheses:
+    """Parse the text of a file of hypotheses.
+
+    Args:
+        text: TOML.
+        source: the file's name, for messages.
+
+    Raises:
+        RecordError: as for `read_hypotheses`.
+
+    Examples:
+        >>> parse_hypotheses('format = "pact-hypotheses-1"', "mine.toml")
+        Traceback (most recent call last):
+            ...
+        pact_eval.errors.RecordError: mine.toml: expected at least one hypothesis, [[hypothesis]]
+    """
+    try:
+        values = parse_toml(text)
+    except TomlError as error:
+        raise RecordError(source, [Problem(error.line, None, str(error))]) from None
+    problems: list[Problem] = []
+    table = TomlTable(values, problems)
+    if values.get("format") != FORMAT:
+        table.problem(f'expected format = "{FORMAT}", got {value_in_words(values.get("format"))}')
+        raise RecordError(source, problems)
+    table.refuse_unknown(_FILE_KEYS, "the file")
+    hypotheses = tuple(_hypothesis(entry) for entry in table.tables("hypothesis", "[[hypothesis]]"))
+    ids = [hypothesis.id for hypothesis in hypotheses if hypothesis.id]
+    for twice in dict.fromkeys(name for name in ids if ids.count(name) > 1):
+        table.problem(f"two hypotheses have the id {twice}")
+    if problems:
+        raise RecordError(source, problems)
+    return Hypotheses(hypotheses)
+
+
+def _hypothesis(table: TomlTable) -> Hypothesis:
+    name = table.values.get("id")
+    if isinstance(name, str) and name.strip():
+        table.owner, table.where = name, ""
+    table.refuse_unknown(_HYPOTHESIS_KEYS, "a hypothesis")
+    checks = table.tables("check", "[[hypothesis.check]]")
+    beside = table.tables("beside", "[[hypothesis.beside]]", compulsory=False)
+    hypothesis = Hypothesis(
+        id=table.text("id", 'such as "H1"'),
+        title=table.text("title", "a few words"),
+        claim=table.text("claim", "the claim in words"),
+        checks=tuple(_check(entry) for entry in checks),
+        beside=tuple(_check(entry) for entry in beside),
+    )
+    says = [check.says for check in (*hypothesis.checks, *hypothesis.beside) if check.says]
+    for twice in dict.fromkeys(words for words in says if says.count(words) > 1):
+        table.problem(f'two checks say "{twice}"; each needs a different name')
+    return hypothesis
+
+
+def _check(table: TomlTable) -> Check:
+    before = len(table.problems)
+    table.refuse_unknown(_CHECK_KEYS, "a check")
+    metric = _metric(table)
+    relation = table.chosen("is", RELATIONS)
+    minus = _instead(table, "minus") if "minus" in table.values else None
+    check = Check(
+        says=table.text("says", "the check in a few words"),
+        metric=metric or "accuracy",
+        arms=table.several("arm", "the name of an arm"),
+        decodings=_decodings(table),
+        groups=_groups(table),
+        minus=minus,
+        relation=relation,
+        than=_instead(table, "than"),
+        margin=_margin(table, relation, metric),
+        judged_on=table.chosen("judged_on", JUDGED_ON),
+        seeds=table.whole_numbers("seeds", "a list of integers, such as [17, 18, 19]"),
+        needs=table.text("needs", "what it takes to test this", default="") or None,
+    )
+    contradiction = _contradiction(check) if len(table.problems) == before else None
+    if contradiction is not None:
+        table.problem(contradiction)
+    return check
+
+
+def _metric(table: TomlTable) -> str | None:
+    name = table.values.get("metric")
+    if isinstance(name, str) and name in metric_names():
+        return name
+    hint = did_you_mean(str(name), metric_names()) if isinstance(name, str) else ""
+    table.problem(f"expected metric, the name of a metric, got {value_in_words(name)}{hint}")
+    return None
+
+
+def _decodings(table: TomlTable) -> tuple[MetricDecoding, ...]:
+    named = table.several("decoding", _DECODINGS)
+    decodings = (_decoding(table, name) for name in named)
+    return tuple(decoding for decoding in decodings if decoding is not None)
+
+
+def _decoding(table: TomlTable, name: str) -> MetricDecoding | None:
+    """Return the decoding of a name: of all views or one, or that of a remedy."""
+    if name in DECODING_NAMES:
+        return MetricDecoding.parse(name)
+    try:
+        remedy = remedy_of_name(name)
+    except InputError:
+        remedies = [remedy.name for remedy in remedies_for(4)]
+        got = f"{value_in_words(name)}{did_you_mean(name, [*DECODING_NAMES, *remedies])}"
+        table.problem(f"expected a decoding, or a remedy such as k2_additive, got {got}")
+        return None
+    return MetricDecoding("single", remedy=remedy.name)
+
+
+def _groups(table: TomlTable) -> tuple[str, ...]:
+    groups = table.several("group", "all, a field kind, or a domain", default="all")
+    if "noul" in groups:
+        table.problem('group "noul" is written "boolean" here')
+    return groups
+
+
+def _margin(table: TomlTable, relation: Relation, metric: str | None) -> Margin:
+    key, other = ("within", "by_more_than")
+    if relation != "similar":
+        key, other = other, key
+    if other in table.values:
+        table.problem(f'{other} does not go with is = "{relation}"; use {key}')
+    text = table.values.get(key)
+    if metric is None or (text is None and relation != "similar"):
+        return NO_MARGIN
+    unit = margin_unit(metric)
+    example = f'such as "2 {unit}"' if unit else 'such as "0.01"'
+    if not isinstance(text, str):
+        table.problem(f"expected {key} as text, {example}, got {value_in_words(text)}")
+        return NO_MARGIN
+    try:
+        return parse_margin(text, metric)
+    except ValueError as error:
+        table.problem(f"{key}: {error}")
+        return NO_MARGIN
+
+
+def _instead(table: TomlTable, key: str) -> Instead:
+    value = table.values.get(key)
+    if not isinstance(value, dict) or not value:
+        table.problem(f"expected {key}, {_INSTEAD}, got {value_in_words(value)}")
+        return Instead()
+    inner = table.inside(value)
+    inner.refuse_unknown(_CELL_KEYS, key)
+    parts = _Parts(inner, value)
+    decoding = parts.text("decoding")
+    return Instead(
+        metric=parts.one_of("metric", metric_names()),
+        arm=parts.text("arm"),
+        decoding=_decoding(inner, decoding) if decoding else None,
+        group=parts.text("group"),
+    )
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The parts of an inline table, each of them optional."""
+
+    table: TomlTable
+    values: dict[str, object]
+
+    def text(self, key: str) -> str | None:
+        return self.table.text(key, "one text") if key in self.values else None
+
+    def one_of(self, key: str, allowed: Sequence[Value]) -> Value | None:
+        return self.table.chosen(key, allowed) if key in self.values else None
+
+
+def _contradiction(check: Check) -> str | None:
+    """Return the reason why a check that can be read cannot be judged."""
+    for question in check.questions():
+        for quantity in (question.left, question.right):
+            if quantity.minus == quantity.cell:
+                return f"minus takes {quantity.cell} from itself"
+        if question.left == question.right:
+            return f"than compares {question.left} with itself"
+        if len({margin_unit(cell.metric) for cell in question.cells}) > 1:
+            names = ", ".join(dict.fromkeys(cell.metric for cell in question.cells))
+            return f"{names} have different units and cannot be compared"
+        for cell in question.cells:
+            if (problem := _unfit_decoding(cell)) is not None:
+                return problem
+    return None
+
+
+def _unfit_decoding(cell: MetricCell) -> str | None:
+    """Return why a metric is not one of a decoding."""
+    metric = find_metric(cell.metric)
+    if cell.decoding.remedy:
+        if metric.of_views and cell.metric != _OF_NEXT_VIEWS:
+            return f"{cell.metric} is of the K views, and not of a remedy, got {cell.decoding}"
+        if "ablated contexts" in metric.needs:
+            return f"{cell.metric} needs ablated contexts, and remedies need references"
+        return None
+    if metric.of_views and cell.decoding.views == "single":
+        return (
+            f"{cell.metric} is of the K views: its decoding is ensemble or "
+            f"ensemble_calibrated, got {cell.decoding}"
+        )
+    return None

@@ -28,8 +28,14 @@ from typing import Any, Final, Literal
 from pact_eval._files import read_bytes, reading, sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps, dumps_indented, loads, sha256_of_json
 from pact_eval.errors import InputError, TamperedError
-from pact_eval.preregistration.criteria import FORMAT, Check, Hypotheses, Hypothesis, Instead
-from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.criteria import (
+    FORMAT,
+    Check,
+    Hypotheses,
+    Hypothesis,
+    Instead,
+    read_hypotheses,
+)
 from pact_eval.results import Result
 from pact_eval.runs.folder import RunFolder
 from pact_eval.schema import Section, convert

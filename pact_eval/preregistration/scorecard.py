@@ -42,18 +42,132 @@ Reference: Berger, "Multiparameter hypothesis testing and acceptance sampling", 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from pact_eval._choices import Demand
 from pact_eval.evaluation.arms.cells import MetricRow
+from pact_eval.evaluation.arms.differences import Margin
 from pact_eval.evaluation.metric_specs import DIFFERENCE
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.numbers import has_width
-from pact_eval.preregistration.criteria import Check, Hypothesis, Question
-from pact_eval.preregistration.evidence import ShownBy
-from pact_eval.stats.estimate import Estimate
+from pact_eval.preregistration.criteria import Check, Hypothesis, Question, Relation
+from pact_eval.stats.estimate import LEVEL, Estimate
+
+__all__ = [
+    "ShownBy",
+    "ShownMethod",
+    "by_construction",
+    "by_interval",
+]
+
+
+ShownMethod = Literal["interval", "construction"]
+"""What decides whether a comparison is shown."""
+
+# Ends that differ from a bound by less touch it.
+_ROUNDING: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBy:
+    """Whether a comparison is shown, and by what.
+
+    Attributes:
+        shown: whether chance explains the result in at most `level` of samples.
+        level: two-sided level, 0.05; for a failure among m comparisons of a hypothesis, 0.05 / m.
+        method: what decides; None if nothing can.
+        low: lower end of the interval that decides; NaN if none does.
+        high: upper end of it.
+        reason: why nothing can decide, or what makes the difference certain; otherwise None.
+    """
+
+    shown: bool
+    level: float = LEVEL
+    method: ShownMethod | None = None
+    low: float = math.nan
+    high: float = math.nan
+    reason: str | None = None
+
+
+def by_construction() -> ShownBy:
+    """Return the evidence on a difference that is 0 whatever the data.
+
+    So is the difference of accuracy before and after calibration: no temperature changes the most
+    probable answer.
+    """
+    return ShownBy(shown=True, method="construction", reason="0 by construction")
+
+
+def by_interval(
+    relation: Relation,
+    margin: Margin,
+    interval: Estimate | None,
+    *,
+    holds: bool,
+    level: float = LEVEL,
+) -> ShownBy:
+    r"""Decide by the interval of the difference.
+
+    With margin m, a comparison that holds is shown if the interval lies in
+
+    ===========  ==========  ============  ===========  ===========
+    higher       lower       not higher    not lower    similar
+    d > m        d < -m      d < m         d > -m       -m < d < m
+    ===========  ==========  ============  ===========  ===========
+
+    A comparison that fails is shown if the interval lies in the opposite (for similar: d > m, or
+    d < -m). An end that touches a bound does not lie beyond it: the percentile interval of a rare
+    difference ends at exactly 0. An interval of width 0 shows nothing.
+
+    Args:
+        relation: relation that the difference must satisfy.
+        margin: m.
+        interval: at confidence 1 - level; None if there is none.
+        holds: whether the value satisfies the relation.
+        level: two-sided.
+
+    References:
+        Schuirmann, "A comparison of the two one-sided tests procedure and the power approach",
+        Journal of Pharmacokinetics and Biopharmaceutics 1987.
+
+    Examples:
+        >>> gap = Estimate(0.004, -0.003, 0.011, n=9000, clusters=4500)
+        >>> by_interval("similar", Margin(2, "points"), gap, holds=True).shown
+        True
+        >>> by_interval("similar", Margin(1, "points"), gap, holds=True).shown
+        False
+        >>> by_interval("higher", Margin(0, ""), gap, holds=True).shown
+        False
+    """
+    if interval is None or math.isnan(interval.low) or math.isnan(interval.high):
+        missing = None if interval is None else interval.reason
+        return ShownBy(shown=False, level=level, reason=missing or "no interval")
+    low, high = interval.low, interval.high
+    if high - low <= _ROUNDING:
+        nothing = "an interval of width 0 shows nothing"
+        return ShownBy(shown=False, level=level, low=low, high=high, reason=nothing)
+    sides = _sides(relation, margin.distance, holds=holds)
+    shown = any(_inside(low, high, *side) for side in sides)
+    return ShownBy(shown, level, "interval", low, high)
+
+
+def _sides(relation: Relation, margin: float, *, holds: bool) -> tuple[tuple[float, float], ...]:
+    """Return the open ranges of differences with the same result as the value."""
+    if relation == "similar":
+        return ((-margin, margin),) if holds else ((-math.inf, -margin), (margin, math.inf))
+    bound = margin if relation in ("higher", "not higher") else -margin
+    above = (relation in ("higher", "not lower")) == holds
+    return ((bound, math.inf),) if above else ((-math.inf, bound),)
+
+
+def _inside(low: float, high: float, above: float, below: float) -> bool:
+    return (math.isinf(above) or low > above + _ROUNDING) and (
+        math.isinf(below) or high < below - _ROUNDING
+    )
+
 
 Outcome = Literal["holds", "fails", "mixed", "lacks"]
 """The outcome of a check."""
@@ -421,7 +535,7 @@ def weighted_rows(left: Reading, right: Reading) -> tuple[WeightedRow, ...]:
 
     Examples:
         >>> from pact_eval.evaluation.arms.cells import MetricCell
-        >>> from pact_eval.evaluation.decoding import SINGLE
+        >>> from pact_eval.evaluation.metric_specs import SINGLE
         >>> one, other = (MetricRow(MetricCell("ece", arm, SINGLE, "all"), 17, 0.1) for arm in "ab")
         >>> [row.weight for row in weighted_rows(Reading(0.1, (one,)), Reading(0.1, (other,)))]
         [1.0, -1.0]

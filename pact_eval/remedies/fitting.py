@@ -9,8 +9,7 @@ from pact_eval._json import Json
 from pact_eval._toml import did_you_mean
 from pact_eval._typing import FloatArray, TextArray
 from pact_eval.calibration.notes import FitNote
-from pact_eval.calibration.ownership import check_owner
-from pact_eval.calibration.runs import Members, check_disjoint
+from pact_eval.calibration.runs import Members, check_disjoint, check_owner
 from pact_eval.errors import GateError, InputError, counted
 from pact_eval.remedies.contextual import ContentFree
 from pact_eval.remedies.decodings import Remedy, remedied, remedies_for

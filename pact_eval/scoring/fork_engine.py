@@ -18,11 +18,17 @@ import torch
 from torch import Tensor
 
 from pact_eval.prompts.encoding import EncodedView
-from pact_eval.scoring.batching import consecutive_batches, tight_batches
 from pact_eval.scoring.cpu import Task, run_tasks, stream_count
 from pact_eval.scoring.engine import OnScored, ScoredView, TokenCount, scored_view
 from pact_eval.scoring.passes import Passes, Prefixes, can_fork, new_cache
-from pact_eval.scoring.prefix_tree import Branch, Leaf, PrefixTree, prefix_tree
+from pact_eval.scoring.prefix_tree import (
+    Branch,
+    Leaf,
+    PrefixTree,
+    consecutive_batches,
+    prefix_tree,
+    tight_batches,
+)
 
 _PADDING: Final = 0.05
 _ROWS_READ: Final = 8

@@ -25,11 +25,11 @@ from pact_eval.scoring.cpu import HeadShape, fastest_kernel
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
 from pact_eval.scoring.request import KernelName
-from pact_eval.scoring.running import OnAnswer
-from pact_eval.scoring.view_tokens import ViewTokenCounter
 from pact_eval.scoring.windows import (
     Dataset,
+    OnAnswer,
     ScoredWindow,
+    ViewTokenCounter,
     Window,
     in_order,
     record_columns,

@@ -22,9 +22,8 @@ from pact_eval.prompts.encoding import EncodedView
 from pact_eval.runs.provenance import EngineCheck, RecordedEngine
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
 from pact_eval.scoring.cpu import float32_products, matmul_precision
-from pact_eval.scoring.engine import Engine, ScoredView
+from pact_eval.scoring.engine import BatchedEngine, Engine, NaiveEngine, ScoredView
 from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
-from pact_eval.scoring.plain_engines import BatchedEngine, NaiveEngine
 from pact_eval.scoring.request import EngineName, KernelName
 
 TOLERANCE: Final = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}

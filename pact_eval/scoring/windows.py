@@ -12,31 +12,218 @@ window alone, so a scorer may return windows in any order.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
+import numpy as np
 import polars as pl
 
 from pact_eval._json import Json
+from pact_eval.custody.training_record import (
+    HashedData,
+    Overlap,
+    TrainingRecord,
+    adapter_record,
+    overlap_with,
+)
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import ManifestCheck, open_dataset
 from pact_eval.data.records import Record
-from pact_eval.errors import InputError
+from pact_eval.errors import GateError, InputError, listed
 from pact_eval.hub.snapshots import snapshot_of
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.runs.content_free import CONTENTS, SETTING
-from pact_eval.runs.custody import Custody
+from pact_eval.runs.custody import Custody, OtherData, StatedTraining, TrainedOn, TrainedRole
 from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.metadata import metadata_frame, with_metadata
-from pact_eval.runs.provenance import Data, RunLabels, RunNames, seen_from
-from pact_eval.scoring.custody import custody_of
-from pact_eval.scoring.running import OnAnswer, RunningScores
+from pact_eval.runs.provenance import Data, RunLabels, RunNames, ViewTokens, seen_from
+from pact_eval.runs.seal import metadata_frame, with_metadata
+from pact_eval.scoring.prefix_tree import shared_tokens
+
+FEWEST_ITEMS: Final = 30
+"""Number of answered items from which numbers are shown."""
+
+_COUNTED: Final = ("right", "judged", "mass", "weighed")
+_COLUMNS: Final = ("id", "reference", "logits", "answer_mass")
+
+OnAnswer = Callable[[Record, Sequence[float], float | None], None]
+"""Called with a record, the logits of its view 0 in canonical order, and their answer mass."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What view 0 of an item adds: 1 or 0 if it is right or wrong, and its mass; NaN if unknown."""
+
+    right: float
+    mass: float
+
+
+@dataclass
+class RunningScores:
+    """Accuracy and answer mass of the items that are answered so far.
+
+    Items of a window are known one by one, where the source tells them, or with their window.
+
+    Examples:
+        >>> running = RunningScores()
+        >>> rows = pl.DataFrame({"id": [str(n) for n in range(40)], "view": [0] * 40,
+        ...     "reference": [0] * 40, "logits": [[1.0, 0.0]] * 40, "answer_mass": [0.5] * 40})
+        >>> running.finished(rows)
+        >>> dict(running.numbers)
+        {'accuracy': 1.0, 'answer_mass': 0.5}
+    """
+
+    _sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0.0))
+    _open: dict[str, _Answer] = field(default_factory=dict)
+
+    def answered(self, record: Record, logits: Sequence[float], answer_mass: float | None) -> None:
+        """Count the answer to a record whose window is not finished; once more changes nothing.
+
+        Args:
+            record: with a reference, or on an ablated context.
+            logits: shape (C,), canonical order, of view 0; not empty.
+            answer_mass: of view 0; None if unknown.
+        """
+        self._open[record.id] = _answer(record.reference, logits, answer_mass)
+
+    def finished(self, rows: pl.DataFrame) -> None:
+        """Count the rows of a window, whose items were counted one by one or not at all.
+
+        Args:
+            rows: one row per record and view; without logits if the view has no answer.
+        """
+        first = rows.filter((pl.col("view") == 0) & (pl.col("logits").list.len() > 0))
+        for record_id in rows["id"].unique():
+            self._open.pop(record_id, None)
+        names = [name for name in _COLUMNS if name in first.columns]
+        answers = (
+            _answer(row.get("reference"), row["logits"], row["answer_mass"])
+            for row in first.select(names).iter_rows(named=True)
+        )
+        for name, value in _sums(answers).items():
+            self._sums[name] += value
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """Accuracy and mean answer mass, in [0, 1], of those that are known; empty at first."""
+        open_sums = _sums(self._open.values())
+        sums = {name: value + open_sums[name] for name, value in self._sums.items()}
+        means = {
+            "accuracy": (sums["right"], sums["judged"]),
+            "answer_mass": (sums["mass"], sums["weighed"]),
+        }
+        return {
+            name: total / count for name, (total, count) in means.items() if count >= FEWEST_ITEMS
+        }
+
+
+def _answer(reference: int | None, logits: Sequence[float], answer_mass: float | None) -> _Answer:
+    right = math.nan if reference is None else float(int(np.argmax(logits)) == reference)
+    return _Answer(right, math.nan if answer_mass is None else float(answer_mass))
+
+
+def _sums(answers: Iterable[_Answer]) -> dict[str, float]:
+    """Return the sums of what is known, and of how many answers."""
+    sums = dict.fromkeys(_COUNTED, 0.0)
+    for answer in answers:
+        for name, count, value in (
+            ("right", "judged", answer.right),
+            ("mass", "weighed", answer.mass),
+        ):
+            if not math.isnan(value):
+                sums[name] += value
+                sums[count] += 1
+    return sums
+
+
+def custody_of(
+    adapter: AdapterFiles | None,
+    dataset: Dataset,
+    allow: Collection[str] = (),
+    role: str | None = None,
+) -> Custody:
+    """Compare the data of a scoring with what its adapter was trained on.
+
+    Args:
+        adapter: the adapter; None for a base model alone, or a server.
+        dataset: the data.
+        allow: "trained-on" accepts records that the adapter was trained or selected on.
+        role: what the run is for. One of the role "selection" chooses among adapters, so those that
+            were selected on its records are accepted, and named.
+
+    Returns:
+        What the adapter's record says, and what was accepted.
+
+    Raises:
+        AdapterError: the training record of the adapter is missing, damaged or another one's.
+        GateError: the adapter was trained or selected on evaluated families or contexts.
+    """
+    record = None if adapter is None else adapter_record(adapter)
+    overlap = None if record is None else overlap_with(record, dataset.records)
+    selects = role == "selection" and overlap is not None and overlap.roles == ("selection",)
+    is_accepted = selects or "trained-on" in allow
+    if adapter is not None and overlap is not None and not is_accepted:
+        raise GateError(_refusal(adapter, dataset, overlap))
+    check = dataset.manifest
+    return Custody(
+        None if record is None else _stated(record),
+        _trained_on(dataset, overlap),
+        None
+        if check is None or not check.changed
+        else OtherData(str(check.manifest), str(check.expected), check.actual),
+        "" if check is None else check.unchecked,
+    )
+
+
+def _refusal(adapter: AdapterFiles, dataset: Dataset, overlap: Overlap) -> str:
+    by_context = len(overlap.families) - overlap.by_family
+    how = f", {by_context:,} of them by their contexts under other names" if by_context else ""
+    used = {"train": "trained", "selection": "selected"}
+    done = " and ".join(used[role] for role in overlap.roles)
+    return (
+        f"{adapter.folder}: the adapter was {done} on {dataset.path}: "
+        f"{listed(overlap.families, 'family', 'families')} in its training record "
+        f"({', '.join(overlap.files)}){how}. Score families that it has not seen, or use --allow "
+        "trained-on, which every output then names"
+    )
+
+
+def _stated(record: TrainingRecord) -> StatedTraining:
+    return StatedTraining(
+        str(record.sha256), {role: _role(data) for role, data in record.roles.items()}
+    )
+
+
+def _role(data: HashedData) -> TrainedRole:
+    return TrainedRole(
+        tuple(file.name for file in data.files),
+        len(data.hashes["records"]),
+        len(data.hashes["families"]),
+        data.digest,
+    )
+
+
+def _trained_on(dataset: Dataset, overlap: Overlap | None) -> TrainedOn | None:
+    """Join what the adapter's record and what the manifest's files share with the data."""
+    check = dataset.manifest
+    families = set(() if check is None else check.families)
+    items = set(() if overlap is None else overlap.items)
+    met = [record for record in dataset.records if record.family in families or record.id in items]
+    if not met:
+        return None
+    files = (*(() if overlap is None else overlap.files), *(() if check is None else check.files))
+    return TrainedOn(
+        tuple(record.id for record in met),
+        tuple(dict.fromkeys(record.family for record in met)),
+        tuple(dict.fromkeys(files)),
+    )
+
 
 WINDOW_RECORDS: Final = 64
 """Records per window."""
@@ -334,3 +521,42 @@ def _score_missing(scorer: WindowScorer, dataset: Dataset, writer: RunWriter) ->
             scoring.numbers = running.numbers
             done += len(scored.window.records)
             scoring.done = done
+
+
+class ViewTokenCounter:
+    """Counts the tokens of one view of every record, of two views, and so on up to K.
+
+    Prompts share prefixes within a window of records, as they do when they are scored. Counts do
+    not depend on the engine, on memory, or on where a run was interrupted.
+
+    Args:
+        k: views per record.
+
+    Examples:
+        >>> counter = ViewTokenCounter(2)
+        >>> counter.add([(1, 2, 3), (1, 2, 4), (1, 5, 6), (1, 5, 6)])  # two records
+        >>> counter.counts
+        ViewTokens(prompts=(6, 12), shared=(5, 6))
+    """
+
+    def __init__(self, k: int) -> None:
+        self._k = k
+        self._prompts = [0] * k
+        self._shared = [0] * k
+
+    def add(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Count the prompts of some windows of records: K of each record, record by record."""
+        step = WINDOW_RECORDS * self._k
+        for start in range(0, len(prompts), step):
+            self._add_window([tuple(ids) for ids in prompts[start : start + step]])
+
+    def _add_window(self, prompts: Sequence[tuple[int, ...]]) -> None:
+        for views in range(1, self._k + 1):
+            first = [ids for number, ids in enumerate(prompts) if number % self._k < views]
+            self._prompts[views - 1] += sum(map(len, first))
+            self._shared[views - 1] += shared_tokens(first)
+
+    @property
+    def counts(self) -> ViewTokens:
+        """The counts so far."""
+        return ViewTokens(tuple(self._prompts), tuple(self._shared))

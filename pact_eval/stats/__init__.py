@@ -23,21 +23,19 @@ if TYPE_CHECKING:
         InfluenceStatistic,
         LazyRowSums,
         Resampled,
+        ResampledInference,
         RowSums,
         Statistic,
         TotalsStatistic,
         bootstrap_intervals,
         cluster_sums,
         expanded_tail,
+        inverted_p_value,
+        least_p_value,
         mean_statistic,
         percentile_estimate,
         ratio_statistic,
         resample,
-    )
-    from pact_eval.stats.bootstrap_p_values import (
-        ResampledInference,
-        inverted_p_value,
-        least_p_value,
     )
     from pact_eval.stats.consistency_resampling import (
         calibrated_gaps,
@@ -45,8 +43,14 @@ if TYPE_CHECKING:
         centred_sums,
         shared_draw_rate,
     )
-    from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_difference
-    from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
+    from pact_eval.stats.equivalence import (
+        EquivalenceVerdict,
+        MarginFinding,
+        MarginTest,
+        detectable_difference,
+        equivalence_verdict,
+        margin_test,
+    )
     from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
     from pact_eval.stats.few_errors import (
         few_clusters,
@@ -61,7 +65,6 @@ if TYPE_CHECKING:
         linear_inference,
         linearised_ratio,
     )
-    from pact_eval.stats.margins import MarginFinding, MarginTest, margin_test
     from pact_eval.stats.multiplicity import HolmAdjustment, holm, shown_increases
     from pact_eval.stats.one_thread import one_blas_thread
     from pact_eval.stats.paired_tests import (
@@ -79,11 +82,18 @@ if TYPE_CHECKING:
         distinct_orders,
         slot_preferences,
     )
-    from pact_eval.stats.power import detectable_difference
     from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
     from pact_eval.stats.rate_decomposition import GroupedOutcomes, GroupShift, MixShift, mix_shift
     from pact_eval.stats.rate_differences import PairedRates, paired_rates
-    from pact_eval.stats.seeds import SeedSummary, SignAgreement, same_sign, seed_summary
+    from pact_eval.stats.seeds import (
+        FEWEST_SEEDS,
+        CrossedDifference,
+        SeedSummary,
+        SignAgreement,
+        crossed_difference,
+        same_sign,
+        seed_summary,
+    )
     from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 __all__ = [

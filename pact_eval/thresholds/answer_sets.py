@@ -6,15 +6,18 @@ sample: each source family is left out once, and covered by the level of the oth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace as changed
 
 from pact_eval._choices import COVERAGE, Counting
-from pact_eval._typing import BoolArray, IntArray, TextArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -24,6 +27,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
 from pact_eval.runs.custody import TrainedOnRun
 from pact_eval.runs.folder import RunSource, unanswered_items
+from pact_eval.stats.binomial import critical_count, rate_limit
 from pact_eval.stats.bootstrap import bootstrap_intervals, mean_statistic
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.thresholds.choice import (
@@ -36,14 +40,132 @@ from pact_eval.thresholds.choice import (
     rule_of,
     run_with_answers,
 )
-from pact_eval.thresholds.gate_items import GateItems
-from pact_eval.thresholds.set_levels import (
-    SetLevel,
-    answer_sureness,
-    choose_level,
-    families_for_sets,
-    tie_breakers,
-)
+from pact_eval.thresholds.gate_items import ROUNDING, GateItems
+
+FLOOR_CONFIDENCE: Final = 0.95
+"""Confidence of the floor, unless another one was asked for."""
+
+TIE_WIDTH: Final = 1e-6
+"""Probabilities that differ by less count as tied, if ties are broken."""
+
+UNUSED: Final = -1.0
+"""Sureness of slots without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetLevel:
+    """Level that an answer must reach to be in a set.
+
+    Attributes:
+        threshold: least probability of an answer in the set; None takes every answer.
+        drawn: independent items that it rests on: one of each family.
+        missed: those of them whose right answer may be left out.
+        floor: coverage that this choice keeps with `confidence`.
+        confidence: of the floor.
+    """
+
+    threshold: float | None
+    drawn: int
+    missed: int
+    floor: float
+    confidence: float
+
+
+def answer_sureness(p: FloatArray, n_choices: npt.ArrayLike, levels: npt.ArrayLike) -> FloatArray:
+    """Return how sure a run is of each answer: the answers of a set have at least a threshold.
+
+    Args:
+        p: (n, C) probabilities, 0 in unused slots.
+        n_choices: (n,) number of answers.
+        levels: (n,) whether the answers are ordered levels, whose sets are intervals.
+
+    Returns:
+        (n, C) the probabilities, those of levels raised to that of levels further out; 1 for the
+        most probable answer; `UNUSED` for slots without an answer.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.thresholds.answer_sets import answer_sureness
+        >>> p = np.array([[0.3, 0.1, 0.6], [0.3, 0.1, 0.6]])
+        >>> answer_sureness(p, [3, 3], [False, True])
+        array([[0.3, 0.1, 1. ],
+               [0.3, 0.3, 1. ]])
+    """
+    from_left = np.maximum.accumulate(p, axis=1)
+    from_right = np.maximum.accumulate(p[:, ::-1], axis=1)[:, ::-1]
+    ordered = np.asarray(levels, dtype=np.bool_)[:, None]
+    sure = np.where(ordered, np.minimum(from_left, from_right), p)
+    sure = np.where(sure >= p.max(axis=1, keepdims=True), 1.0, sure)
+    used = np.arange(p.shape[1]) < np.asarray(n_choices)[:, None]
+    return np.asarray(np.where(used, sure, UNUSED), dtype=np.float64)
+
+
+def tie_breakers(ids: TextArray, seed: int | None) -> FloatArray:
+    """Return what is added to the probabilities of every item to break ties.
+
+    Args:
+        ids: (n,) ids of the items.
+        seed: of the ties; None breaks none.
+
+    Returns:
+        (n,) numbers in [0, TIE_WIDTH).
+    """
+    if seed is None:
+        return np.zeros(len(ids))
+    names = (f"{seed}\0{name}".encode("utf-8", errors="surrogatepass") for name in ids.tolist())
+    words = [int.from_bytes(blake2b(name, digest_size=4).digest(), "big") for name in names]
+    return np.asarray(words, dtype=np.float64) / 2**32 * TIE_WIDTH
+
+
+def choose_level(items: GateItems, coverage: float, confidence: float | None = None) -> SetLevel:
+    """Choose how sure an answer must be; see the module for what is promised.
+
+    Args:
+        items: items whose `sureness` is that of the right answer, so that a set with a threshold
+            covers what a gate at this threshold accepts.
+        coverage: share of new items whose set contains the right answer, in (0, 1).
+        confidence: with which this choice keeps the coverage; None keeps it on average.
+
+    Returns:
+        The threshold; None if the families are too few for sets with less than every answer.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.thresholds.gate_items import GateItems
+        >>> from pact_eval.thresholds.answer_sets import choose_level
+        >>> names = np.array([f"family {i}" for i in range(99)], dtype=object)
+        >>> items = GateItems(names, names, names, np.arange(99) / 99, np.zeros(99, dtype=bool))
+        >>> level = choose_level(items, 0.9)
+        >>> level.missed, round(99 * level.threshold), round(level.floor, 3)
+        (9, 9, 0.847)
+        >>> choose_level(items, 0.9, 0.95).missed
+        4
+    """
+    drawn = np.sort(items.sureness[items.draw.one])
+    n, at = drawn.size, confidence or FLOOR_CONFIDENCE
+    missed = missed_most(n, coverage, confidence)
+    if missed < 0:
+        return SetLevel(None, n, 0, 1.0, at)
+    floor = coverage if confidence is not None else 1 - rate_limit(missed, n, at)
+    # A little lower: an answer as sure as another must be in a set with it, whatever rounds it.
+    return SetLevel(float(drawn[missed]) - ROUNDING, n, missed, floor, at)
+
+
+def missed_most(drawn: int, coverage: float, confidence: float | None) -> int:
+    """Return how many drawn items may be missed; -1 if they are too few for any smaller sets."""
+    if confidence is not None:
+        return int(critical_count(drawn, 1 - coverage, 1 - confidence))
+    return math.floor((drawn + 1) * (1 - coverage) + ROUNDING) - 1
+
+
+def families_for_sets(items: GateItems, coverage: float, confidence: float | None) -> int | None:
+    """Return the families with which sets can have less than every answer; None without items."""
+    if not len(items):
+        return None
+    least = math.ceil(coverage / (1 - coverage) - ROUNDING)
+    if confidence is not None:
+        least = math.ceil(math.log(1 - confidence) / math.log(coverage) - ROUNDING)
+    return math.ceil(least * len(items.units) / float(items.draw.chance.sum()) - ROUNDING)
 
 
 @dataclass(frozen=True, eq=False)

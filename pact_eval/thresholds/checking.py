@@ -36,8 +36,7 @@ from pact_eval.thresholds.choice import (
     run_with_answers,
 )
 from pact_eval.thresholds.files import PromiseFile, ThresholdsFile, read_thresholds
-from pact_eval.thresholds.gate_items import GateItems
-from pact_eval.thresholds.sequence import gate_test
+from pact_eval.thresholds.gate_items import GateItems, gate_test
 from pact_eval.thresholds.targets import Target
 
 GateVerdict: TypeAlias = Literal["holds", "cannot tell", "broken"]

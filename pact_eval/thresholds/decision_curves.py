@@ -20,7 +20,7 @@ import numpy as np
 
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation.curves.bands import Band, band_resamples, curve_band
+from pact_eval.evaluation.curves.probabilities import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
@@ -35,8 +35,7 @@ from pact_eval.thresholds.choice import (
     rule_of,
 )
 from pact_eval.thresholds.files import ThresholdsFile, read_thresholds
-from pact_eval.thresholds.gate_items import GateItems
-from pact_eval.thresholds.sequence import ROUNDING
+from pact_eval.thresholds.gate_items import ROUNDING, GateItems
 from pact_eval.thresholds.targets import Target
 
 _POINTS: Final = 200

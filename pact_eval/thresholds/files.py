@@ -36,8 +36,7 @@ from pact_eval.runs.custody import trained_on_json
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.schema import Section, convert, sha256_fits, with_sha256
 from pact_eval.thresholds.choice import Gate, Rule, Thresholds
-from pact_eval.thresholds.signals import EVERY_ANSWER
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.targets import EVERY_ANSWER, Target
 
 FORMAT: Final = "pact-thresholds-1"
 """What the format of thresholds calls itself."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pact_eval.training.adapters import save_adapter
-    from pact_eval.training.cache import cache_key, cached_training_views
     from pact_eval.training.data import training_data
     from pact_eval.training.recipe import RecipeTraining, train_recipe
+    from pact_eval.training.recipe_data import cache_key, cached_training_views
     from pact_eval.training.views import DEFAULT_PLAN, ViewPlan, training_views
 
 __all__ = [

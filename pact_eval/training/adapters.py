@@ -19,11 +19,13 @@ import torch
 
 from pact_eval._files import sha256_of_file, write_atomically, writing
 from pact_eval._json import Json
-from pact_eval.custody.hashed_data import TrainingRole, UsedData, hash_data
 from pact_eval.custody.training_record import (
     TRAINING_RECORD,
     TRAINING_RECORD_KEY,
     TrainingRecord,
+    TrainingRole,
+    UsedData,
+    hash_data,
     write_training_record,
 )
 from pact_eval.errors import AdapterError
@@ -39,7 +41,7 @@ from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.training_prompts import TrainingPrompts
 from pact_eval.runs.folder import library_versions
-from pact_eval.training.memory import peak_memory_bytes
+from pact_eval.training.recipe_model import peak_memory_bytes
 
 if TYPE_CHECKING:
     from peft import PeftModel

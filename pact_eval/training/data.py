@@ -11,10 +11,13 @@ from typing import Any
 from torch import nn
 
 from pact_eval._files import sha256_of_file, write_atomically
-from pact_eval.custody.hashed_data import HashedData, TrainingRole, UsedData, hash_data
 from pact_eval.custody.training_record import (
     TRAINING_RECORD_KEY,
+    HashedData,
     TrainingRecord,
+    TrainingRole,
+    UsedData,
+    hash_data,
     write_training_record,
 )
 from pact_eval.data.records import Record, read_records
@@ -23,7 +26,7 @@ from pact_eval.models.folders import ADAPTER_WEIGHTS, SCHEMA_CONFIG
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.training_prompts import TrainingPrompts
 from pact_eval.training.adapters import schema_config, sha256_of_base, training_facts, write_json
-from pact_eval.training.cache import cached_training_views
+from pact_eval.training.recipe_data import cached_training_views
 from pact_eval.training.views import DEFAULT_PLAN, ViewPlan, training_views
 from pact_losses import PactCollator, PactData, TrainingView
 

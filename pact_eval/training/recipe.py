@@ -25,14 +25,12 @@ import torch
 
 from pact_eval._files import read_json, sha256_of_file, writing
 from pact_eval._json import Json
-from pact_eval.custody.hashed_data import TrainingRole, UsedData
+from pact_eval.custody.training_record import TrainingRole, UsedData
 from pact_eval.errors import InputError
 from pact_eval.models.folders import ADAPTER_WEIGHTS
 from pact_eval.runs.folder import library_versions
 from pact_eval.runs.training_log import LOG_NAME, SELECTION_NLL
 from pact_eval.training.adapters import save_adapter, write_json
-from pact_eval.training.checkpoints import Checkpoints, Progress, interruptions
-from pact_eval.training.memory import peak_memory_bytes, reset_peak_memory
 from pact_eval.training.recipe_data import (
     Log,
     RecipeData,
@@ -41,10 +39,15 @@ from pact_eval.training.recipe_data import (
     recipe_data,
 )
 from pact_eval.training.recipe_model import (
+    Checkpoints,
     LoraTraining,
+    Progress,
     RecipeBase,
     find_base,
+    interruptions,
     load_lora_training,
+    peak_memory_bytes,
+    reset_peak_memory,
 )
 from pact_eval.training.recipe_settings import (
     RecipeSettings,

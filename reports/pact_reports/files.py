@@ -19,13 +19,13 @@ from pact_reports.writers.files import BuiltTables, build_tables, write_tables
 if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-    from pact_eval.evaluation.arms.margins import Margin
+    from pact_eval.evaluation.arms.differences import Margin
     from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.item_records import ItemRecords
     from pact_eval.notes import Note
-    from pact_reports.figures.canvas import Canvas
+    from pact_reports.figures.axes import Canvas
     from pact_reports.figures.files import DrawnFigures
     from pact_reports.figures.style import Palette
     from pact_reports.page.request import PageRequest
@@ -253,7 +253,7 @@ def _drawn(experiment: Experiment, outputs: Outputs, canvas: Canvas) -> DrawnFig
 
 
 def _canvas(outputs: Outputs) -> Canvas:
-    from pact_reports.figures.canvas import STYLES, Canvas
+    from pact_reports.figures.axes import STYLES, Canvas
 
     canvas = Canvas(STYLES[outputs.figure_style], outputs.figure_width)
     _ = canvas.inches  # raises: the width is not known

@@ -13,7 +13,7 @@ from pact_eval._choices import FigureStyle
 if TYPE_CHECKING:  # a report in the terminal writes no files
     from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
     from pact_eval.thresholds.decision_curves import Decisions
-    from pact_reports.figures.canvas import Width
+    from pact_reports.figures.axes import Width
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,17 @@ import numpy as np
 import pytest
 from builders import record, write_jsonl
 
-from pact_eval.audit import context_vectors
-from pact_eval.audit.context_vectors import ContextVectors, _counted_grams, _levels
-from pact_eval.audit.cosine_search import Groups, Pairs, cosines, largest_cosine, ranks
+from pact_eval.audit import cosine_search as context_vectors
+from pact_eval.audit.cosine_search import (
+    ContextVectors,
+    Groups,
+    Pairs,
+    _counted_grams,
+    _levels,
+    cosines,
+    largest_cosine,
+    ranks,
+)
 from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
 

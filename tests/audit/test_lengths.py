@@ -21,9 +21,8 @@ from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
 from pact_eval.data.records import read_records
 from pact_eval.errors import PromptError
-from pact_eval.prompts.chat_prompts import ChatPrompts
 from pact_eval.prompts.encoding import Encoder
-from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts.nimble import NIMBLE, ChatPrompts
 
 
 def test_lengths_against_the_prompts_themselves(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from messages import assert_says
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pact_eval._json import Json
-from pact_eval.audit import context_vectors, cosine_search, near_duplicates
+from pact_eval.audit import cosine_search, near_duplicates
+from pact_eval.audit import cosine_search as context_vectors
 from pact_eval.audit.findings import Collector, Finding
 from pact_eval.audit.near_duplicates import NearDuplicates, add_near_duplicates
 from pact_eval.data.files import DataFile

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import question, record, write_jsonl
 
-from pact_eval.audit.word_clues import (
+from pact_eval.audit.shortcuts import (
     View,
     WordItem,
     _quoted,

@@ -7,8 +7,7 @@ from pact_eval._choices import Allowance
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import SharedSourceFamilies, UnknownFamilies
-from pact_eval.calibration.ownership import check_decoding
-from pact_eval.calibration.runs import Members, check_disjoint
+from pact_eval.calibration.runs import Members, check_decoding, check_disjoint
 from pact_eval.calibration.temperatures import neutral_calibrator
 from pact_eval.errors import InputError
 from pact_eval.runs.predictions import Predictions

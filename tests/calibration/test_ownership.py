@@ -12,7 +12,7 @@ from pact_eval._choices import Allowance
 from pact_eval._json import Json
 from pact_eval.calibration.files import read_calibrator, write_calibrator
 from pact_eval.calibration.notes import OtherRun, UnknownRun
-from pact_eval.calibration.ownership import (
+from pact_eval.calibration.runs import (
     check_decoding,
     check_owner,
     refuse_overwriting,

@@ -14,7 +14,7 @@ from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main
-from pact_eval.data.ablated_records import write_ablated_records
+from pact_eval.data.ablation import write_ablated_records
 from pact_fixtures.paper import HYPOTHESES
 
 run = runner(main)

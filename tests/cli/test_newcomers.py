@@ -18,7 +18,7 @@ from run_frames import rows, write_run
 from pact_cli.errors import needs_model_extra
 from pact_cli.main import main
 from pact_eval.errors import MissingExtraError
-from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.criteria import read_hypotheses
 
 ROOT = Path(__file__).parents[2]
 run = runner(main)

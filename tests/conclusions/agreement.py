@@ -20,7 +20,7 @@ from pact_eval.evaluation import diagnostics, notes
 from pact_eval.evaluation.diagnostics import Diagnostic, diagnose
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.stats.estimate import Estimate
-from pact_eval.thresholds.report_acting import with_acting
+from pact_eval.thresholds.conclusion import with_acting
 from pact_reports.page.assembly import make_page
 from pact_reports.page.request import PageRequest
 from pact_reports.views import comparison as run_comparison

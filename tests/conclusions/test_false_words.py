@@ -11,7 +11,7 @@ from run_frames import write_run
 
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
-from pact_eval.thresholds.report_acting import acting_of_run
+from pact_eval.thresholds.conclusion import acting_of_run
 
 DRAWS = 30
 """At a rate of 5%, more than 5 of 30 draws are false in 0.3% of such tests; at 30%, in 92%."""

@@ -18,7 +18,7 @@ from pact_cli.main import main
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats import permuted_slots
-from pact_eval.thresholds.report_acting import acting_of_run
+from pact_eval.thresholds.conclusion import acting_of_run
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

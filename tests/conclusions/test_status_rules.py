@@ -11,6 +11,7 @@ from messages import assert_says
 from run_frames import frame_of
 
 from pact_eval.evaluation.calibration_error import CalibrationError, ConfidenceGap
+from pact_eval.evaluation.combined_differences import evidence
 from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
     BetterStatus,
@@ -32,9 +33,8 @@ from pact_eval.evaluation.conclusions.probabilities import (
     ProbabilitiesConclusion,
     probabilities_conclusion,
 )
-from pact_eval.evaluation.decoding import DecodingName
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.marks import evidence
+from pact_eval.evaluation.metric_specs import DecodingName
 from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, OrderFinding
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.equivalence import equivalence_verdict

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
 from pact_eval._files import sha256_of_file
-from pact_eval.data.ablated_records import write_ablated_records
+from pact_eval.data.ablation import write_ablated_records
 from pact_eval.data.manifest import write_manifest
 
 Row = dict[str, Any]

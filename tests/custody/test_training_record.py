@@ -17,12 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pact_eval._json import Json
-from pact_eval.custody.hashed_data import HashedData, UsedData, are_hashed, hash_data, hashes_of
-from pact_eval.custody.overlap import overlap_with
 from pact_eval.custody.training_record import (
     TRAINING_RECORD,
+    HashedData,
     TrainingRecord,
+    UsedData,
     adapter_record,
+    are_hashed,
+    hash_data,
+    hashes_of,
+    overlap_with,
     read_training_record,
     write_training_record,
 )

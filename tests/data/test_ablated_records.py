@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from spoiled_datasets import healthy
 
-from pact_eval.data.ablated_records import write_ablated_records
-from pact_eval.data.ablation import occurrences
+from pact_eval.data.ablation import occurrences, write_ablated_records
 from pact_eval.data.records import read_records
 from pact_eval.errors import RecordError
-from pact_fixtures.generator.facts import Atom, read_facts
+from pact_fixtures.generator.questions import Atom, read_facts
 
 
 def test_one_record_a_pair_with_the_two_answers_it_concerns(tmp_path: Path) -> None:

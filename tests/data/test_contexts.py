@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pact_eval._json import Json
-from pact_eval.data.contexts import context_text
+from pact_eval.data.records import context_text
 
 
 def test_keys_and_numbers_are_no_text() -> None:

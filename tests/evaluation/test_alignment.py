@@ -15,14 +15,14 @@ from pact_eval.evaluation.alignment import ItemMismatch, align, mismatch
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.figure_results import published_comparison, published_ece_by_kind
-from pact_eval.evaluation.decoding import (
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.metric_specs import (
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,
     SINGLE,
     SINGLE_CALIBRATED,
     MetricDecoding,
 )
-from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.run_rates import DecodedRates, accuracy_of_asked, other_decoding
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import Estimate

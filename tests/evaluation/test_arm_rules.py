@@ -12,28 +12,34 @@ from messages import assert_says
 
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.arms.ablations import ablations, change_mark, read_clear_changes
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.arm_summary import ArmSummary
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable, refuse
-from pact_eval.evaluation.arms.differences import ArmDifference, best_mean, standings
-from pact_eval.evaluation.arms.group_differences import published_differences
-from pact_eval.evaluation.arms.main_results import k_views, main_results
-from pact_eval.evaluation.arms.margins import NO_MARGIN, Margin, margin_unit, parse_margin
-from pact_eval.evaluation.arms.matching import matched_seeds, sorted_seeds
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, k_views, main_results
+from pact_eval.evaluation.arms.cells import ArmSummary, MetricCell, MetricRow, MetricTable, refuse
+from pact_eval.evaluation.arms.differences import (
+    NO_MARGIN,
+    ArmDifference,
+    Margin,
+    best_mean,
+    margin_unit,
+    matched_seeds,
+    parse_margin,
+    sorted_seeds,
+    standings,
+)
+from pact_eval.evaluation.arms.figure_results import published_differences
 from pact_eval.evaluation.arms.published_csv import read_csv_rows
 from pact_eval.evaluation.arms.published_rows import metric_table
 from pact_eval.evaluation.arms.single_runs import CalibratedRun, calibrated_runs, group_accuracy
-from pact_eval.evaluation.decoding import (
+from pact_eval.evaluation.combined_differences import (
+    adjusted,
+    evidence,
+    sign_of,
+)
+from pact_eval.evaluation.metric_specs import (
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,
     SINGLE,
     SINGLE_CALIBRATED,
     MetricDecoding,
-)
-from pact_eval.evaluation.marks import (
-    adjusted,
-    evidence,
-    sign_of,
 )
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.stats.estimate import Estimate

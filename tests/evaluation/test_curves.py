@@ -25,24 +25,30 @@ from pact_eval import metrics
 from pact_eval.calibration.files import write_calibrator as write_calibrator_file
 from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.figure_results import ece_by_kind, main_comparison, views_sweep
-from pact_eval.evaluation.arms.group_differences import arm_differences
-from pact_eval.evaluation.curves.bands import band_resamples, curve_band
+from pact_eval.evaluation.arms.figure_results import (
+    arm_differences,
+    ece_by_kind,
+    main_comparison,
+    views_sweep,
+)
 from pact_eval.evaluation.curves.distributions import (
     error_rate_curve,
     risk_coverage,
+    run_margins,
     run_risks,
     view_tv_distribution,
 )
-from pact_eval.evaluation.curves.margins import run_margins
 from pact_eval.evaluation.curves.probabilities import (
     answer_confidence,
+    band_resamples,
     binned_reliability,
+    curve_band,
     ranked_median,
     recalibrated_curve,
     reliability,
+    temperature_by_choices,
+    temperature_by_length,
 )
-from pact_eval.evaluation.curves.temperatures import temperature_by_choices, temperature_by_length
 from pact_eval.evaluation.curves.training import (
     Trajectory,
     selection_trajectory,
@@ -50,7 +56,7 @@ from pact_eval.evaluation.curves.training import (
     training_curves,
 )
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.run_differences import run_differences
+from pact_eval.evaluation.run_comparisons import run_differences
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import Estimate
 

@@ -21,14 +21,14 @@ from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.curves.distributions import view_tv_distribution
-from pact_eval.evaluation.decoding import (
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.labels import ordered_groups
+from pact_eval.evaluation.metric_specs import (
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,
     SINGLE,
     SINGLE_CALIBRATED,
 )
-from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.labels import ordered_groups
 from pact_eval.evaluation.notes import LowAnswerMass, small_groups
 from pact_eval.evaluation.report import ViewTvQuantiles, default_resamples, evaluate_items
 from pact_eval.evaluation.slice_columns import check_bins, column_labels, find_column, parse_bins

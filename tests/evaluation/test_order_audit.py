@@ -12,8 +12,7 @@ from run_frames import predictions
 
 from pact_eval._choices import Decoding
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.order_audit import OrderAudit, order_audit
-from pact_eval.evaluation.order_effect import noise_floor, order_effect
+from pact_eval.evaluation.order_effect import OrderAudit, noise_floor, order_audit, order_effect
 from pact_eval.evaluation.report import evaluate
 from pact_eval.metrics import nll_nats, predicted
 from pact_eval.runs.predictions import Predictions

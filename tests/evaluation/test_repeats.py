@@ -21,7 +21,7 @@ from pact_eval.importing.writing import import_run
 from pact_eval.runs.folder import read_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText
-from pact_reports.tables.order_audit import order_sentence
+from pact_reports.tables.order_runs import order_sentence
 
 FAMILIES, REPEATS, ANSWERS = 24, 3, 4
 SETTINGS = Settings(resamples=60, seed=5)

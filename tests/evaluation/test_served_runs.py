@@ -20,8 +20,7 @@ from pact_eval.evaluation.notes import OneOrder, RoundedProbabilities, Unanswere
 from pact_eval.evaluation.rounding import rounded_scores
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.probabilities import with_censored_zeros
+from pact_eval.runs.predictions import Predictions, with_censored_zeros
 from pact_eval.runs.rows import SCHEMA, UNANSWERED
 
 LOGITS = {  # item: kind, orders and logits of two views, canonical

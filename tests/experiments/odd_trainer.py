@@ -23,8 +23,14 @@ if arm == "hangs":
     Path("child.pid").write_text(f"{os.getpid()} {child.pid}")
     time.sleep(3600)
 if arm == "leaks":
-    from pact_eval.custody.hashed_data import HashedData, TrainingRole, UsedData, hash_data
-    from pact_eval.custody.training_record import TrainingRecord, write_training_record
+    from pact_eval.custody.training_record import (
+        HashedData,
+        TrainingRecord,
+        TrainingRole,
+        UsedData,
+        hash_data,
+        write_training_record,
+    )
 
     used: dict[TrainingRole, HashedData] = {
         "train": hash_data([UsedData(Path("data/holdout.jsonl"))])

@@ -34,7 +34,7 @@ from thresholds.simulated import run as simulated
 from golden.record import FIXTURES, Case
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main as evaluation
-from pact_eval.preregistration.parsing import write_example
+from pact_eval.preregistration.criteria import write_example
 from pact_fixtures.generator.dataset import generate_dataset
 
 HERE: Final = Path()

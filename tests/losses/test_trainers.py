@@ -30,9 +30,7 @@ from losses.trainers import (
 from messages import assert_says
 from safetensors.torch import load_file
 
-from pact_eval.custody.hashed_data import UsedData
-from pact_eval.custody.overlap import overlap_with
-from pact_eval.custody.training_record import adapter_record
+from pact_eval.custody.training_record import UsedData, adapter_record, overlap_with
 from pact_eval.data.records import read_records
 from pact_eval.models.folders import read_adapter_files
 from pact_eval.prompts.encoding import Encoder

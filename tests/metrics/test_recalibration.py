@@ -12,8 +12,8 @@ from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
+from pact_eval.metrics import _arrays as _ranking
 from pact_eval.metrics import (
-    _ranking,
     answer_scores,
     isotonic_pools,
     miscalibration_samples,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
+from pact_eval.evaluation.metric_specs import SINGLE, MetricDecoding
 from pact_eval.preregistration.criteria import Check, Hypotheses, Hypothesis, Instead
-from pact_eval.preregistration.judging import judge
+from pact_eval.preregistration.run_scorecard import judge
 from pact_eval.preregistration.scorecard import HypothesisResult, WeightedRow
 from pact_eval.stats.estimate import Estimate
 

@@ -14,8 +14,8 @@ from messages import assert_says
 from preregistration.checks import BASE, row
 
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.evaluation.decoding import ENSEMBLE, SINGLE, MetricDecoding
+from pact_eval.evaluation.arms.differences import Margin
+from pact_eval.evaluation.metric_specs import ENSEMBLE, SINGLE, MetricDecoding
 from pact_eval.preregistration.criteria import (
     Check,
     Hypotheses,
@@ -23,7 +23,7 @@ from pact_eval.preregistration.criteria import (
     Instead,
     Relation,
 )
-from pact_eval.preregistration.judging import holds, judge
+from pact_eval.preregistration.run_scorecard import holds, judge
 from pact_eval.preregistration.scorecard import JudgedCheck
 
 OPPOSITE: dict[Relation, Relation] = {

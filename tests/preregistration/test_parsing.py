@@ -8,10 +8,9 @@ import pytest
 from messages import assert_says
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.evaluation.decoding import SINGLE
-from pact_eval.preregistration.criteria import Check, Instead
-from pact_eval.preregistration.parsing import parse_hypotheses, read_hypotheses
+from pact_eval.evaluation.arms.differences import Margin
+from pact_eval.evaluation.metric_specs import SINGLE
+from pact_eval.preregistration.criteria import Check, Instead, parse_hypotheses, read_hypotheses
 
 GOOD = """\
 format = "pact-hypotheses-1"

@@ -9,8 +9,8 @@ from messages import assert_says
 
 from pact_eval.evaluation.arms.cells import MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
-from pact_eval.preregistration.judging import judge
-from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.criteria import read_hypotheses
+from pact_eval.preregistration.run_scorecard import judge
 from pact_eval.preregistration.scorecard import CheckComparison, JudgedCheck, Scorecard
 from pact_fixtures.paper import HYPOTHESES
 

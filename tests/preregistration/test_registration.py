@@ -16,7 +16,7 @@ from run_frames import edit_run, rows, write_run
 
 from pact_eval._json import Json, sha256_of_json
 from pact_eval.errors import InputError, TamperedError
-from pact_eval.preregistration.parsing import parse_hypotheses, read_hypotheses
+from pact_eval.preregistration.criteria import parse_hypotheses, read_hypotheses
 from pact_eval.preregistration.registration import (
     Lock,
     RunFacts,

@@ -16,7 +16,7 @@ from run_frames import frame_of, write_run
 from pact_eval.errors import RecordError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
-from pact_eval.preregistration.parsing import parse_hypotheses
+from pact_eval.preregistration.criteria import parse_hypotheses
 from pact_eval.preregistration.run_scorecard import judge_sources
 from pact_eval.preregistration.scorecard import CheckComparison, HypothesisResult
 from pact_eval.remedies.cross_fitting import cross_fitted, folds_of

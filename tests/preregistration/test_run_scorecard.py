@@ -16,13 +16,12 @@ from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow
 from pact_eval.evaluation.comparison import GroupComparison, compare
-from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.metric_specs import SINGLE
 from pact_eval.evaluation.report import evaluate
 from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.evaluation.settings import Settings
-from pact_eval.preregistration.differences import RunDifferences
-from pact_eval.preregistration.run_scorecard import judge_sources
+from pact_eval.preregistration.run_scorecard import RunDifferences, judge_sources
 from pact_eval.preregistration.scorecard import HypothesisResult, WeightedRow
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.permuted_slots import distinct_orders

@@ -14,12 +14,11 @@ from preregistration.checks import judged as judged_checks
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE
+from pact_eval.evaluation.arms.differences import Margin
+from pact_eval.evaluation.metric_specs import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE
 from pact_eval.preregistration.criteria import Check, Hypotheses, Hypothesis, Instead, Relation
-from pact_eval.preregistration.evidence import ShownBy, by_interval
-from pact_eval.preregistration.judging import holds, judge
-from pact_eval.preregistration.scorecard import HypothesisResult
+from pact_eval.preregistration.run_scorecard import holds, judge
+from pact_eval.preregistration.scorecard import HypothesisResult, ShownBy, by_interval
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
 
 NONE, TWO = Margin(0.0, "points"), Margin(2.0, "points")

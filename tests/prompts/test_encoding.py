@@ -15,9 +15,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from pact_eval._json import Json
 from pact_eval.data.records import LETTERS, parse_field, parse_record, read_records
 from pact_eval.errors import PromptError, RequestError
-from pact_eval.prompts.chat_prompts import ChatPrompts, prompt_text
 from pact_eval.prompts.encoding import Encoder
-from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts.nimble import NIMBLE, ChatPrompts, prompt_text
 
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
 PLAIN_TEMPLATE = (

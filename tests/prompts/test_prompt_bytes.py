@@ -15,9 +15,8 @@ from transformers import AutoTokenizer
 
 from pact_eval.data.records import parse_field, parse_record
 from pact_eval.errors import PromptError
-from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.encoding import Encoder, PromptBytes
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.prompts.prompt_bytes import PromptBytes
 
 TINY = AutoTokenizer.from_pretrained(MODEL)
 WITH_NFC = AutoTokenizer.from_pretrained(MODEL)

@@ -15,8 +15,7 @@ from markdown_it import MarkdownIt
 from pact_eval.plain_text import one_line
 from pact_reports.table import MARKS, Cell, Column, Mark, Row, Table
 from pact_reports.writers.csv import csv_text, to_csv
-from pact_reports.writers.latex import to_latex
-from pact_reports.writers.latex_text import latex_text
+from pact_reports.writers.latex import latex_text, to_latex
 from pact_reports.writers.markdown import to_markdown
 
 HOSTILE = (

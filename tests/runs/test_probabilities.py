@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pact_eval.runs.probabilities import (
+from pact_eval.runs.predictions import (
     decimals,
     mass_of_log_probabilities,
     rounding_unit,

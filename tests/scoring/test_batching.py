@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.scoring.batching import (
+from pact_eval.scoring.prefix_tree import (
     consecutive_batches,
     length_sorted_batches,
     tight_batches,

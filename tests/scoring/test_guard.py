@@ -28,7 +28,7 @@ with open(sys.argv[1], "w") as log:
 DRIVER = """
 import os, sys
 from pathlib import Path
-from pact_eval.scoring.workers.guard import guarded
+from pact_eval.scoring.workers.cluster import guarded
 with guarded(Path(sys.argv[1])), open(Path(sys.argv[1]) / "driver.log", "w"):
     print("ready", flush=True)
     if not sys.stdin.read():

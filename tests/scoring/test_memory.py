@@ -13,8 +13,8 @@ from tolerances import LOGIT
 
 from pact_eval.errors import MemoryExhaustedError
 from pact_eval.prompts.encoding import EncodedView
+from pact_eval.scoring.engine import BatchedEngine
 from pact_eval.scoring.passes import Passes
-from pact_eval.scoring.plain_engines import BatchedEngine
 from pact_eval.scoring.prefix_tree import prefix_tree
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
 
@@ -156,7 +156,7 @@ LITTLE_MEMORY = """
     import resource, sys
     import torch, transformers
     from pact_eval.prompts.encoding import EncodedView
-    from pact_eval.scoring.plain_engines import BatchedEngine
+    from pact_eval.scoring.engine import BatchedEngine
     from pact_eval.scoring.scorer import drain
 
     torch.set_num_threads(1)

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
-from pact_eval.models import patterns
+from pact_eval.models import folders as patterns
 from pact_eval.models.folders import read_adapter_files, sha256_of_weights
 from pact_eval.models.lora_safety import SAFE_INITIALISATIONS, unsafe_settings
 from pact_eval.prompts.nimble import NIMBLE

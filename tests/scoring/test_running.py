@@ -9,7 +9,7 @@ import pytest
 from builders import record, write_jsonl
 
 from pact_eval.data.records import Record, read_records
-from pact_eval.scoring.running import FEWEST_ITEMS, RunningScores
+from pact_eval.scoring.windows import FEWEST_ITEMS, RunningScores
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from steps import Steps
 
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
-from pact_eval.data.ablated_records import write_ablated_records
+from pact_eval.data.ablation import write_ablated_records
 from pact_eval.data.records import read_records
 from pact_eval.errors import RecordError
 from pact_eval.evaluation.registry import registered_metrics

@@ -14,9 +14,8 @@ from tolerances import LOGIT, NLL, PROBABILITY
 from pact_eval.data.records import read_records
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring import cpu
-from pact_eval.scoring.engine import ScoredView
+from pact_eval.scoring.engine import NaiveEngine, ScoredView
 from pact_eval.scoring.model import LoadedModel, identify
-from pact_eval.scoring.plain_engines import NaiveEngine
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import largest_difference, one_by_one
 from scoring.conftest import FIXTURES, HOLDOUT

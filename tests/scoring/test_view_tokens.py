@@ -12,8 +12,7 @@ from pact_eval.runs.folder import read_run
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import score
-from pact_eval.scoring.view_tokens import ViewTokenCounter
-from pact_eval.scoring.windows import WINDOW_RECORDS, read_dataset
+from pact_eval.scoring.windows import WINDOW_RECORDS, ViewTokenCounter, read_dataset
 from scoring.conftest import HOLDOUT, Make
 
 _PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=5), min_size=1, max_size=12)

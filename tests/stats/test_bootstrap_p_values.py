@@ -8,11 +8,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pact_eval.stats.bootstrap import Resampled, mean_statistic, resample
-from pact_eval.stats.bootstrap_p_values import (
+from pact_eval.stats.bootstrap import (
+    Resampled,
     ResampledInference,
     inverted_p_value,
     least_p_value,
+    mean_statistic,
+    resample,
 )
 
 

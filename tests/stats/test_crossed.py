@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pact_eval.stats.crossed import CrossedDifference, crossed_difference
 from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.seeds import CrossedDifference, crossed_difference
 
 DRAWS = 120
 

@@ -27,7 +27,7 @@ from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import PromptError
-from pact_eval.export.checks import answered
+from pact_eval.export.export import answered
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify
@@ -197,7 +197,7 @@ def test_an_export_that_would_differ_is_not_written(
         )
         assert_says(refused("export", home / "adapter", "--out", out), "not give", "token ids")
     with monkeypatch.context() as patched:
-        patched.setattr("pact_eval.export.checks.TOLERANCE", {"float32": 0.0})
+        patched.setattr("pact_eval.export.export.TOLERANCE", {"float32": 0.0})
         patched.setattr("pact_eval.export.export.TOLERANCE", {"float32": -1.0})
         assert_says(refused("export", home / "adapter", "--out", out), "does not answer")
     assert not out.exists()

@@ -22,11 +22,15 @@ from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.thresholds import answer_set as answer_set_module
-from pact_eval.thresholds.answer_sets import choose_answer_sets
+from pact_eval.thresholds.answer_sets import (
+    answer_sureness,
+    choose_answer_sets,
+    choose_level,
+    tie_breakers,
+)
 from pact_eval.thresholds.checking import checked_gates
 from pact_eval.thresholds.gate_items import GateItems
-from pact_eval.thresholds.set_files import read_answer_sets, write_answer_sets
-from pact_eval.thresholds.set_levels import answer_sureness, choose_level, tie_breakers
+from pact_eval.thresholds.set_checking import read_answer_sets, write_answer_sets
 from pact_eval.thresholds.targets import Target
 
 answer_set: Any = answer_set_module.answer_set  # without types: callers copy it

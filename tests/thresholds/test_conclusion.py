@@ -19,9 +19,11 @@ from pact_eval.thresholds.choice import Thresholds, choose_thresholds
 from pact_eval.thresholds.conclusion import (
     Acting,
     acting,
+    acting_of_run,
     least_tested,
+    with_acting,
+    worst_acting,
 )
-from pact_eval.thresholds.report_acting import acting_of_run, with_acting, worst_acting
 from pact_eval.thresholds.targets import Target
 
 command = runner(main, "thresholds")

@@ -6,12 +6,12 @@ import sys
 import numpy as np
 import pytest
 
-from pact_eval.training import memory
+from pact_eval.training import recipe_model as memory
 
 # A process of its own: what other tests have freed may still be part of this one.
 SCRIPT = """
 import numpy, torch
-from pact_eval.training.memory import peak_memory_bytes, reset_peak_memory
+from pact_eval.training.recipe_model import peak_memory_bytes, reset_peak_memory
 
 cpu = torch.device("cpu")
 held = numpy.ones(50_000_000)  # 400 MB

@@ -10,7 +10,7 @@ from messages import assert_says
 from spoiled_datasets import healthy
 
 import pact_fixtures
-from pact_eval.data.ablated_records import write_ablated_records
+from pact_eval.data.ablation import write_ablated_records
 from pact_eval.data.records import Record, parse_record, read_records
 from pact_eval.errors import PromptError, RecordError
 from pact_eval.prompts.code_orders import code_orders

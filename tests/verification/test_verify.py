@@ -20,8 +20,8 @@ from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights
-from pact_eval.evaluation.digest import report_digest
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.report import report_digest
 from pact_eval.evaluation.settings import Settings
 from pact_eval.models.folders import sha256_of_weights
 from pact_eval.preregistration.registration import register

@@ -13,11 +13,10 @@ from pact_cli.audit.options import (
     near_duplicate_option,
     provenance,
 )
-from pact_cli.commands import command
+from pact_cli.commands import command, option
 from pact_cli.console import announce, emit
 from pact_cli.hub_places import adapter_here, data_here
 from pact_cli.options import ADAPTER, DATASET, PATH, ci_option, json_option, path_argument
-from pact_cli.parameters import option
 from pact_eval.models.folders import SCHEMA_CONFIG
 from pact_eval.progress import tracked
 from pact_eval.templates.statement import write_contract as write_stated_contract

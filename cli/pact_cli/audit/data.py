@@ -14,14 +14,12 @@ from pact_cli.audit.options import (
     near_duplicate_option,
     provenance,
 )
-from pact_cli.commands import command, from_settings
+from pact_cli.commands import COUNT, command, from_settings, option
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.hub_places import data_file_here, data_here
 from pact_cli.labelled import reading_options
-from pact_cli.number_types import COUNT
 from pact_cli.options import DATASET, PATH, bootstrap_seed_option, ci_option, json_option
-from pact_cli.parameters import option
 from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, CiFormat, Severity
 
 if TYPE_CHECKING:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pact_cli.commands import command
+from pact_cli.commands import NATURAL, command, option
 from pact_cli.console import emit
-from pact_cli.number_types import NATURAL
 from pact_cli.options import json_option, path_argument
-from pact_cli.parameters import option
 
 __all__ = ["diff"]
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
+from pact_cli.commands import LazyCommands
 from pact_cli.errors import PactGroup
-from pact_cli.lazy_commands import LazyCommands
 
 __all__ = ["main"]
 

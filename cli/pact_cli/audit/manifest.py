@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from pact_cli.audit.options import exit_with, provenance
-from pact_cli.commands import command
+from pact_cli.commands import command, option
 from pact_cli.console import emit
 from pact_cli.options import json_option, path_argument
-from pact_cli.parameters import option
 
 __all__ = ["manifest"]
 

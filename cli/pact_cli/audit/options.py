@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from pact_cli.number_types import NATURAL, SHARE
-from pact_cli.parameters import Command, choice, option
+from pact_cli.commands import NATURAL, SHARE, Command, choice, option
 from pact_eval._choices import FINDINGS_KEPT, NEAR_DUPLICATE, Severity
 from pact_eval._json import Json
 from pact_eval.errors import GateError, InputError, TamperedError

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from pact_cli.commands import command
+from pact_cli.commands import INTEGER, NATURAL, command, option
 from pact_cli.console import emit
 from pact_cli.hub_places import data_file_here
 from pact_cli.labelled import announce_labelled, reading_options
-from pact_cli.number_types import INTEGER, NATURAL
 from pact_cli.options import DATASET, PATH, json_option, path_argument
-from pact_cli.parameters import option
 from pact_eval.errors import RoleError
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ from typing import Final
 from pact_eval._choices import NEAR_DUPLICATE
 from pact_eval._json import Json
 from pact_eval.audit.adapter.base import BASE
-from pact_eval.audit.adapter.config import CONFIG, LoraSettings
 from pact_eval.audit.adapter.context import AdapterContext
 from pact_eval.audit.adapter.contract import CONTRACT, max_length_tokens
-from pact_eval.audit.adapter.files import FILES, FileRecord
+from pact_eval.audit.adapter.files import CONFIG, FILES, FileRecord, LoraSettings
 from pact_eval.audit.adapter.overlap import OVERLAP
 from pact_eval.audit.adapter.prompts import PROMPTS
 from pact_eval.audit.adapter.tensors import TENSORS, layer_module

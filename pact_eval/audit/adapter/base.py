@@ -20,14 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json, describe
-from pact_eval.audit.adapter.config import LoraSettings
-from pact_eval.audit.adapter.files import shown
-from pact_eval.audit.adapter.targets import (
+from pact_eval.audit.adapter.files import LoraSettings, shown
+from pact_eval.audit.adapter.tensors import (
+    PREFIX,
+    LoraModule,
+    LoraTensors,
+    is_announced,
     is_target_parameter,
     targeted,
     without_module,
 )
-from pact_eval.audit.adapter.tensors import PREFIX, LoraModule, LoraTensors, is_announced
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import AdapterError, Place
@@ -36,6 +38,7 @@ from pact_eval.models.folders import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
+    PatternError,
     TensorInfo,
     find_base_folder,
     named_base_model,
@@ -45,7 +48,6 @@ from pact_eval.models.folders import (
     sha256_of_weights,
     weight_files,
 )
-from pact_eval.models.patterns import PatternError
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext

@@ -10,8 +10,7 @@ from typing import TypeVar
 from pact_eval._choices import NEAR_DUPLICATE
 from pact_eval._json import Json
 from pact_eval.audit.adapter.base import NamedBase, named_base
-from pact_eval.audit.adapter.config import LoraSettings, read_settings
-from pact_eval.audit.adapter.files import FileRecord, list_files, shown
+from pact_eval.audit.adapter.files import FileRecord, LoraSettings, list_files, read_settings, shown
 from pact_eval.audit.adapter.tensors import LoraTensors, group_tensors
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.custody.training_record import TRAINING_RECORD, TrainingRecord, read_training_record

@@ -19,14 +19,19 @@ from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval._typing import BoolArray
 from pact_eval.audit.adapter.files import shown
-from pact_eval.audit.context_vectors import ContextVectors
-from pact_eval.audit.cosine_search import Groups, Pairs, near_pairs
+from pact_eval.audit.cosine_search import ContextVectors, Groups, Pairs, near_pairs
 from pact_eval.audit.findings import CheckResult, Collector, Leak
 from pact_eval.audit.near_duplicates import add_pairs
 from pact_eval.audit.registry import Check
-from pact_eval.custody.hashed_data import HashedData, Hashes, are_hashed, hashes_of
-from pact_eval.custody.overlap import LEARNT
-from pact_eval.custody.training_record import TRAINING_RECORD, TrainingRecord
+from pact_eval.custody.training_record import (
+    LEARNT,
+    TRAINING_RECORD,
+    HashedData,
+    Hashes,
+    TrainingRecord,
+    are_hashed,
+    hashes_of,
+)
 from pact_eval.data.files import (
     MANIFEST_NAME,
     DataFile,

@@ -11,29 +11,327 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeVar
 
-from pact_eval.audit.adapter.config import LoraSettings, lora_scale
-from pact_eval.audit.adapter.files import shown
-from pact_eval.audit.adapter.targets import (
-    by_pattern,
-    is_target_parameter,
-    targeted,
-    without_module,
-)
-from pact_eval.audit.adapter.values import TensorValues, is_readable, read_values
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.audit.adapter.files import ALL_LINEAR, LoraSettings, lora_scale, shown
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import Place
-from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, TensorInfo
-from pact_eval.models.patterns import PatternError
+from pact_eval.models.folders import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    PatternError,
+    TensorInfo,
+    ending,
+    full_matches,
+)
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext
+
+
+Value = TypeVar("Value")
+
+_PLAIN: Final = re.compile(r"[\w.\-]+")
+
+
+def targeted(settings: LoraSettings, names: Sequence[str]) -> frozenset[str] | None:
+    """Return the modules that PEFT would adapt.
+
+    Args:
+        settings: the configuration.
+        names: the modules' full names.
+
+    Returns:
+        Those that are targeted; None if names alone do not tell (all linear modules, no targets
+        at all, or a regular expression for the list of layers).
+
+    Raises:
+        PatternError: a regular expression takes too long.
+
+    Examples:
+        >>> settings = LoraSettings(targets=("q_proj",), layers=(1,))
+        >>> targeted(settings, ["model.layers.0.q_proj", "model.layers.1.q_proj"])
+        frozenset({'model.layers.1.q_proj'})
+    """
+    targets = settings.targets
+    if not targets or not all(_PLAIN.fullmatch(pattern) for pattern in settings.layers_patterns):
+        return None
+    if isinstance(targets, str):
+        if targets.lower() == ALL_LINEAR:
+            return None
+        matching = full_matches([targets], names)[0]
+    else:
+        layers, whole_names = settings.layers, frozenset(targets)
+        matching = frozenset(
+            name
+            for name in _ending_with(targets, names)
+            if layers is None
+            or name in whole_names
+            or _layer(name, settings.layers_patterns) in layers
+        )
+    return matching - _left_out(settings, names)
+
+
+def without_module(settings: LoraSettings, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the targets that are neither a name nor the end of one, and are not left out.
+
+    Args:
+        settings: the configuration; a regular expression for targets has none to return.
+        names: the modules' full names.
+
+    Raises:
+        PatternError: a regular expression takes too long.
+
+    Examples:
+        >>> settings = LoraSettings(targets=("q_proj", "fc1", "fc2"), excluded=("fc2",))
+        >>> without_module(settings, ["model.layers.0.q_proj"])
+        ('fc1',)
+    """
+    if not isinstance(settings.targets, tuple):
+        return ()
+    ends = _names_by_end(names)
+    unused = [target for target in settings.targets if target not in ends]
+    left_out = _left_out(settings, unused) if unused else frozenset()
+    return tuple(target for target in unused if target not in left_out)
+
+
+def by_pattern(
+    pattern: Mapping[str, Value], names: Sequence[str]
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """Return the value that a rank or alpha pattern gives to each name.
+
+    Args:
+        pattern: values by regular expression for the end of a name; the first that matches counts.
+        names: the modules' full names.
+
+    Returns:
+        The values by name, for names that match one; and the expressions that match none.
+
+    Raises:
+        PatternError: the expressions take too long.
+
+    Examples:
+        >>> by_pattern({"q_proj": 8, "k_proj": 4}, ["model.layers.0.q_proj", "v_proj"])
+        ({'model.layers.0.q_proj': 8}, ('k_proj',))
+    """
+    # A dot in a plain name matches only itself here; in PEFT it would match any character.
+    plain = [key for key in pattern if _PLAIN.fullmatch(key)]
+    regexes = [key for key in pattern if not _PLAIN.fullmatch(key)]
+    ends = _names_by_end(names)
+    matches: dict[str, Iterable[str]] = {key: ends.get(key, ()) for key in plain}
+    matched = full_matches([ending(key) for key in regexes], names) if regexes else []
+    matches.update(zip(regexes, matched, strict=True))
+    values: dict[str, Value] = {}
+    for key, value in pattern.items():
+        for name in matches[key]:
+            values.setdefault(name, value)
+    return values, tuple(key for key in pattern if not matches[key])
+
+
+def is_target_parameter(settings: LoraSettings, module: str) -> bool:
+    """Say whether an adapted module corresponds to a parameter of `target_parameters`.
+
+    Examples:
+        >>> settings = LoraSettings(target_parameters=("mlp.experts.gate_up_proj",))
+        >>> is_target_parameter(settings, "model.layers.0.mlp.experts.base_layer")
+        True
+    """
+    # Where a module holds two such parameters, PEFT wraps it twice.
+    holder = module.replace(".base_layer", "")
+    owners = [name.rpartition(".")[0] for name in settings.target_parameters]
+    return any(holder == owner or holder.endswith(f".{owner}") for owner in owners if owner)
+
+
+def _left_out(settings: LoraSettings, names: Sequence[str]) -> frozenset[str]:
+    excluded = settings.excluded
+    if isinstance(excluded, str):
+        out = full_matches([excluded], names)[0]
+    else:
+        out = _ending_with(excluded or (), names)
+    saved = [f".{name}." for name in settings.modules_to_save]
+    return out | frozenset(name for name in names if any(part in f".{name}." for part in saved))
+
+
+def _names_by_end(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names under themselves and under whatever follows one of their dots."""
+    ends: dict[str, list[str]] = {}
+    for name in names:
+        parts = name.split(".")
+        for start in range(len(parts)):
+            ends.setdefault(".".join(parts[start:]), []).append(name)
+    return ends
+
+
+def _ending_with(ends: Iterable[str], names: Sequence[str]) -> frozenset[str]:
+    by_end = _names_by_end(names)
+    return frozenset(name for end in ends for name in by_end.get(end, ()))
+
+
+def _layer(name: str, patterns: Sequence[str]) -> int | None:
+    """Return the number after a list of layers; the first number where no list is named."""
+    stacks = [rf"(?:^|.*?\.){pattern}" for pattern in patterns] or [r".*?\.[^.]*"]
+    for stack in stacks:
+        match = re.match(rf"{stack}\.(?P<index>[0-9]{{1,9}})\.", name)
+        if match is not None:
+            return int(match["index"])
+    return None
+
+
+Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+
+
+def _float8(n_fraction: int, bias: int) -> npt.NDArray[np.float32]:
+    """Return what each of the 256 bytes means: a sign, an exponent, a fraction of so many bits."""
+    byte = np.arange(256)
+    exponent = (byte & 0x7F) >> n_fraction
+    fraction = (byte & ((1 << n_fraction) - 1)) / (1 << n_fraction)
+    size = np.where(exponent == 0, 2 * fraction, 1 + fraction) * np.exp2(exponent - bias)
+    numbers: npt.NDArray[np.float32] = np.where(byte < 0x80, size, -size).astype(np.float32)
+    return numbers
+
+
+def _with(numbers: npt.NDArray[np.float32], **special: Sequence[int]) -> npt.NDArray[np.float32]:
+    for name, places in special.items():
+        numbers[list(places)] = float(name)
+    return numbers
+
+
+# One table a type; E4M3 has no infinity, the FNUZ types no negative zero either.
+_FLOAT8: Final = {
+    "F8_E4M3": _with(_float8(3, 7), nan=[0x7F, 0xFF]),
+    "F8_E5M2": _with(
+        _float8(2, 15), nan=[*range(0x7D, 0x80), *range(0xFD, 0x100)], inf=[0x7C, 0xFC]
+    ),
+    "F8_E4M3FNUZ": _with(_float8(3, 8), nan=[0x80]),
+    "F8_E5M2FNUZ": _with(_float8(2, 16), nan=[0x80]),
+}
+# BF16 is the upper half of a float32.
+_READ_AS: Final = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", **dict.fromkeys(_FLOAT8, "u1"),
+}  # fmt: skip
+_BLOCK_NUMBERS: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class TensorValues:
+    """Summary of the numbers of one tensor.
+
+    Attributes:
+        nans: how many are NaN.
+        infinities: how many are infinite.
+        is_zero: whether all of them are 0; False for a tensor that holds none.
+        largest: the largest absolute number, infinite if one is not finite; 0 for none at all.
+    """
+
+    nans: int
+    infinities: int
+    is_zero: bool
+    largest: float
+
+
+def is_readable(tensor: TensorInfo) -> bool:
+    """Say whether the numbers of a tensor can be read: floating point of 8 to 64 bits."""
+    return tensor.dtype in _READ_AS
+
+
+def read_values(path: Path, tensor: TensorInfo) -> TensorValues:
+    """Read a tensor once, block by block.
+
+    Args:
+        path: the safetensors file.
+        tensor: one of its tensors, of a dtype that `is_readable` accepts.
+
+    Returns:
+        What its numbers are like.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it ends before the tensor does.
+    """
+    nans = infinities = 0
+    largest = 0.0
+    with path.open("rb") as file:
+        for block in _blocks(file, tensor):
+            # A NaN makes both of them NaN.
+            top = max(abs(float(block.max())), abs(float(block.min())))
+            if not math.isfinite(top):
+                nans += int(np.isnan(block).sum())
+                infinities += int(np.isinf(block).sum())
+                top = math.inf
+            largest = max(largest, top)
+    is_zero = largest == 0 and tensor.size > 0
+    return TensorValues(nans, infinities, is_zero=is_zero, largest=largest)
+
+
+def relative_difference(
+    left_path: Path, left: TensorInfo, right_path: Path, right: TensorInfo
+) -> float:
+    r"""Return how far two tensors are apart, as a fraction of the larger one.
+
+    $$\frac{\lVert L - R \rVert_F}{\max(\lVert L \rVert_F, \lVert R \rVert_F)}$$
+
+    Args:
+        left_path: the safetensors file of the first.
+        left: the first, of a dtype that `is_readable` accepts.
+        right_path: the safetensors file of the second.
+        right: the second, of the same shape; its dtype may be another.
+
+    Returns:
+        From 0 (equal; also if both are zero) to 2 (opposite); NaN if a number is not finite.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a file ends before its tensor does.
+    """
+    between = of_left = of_right = 0.0
+    with left_path.open("rb") as left_file, right_path.open("rb") as right_file:
+        blocks = zip(_blocks(left_file, left), _blocks(right_file, right), strict=True)
+        for left_block, right_block in blocks:
+            # A float64 holds any square of a float32; those of a float64 may overflow.
+            with np.errstate(over="ignore", invalid="ignore"):
+                a, b = left_block.astype(np.float64), right_block.astype(np.float64)
+                between += float(np.square(a - b).sum())
+                of_left += float(np.square(a).sum())
+                of_right += float(np.square(b).sum())
+    larger = max(of_left, of_right)
+    if not math.isfinite(between + of_left + of_right):
+        return math.nan
+    return math.sqrt(between / larger) if larger > 0 else 0.0
+
+
+def _blocks(file: BinaryIO, tensor: TensorInfo) -> Iterator[Floats]:
+    """Yield the numbers of a tensor in order, some at a time."""
+    kind = np.dtype(_READ_AS[tensor.dtype])
+    file.seek(tensor.offset_bytes)
+    left = tensor.size_bytes
+    while left > 0:
+        raw = file.read(min(left, _BLOCK_NUMBERS * kind.itemsize))
+        if not raw or len(raw) % kind.itemsize:
+            message = f"the file ends inside the tensor {tensor.name}"
+            raise ValueError(message)
+        left -= len(raw)
+        yield _as_floats(np.frombuffer(raw, dtype=kind), tensor.dtype)
+
+
+def _as_floats(numbers: npt.NDArray[np.generic], dtype: str) -> Floats:
+    with np.errstate(invalid="ignore"):
+        if dtype == "BF16":
+            halves: npt.NDArray[np.uint32] = numbers.astype(np.uint32)
+            return (halves << 16).view(np.float32)
+        if dtype in _FLOAT8:
+            return _FLOAT8[dtype][numbers.astype(np.uint8)]
+        if dtype == "F64":
+            return numbers.astype(np.float64)
+        return numbers.astype(np.float32)
+
 
 _WEIGHTS: Final = Place(ADAPTER_WEIGHTS)
 _CONFIG: Final = Place(ADAPTER_CONFIG)

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Final
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
-from pact_eval.custody.overlap import shared_between
-from pact_eval.custody.training_record import TRAINING_RECORD, TrainingRecord, record_faults
+from pact_eval.custody.training_record import (
+    TRAINING_RECORD,
+    TrainingRecord,
+    record_faults,
+    shared_between,
+)
 from pact_eval.errors import AdapterError, Place
 from pact_eval.models.folders import ADAPTER_WEIGHTS, sha256_of_weights
 

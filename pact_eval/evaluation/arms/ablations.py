@@ -13,9 +13,8 @@ from pact_eval._files import read_toml
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricQuestion
 from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
-from pact_eval.evaluation.arms.margins import Margin, parse_margin
-from pact_eval.evaluation.arms.matching import against
-from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED, MetricDecoding
+from pact_eval.evaluation.arms.differences import Margin, against, parse_margin
+from pact_eval.evaluation.metric_specs import ENSEMBLE, ENSEMBLE_CALIBRATED, MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_names, metric_spec, registered_metrics
 
 Change = Literal["clearly better", "better", "worse", "clearly worse"]

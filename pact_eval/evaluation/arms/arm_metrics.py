@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pact_eval._choices import GroupBy
+from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_summary import ArmSummary
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.differences import arm_difference, best_mean, standings
-from pact_eval.evaluation.arms.matching import against
-from pact_eval.evaluation.arms.run_metrics import collection_metrics
+from pact_eval.evaluation.arms.cells import ArmSummary, MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.differences import against, arm_difference, best_mean, standings
 from pact_eval.evaluation.calibration_error import CalibrationError
-from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
-from pact_eval.evaluation.registry import find_metric, metric_spec
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.metric_specs import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, MetricDecoding
+from pact_eval.evaluation.registry import find_metric, metric_spec, registered_metrics
+from pact_eval.evaluation.report import Evaluation
+from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -25,6 +26,123 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.experiment_run import ExperimentRun
     from pact_eval.evaluation.resampled_groups import ResampledGroup
+
+
+def rows_from_evaluation(
+    arm: str, seed: int | None, evaluation: Evaluation
+) -> tuple[MetricRow, ...]:
+    """Return the numbers of an evaluation as rows of a metric table.
+
+    TV, flips and ensemble gain are of the K views, whichever decoding was evaluated: they are under
+    `ensemble`. An evaluation leaves its TV uncalibrated; flips and gain, which no temperature
+    changes, are under `ensemble_calibrated` as well if the evaluation is calibrated.
+
+    Args:
+        arm: the arm of the run.
+        seed: the seed it was trained with; None for a base model.
+        evaluation: of one decoding. For ablated contexts, only metrics that need them are returned:
+            the others have the names of metrics on full contexts.
+
+    Returns:
+        One row per metric and group, with its interval.
+    """
+    decoding = MetricDecoding(evaluation.decoding, evaluation.calibration != "raw")
+    groups = {group.name: group.estimates for group in evaluation.groups}
+    ablated = evaluation.contexts == "ablated"
+    return tuple(_rows(arm, seed, decoding, groups, k=evaluation.k, ablated=ablated))
+
+
+def rows_from_items(
+    arm: str,
+    seed: int | None,
+    items: ScoredItems,
+    names: Sequence[str],
+    remedy: str = "",
+) -> tuple[MetricRow, ...]:
+    """Return metrics of scored items as rows of a metric table, without intervals.
+
+    Args:
+        arm: the arm of the run.
+        seed: the seed it was trained with; None for a base model.
+        items: the items of the run. All rows are under their decoding, also TV and flips.
+        names: names of the metrics.
+        remedy: name of the remedy that the items are decoded by; empty without one.
+
+    Returns:
+        One row per metric and group: all items, and each kind.
+    """
+    decoding = MetricDecoding(items.decoding, items.calibrator is not None, remedy)
+    k = items.k if items.decoding == "ensemble" else None
+    return tuple(
+        MetricRow.of(MetricCell(metric, arm, decoding, group), seed, estimate, k)
+        for group, estimates in point_estimates(items, "kind", names).items()
+        for metric, estimate in estimates.items()
+    )
+
+
+def collection_metrics(runs: Sequence[ExperimentRun], *, by: GroupBy) -> MetricTable:
+    """Compute every metric of every run under every decoding that it allows.
+
+    Args:
+        runs: on the same items.
+        by: the grouping in addition to all items.
+
+    Returns:
+        Values without intervals under the decodings of `rows_from_evaluation`. A decoding that a
+        run does not allow is left out.
+    """
+    return MetricTable(row for run in runs for row in _rows_of_run(run, by))
+
+
+def _rows_of_run(run: ExperimentRun, by: GroupBy) -> Iterator[MetricRow]:
+    for decoding in decodings_of(run):
+        try:
+            items = run.scored(decoding.views, calibrated=decoding.calibrated)
+        except ValueError:
+            # No such decoding: the views of an item rule out all of its answers, or the
+            # calibrator needs prompt lengths that the run does not know.
+            continue
+        yield from _rows(run.arm, run.seed, decoding, point_estimates(items, by), k=items.k)
+
+
+def decodings_of(run: ExperimentRun) -> tuple[MetricDecoding, ...]:
+    """Return the decodings that a run allows, by its number of views and by its calibrator."""
+    views: tuple[Decoding, ...] = ("single", "ensemble")
+    calibrations = (False,) if run.calibrator is None else (False, True)
+    return tuple(
+        MetricDecoding(decoding, calibrated)
+        for decoding in views[: run.predictions.k]
+        for calibrated in calibrations
+    )
+
+
+def _rows(
+    arm: str,
+    seed: int | None,
+    decoding: MetricDecoding,
+    groups: Mapping[str, Mapping[str, Estimate]],
+    *,
+    k: int,
+    ablated: bool = False,
+) -> Iterator[MetricRow]:
+    for group, estimates in groups.items():
+        for metric, estimate in estimates.items():
+            if ablated and "ablated contexts" not in find_metric(metric).needs:
+                continue
+            for listed in _listed_under(metric, decoding):
+                views = k if listed.views == "ensemble" else None
+                yield MetricRow.of(MetricCell(metric, arm, listed, group), seed, estimate, views)
+
+
+def _listed_under(metric: str, decoding: MetricDecoding) -> Iterator[MetricDecoding]:
+    entry = find_metric(metric)
+    if not entry.of_views:
+        yield decoding
+        return
+    yield ENSEMBLE
+    if entry.of_top_answer and decoding.calibrated:
+        yield ENSEMBLE_CALIBRATED
+
 
 MetricQuestion: TypeAlias = tuple[str, MetricDecoding]
 """A metric and the decoding that it is taken under."""
@@ -297,3 +415,93 @@ def _estimate(row: MetricRow) -> Estimate:
 def _in_order(experiment: Experiment) -> tuple[ExperimentRun, ...]:
     """Return the runs in the order of their arms."""
     return tuple(run for runs in experiment.arms.values() for run in runs)
+
+
+_OF_VIEWS: Final[tuple[MetricQuestion, ...]] = (
+    ("accuracy", ENSEMBLE),
+    ("pair_accuracy", ENSEMBLE),
+    ("ece", ENSEMBLE),
+    ("ece", ENSEMBLE_CALIBRATED),
+    ("view_tv", ENSEMBLE),
+    ("view_tv", ENSEMBLE_CALIBRATED),
+    ("flip_rate", ENSEMBLE),
+    ("ensemble_gain", ENSEMBLE),
+)
+
+
+@dataclass(frozen=True)
+class ArmSummaries:
+    """Metrics of arms over seeds.
+
+    Attributes:
+        questions: metric and decoding of each column.
+        arms: by arm, one summary per question.
+        sizes: of `ArmMetrics.sizes`, what the numbers rest on.
+        published: whether these are published numbers, without intervals and tests.
+        left_out: arms with one seed, where others have several: no mean to compare.
+    """
+
+    questions: tuple[MetricQuestion, ...]
+    arms: Mapping[str, tuple[ArmSummary, ...]]
+    sizes: Mapping[str, tuple[int, int]]
+    published: bool
+    left_out: tuple[str, ...] = ()
+
+
+def main_results(metrics: ArmMetrics, decoding: Decoding = "single") -> ArmSummaries:
+    """Summarise the metrics of the main comparison.
+
+    Args:
+        metrics: the numbers.
+        decoding: single or ensemble; ECE is taken raw and, where a run is calibrated, calibrated.
+
+    Returns:
+        Mean and deviation over the seeds of each arm.
+    """
+    raw, calibrated = MetricDecoding(decoding), MetricDecoding(decoding, calibrated=True)
+    questions: list[MetricQuestion] = []
+    for spec in registered_metrics("full", "main results"):
+        questions.append((spec.name, raw))
+        if find_metric(spec.name).noise_floor:
+            questions.append((spec.name, calibrated))
+    return _summaries(metrics, questions)
+
+
+def k_views(metrics: ArmMetrics) -> ArmSummaries:
+    """Summarise the ensemble of the K views of runs.
+
+    Accuracy, flips and gain rest on the argmax, which no temperature changes; ECE and TV are taken
+    raw and, where the table has them, calibrated.
+
+    Args:
+        metrics: the numbers.
+
+    Returns:
+        Mean and deviation over the seeds of each arm.
+
+    Raises:
+        InputError: no run has more views than one.
+    """
+    if not metrics.known_decodings("accuracy", (ENSEMBLE, ENSEMBLE_CALIBRATED)):
+        message = "no run has the probabilities of more views than one"
+        raise InputError(message)
+    return _summaries(metrics, _OF_VIEWS)
+
+
+def _summaries(metrics: ArmMetrics, questions: Sequence[MetricQuestion]) -> ArmSummaries:
+    """Summarise metrics of arms with several seeds; metrics that no run has are left out."""
+    available = tuple(
+        (metric, decoding)
+        for metric, decoding in questions
+        if metrics.known_decodings(metric, (decoding,))
+        or (metric == "ensemble_gain" and metrics.known_decodings("accuracy", (decoding,)))
+    )
+    arms = metrics.repeated_arms
+    columns = [metrics.summaries(arms, metric, decoding) for metric, decoding in available]
+    return ArmSummaries(
+        questions=available,
+        arms={arm: tuple(column[arm] for column in columns) for arm in arms},
+        sizes=metrics.sizes,
+        published=metrics.published,
+        left_out=tuple(arm for arm in metrics.arms if arm not in arms),
+    )

@@ -17,15 +17,17 @@ import numpy as np
 
 from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_summary import ArmSummary
+from pact_eval.evaluation.arms.cells import ArmSummary
 from pact_eval.evaluation.arms.differences import (
     GroupDifferences,
     GroupPairs,
+    SeedMatch,
     Standing,
     arm_differences,
+    matched_seeds,
+    sorted_seeds,
     standings,
 )
-from pact_eval.evaluation.arms.matching import SeedMatch, matched_seeds, sorted_seeds
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.comparison import Comparison, compare_groups
 from pact_eval.evaluation.items import ScoredItems

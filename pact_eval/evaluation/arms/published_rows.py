@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Final
 
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.decoding import (
+from pact_eval.evaluation.metric_specs import (
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,
     SINGLE,

@@ -12,8 +12,8 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow
 from pact_eval.evaluation.arms.released_training import ReleasedCalibration
-from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import made_worse
+from pact_eval.evaluation.metric_specs import MetricDecoding
 
 CALIBRATED_METRICS: Final = ("nll_nats", "ece", "aurc")
 """Metrics that are shown before and after calibration."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pact_eval._hints import readable_hints
 from pact_eval.evaluation.answers import PLANNED_DIFFERENCE, ComparisonAnswer, DecodedComparison
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.combined_differences import Evidence, adjusted, sign_of
 from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.conclusions.conclusion import (
     NOT_SHOWN,
@@ -20,8 +21,7 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Unchecked,
 )
 from pact_eval.evaluation.conclusions.data import DataLeak, beside_leak, leak_prefix
-from pact_eval.evaluation.decoding import DecodingName
-from pact_eval.evaluation.marks import Evidence, adjusted, sign_of
+from pact_eval.evaluation.metric_specs import DecodingName
 from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_eval.evaluation.run_rates import COMPARED, HEADLINE
 from pact_eval.numbers import (

@@ -36,13 +36,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Final
 
 from pact_eval._json import Json, describe
 from pact_eval.data.labelled.answers import LETTER, TEXT, Form
 from pact_eval.errors import InputError, Problem, ShapeError
-from pact_eval.importing.epoch_reducers import MEAN, reduce_epochs
 from pact_eval.importing.source import (
     ImportOptions,
     Log,
@@ -57,8 +56,43 @@ from pact_eval.importing.source import (
     read_large_json,
 )
 from pact_eval.importing.zip_members import ZipMembers
-from pact_eval.runs.probabilities import mass_of_log_probabilities
+from pact_eval.runs.predictions import mass_of_log_probabilities
 from pact_eval.runs.provenance import REPEATS, SHUFFLED
+
+MEAN: Final = "mean"
+_OF_K: Final = re.compile(r"(at_least|pass_at)_(\d+)")
+
+
+def reduce_epochs(reducer: str, values: Sequence[float | None]) -> float | None:
+    """Return the reduced value of a sample; None if the reducer or a value is not known.
+
+    Args:
+        reducer: as a log names it.
+        values: scores of the epochs; right is 1.
+
+    Examples:
+        >>> [reduce_epochs(name, [1.0, 0.0, 1.0]) for name in ("mode", "at_least_3", "pass_at_2")]
+        [1.0, 0.0, 1.0]
+        >>> reduce_epochs("median", [1.0, 0.0]), reduce_epochs("harmonic", [1.0])
+        (0.5, None)
+    """
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(numbers) < len(values):
+        return None
+    if reducer == "mode":
+        return Counter(numbers).most_common(1)[0][0]
+    if reducer in (MEAN, "median", "max"):
+        return {MEAN: fmean(numbers), "median": median(numbers), "max": max(numbers)}[reducer]
+    of_k = _OF_K.fullmatch(reducer)
+    if of_k is None:
+        return None
+    kind, k, n = of_k[1], int(of_k[2]), len(numbers)
+    right = sum(number >= 1.0 for number in numbers)
+    if kind == "at_least":
+        return float(right >= k)
+    # At least one right among k drawn from n.
+    return 1.0 if n - right < k else 1.0 - math.comb(n - right, k) / math.comb(n, k)
+
 
 _ZIP: Final = b"PK\x03\x04"
 _HEADER: Final = "header.json"

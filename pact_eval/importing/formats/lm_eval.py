@@ -29,34 +29,30 @@ from pact_eval._files import decoded, open_regular, read_lines, reading
 from pact_eval._json import Json, loads
 from pact_eval.data.labelled.answers import FORMS, POSITIONS, TEXT, Form
 from pact_eval.errors import Place, Problem, ShapeError, counted
-from pact_eval.importing.harness_lines import (
+from pact_eval.importing.harness import (
     BY_LENGTH,
     METRICS,
     NO_FILTER,
     READINGS,
     Checks,
+    HarnessRun,
     Line,
     OtherTaskError,
     Reading,
-    by_outcome,
-    read_line,
-    wrong_target,
-)
-from pact_eval.importing.harness_results import (
     asked_of,
+    by_outcome,
     contradictions,
     delimiters_of,
     documents_of,
-    provenance_of,
-    sample_hash,
-)
-from pact_eval.importing.harness_runs import (
-    HarnessRun,
     import_command,
     is_results,
     is_samples,
+    provenance_of,
+    read_line,
     run_at,
     runs_in,
+    sample_hash,
+    wrong_target,
 )
 from pact_eval.importing.row_reader import as_object
 from pact_eval.importing.source import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pact_eval._json import Json, describe, dumps
-from pact_eval.runs.probabilities import rounding_unit
+from pact_eval.runs.predictions import rounding_unit
 from pact_eval.scoring.servers.replies import shortened
 from pact_eval.scoring.servers.wire import UnusableReplyError
 

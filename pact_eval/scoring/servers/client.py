@@ -14,19 +14,26 @@ header and nowhere else; it is hidden in every reply as soon as it is parsed (`h
 
 from __future__ import annotations
 
+import datetime as dt
+import queue
 import random
+import re
+import secrets
+import socket
+import ssl
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
 
 import httpx2
 
 from pact_eval._json import Json, dumps, loads
 from pact_eval.errors import ServerError
-from pact_eval.scoring.servers.exchange import Ask, Exchanges
-from pact_eval.scoring.servers.hiding import KeyFilter
+from pact_eval.progress import waiting
 from pact_eval.scoring.servers.replies import (
     Bounds,
     NoUsableReplyError,
@@ -39,8 +46,388 @@ from pact_eval.scoring.servers.replies import (
     meaning,
     shortened,
 )
-from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.servers.waits import ThreadPool, Waits
+from pact_eval.scoring.servers.request import ServerRequest, is_loopback
+
+_CONNECT_SECONDS: Final = 10.0
+_WATCH_SECONDS: Final = 0.05
+_IDENTITY: Final = "x-request-id"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request.
+
+    Attributes:
+        method: GET or POST.
+        url: base address.
+        path: such as `/v1/models`.
+        body: JSON; None sends none.
+        seconds: most time, from the connection to the last byte.
+        most_bytes: longest reply.
+    """
+
+    method: str
+    url: str
+    path: str
+    body: bytes | None
+    seconds: float
+    most_bytes: int
+
+
+class Exchanges:
+    """Exchanges requests for replies, from any number of threads.
+
+    Args:
+        request: the server.
+        key: API key, sent in one header; None sends none.
+    """
+
+    def __init__(self, request: ServerRequest, key: str | None) -> None:
+        secure = any(url.startswith("https:") for url in request.urls)
+        self._http = httpx2.Client(
+            headers={
+                "accept": "application/json",
+                "accept-encoding": "identity",
+                "connection": "close",
+                **({} if key is None else {"authorization": f"Bearer {key}"}),
+            },
+            follow_redirects=False,
+            # A proxy for the outside is not for this machine.
+            trust_env=not any(map(is_loopback, request.urls)),
+            # Reading the certificates takes a quarter of a second; plain http has none to verify.
+            verify=httpx2.create_ssl_context() if secure else False,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+        )
+        self._addresses: dict[str, httpx2.URL] = {}
+        self._prefix, self._count = f"pact-{secrets.token_hex(4)}-", 0
+        self._open: set[_Attempt] = set()
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def stop(self) -> None:
+        """End all exchanges under way."""
+        self._stopped.set()
+        with self._lock:
+            attempts = [*self._open]
+        for attempt in attempts:
+            attempt.cut()
+
+    def close(self) -> None:
+        """End all exchanges, and give up the connections."""
+        self.stop()
+        self._http.close()
+
+    def reply(self, ask: Ask) -> Reply:
+        """Send a request and read its reply.
+
+        Raises:
+            NoUsableReplyError: the reply is too long, compressed or to another request.
+            ServerError: the certificate of the server is not trusted, or it does not speak TLS.
+            httpx2.HTTPError: no complete reply came in time.
+            OSError: as `httpx2.HTTPError`.
+        """
+        attempt = _Attempt(time.monotonic() + ask.seconds)
+        with self._lock:
+            self._open.add(attempt)
+            self._count += 1
+            identity = f"{self._prefix}{self._count:09}"
+        try:
+            reply = self._exchanged(ask, attempt, identity)
+        except (httpx2.HTTPError, OSError) as error:
+            self._refuse_over(ask, attempt)
+            _refuse_tls(ask.url, error)
+            raise
+        finally:
+            with self._lock:
+                self._open.discard(attempt)
+            attempt.close()
+        self._refuse_over(ask, attempt)  # shut down, a reply without a length seems complete
+        return reply
+
+    def _exchanged(self, ask: Ask, attempt: _Attempt, identity: str) -> Reply:
+        content = bytearray()
+        with closing(self._http.send(self._built(ask, attempt, identity), stream=True)) as response:
+            headers = {name.lower(): text for name, text in response.headers.items()}
+            if headers.get("content-encoding", "identity") != "identity":
+                message = f"{ask.url}{ask.path}: the reply is compressed, which was not asked for"
+                raise NoUsableReplyError(message)
+            for part in response.iter_raw():
+                content += part
+                if len(content) > ask.most_bytes:
+                    message = f"the reply is longer than {ask.most_bytes:,} bytes"
+                    raise NoUsableReplyError(message)
+        for text in (headers.get(_IDENTITY, "").encode(), content):
+            if self._prefix.encode() in text and identity.encode() not in text:
+                raise httpx2.RemoteProtocolError("the reply is to another request")
+        return Reply(response.status_code, headers, bytes(content))
+
+    def _built(self, ask: Ask, attempt: _Attempt, identity: str) -> httpx2.Request:
+        # Addresses are parsed once: it takes as long as sending does.
+        address = self._addresses.get(ask.url + ask.path)
+        if address is None:
+            address = self._addresses[ask.url + ask.path] = httpx2.URL(ask.url + ask.path)
+        more = [(_IDENTITY, identity)]
+        if ask.body is not None:
+            more.append(("content-type", "application/json"))
+        # The watchdog is earlier than the timeout of one read, and counts all of them.
+        timeout = httpx2.Timeout(ask.seconds + 1, connect=min(ask.seconds, _CONNECT_SECONDS))
+        return httpx2.Request(
+            ask.method,
+            address,
+            headers=[*self._http.headers.items(), *more],
+            content=ask.body,
+            extensions={"timeout": timeout.as_dict(), "trace": attempt.trace},
+        )
+
+    def _refuse_over(self, ask: Ask, attempt: _Attempt) -> None:
+        """Say so if an exchange was cut."""
+        if self._stopped.is_set():
+            raise NoUsableReplyError("stopped")
+        if attempt.over:
+            message = f"the reply was not complete after {ask.seconds:,.3g} s"
+            raise httpx2.ReadTimeout(message)
+
+    def _watch(self) -> None:
+        """Cut exchanges at their deadlines."""
+        while not self._stopped.wait(_WATCH_SECONDS):
+            now = time.monotonic()
+            with self._lock:
+                late = [attempt for attempt in self._open if attempt.deadline < now]
+            for attempt in late:
+                attempt.cut()
+
+
+@dataclass(eq=False)
+class _Attempt:
+    """The socket of an exchange, which another thread may shut down."""
+
+    deadline: float
+    over: bool = False
+    _socket: socket.socket | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def trace(self, name: str, info: dict[str, Any]) -> None:
+        """Take the socket as soon as it is connected: a second descriptor, which TLS leaves."""
+        if name.endswith("connect_tcp.complete"):
+            with self._lock:
+                self._socket = info["return_value"].get_extra_info("socket").dup()
+            if self.over or time.monotonic() > self.deadline:
+                self.cut()
+
+    def cut(self) -> None:
+        """Shut the connection down: whoever reads or writes gets an end or an error."""
+        with self._lock:
+            self.over = True
+            if self._socket is not None:
+                with suppress(OSError):  # the server was faster
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give the second descriptor back."""
+        with self._lock:
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+
+
+def _refuse_tls(url: str, error: BaseException | None) -> None:
+    """Refuse what no further try cures: a certificate that is not trusted, or no TLS.
+
+    Raises:
+        ServerError: with the cause.
+    """
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            message = (
+                f"{url}: the TLS certificate of the server is not trusted "
+                f"({error.verify_message.rstrip('.')}); if it is the right server, name the "
+                "certificate of its authority in the environment variable SSL_CERT_FILE"
+            )
+            raise ServerError(message) from None
+        if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+            message = f"{url}: the server does not speak TLS there; is its address http://...?"
+            raise ServerError(message) from None
+        error = error.__cause__ or error.__context__
+
+
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
+
+
+Result = TypeVar("Result")
+
+_PATIENCE_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 0.2
+_TOLD_SECONDS: Final = 5.0
+
+
+class ThreadPool:
+    """Runs functions in a few daemon threads.
+
+    Args:
+        threads: number of threads.
+
+    Examples:
+        >>> pool = ThreadPool(2)
+        >>> [future.result() for future in [pool.submit(lambda: 1), pool.submit(lambda: 2)]]
+        [1, 2]
+        >>> pool.close()
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._waiting: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._closed = threading.Event()
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, function: Callable[[], Result]) -> Future[Result]:
+        """Run a function in a thread, in the order of the calls."""
+        future: Future[Result] = Future()
+        if self._closed.is_set():
+            future.set_exception(RuntimeError("the threads have ended"))
+        else:
+            self._waiting.put((future, function))
+        return future
+
+    def close(self) -> None:
+        """Start no further function; wait for those under way, but not for long."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        for _ in self._threads:
+            self._waiting.put(None)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        for thread in self._threads:
+            thread.join(max(deadline - time.monotonic(), 0.0))
+
+    def _work(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            future, function = item
+            if self._closed.is_set() or not future.set_running_or_notify_cancel():
+                future.cancel()
+                continue
+            try:
+                future.set_result(function())
+            except BaseException as error:  # noqa: BLE001 -- whoever asks for the result gets it
+                future.set_exception(error)
+
+
+@dataclass(eq=False, frozen=True)
+class Wait:
+    """A thread that waits.
+
+    Attributes:
+        what: what it waits for.
+        since: time of the start in seconds, of a monotonic clock.
+        until: when it ends at the latest, of the same clock.
+    """
+
+    what: str
+    since: float
+    until: float
+
+    def sentence(self, now: float) -> str:
+        """Say what it waits for, since when, and until what time of the day."""
+        end = dt.datetime.now().astimezone() + dt.timedelta(seconds=self.until - now)
+        return f"{self.what}: {now - self.since:.0f} s so far, at most until {end:%H:%M:%S}"
+
+
+class Waits:
+    """The waits of all threads of a client."""
+
+    def __init__(self) -> None:
+        self._open: dict[Wait, None] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def waiting(self, what: str, until: float) -> Iterator[None]:
+        """Be waiting during the block."""
+        opened = Wait(what, time.monotonic(), until)
+        with self._lock:
+            self._open[opened] = None
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._open[opened]
+
+    def finished(self, futures: Collection[Future[Result]]) -> Iterator[Future[Result]]:
+        """Yield futures as they finish; tell who watches the progress of waits that take long."""
+        done: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
+        for future in futures:
+            future.add_done_callback(done.put)
+        left = len(futures)
+        while left:
+            try:
+                yield done.get(timeout=_POLL_SECONDS)
+                left -= 1
+            except queue.Empty:
+                self._tell()
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            oldest = min(self._open, key=lambda request: request.since, default=None)
+        if oldest is not None and now - oldest.since >= _TOLD_SECONDS:
+            waiting(oldest.sentence(now))
+
+
+_HIDDEN: Final = "[key]"
+
+
+class KeyFilter:
+    r"""Filter that replaces a key in texts and JSON values, however it is escaped.
+
+    Args:
+        key: printable ASCII; None replaces nothing.
+
+    Examples:
+        >>> hidden = KeyFilter("sk-1/2")
+        >>> hidden.text("Bearer sk-1/2"), hidden.text(r"\u0073k-1\/2"), hidden.text("?k=SK-1%2F2")
+        ('Bearer [key]', '[key]', '?k=[key]')
+        >>> hidden.value({"model": ["x sk-1/2"], "sk-1/2": 1})
+        {'model': ['x [key]'], '[key]': 1}
+    """
+
+    def __init__(self, key: str | None) -> None:
+        self._key = None if key is None else key.lower()
+        self._spellings = re.compile("".join(map(_spellings, key or "")), re.IGNORECASE)
+
+    def text(self, text: str) -> str:
+        """Return a text without the key."""
+        if self._key is None or not self._may_hold(text):
+            return text
+        return self._spellings.sub(_HIDDEN, text)
+
+    def value(self, value: Json) -> Json:
+        """Return a JSON value without the key, in texts, names and numbers."""
+        if self._key is None:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        if isinstance(value, dict):
+            return {self.text(name): self.value(item) for name, item in value.items()}
+        return _HIDDEN if str(value) == self._key else value
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a text holds the key."""
+        return self._key is not None and self.text(text) != text
+
+    def _may_hold(self, text: str) -> bool:
+        """Look for the key or an escape, which is much faster than the pattern."""
+        return "\\" in text or "%" in text or str(self._key) in text.lower()
+
+
+def _spellings(character: str) -> str:
+    """Return the pattern of a character: as it is, or as JSON, Python and addresses escape it."""
+    code = f"{ord(character):02x}"
+    return rf"(?:\\*{re.escape(character)}|\\+(?:u00|x){code}|%{code})"
+
 
 Read = TypeVar("Read")
 

@@ -18,7 +18,7 @@ from pact_eval.errors import ServerError
 from pact_eval.metrics import decode_ensemble
 from pact_eval.progress import step
 from pact_eval.prompts.requests import Decision
-from pact_eval.runs.probabilities import with_censored_zeros
+from pact_eval.runs.predictions import with_censored_zeros
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, Order, view_orders
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.find_wire import find_wire

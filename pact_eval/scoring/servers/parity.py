@@ -24,8 +24,7 @@ from pact_eval.scoring.model import ScoringModel, identify, resolve_dtype, store
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import TOLERANCE
 from pact_eval.scoring.servers.asking import Asker, ItemAnswer
-from pact_eval.scoring.servers.probe import Parity, ServerProbe, probe_items
-from pact_eval.scoring.servers.probe_items import PROBE_RECORDS
+from pact_eval.scoring.servers.probe import PROBE_RECORDS, Parity, ServerProbe, probe_items
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.wire import ViewAnswer, Wire, probabilities_of
 

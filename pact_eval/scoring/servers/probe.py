@@ -19,21 +19,16 @@ from typing import Final, Literal
 
 import numpy as np
 
-from pact_eval._json import Json
+from pact_eval._json import Json, sha256_of_json
+from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import ServerError
-from pact_eval.runs.probabilities import decimals
+from pact_eval.prompts.contract import canonical_code_order
+from pact_eval.runs.predictions import decimals
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, view_orders
 from pact_eval.scoring.servers.client import Client
-from pact_eval.scoring.servers.probe_items import PROBE_RECORDS, PROBE_SHA256
 from pact_eval.scoring.servers.replies import error_text
 from pact_eval.scoring.servers.served import read_cards
 from pact_eval.scoring.servers.token_ids import TokenIdWire
-from pact_eval.scoring.servers.token_probe import (
-    BatchProbe,
-    TokenizerProbe,
-    probe_batches,
-    probe_tokenizer,
-)
 from pact_eval.scoring.servers.wire import (
     AskedView,
     Values,
@@ -41,6 +36,162 @@ from pact_eval.scoring.servers.wire import (
     probabilities_of,
     total_variation,
 )
+
+_LOST_PARCEL = (
+    "Customer: The parcel came a day late and one corner was torn. Nothing seems to be missing, "
+    "but the lamp flickers now and then. I would like to keep it if it is safe.\n"
+    "Clerk: Our courier noted rain damage at the depot."
+)
+_MEETING = (
+    "Ana wants the hall on Monday, but may take Tuesday. Ben has asked first, for either day. The "
+    "choir practises on Monday in most weeks."
+)
+_LEAVES = "The leaves are yellow at the edge, the soil was dry on Friday and is wet today."
+
+_QUESTIONS: Final[tuple[tuple[str, Json, dict[str, Json]], ...]] = (
+    (
+        "choice-parcel",
+        _LOST_PARCEL,
+        {
+            "type": "choice",
+            "instructions": "Choose the next step.",
+            "criteria": {
+                "replace": "Send another lamp.",
+                "inspect": "Have the lamp looked at.",
+                "refund": "Pay the price back.",
+                "close": "Nothing more is needed.",
+            },
+        },
+    ),
+    (
+        "choice-hall",
+        _MEETING,
+        {
+            "type": "choice",
+            "instructions": "Who gets the hall on Monday?",
+            "criteria": {"choir": "The choir.", "ana": "Ana.", "none": "Nobody.", "ben": "Ben."},
+        },
+    ),
+    (
+        "choice-leaves",
+        {"notes": [_LEAVES]},
+        {
+            "type": "choice",
+            "instructions": "What does the plant most likely need?",
+            "criteria": {"water": None, "light": None, "food": None, "rest": None},
+        },
+    ),
+    ("boolean-safe", _LOST_PARCEL, {"type": "noul", "instructions": "Is the lamp safe to use?"}),
+    (
+        "score-urgency",
+        _LOST_PARCEL,
+        {
+            "type": "score",
+            "instructions": "How urgent is this?",
+            "criteria": ["It can wait.", "This week.", "Today."],
+        },
+    ),
+)
+
+
+def _record(name: str, state: Json, question: dict[str, Json]) -> Record:
+    value: dict[str, Json] = {
+        "id": name,
+        "family": name,
+        "source_family": "probe",
+        "split": "validation",
+        "domain": "probe",
+        "variant": "base",
+        "input": {"state": state, "questions": {"decision": question}},
+    }
+    return parse_record(value, require_reference=False)
+
+
+PROBE_RECORDS: Final = tuple(_record(*row) for row in _QUESTIONS)
+"""Three choices of four answers, a boolean and a score."""
+
+PROBE_SHA256: Final = sha256_of_json(
+    [[name, state, question] for name, state, question in _QUESTIONS]
+)
+"""Identifies the set: answers to another set are not compared."""
+
+
+@dataclass(frozen=True)
+class TokenizerProbe:
+    """The tokenizer that makes the prompts here, and that of the server.
+
+    Attributes:
+        prompts: number of prompts that both have tokenised; 0 if the server does not offer it.
+        same: whether the ids are the same.
+    """
+
+    prompts: int
+    same: bool
+
+
+@dataclass(frozen=True)
+class BatchProbe:
+    """The same prompts, one per request and several at once.
+
+    Attributes:
+        largest_tv: largest total variation distance of the two answers to a prompt.
+        prompts: number of prompts.
+    """
+
+    largest_tv: float
+    prompts: int
+
+
+def probe_tokenizer(
+    client: Client, wire: TokenIdWire, items: Sequence[AskedItem], model: str
+) -> TokenizerProbe:
+    """Compare the ids of the prompts of some items with those of the server's `/tokenize`.
+
+    Args:
+        client: asks the server.
+        wire: makes the prompts.
+        items: whose prompts are compared, in canonical order.
+        model: name of the model.
+    """
+    encoder = wire.encoder
+    compared = 0
+    for item in items:
+        order = canonical_code_order(item.field)
+        text = encoder.text(item.state, item.field, order)
+        body: dict[str, Json] = {"model": model, "prompt": text, "add_special_tokens": False}
+        look = client.look("/tokenize", body)
+        ids = look.value.get("tokens") if isinstance(look.value, dict) else None
+        if look.status != 200 or not isinstance(ids, list):
+            break
+        compared += 1
+        (view,) = encoder.encode_orders(item.state, item.field, [order])
+        if ids != [*view.token_ids]:
+            return TokenizerProbe(compared, same=False)
+    return TokenizerProbe(compared, same=True)
+
+
+def probe_batches(
+    asker: Asker, items: Sequence[AskedItem], together: Mapping[str, ItemAnswer]
+) -> BatchProbe | None:
+    """Compare prompts that are asked alone with the same prompts in batches.
+
+    Args:
+        asker: asks for items.
+        items: in several orders each.
+        together: answers to them, all orders of an item in one request.
+
+    Returns:
+        The comparison; None if nothing was answered.
+    """
+    alone = asker.ask([replace(item, orders=item.orders[:1]) for item in items], alone=True)
+    at_once = asker.ask(items)  # as in a run: several requests, each with several prompts
+    distances = []
+    for item, one, many in zip(items, alone, at_once, strict=True):
+        batched = [many, together[item.record_id]]
+        p = [probabilities_of(answer.views[0]) for answer in (one, *batched) if answer.views]
+        distances += [total_variation(p[0], q) for q in p[1:]]
+    return BatchProbe(max(distances), len(items)) if distances else None
+
 
 REPEATS: Final = 5
 """Times that one item is asked in the same order."""

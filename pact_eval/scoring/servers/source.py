@@ -25,10 +25,9 @@ from pact_eval.errors import ServerError
 from pact_eval.progress import step
 from pact_eval.prompts.code_orders import Order
 from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.probabilities import with_rounding
+from pact_eval.runs.predictions import with_rounding
 from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA, UNANSWERED
-from pact_eval.scoring.running import OnAnswer
 from pact_eval.scoring.servers.asking import (
     AskedItem,
     Asker,
@@ -39,17 +38,24 @@ from pact_eval.scoring.servers.asking import (
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.find_wire import FoundWire, find_wire
 from pact_eval.scoring.servers.probe import (
+    PROBE_SHA256,
     REPEATS,
     ServerProbe,
     change_since,
     probe_items,
     probe_server,
 )
-from pact_eval.scoring.servers.probe_items import PROBE_SHA256
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.token_ids import TokenIdWire
 from pact_eval.scoring.servers.wire import NoAnswer, ViewAnswer, Wire
-from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, in_order, record_columns
+from pact_eval.scoring.windows import (
+    Dataset,
+    OnAnswer,
+    ScoredWindow,
+    Window,
+    in_order,
+    record_columns,
+)
 
 _NOTE = "server"
 _PROBE = "probe"

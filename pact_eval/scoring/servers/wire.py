@@ -21,7 +21,7 @@ import numpy as np
 from pact_eval._json import Json
 from pact_eval.data.records import Field
 from pact_eval.errors import InputError
-from pact_eval.runs.probabilities import log_probabilities_of
+from pact_eval.runs.predictions import log_probabilities_of
 from pact_eval.runs.rows import Status
 
 Values = Literal["probabilities", "log-probabilities", "logits"]

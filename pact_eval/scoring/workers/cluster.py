@@ -8,23 +8,184 @@ reaches a Ray cluster can run code on it: that is what it is for.
 from __future__ import annotations
 
 import os
+import platform
 import secrets
+import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
+import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pact_eval.errors import WorkerError
-from pact_eval.scoring.workers.actor import WindowWorker
-from pact_eval.scoring.workers.guard import guarded
+import psutil
+
+from pact_eval.data.records import Record
+from pact_eval.errors import MemoryExhaustedError, PactError, WorkerError
+from pact_eval.runs.folder import library_versions
+from pact_eval.scoring.workers.messages import (
+    WindowRows,
+    WorkerDescription,
+    WorkerFailure,
+    WorkerOrder,
+    ipc_bytes,
+)
 from pact_eval.scoring.workers.request import WorkersRequest
+
+if TYPE_CHECKING:
+    import torch
+
+    from pact_eval.scoring.score import LocalScorer
+
+
+Reply = TypeVar("Reply")
+
+
+class WindowWorker:
+    """Worker that loads one model and scores windows with it, by the code of a single process."""
+
+    def __init__(self) -> None:
+        self._scorer: LocalScorer | None = None
+        self._open = ExitStack()
+
+    def start(self, order: WorkerOrder) -> WorkerDescription | WorkerFailure:
+        """Load the model and check its engine.
+
+        Args:
+            order: the model, and how to compute.
+
+        Returns:
+            What this worker is, or why it cannot be used.
+        """
+        return _replied(lambda: self._start(order))
+
+    def score(self, number: int, records: Sequence[Record]) -> WindowRows | WorkerFailure:
+        """Score a window.
+
+        Args:
+            number: its number.
+            records: its records.
+
+        Returns:
+            Its rows, or why it could not be scored.
+        """
+        return _replied(lambda: self._score(number, records))
+
+    def _start(self, order: WorkerOrder) -> WorkerDescription:
+        import torch
+
+        from pact_eval.scoring.model import identify
+        from pact_eval.scoring.score import LocalSource
+
+        if torch.get_num_threads() != order.threads:
+            torch.set_num_threads(order.threads)
+        model = identify(order.model)
+        scorer = self._open.enter_context(LocalSource(model, order.kernel).open(order.dataset))
+        self._scorer = scorer
+        return WorkerDescription(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            device=_device_name(model.device),
+            threads=torch.get_num_threads(),
+            versions=library_versions(quantised=model.quantisation is not None),
+            settings=model.settings,
+            facts=scorer.facts,
+        )
+
+    def _score(self, number: int, records: Sequence[Record]) -> WindowRows:
+        if self._scorer is None:
+            message = "expected start() to be called first"
+            raise RuntimeError(message)
+        started = time.monotonic()
+        self._scorer.reset_counts()
+        rows = ipc_bytes(self._scorer.rows(records))
+        return WindowRows(number, rows, self._scorer.facts, time.monotonic() - started)
+
+
+def _replied(work: Callable[[], Reply]) -> Reply | WorkerFailure:
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 -- it is text for the driver, which never unpickles it
+        # After memory has run out, another process may have more of it.
+        checked = isinstance(error, PactError) and not isinstance(error, MemoryExhaustedError)
+        return WorkerFailure(type(error).__name__, str(error), checked)
+
+
+def _device_name(device: torch.device) -> str:
+    """Return the name of the GPU, or that of the processor."""
+    import torch
+
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    if device.type != "cpu":
+        return device.type
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+_SECONDS: Final = 8.0
+_POLL_SECONDS: Final = 0.1
+_OUTPUTS: Final = (".out", ".err")  # as Ray names the files of standard output and error
+_QUIET_POLLS: Final = 3
+"""So often in a row no process may be left: one that was being started may have no log yet."""
+
+
+@contextmanager
+def guarded(folder: Path) -> Iterator[None]:
+    """End all processes whose output goes to a folder, and remove it, when the block or we end.
+
+    Ctrl-C in a terminal does not reach the guard.
+    """
+    command = [sys.executable, "-P", __file__, str(folder)]
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(  # noqa: S603 -- our own script
+        command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True
+    ):
+        yield
+
+
+def _end_all(folder: Path) -> None:
+    """Kill the processes whose output goes to a folder, until none is left; then remove it."""
+    deadline, quiet = time.monotonic() + _SECONDS, 0
+    while quiet < _QUIET_POLLS and time.monotonic() < deadline:
+        left = [process for process in psutil.process_iter() if _writes_to(process, folder)]
+        for process in left:
+            with suppress(psutil.Error):
+                process.kill()
+        quiet = 0 if left else quiet + 1
+        time.sleep(_POLL_SECONDS)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _writes_to(process: psutil.Process, folder: Path) -> bool:
+    """Return whether the output of a process goes to a folder; no if we may not see that."""
+    with suppress(psutil.Error, OSError):
+        paths = (Path(file.path) for file in process.open_files())
+        return any(path.suffix in _OUTPUTS and path.is_relative_to(folder) for path in paths)
+    return False
+
+
+def main(folder: Path) -> None:
+    """Wait until the process that started this one is gone, or has closed the pipe."""
+    sys.stdin.buffer.read()
+    _end_all(folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
+
 
 _OBJECT_BYTES: Final = 100 * 2**20  # rows of a window take some 100 kB
 _CONNECT_SECONDS: Final = 20.0

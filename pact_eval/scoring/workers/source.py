@@ -24,9 +24,8 @@ from pact_eval.runs.folder import RunWriter, library_versions
 from pact_eval.runs.provenance import RecordedEngine, RunNames
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.scoring.running import OnAnswer
 from pact_eval.scoring.score import PROOF_RECORDS, LocalSource, kernel_of_run
-from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, missing_windows
+from pact_eval.scoring.windows import Dataset, OnAnswer, ScoredWindow, Window, missing_windows
 from pact_eval.scoring.workers.cluster import cluster_has_gpus, connected
 from pact_eval.scoring.workers.messages import WorkerOrder
 from pact_eval.scoring.workers.pool import PoolProgress, WorkerPool

@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.arm_summary import ArmSummary
+from pact_eval.evaluation.arms.cells import ArmSummary
 from pact_eval.evaluation.arms.figure_results import (
+    ArmDifferences,
     EceByKind,
+    GroupDifference,
     MetricMeans,
     ViewsSweep,
+    arm_differences,
     ece_by_kind,
     main_comparison,
     published_comparison,
+    published_differences,
     published_ece_by_kind,
     views_sweep,
-)
-from pact_eval.evaluation.arms.group_differences import (
-    ArmDifferences,
-    GroupDifference,
-    arm_differences,
-    published_differences,
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings

@@ -20,7 +20,7 @@ from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.plain_text import one_line
 from pact_eval.progress import tracked
-from pact_reports.figures.canvas import STYLES, Canvas, PageStyle
+from pact_reports.figures.axes import STYLES, Canvas, PageStyle
 from pact_reports.figures.figure import FigureFile, reason
 from pact_reports.figures.layout import figure_of
 from pact_reports.figures.registry import FIGURES

@@ -17,11 +17,14 @@ from pact_reports.figures.arms import (
 from pact_reports.figures.curves import build_risk_coverage, build_view_tv, decide_risk_coverage
 from pact_reports.figures.decisions import build_costs, decide_costs
 from pact_reports.figures.figure import FigureSpec
-from pact_reports.figures.margins import build_margins
-from pact_reports.figures.pairs import build_pairs
-from pact_reports.figures.probabilities import build_confidence, build_reliability
+from pact_reports.figures.pairs import build_margins, build_pairs
+from pact_reports.figures.probabilities import (
+    build_choices,
+    build_confidence,
+    build_length,
+    build_reliability,
+)
 from pact_reports.figures.remedies import build_remedies
-from pact_reports.figures.temperatures import build_choices, build_length
 from pact_reports.figures.training import build_selection, build_training, publish_selection
 
 _SAME = "runs on the same items"

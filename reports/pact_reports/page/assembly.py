@@ -10,15 +10,12 @@ from typing import Final
 from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError
-from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.metric_specs import MetricDecoding
 from pact_eval.progress import step, tracked
 from pact_reports.figures.style import Looks
 from pact_reports.markup import Html, csp_hash, data_text, element, joined, script_json
-from pact_reports.page.colours import stylesheet
-from pact_reports.page.copies import copyable_table
-from pact_reports.page.item_blocks import pack_experiment
-from pact_reports.page.packing import BlockStore
+from pact_reports.page.item_blocks import BlockStore, pack_experiment
 from pact_reports.page.provenance import digest_data, provenance_html
 from pact_reports.page.reliability import reliability_html
 from pact_reports.page.request import PageRequest
@@ -26,14 +23,16 @@ from pact_reports.page.sections import (
     CALIBRATION_TABLES,
     ORDER_TABLES,
     DrawnFigures,
+    copyable_table,
     drawn_figures,
     figures_html,
     left_out_html,
+    stylesheet,
     tables_html,
 )
 from pact_reports.page.summary import headline_html, summary_html
 from pact_reports.tables.cells import decoding_words
-from pact_reports.tables.run_groups import run_groups_table
+from pact_reports.tables.run_costs import run_groups_table
 from pact_reports.writers.files import BuiltTables, build_tables
 
 _MOST_ARMS: Final = 4

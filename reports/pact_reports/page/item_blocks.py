@@ -2,44 +2,514 @@
 
 from __future__ import annotations
 
+import base64
+import difflib
 import hashlib
+import json
+import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._json import Json
+from pact_eval._json import Json, dumps
+from pact_eval._typing import IntArray
 from pact_eval.data.records import Record
+from pact_eval.data.word_diff import common_prefix
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.item_outcomes import item_distributions, item_outcomes
+from pact_eval.evaluation.item_outcomes import ItemOutcomes, item_distributions, item_outcomes
 from pact_eval.evaluation.item_records import ItemRecords
 from pact_eval.evaluation.items import pair_partners
 from pact_eval.progress import tracked
 from pact_eval.prompts.contract import ChatContract, canonical_code_order
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.predictions import Predictions
-from pact_reports.page.item_columns import (
-    FLAGS,
-    KINDS,
-    Column,
-    item_columns,
-    run_columns,
-)
-from pact_reports.page.item_texts import (
-    NO_ORDERS,
-    contract_of,
-    item_text,
-    marked,
-    missing_prompt,
-    system_message,
-    user_message,
-    view_changes,
-)
-from pact_reports.page.packing import BlockStore, bytes_of, to_permille
+from pact_reports.markup import Html
+
+NOT_KNOWN: Final = 65_535
+"""The step that encodes NaN."""
+
+_STEPS: Final = 64
+_LEVEL: Final = 6
+# Base64 characters in one script element, which a browser parses in one piece.
+_ELEMENT: Final = 1_000_000
+
+_DTYPES: Final = {"u1": "<u1", "u2": "<u2", "u4": "<u4", "i4": "<i4"}
+
+
+def to_steps(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
+    """Convert fractions to steps of a 64th of a per mille, which sort finely and round exactly.
+
+    The integer quotient of a step and 64 is the fraction rounded to a per mille. So a percentage
+    with one decimal is rounded only once.
+
+    Args:
+        values: fractions in [0, 1]; NaN becomes `NOT_KNOWN`.
+
+    Example:
+        >>> steps = to_steps(np.array([0.0, 0.12345, 1.0, np.nan]))
+        >>> steps.tolist(), (steps // 64).tolist()[:3]
+        ([32, 7932, 64032, 65535], [0, 123, 1000])
+    """
+    fractions = np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0)
+    steps = np.floor((fractions * 1000 + 0.5) * _STEPS)
+    return np.where(np.isnan(values), NOT_KNOWN, steps).astype(np.uint16)
+
+
+def to_permille(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
+    """Round fractions to a per mille; NaN becomes `NOT_KNOWN`.
+
+    Example:
+        >>> to_permille(np.array([0.1234, 0.9996])).tolist()
+        [123, 1000]
+    """
+    steps = to_steps(values)
+    return np.where(steps == NOT_KNOWN, NOT_KNOWN, steps // _STEPS).astype(np.uint16)
+
+
+def bytes_of(values: npt.NDArray[np.generic], dtype: str) -> bytes:
+    r"""Return numbers as little-endian bytes: first bytes of all numbers, then second bytes.
+
+    Bytes of the same significance are similar, so they compress better next to each other.
+
+    Args:
+        values: integers.
+        dtype: u1, u2, u4 or i4.
+
+    Example:
+        >>> bytes_of(np.array([1, 258]), "u2")
+        b'\x01\x02\x00\x01'
+    """
+    flat = np.ascontiguousarray(values.astype(_DTYPES[dtype]))
+    return flat.view(np.uint8).reshape(flat.size, flat.itemsize).T.tobytes()
+
+
+class BlockStore:
+    """Collects blocks and writes them as script elements in base64.
+
+    Example:
+        >>> store = BlockStore()
+        >>> store.add(b"abc"), store.add(b"def"), store.add(b"abc")
+        (0, 1, 0)
+        >>> store.index
+        [[16, 16]]
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._elements: list[list[str]] = []
+        self._length = 0
+
+    def add(self, raw: bytes) -> int:
+        """Pack a block and return its number."""
+        digest = hashlib.sha256(raw).digest()
+        if digest in self._numbers:
+            return self._numbers[digest]
+        text = base64.b64encode(zlib.compress(raw, _LEVEL)).decode("ascii")
+        if not self._elements or self._length + len(text) > _ELEMENT:
+            self._elements.append([])
+            self._length = 0
+        self._elements[-1].append(text)
+        self._length += len(text)
+        self._numbers[digest] = len(self._numbers)
+        return self._numbers[digest]
+
+    def add_json(self, value: Json) -> int:
+        """Pack JSON in UTF-8 and return the number of its block."""
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return self.add(text.encode("utf-8", errors="backslashreplace"))
+
+    @property
+    def index(self) -> list[Json]:
+        """Lengths of the blocks of each element, in base64 characters."""
+        return [[len(text) for text in texts] for texts in self._elements]
+
+    @property
+    def html(self) -> Html:
+        """The elements; base64 needs no escaping."""
+        return Html(
+            "\n".join(
+                f'<script type="text/plain" id="blocks-{number}">{"".join(texts)}</script>'
+                for number, texts in enumerate(self._elements)
+            )
+        )
+
+
+Part: TypeAlias = str | tuple[str, str]
+"""Text that both members share, or the text of this member and that of the other in its place."""
+
+_SPEAKER: Final = ("speaker", "role", "name", "author", "from")
+_SPOKEN: Final = ("text", "content", "message")
+# Most pairs of tokens that are compared; with more, the middle is one change.
+_MOST_COMPARED: Final = 250_000
+_TOKEN: Final = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One text inside a context.
+
+    Attributes:
+        label: the speaker, or the path to the text; "" if the context is a single text.
+        text: the unchanged text.
+    """
+
+    label: str
+    text: str
+
+
+def context_lines(state: Json) -> list[Line]:
+    """Split a context into lines for reading.
+
+    A turn (an object with a speaker and a text) is one line with the speaker's name. Any other
+    value is one line with its path.
+
+    Example:
+        >>> [(line.label, line.text) for line in context_lines(
+        ...     [{"speaker": "Clerk", "text": "Noted."}, {"n": 3, "tags": ["a"]}])]
+        [('Clerk', 'Noted.'), ('2.n', '3'), ('2.tags.1', 'a')]
+    """
+    return list(_lines(state, ""))
+
+
+def _lines(value: Json, way: str) -> Iterator[Line]:
+    if isinstance(value, str):
+        yield Line(way, value)
+    elif isinstance(value, dict):
+        turn = _turn(value)
+        if turn is not None:
+            yield turn
+            return
+        for key, item in value.items():
+            yield from _lines(item, f"{way}.{key}" if way else key)
+    elif isinstance(value, list):
+        for number, item in enumerate(value, start=1):
+            yield from _lines(item, f"{way}.{number}" if way else str(number))
+    else:
+        yield Line(way, dumps(value))
+
+
+def _turn(value: Mapping[str, Json]) -> Line | None:
+    if len(value) != 2:
+        return None
+    speaker = next((value[key] for key in _SPEAKER if key in value), None)
+    text = next((value[key] for key in _SPOKEN if key in value), None)
+    if isinstance(speaker, str) and isinstance(text, str):
+        return Line(speaker, text)
+    return None
+
+
+def item_text(record: Record, other: Record | None, prompt: list[Part] | None = None) -> Json:
+    """Return the texts of an item as the browser reads them.
+
+    Args:
+        record: the record of the item.
+        other: the other member of its pair, or None.
+        prompt: the user message in canonical order, as from `marked`; None leaves it out.
+
+    Returns:
+        `[context, instructions, answers, prompt]`. Context lines are `[label, parts]`; a part is
+        text that both members share, or `[text of this member, text of the other]`. Answers are
+        `[key, description]`. The prompt is parts too.
+    """
+    lines = context_lines(record.state)
+    context: list[Json]
+    if other is None:
+        context = [[line.label, [line.text]] for line in lines]
+    else:
+        context = _paired(lines, context_lines(other.state))
+    question = record.field.instructions
+    return [
+        context,
+        question if isinstance(question, str) else dumps(question),
+        [[answer.key, answer.description] for answer in record.field.answers],
+        None if prompt is None else _json(prompt),
+    ]
+
+
+def _paired(lines: list[Line], others: list[Line]) -> list[Json]:
+    """Pair the lines of two contexts in order; a line without a partner is a change."""
+    shown: list[Json] = []
+    for at in range(max(len(lines), len(others))):
+        mine = lines[at] if at < len(lines) else None
+        theirs = others[at] if at < len(others) else None
+        if mine is not None and theirs is not None and mine.label == theirs.label:
+            shown.append([mine.label, _json(marked(mine.text, theirs.text))])
+            continue
+        if mine is not None:
+            shown.append([mine.label, [[mine.text, ""]]])
+        if theirs is not None:
+            shown.append([theirs.label, [["", theirs.text]]])
+    return shown
+
+
+def _json(parts: list[Part]) -> Json:
+    return [part if isinstance(part, str) else list(part) for part in parts]
+
+
+def marked(mine: str, other: str) -> list[Part]:
+    """Split a text where it differs from another text.
+
+    Args:
+        mine: the text.
+        other: the text of the other member.
+
+    Returns:
+        Parts in reading order. Joining the first sides gives `mine`, joining the second `other`.
+
+    Example:
+        >>> marked("The seal is intact.", "The seal is not intact.")
+        ['The seal is ', ('', 'not '), 'intact.']
+        >>> marked("same", "same")
+        ['same']
+    """
+    if mine == other:
+        return [mine] if mine else []
+    start = _between_tokens(mine, other, common_prefix(mine, other))
+    a, b = mine[start:][::-1], other[start:][::-1]
+    end = _between_tokens(a, b, common_prefix(a, b))
+    inner = (_TOKEN.findall(text[start : len(text) - end]) for text in (mine, other))
+    parts: list[Part] = [mine[:start], *_inner(*inner), mine[len(mine) - end :]]
+    return [part for part in parts if part not in ("", ("", ""))]
+
+
+def _between_tokens(a: str, b: str, length: int) -> int:
+    """Shorten a common prefix until it ends between two tokens of both texts."""
+    while length and not all(_splits(text[length - 1 : length + 1]) for text in (a, b)):
+        length -= 1
+    return length
+
+
+def _splits(pair: str) -> bool:
+    """Return whether a token ends between two characters, or at the end of the text."""
+    return len(_TOKEN.findall(pair)) == len(pair)
+
+
+def _inner(a: list[str], b: list[str]) -> list[Part]:
+    if not a or not b or len(a) * len(b) > _MOST_COMPARED:
+        return [("".join(a), "".join(b))]
+    parts: list[Part] = []
+    matcher = difflib.SequenceMatcher(a=a, b=b, autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        same = tag == "equal"
+        # Changes that only a blank separates are joined into one.
+        joins = same and not "".join(a[i:j]).strip() and parts and i > 0 and j < len(a)
+        if same and not joins:
+            parts.append("".join(a[i:j]))
+            continue
+        mine, other = "".join(a[i:j]), "".join(b[k:m])
+        last = parts[-1] if parts else ""
+        if isinstance(last, tuple):
+            parts[-1] = (last[0] + mine, last[1] + other)
+        else:
+            parts.append((mine, other))
+    return parts
+
+
+def contract_of(run: ExperimentRun) -> ChatContract | None:
+    """Return the contract that rendered the prompts of a run.
+
+    Args:
+        run: the run.
+
+    Returns:
+        None if the run was not scored here (an import does not record its prompts), or if its
+        contract is not one of this version.
+    """
+    recorded = run.provenance
+    if recorded.source not in (None, "score") or recorded.contract is None:
+        return None
+    fingerprint = recorded.contract.fingerprint
+    return NIMBLE if fingerprint == NIMBLE.fingerprint else None
+
+
+NO_ORDERS: Final = "the run does not record the order of its letters"
+"""Why a run with a known contract has no prompt."""
+
+
+def missing_prompt(run: ExperimentRun) -> str | None:
+    """Return the reason why the prompts of a run cannot be made again, if its contract is it.
+
+    Args:
+        run: the run.
+    """
+    recorded = run.provenance
+    if recorded.source not in (None, "score"):
+        return "the run is an import, and imports do not record their prompts"
+    if recorded.contract is None or recorded.contract.fingerprint is None:
+        return "the run does not record its prompt contract"
+    if contract_of(run) is None:
+        return "this version does not have the prompt contract of the run"
+    return None
+
+
+def user_message(contract: ChatContract, record: Record, order: Sequence[int]) -> str:
+    """Return the last message of the prompt of a view, which has the context and the question.
+
+    Args:
+        contract: the contract of the run.
+        record: the record of the item.
+        order: the canonical index at each letter.
+    """
+    field = record.field
+    return contract.messages(record.state, [field], field.name, order)[-1]["content"]
+
+
+def system_message(contract: ChatContract, record: Record) -> str:
+    """Return the text before the last message, which is the same for every item."""
+    field = record.field
+    order = canonical_code_order(field)
+    before = contract.messages(record.state, [field], field.name, order)[:-1]
+    return "\n".join(message["content"] for message in before)
+
+
+def view_changes(contract: ChatContract, record: Record, orders: Sequence[Sequence[int]]) -> Json:
+    """Return how the message of each view differs from that in canonical order.
+
+    Args:
+        contract: the contract of the run.
+        record: the record of the item.
+        orders: the letter order of each view.
+
+    Returns:
+        For each view, None if its message is the canonical one, or
+        `[start, end, text]`: `text` replaces what is between `start` and `end`, which count
+        UTF-16 code units as a browser does.
+    """
+    canonical = canonical_code_order(record.field)
+    before = user_message(contract, record, canonical)
+    return [
+        None
+        if tuple(order) == canonical
+        else _change(before, user_message(contract, record, order))
+        for order in orders
+    ]
+
+
+def _change(before: str, after: str) -> Json:
+    start = common_prefix(before, after)
+    end = common_prefix(before[start:][::-1], after[start:][::-1])
+    middle = before[start : len(before) - end]
+    first = _units(before[:start])
+    return [first, first + _units(middle), after[start : len(after) - end]]
+
+
+def _units(text: str) -> int:
+    """Count the UTF-16 code units of a text; by encoding it, which is no loop in Python."""
+    return len(text.encode("utf-16-le", errors="surrogatepass")) // 2
+
+
+KINDS: Final = ("choice", "boolean", "score")
+"""Kinds in the order of their codes; any other kind has the next code."""
+
+FLAGS: Final = {
+    "right": 1,
+    "flip": 2,
+    "confident_error": 4,
+    "pair": 8,
+    "pair_right": 16,
+    "pair_wrong": 32,
+    "pair_same": 64,
+}
+"""Bits of an item's outcome. `pair`: it is a member of a complete pair; `pair_right`: both members
+are right; `pair_wrong`: both are wrong; `pair_same`: both get the same answer."""
+
+
+_VARIANTS: Final = ("", "base", "counterfactual")
+
+
+@dataclass(frozen=True)
+class Column:
+    """Integers, one per item.
+
+    Attributes:
+        name: name of the column in the script.
+        dtype: u1, u2, u4 or i4.
+        values: (n,) the integers.
+    """
+
+    name: str
+    dtype: str
+    values: npt.NDArray[np.generic]
+
+
+def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
+    """Return the columns that are the same for every run on these items.
+
+    Args:
+        views: the views of one of the runs.
+        domains: all domains; the code of a domain is its index.
+    """
+    rows = np.arange(len(views))
+    other = pair_partners(views)
+    rank = np.empty(len(views), dtype=np.int64)
+    rank[np.argsort(views.ids, kind="stable")] = rows
+    kind_codes = {kind: code for code, kind in enumerate(KINDS)}
+    domain_codes = {domain: code for code, domain in enumerate(domains)}
+    return [
+        Column("kind", "u1", np.array([kind_codes.get(kind, 3) for kind in views.kind.tolist()])),
+        Column(
+            "domain", "u2", np.array([domain_codes[domain] for domain in views.domain.tolist()])
+        ),
+        Column(
+            "variant", "u1", np.array([_variant(variant) for variant in views.variant.tolist()])
+        ),
+        Column("choices", "u1", views.n_choices),
+        Column("reference", "u1", views.reference),
+        # Distances between rows are mostly equal, so they compress well.
+        Column("partner", "i4", np.where(other < 0, 0, other - rows)),
+        Column("rank", "i4", rank - rows),
+    ]
+
+
+def run_columns(outcomes: ItemOutcomes) -> list[Column]:
+    """Return the columns of one run: answers, outcomes and probabilities."""
+    tokens = np.nan_to_num(outcomes.prompt_tokens)
+    columns = [
+        Column("answer", "u1", outcomes.predicted),
+        Column("flags", "u1", outcome_flags(outcomes)),
+        Column("confidence", "u2", to_steps(outcomes.raw.confidence)),
+        Column("bin", "u1", outcomes.raw.bin),
+        Column("of_reference", "u2", to_steps(outcomes.of_reference)),
+        Column("view_tv", "u2", to_steps(outcomes.view_tv)),
+        Column("tokens", "u2" if tokens.max(initial=0) < NOT_KNOWN else "u4", tokens),
+        Column("answer_mass", "u2", to_steps(outcomes.answer_mass)),
+    ]
+    if outcomes.right_repeats is not None:
+        columns.append(Column("right_repeats", "u2", outcomes.right_repeats))
+    if outcomes.calibrated is not None:
+        columns.append(Column("calibrated", "u2", to_steps(outcomes.calibrated.confidence)))
+        columns.append(Column("calibrated_bin", "u1", outcomes.calibrated.bin))
+    return columns
+
+
+def outcome_flags(outcomes: ItemOutcomes) -> IntArray:
+    """Return the outcome of every item as bits of `FLAGS`."""
+    masks = {
+        "right": outcomes.correct,
+        "flip": outcomes.flipped,
+        "confident_error": outcomes.confident_error,
+        "pair": outcomes.paired,
+        "pair_right": outcomes.pair_right,
+        "pair_wrong": outcomes.pair_wrong,
+        "pair_same": outcomes.pair_same,
+    }
+    total: IntArray = sum(
+        (np.where(mask, FLAGS[name], 0) for name, mask in masks.items()),
+        start=np.zeros(len(outcomes.correct), dtype=np.int64),
+    )
+    return total
+
+
+def _variant(name: str) -> int:
+    return _VARIANTS.index(name) if name in _VARIANTS else 0
+
 
 _IDS: Final = 4_096
 _TEXTS: Final = 64

@@ -17,8 +17,8 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.provenance import Contract, Provenance
 from pact_eval.verification.report_file import PAGE_ELEMENT
 from pact_reports.markup import Html, data_text, element, joined, script_json
-from pact_reports.page.copies import copyable_table
 from pact_reports.page.request import PageRequest
+from pact_reports.page.sections import copyable_table
 from pact_reports.table import Cell, Column, Row, Table
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")

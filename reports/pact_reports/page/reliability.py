@@ -16,8 +16,8 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_reports.figures.figure import reason
 from pact_reports.figures.style import Looks
 from pact_reports.markup import Html, data_text, element
-from pact_reports.page.colours import variable
 from pact_reports.page.item_links import items_href
+from pact_reports.page.sections import variable
 
 _LEFT: Final = 34.0
 _TOP: Final = 8.0

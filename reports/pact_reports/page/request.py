@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import ArmNames, names_in
-from pact_eval.evaluation.arms.margins import Margin
+from pact_eval.evaluation.arms.differences import Margin
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.data_splits import files_of
-from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords
+from pact_eval.evaluation.report import ReportDigest, report_digest
 from pact_reports.figures.style import NEUTRAL, Palette
 from pact_reports.tables.request import TableRequest
 
@@ -81,7 +81,7 @@ class PageRequest:
         """Whether the main arm may act alone; None if the settings name no target error."""
         if self.experiment.settings.target_error is None:
             return None
-        from pact_eval.thresholds.report_acting import acting_of_arm
+        from pact_eval.thresholds.conclusion import acting_of_arm
 
         return acting_of_arm(self.experiment)
 

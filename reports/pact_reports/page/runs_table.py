@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.metric_specs import MetricDecoding, MetricSpec
 from pact_eval.evaluation.notes import views_notes
 from pact_eval.evaluation.registry import find_metric, registered_metrics
 from pact_eval.evaluation.report import Group

@@ -3,21 +3,166 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pact_eval._json import Json
 from pact_eval.errors import InputError
+from pact_eval.evaluation.conclusions.conclusion import Said
 from pact_eval.progress import tracked
 from pact_reports.figures.figure import FigureFile, reason
 from pact_reports.figures.files import inline_svg
 from pact_reports.figures.registry import FIGURES
-from pact_reports.figures.style import Looks
-from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.page.colours import themed
-from pact_reports.page.copies import copyable_table
+from pact_reports.figures.style import INK, MUTED, Looks
+from pact_reports.markup import Html, data_text, element, joined, script_json
 from pact_reports.page.request import PageRequest
+from pact_reports.table import Table
+from pact_reports.writers.csv import to_csv
 from pact_reports.writers.files import BuiltTables
+from pact_reports.writers.html import table_html
+from pact_reports.writers.latex import to_latex
+from pact_reports.writers.markdown import to_markdown
+
+DARK_PAPER: Final = "#14181c"
+"""The background of the page in its dark theme."""
+
+_LEAST_CONTRAST: Final = 5.5
+_LEAST_CONTRAST_OF_LIGHT: Final = 3.0
+_LIGHT: Final = 0.5
+_OF_PAGE: Final = {"#ffffff": "paper", INK.lower(): "ink", MUTED.lower(): "muted", "#000000": "ink"}
+_COLOUR: Final = re.compile(r'(\s(?:fill|stroke|stop-color))="(#[0-9A-Fa-f]{6})"')
+_BACKGROUND: Final = re.compile(r'<path d="[^"]*" fill="#ffffff"/>')
+_VARIABLE: Final = re.compile(r"var\(--c-([0-9a-f]{6})\)")
+
+
+def themed(svg: Html) -> Html:
+    """Replace the colours of an SVG by variables, and remove its white background.
+
+    Examples:
+        >>> themed(Html('<path d="M 0 0 z" fill="#ffffff"/><path stroke="#0072B2"/>')).text
+        '<path stroke="var(--c-0072b2)"/>'
+    """
+    text = _BACKGROUND.sub("", svg.text)
+    return Html(_COLOUR.sub(lambda match: f'{match[1]}="var(--{variable(match[2])})"', text))
+
+
+def variable(colour: str) -> str:
+    """Return the name of the variable of a colour, without its dashes.
+
+    Examples:
+        >>> variable("#0072B2"), variable("#FFFFFF")
+        ('c-0072b2', 'paper')
+    """
+    lower = colour.lower()
+    return _OF_PAGE.get(lower, f"c-{lower[1:]}")
+
+
+def stylesheet(texts: Iterable[Html]) -> str:
+    """Return the rules of the variables that some texts use, for both themes and for print."""
+    used = sorted({name for text in texts for name in _VARIABLE.findall(text.text)})
+    if not used:
+        return ""
+    light = "".join(f"--c-{name}:#{name};" for name in used)
+    dark = "".join(f"--c-{name}:{on_dark(f'#{name}')};" for name in used)
+    by_system = "@media screen and (prefers-color-scheme:dark)"
+    return (
+        f":root{{{light}}}\n"
+        f'{by_system}{{:root:not([data-theme="light"]){{{dark}}}}}\n'
+        f'@media screen{{:root[data-theme="dark"]{{{dark}}}}}\n'
+    )
+
+
+def on_dark(colour: str) -> str:
+    """Return the colour that replaces another on the page's dark paper.
+
+    A dark colour is mixed with white until it can be read. A light one is mixed with the paper:
+    labels on it are drawn in ink, which is light there.
+
+    Examples:
+        >>> on_dark("#e69f00"), on_dark("#0072b2"), on_dark("#9ccbe8")
+        ('#e69f00', '#4c9cc9', '#516978')
+    """
+    if _luminance(colour) > _LIGHT:
+        steps = [_mixed(colour, DARK_PAPER, share) for share in range(0, 100, 5)]
+        return [step for step in steps if contrast(step, DARK_PAPER) >= _LEAST_CONTRAST_OF_LIGHT][
+            -1
+        ]
+    steps = [_mixed(colour, "#ffffff", share) for share in range(0, 101, 5)]
+    return next(step for step in steps if contrast(step, DARK_PAPER) >= _LEAST_CONTRAST)
+
+
+def _mixed(colour: str, other: str, percent: int) -> str:
+    pairs = zip(_parts(colour), _parts(other), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * percent / 100):02x}" for a, b in pairs)
+
+
+def _parts(colour: str) -> list[int]:
+    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+
+
+def contrast(a: str, b: str) -> float:
+    """Return the contrast ratio of two colours, from 1 to 21 (WCAG 2.2).
+
+    Examples:
+        >>> round(contrast("#000000", "#ffffff"))
+        21
+    """
+    light, dark = sorted((_luminance(a), _luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = (part / 255 for part in _parts(colour))
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+_PREFIX: Final = "copies-"
+"""Of the ids of the elements, which end with the id of the element that gets the buttons."""
+
+
+def copyable_table(table: Table) -> Html:
+    """Write a table with the texts of its buttons.
+
+    Args:
+        table: as the writers lay it out.
+    """
+    return joined([table_html(table), copies_html(f"table-{table.name}", formats_of(table))])
+
+
+def formats_of(table: Table) -> dict[str, str]:
+    """Return a table in every format that can be copied, by the name of its button.
+
+    Args:
+        table: as the writers lay it out.
+    """
+    return {"Markdown": to_markdown(table), "LaTeX": to_latex(table), "CSV": to_csv(table)}
+
+
+def copies_html(target: str, texts: Mapping[str, str | Mapping[str, str]]) -> Html:
+    """Write the texts that the buttons of an element copy.
+
+    Args:
+        target: id of the element that gets the buttons.
+        texts: by the name of a button, what it copies; or that by the index of a reference.
+    """
+    values: dict[str, Json] = {
+        name: text if isinstance(text, str) else {**text} for name, text in texts.items()
+    }
+    return script_json(values, f"{_PREFIX}{target}")
+
+
+def sentences_text(sentences: Iterable[Said]) -> str:
+    """Return conclusions as sentences, one a line.
+
+    Args:
+        sentences: conclusions in words.
+    """
+    return "\n".join(map(str, sentences))
+
 
 _TAG: Final = re.compile(r"<[A-Za-z][^>]*>")
 _STYLE: Final = re.compile(r'\sstyle="([^"]*)"')

@@ -12,7 +12,6 @@ from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStat
 from pact_eval.evaluation.conclusions.conclusion import Said
 from pact_eval.evaluation.conclusions.data import DataConclusion, beside_leak, leak_prefix
 from pact_eval.evaluation.conclusions.experiment_conclusions import conclude, conclude_runs
-from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import (
     Diagnostic,
     MatchedRuns,
@@ -22,26 +21,24 @@ from pact_eval.evaluation.diagnostics import (
     on_other_data,
 )
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.metric_specs import MetricDecoding
 from pact_eval.numbers import interval_text
 from pact_eval.preregistration.diagnostics import on_registration, on_verdicts
 from pact_reports.figures.figure import reason
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.page.answer_tables import answer_table
-from pact_reports.page.cards import acting_html, cards_html
-from pact_reports.page.copies import (
+from pact_reports.page.cards import acting_html, cards_html, criteria_html
+from pact_reports.page.data_audit import data_audit_html
+from pact_reports.page.forest import forest_html
+from pact_reports.page.matrix import diagnostics_html, matrix_html
+from pact_reports.page.request import PageRequest
+from pact_reports.page.run_matrix import MATRIX_RUNS, answer_table, run_matrix_html
+from pact_reports.page.runs_table import ablated_table, runs_table
+from pact_reports.page.sections import (
     copies_html,
     copyable_table,
     formats_of,
     sentences_text,
 )
-from pact_reports.page.data_audit import data_audit_html
-from pact_reports.page.diagnostics import diagnostics_html
-from pact_reports.page.forest import forest_html
-from pact_reports.page.matrix import matrix_html
-from pact_reports.page.request import PageRequest
-from pact_reports.page.run_matrix import MATRIX_RUNS, run_matrix_html
-from pact_reports.page.runs_table import ablated_table, runs_table
-from pact_reports.page.verdicts import criteria_html
 from pact_reports.tables.cells import decoding_words, leak_lines
 from pact_reports.views.brief import mass_lines
 from pact_reports.writers.files import BuiltTables

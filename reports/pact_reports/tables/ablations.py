@@ -10,13 +10,13 @@ from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.arm_cells import items_and_pairs
 from pact_reports.tables.cells import (
     NOISE,
     arm_cell,
     chance_cell,
     chance_column,
     decoding_words,
+    items_and_pairs,
     text_cell,
     unit_of,
 )

@@ -11,13 +11,18 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.answer_scores import RunAnswerScores, run_answer_scores
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
-from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
-from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.metric_specs import SINGLE, MetricDecoding, MetricSpec
 from pact_eval.evaluation.report import Calibration, Group
 from pact_eval.metrics.recalibration import AnswerScores, ScoreDecomposition
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.arm_cells import items_and_pairs
-from pact_reports.tables.cells import arm_cell, decoding_words, text_cell, unit_of, value_cell
+from pact_reports.tables.cells import (
+    arm_cell,
+    decoding_words,
+    items_and_pairs,
+    text_cell,
+    unit_of,
+    value_cell,
+)
 from pact_reports.tables.request import TableRequest
 
 _SCORES: Final = (

@@ -15,17 +15,17 @@ from pact_eval.evaluation.arms.single_runs import (
     calibrated_runs,
 )
 from pact_eval.evaluation.calibration_error import ChanceError
-from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.metric_specs import MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_eval.evaluation.report import Calibration
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.arm_cells import items_and_pairs
 from pact_reports.tables.cells import (
     NOISE,
     arm_cell,
     chance_cell,
     chance_column,
     decoding_words,
+    items_and_pairs,
     metric_column,
     text_cell,
     unit_of,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import run_risks
-from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.metric_specs import MetricDecoding
 from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Column, Row, Table
@@ -17,7 +17,7 @@ from pact_reports.tables.request import TableRequest
 
 if TYPE_CHECKING:
     from pact_eval._typing import FloatArray
-    from pact_eval.evaluation.curves.bands import Band
+    from pact_eval.evaluation.curves.probabilities import Band
     from pact_eval.thresholds.decision_curves import CostCurve, GateMark
 
 _COVERAGES: Final = (0.25, 0.5, 0.75, 0.9, 1.0)
@@ -151,7 +151,7 @@ def _shown_gates(curve: CostCurve) -> list[int]:
 
 
 def _cost_cells(curve: CostCurve, at: int, request: TableRequest) -> list[Cell]:
-    from pact_eval.thresholds.signals import gate_text
+    from pact_eval.thresholds.targets import gate_text
 
     gate = gate_text(float(curve.thresholds[at]), curve.rule.signal)
     share = float(curve.escalated[at])
@@ -181,7 +181,7 @@ def _cost_column(title: str) -> Column:
 
 
 def _mark_cells(mark: GateMark, request: TableRequest) -> tuple[Cell, ...]:
-    from pact_eval.thresholds.signals import SIGNAL_NAMES
+    from pact_eval.thresholds.targets import SIGNAL_NAMES
     from pact_reports.views.thresholds import rule_text
 
     rule = mark.file.rule

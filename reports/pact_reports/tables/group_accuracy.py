@@ -7,7 +7,7 @@ from typing import Final
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.single_runs import GroupAccuracy, group_accuracy
-from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.metric_specs import MetricDecoding
 from pact_eval.evaluation.registry import metric_spec
 from pact_reports.table import Column, Row, Table
 from pact_reports.tables.cells import arm_cell, decoding_words, metric_column, text_cell, value_cell

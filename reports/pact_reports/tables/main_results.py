@@ -8,31 +8,33 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
-from pact_eval.evaluation.arms.arm_summary import ArmSummary
+from pact_eval.evaluation.arms.arm_metrics import (
+    ArmSummaries,
+    MetricQuestion,
+    k_views,
+    main_results,
+)
+from pact_eval.evaluation.arms.cells import ArmSummary
 from pact_eval.evaluation.arms.differences import Standing
-from pact_eval.evaluation.arms.main_results import ArmSummaries, main_results
-from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.metric_specs import ENSEMBLE, ENSEMBLE_CALIBRATED, MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_reports.table import Cell, Column, Mark, Row, Table
-from pact_reports.tables.arm_cells import (
-    STANDING_LEGEND,
-    items_and_pairs,
-    mean_cell,
-    mean_column,
-    noise_cell,
-    noise_column,
-    standing_cells,
-)
 from pact_reports.tables.cells import (
     CALIBRATION_ERROR,
     NOISE,
+    STANDING_LEGEND,
     arm_cell,
     count_cell,
     count_column,
     decoding_words,
     few_pairs,
+    items_and_pairs,
     marked_best,
+    mean_cell,
+    mean_column,
+    noise_cell,
+    noise_column,
+    standing_cells,
     with_interval,
 )
 from pact_reports.tables.request import TableRequest
@@ -179,3 +181,50 @@ def _runs(results: ArmSummaries, arm: str) -> int | None:
 def _title(metric: str, decoding: MetricDecoding) -> str:
     title = metric_spec(metric).title
     return f"{title} after T(x)" if metric == "ece" and decoding.calibrated else title
+
+
+_TITLES: Final[dict[MetricQuestion, str]] = {
+    ("accuracy", ENSEMBLE): "Accuracy",
+    ("pair_accuracy", ENSEMBLE): "Pair accuracy",
+    ("ece", ENSEMBLE): "ECE",
+    ("ece", ENSEMBLE_CALIBRATED): "ECE after T(x)",
+    ("view_tv", ENSEMBLE): "TV",
+    ("view_tv", ENSEMBLE_CALIBRATED): "TV after T(x)",
+    ("flip_rate", ENSEMBLE): "Flips",
+    ("ensemble_gain", ENSEMBLE): "Gain",
+}
+
+
+def k_views_table(results: ArmSummaries, k: str = "K views", names: ArmNames = KEYS) -> Table:
+    """Lay out the ensemble of the K views of runs.
+
+    Args:
+        results: of `k_views`.
+        k: the number of views in words.
+        names: display names of arms.
+    """
+    return means_table(
+        results,
+        name="views",
+        title="K-view decoding",
+        caption=(
+            f"Decoding: {k} together; raw, except for the columns after T(x), which are "
+            "calibrated. TV: mean total variation between views; flips: items whose answer the "
+            "views change; gain: accuracy minus that of view 0 alone, in points."
+        ),
+        titles=_TITLES,
+        names=names,
+    )
+
+
+def build_views(request: TableRequest) -> Table:
+    """Make the table of K-view decoding of runs.
+
+    Raises:
+        InputError: the runs do not compare, or have one view.
+    """
+    results = k_views(request.metrics)
+    if results.published:
+        return k_views_table(results, names=request.names)
+    k = max(run.predictions.k for run in request.comparable)
+    return k_views_table(results, f"{k} views", request.names)

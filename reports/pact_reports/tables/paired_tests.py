@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
-from pact_eval.evaluation.metric_specs import DIFFERENCE
+from pact_eval.evaluation.metric_specs import DIFFERENCE, MetricDecoding
 from pact_eval.evaluation.registry import metric_spec
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (

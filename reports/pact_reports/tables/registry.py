@@ -11,8 +11,7 @@ from pact_reports.tables.calibration_effects import build_calibration
 from pact_reports.tables.data_splits import build_splits
 from pact_reports.tables.decisions import build_costs, build_gates, build_risk_coverage
 from pact_reports.tables.group_accuracy import build_domains, build_kinds
-from pact_reports.tables.k_views import build_views
-from pact_reports.tables.main_results import build_main
+from pact_reports.tables.main_results import build_main, build_views
 from pact_reports.tables.order_runs import build_order, build_slots
 from pact_reports.tables.paired_tests import build_paired
 from pact_reports.tables.request import TableSpec

@@ -12,7 +12,7 @@ from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.margins import Margin
+from pact_eval.evaluation.arms.differences import Margin
 from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -129,7 +129,7 @@ class TableRequest:
         if self.experiment.settings.method is not None:
             _ = self.main_arm
         if self.criteria is not None:
-            from pact_eval.preregistration.parsing import read_hypotheses
+            from pact_eval.preregistration.criteria import read_hypotheses
 
             read_hypotheses(self.criteria)
         for folder in self.data:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.margins import margin_unit
+from pact_eval.evaluation.arms.differences import margin_unit
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.numbers import (
@@ -20,8 +20,7 @@ from pact_eval.numbers import (
 )
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
-from pact_reports.tables.arm_cells import counted
-from pact_reports.tables.cells import NOISE, chance_text, estimate_cell, text_cell
+from pact_reports.tables.cells import NOISE, chance_text, counted, estimate_cell, text_cell
 from pact_reports.tables.request import TableRequest
 
 if TYPE_CHECKING:  # most pages judge nothing

@@ -12,7 +12,7 @@ from pact_eval.evaluation.curves.training import (
     released_trajectories,
     selection_trajectory,
 )
-from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.metric_specs import MetricDecoding
 from pact_eval.evaluation.registry import metric_spec
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (

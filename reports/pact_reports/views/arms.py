@@ -18,7 +18,6 @@ from pact_eval.evaluation.registry import ANSWER_MASS, find_metric, metric_spec
 from pact_eval.numbers import sample_text
 from pact_eval.plain_text import short_names
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
-from pact_reports.tables.arm_cells import mean_cell
 from pact_reports.tables.brief_comparison import (
     cautions,
     claim_cells,
@@ -27,7 +26,7 @@ from pact_reports.tables.brief_comparison import (
     difference_facts,
     shown_text,
 )
-from pact_reports.tables.cells import leak_lines
+from pact_reports.tables.cells import leak_lines, mean_cell
 from pact_reports.views.brief import (
     MOST_LINES,
     Brief,

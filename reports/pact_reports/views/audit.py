@@ -30,8 +30,7 @@ from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.cells import estimate_cell, leak_lines
 from pact_reports.views.datasets import files_table
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.audit_json import checks_json
-from pact_reports.writers.json import to_json
+from pact_reports.writers.json import checks_json, to_json
 
 if TYPE_CHECKING:
     from pact_reports.ci.report import CiReport
@@ -77,8 +76,7 @@ def _labelled_json(audit: DataAudit) -> dict[str, Json]:
 
 
 def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
-    from pact_reports.writers.audit_json import checks_json, file_json
-    from pact_reports.writers.json import data_json, to_json
+    from pact_reports.writers.json import checks_json, data_json, file_json, to_json
 
     settings, manifest = audit.settings, audit.source.manifest
     return {

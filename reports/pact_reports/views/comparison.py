@@ -14,11 +14,11 @@ from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import Arm, ArmPair, ArmsComparison
 from pact_eval.evaluation.arms.differences import ArmDifference
+from pact_eval.evaluation.combined_differences import sign_of
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
 from pact_eval.evaluation.conclusions.better import several_line
 from pact_eval.evaluation.conclusions.data import beside_leak
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import metric_spec
@@ -40,16 +40,17 @@ from pact_eval.plain_text import one_line
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.paired_tests import McNemarTest
 from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table
-from pact_reports.tables.arm_cells import STANDING_LEGEND
 from pact_reports.tables.brief_comparison import (
+    SHOWN,
     answer_masses,
     brief_comparison,
     brief_comparisons,
     cautions,
     decoding_text,
+    differing_json,
+    differing_parts,
 )
-from pact_reports.tables.cells import NOISE, chance_text, estimate_cell, leak_lines
-from pact_reports.tables.differing_items import SHOWN, differing_json, differing_parts
+from pact_reports.tables.cells import NOISE, STANDING_LEGEND, chance_text, estimate_cell, leak_lines
 from pact_reports.views.brief import mass_lines
 from pact_reports.views.drift import analysis_sentences, tempering_json
 from pact_reports.views.presenter import Presenter, answer_lines

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from pact_eval._json import Json
-from pact_eval.data.ablated_records import AblatedFile
+from pact_eval.data.ablation import AblatedFile
 from pact_eval.data.diff import DatasetDiff
 from pact_eval.data.files import DataFile, FileFacts, Role
 from pact_eval.data.labelled.plain import ConvertedFile
@@ -21,8 +21,7 @@ from pact_eval.plain_text import error_text, one_line
 from pact_eval.preregistration.registration import Lock
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.audit_json import file_json
-from pact_reports.writers.json import to_json
+from pact_reports.writers.json import file_json, to_json
 
 if TYPE_CHECKING:
     from pact_eval.data.defaults import Defaults

@@ -13,9 +13,7 @@ from pact_eval._json import Json
 from pact_eval.drift.distances import Distance, JointFloor
 from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange
 from pact_eval.drift.mix import Mix
-from pact_eval.drift.prior_removal import PriorRemoval
-from pact_eval.drift.quantising import QuantisingCost
-from pact_eval.drift.run_comparison import RunComparison
+from pact_eval.drift.run_comparison import PriorRemoval, QuantisingCost, RunComparison
 from pact_eval.drift.tempering import ServedTempering, Tempering
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import after_leak
@@ -31,7 +29,7 @@ from pact_eval.numbers import (
 )
 from pact_eval.plain_text import one_line
 from pact_eval.stats.estimate import Estimate
-from pact_eval.thresholds.signals import SIGNAL_NAMES, gate_text
+from pact_eval.thresholds.targets import SIGNAL_NAMES, gate_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.presenter import Presenter

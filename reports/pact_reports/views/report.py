@@ -17,8 +17,7 @@ from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import SkippedRun
 from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.order_audit import OrderAudit
-from pact_eval.evaluation.order_effect import OrderEffect
+from pact_eval.evaluation.order_effect import OrderAudit, OrderEffect
 from pact_eval.evaluation.registry import ANSWER_MASS, CONFIDENT, find_metric
 from pact_eval.evaluation.report import SMALL_VIEW_TV, Evaluation, Group
 from pact_eval.metrics.pairs import PairOutcomes
@@ -44,13 +43,13 @@ from pact_eval.stats.homogeneity import SlotHomogeneity
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.tables.order_audit import order_parts
+from pact_reports.tables.order_runs import order_parts
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
 
 if TYPE_CHECKING:
     from pact_eval.drift.tempering import ServedTempering
-    from pact_eval.evaluation.order_audit import OrderAudit
+    from pact_eval.evaluation.order_effect import OrderAudit
 
 
 def present_run_report(
@@ -156,7 +155,7 @@ def _order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json
         effect: of a run.
         audit: its gains, with NLL in nats, and its slots; None leaves them out.
     """
-    from pact_reports.tables.order_audit import order_sentence, slots_sentence
+    from pact_reports.tables.order_runs import order_sentence, slots_sentence
     from pact_reports.writers.json import to_json
 
     sentences = [order_sentence(effect)]

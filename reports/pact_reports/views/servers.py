@@ -17,9 +17,8 @@ from pact_reports.writers.json import to_json
 
 if TYPE_CHECKING:
     from pact_eval.scoring.servers.decide import ServedDecisions, ServedField, Spread
-    from pact_eval.scoring.servers.probe import ProbedOrderEffect, ServerProbe
+    from pact_eval.scoring.servers.probe import ProbedOrderEffect, ServerProbe, TokenizerProbe
     from pact_eval.scoring.servers.source import RequestPlan
-    from pact_eval.scoring.servers.token_probe import TokenizerProbe
     from pact_eval.scoring.workers.pool import PoolProgress
 
 

@@ -22,10 +22,13 @@ from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
 from pact_eval.thresholds.conclusion import Acting, acting
 from pact_eval.thresholds.decision_curves import GateMarks
 from pact_eval.thresholds.files import ThresholdsFile, thresholds_json
-from pact_eval.thresholds.set_checking import AnswerSetsCheck, CheckedSets
-from pact_eval.thresholds.set_files import AnswerSetsFile, answer_sets_json
-from pact_eval.thresholds.signals import SIGNAL_NAMES, gate_text
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.set_checking import (
+    AnswerSetsCheck,
+    AnswerSetsFile,
+    CheckedSets,
+    answer_sets_json,
+)
+from pact_eval.thresholds.targets import SIGNAL_NAMES, Target, gate_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.presenter import Presenter

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Final
 
 from pact_eval.plain_text import one_line
-from pact_eval.verification.family_roles import FamilyRoles, RoleOfFamilies
 from pact_eval.verification.report_file import CheckedReport
-from pact_eval.verification.run_checks import CheckedRun, Outcome
+from pact_eval.verification.run_checks import CheckedRun, FamilyRoles, Outcome, RoleOfFamilies
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json

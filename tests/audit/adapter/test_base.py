@@ -12,7 +12,7 @@ from messages import assert_says
 from safetensors.numpy import save_file
 
 from pact_eval.audit.adapter.base import NamedBase, check_base, named_base
-from pact_eval.audit.adapter.config import LoraSettings
+from pact_eval.audit.adapter.files import LoraSettings
 from pact_eval.audit.adapter.tensors import group_tensors
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.models.folders import TensorInfo, sha256_of_weights

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pact_eval.audit.adapter.config import LoraSettings, check_config, lora_scale, read_settings
+from pact_eval.audit.adapter.files import LoraSettings, check_config, lora_scale, read_settings
 from pact_eval.audit.findings import CheckResult, Collector
 
 SOUND = {"peft_type": "LORA", "r": 16, "lora_alpha": 32, "target_modules": ["q_proj"]}

@@ -24,8 +24,8 @@ from peft.utils.other import get_pattern_key
 from safetensors.torch import save_file
 
 from pact_eval.audit.adapter.audit import audit_adapter
-from pact_eval.audit.adapter.config import lora_scale, read_settings
-from pact_eval.audit.adapter.targets import by_pattern, targeted
+from pact_eval.audit.adapter.files import lora_scale, read_settings
+from pact_eval.audit.adapter.tensors import by_pattern, targeted
 from pact_eval.audit.findings import Collector
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.training_prompts import TrainingPrompts

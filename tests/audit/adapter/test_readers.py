@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save, save_file
 
-from pact_eval.audit.adapter import values
-from pact_eval.audit.adapter.values import read_values, relative_difference
+from pact_eval.audit.adapter import tensors as values
+from pact_eval.audit.adapter.tensors import read_values, relative_difference
 from pact_eval.errors import AdapterError
 from pact_eval.models.folders import TensorInfo, safetensors_header
 

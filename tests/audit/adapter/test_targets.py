@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pact_eval.audit.adapter.config import LoraSettings
-from pact_eval.audit.adapter.targets import (
+from pact_eval.audit.adapter.files import LoraSettings
+from pact_eval.audit.adapter.tensors import (
     by_pattern,
     is_target_parameter,
     targeted,

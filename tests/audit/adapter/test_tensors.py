@@ -10,7 +10,7 @@ import pytest
 from messages import assert_says
 from safetensors.numpy import save_file
 
-from pact_eval.audit.adapter.config import LoraSettings
+from pact_eval.audit.adapter.files import LoraSettings
 from pact_eval.audit.adapter.tensors import check_tensors, group_tensors, layer_module
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.models.folders import TensorInfo, safetensors_header

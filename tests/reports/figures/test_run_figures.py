@@ -17,13 +17,13 @@ from run_frames import write_run
 from pact_eval._json import Json
 from pact_eval.calibration.files import write_calibrator as write_calibrator_file
 from pact_eval.calibration.temperatures import Calibrator, Weights
-from pact_eval.evaluation.curves.margins import run_margins
-from pact_eval.evaluation.curves.temperatures import temperature_by_choices, temperature_by_length
+from pact_eval.evaluation.curves.distributions import run_margins
+from pact_eval.evaluation.curves.probabilities import temperature_by_choices, temperature_by_length
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_reports.figures.margins import draw_leads, draw_margins
+from pact_reports.figures.pairs import draw_leads, draw_margins
+from pact_reports.figures.probabilities import draw_choices, draw_length
 from pact_reports.figures.style import PAPER, Looks
-from pact_reports.figures.temperatures import draw_choices, draw_length
 
 
 def one_run(folder: Path) -> ExperimentRun:

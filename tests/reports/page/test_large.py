@@ -19,7 +19,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.rows import SCHEMA
 from pact_reports.page.assembly import make_page, write_page
-from pact_reports.page.packing import to_steps
+from pact_reports.page.item_blocks import to_steps
 from pact_reports.page.request import PageRequest
 
 ITEMS = 100_000

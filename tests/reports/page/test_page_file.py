@@ -25,8 +25,14 @@ from pact_eval.evaluation.item_records import read_item_records
 from pact_eval.prompts.nimble import NIMBLE
 from pact_reports.markup import csp_hash
 from pact_reports.page.assembly import make_page
-from pact_reports.page.item_texts import marked, user_message, view_changes
-from pact_reports.page.packing import bytes_of, to_permille, to_steps
+from pact_reports.page.item_blocks import (
+    bytes_of,
+    marked,
+    to_permille,
+    to_steps,
+    user_message,
+    view_changes,
+)
 from pact_reports.page.request import PageRequest
 
 

@@ -25,7 +25,7 @@ from pact_cli.main import main
 from pact_eval.errors import ServerError
 from pact_eval.progress import watched
 from pact_eval.scoring.servers import client as client_module
-from pact_eval.scoring.servers import waits
+from pact_eval.scoring.servers import client as waits
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.replies import NoUsableReplyError, bounds_of_answer
 from pact_eval.scoring.servers.request import ServerRequest

@@ -13,7 +13,7 @@ from commands import runner
 
 from pact_cli.main import main
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.order_audit import OrderAudit
+from pact_eval.evaluation.order_effect import OrderAudit
 from pact_eval.evaluation.settings import Settings
 from scoring.servers.loopback import Response, Sent, score_served, serving, systemone
 

@@ -1,33 +1,25 @@
-"""One line of the samples of lm-evaluation-harness: its requests, and what it says of its answers.
-
-    {"doc_id": 0, "doc": {...}, "target": "2",
-     "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": " Ben"}, ...},
-     "filtered_resps": [["-3.25", "False"], ...], "filter": "none", "metrics": ["acc", "f1"],
-     "doc_hash", "prompt_hash", "target_hash": ..., "acc": 1.0, "f1": [2, 2]}
-
-`acc` says whether the largest log-likelihood, the first of equal ones, is right. `acc_norm` divides
-by the number of characters of the choice, `acc_bytes` by that of bytes, and `acc_mutual_info`
-subtracts the log-likelihood without the prompt. `exact_match` says whether a right choice is what
-greedy decoding gives. `f1` and `mcc` are pairs of the right answer and the answer; `brier_score`
-and `likelihood` begin with the right answer. All of them are checks of how we read the target.
-
-Below version 0.4.3, `arguments` is a list of pairs, and numbers are not texts.
-"""
+"""Logs of lm-evaluation-harness: result files, sample lines, and runs made of them."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import re
+import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from string import ascii_uppercase
-from typing import Final
+from typing import Any, Final
 
 from pact_eval._choices import LogMetric
+from pact_eval._files import open_regular, reading
 from pact_eval._json import Json, dumps
 from pact_eval.data.labelled.answers import POSITIONS, TEXT
-from pact_eval.importing.grouping import Grouping
+from pact_eval.errors import InputError, SeveralFilesError
+from pact_eval.importing.source import Grouping, ImportOptions, as_dict, read_large_json
 
 METRICS: Final[tuple[LogMetric, ...]] = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info")
 """Metrics that are 0 or 1 in every line; without `--metric`, the first that the log has is used."""
@@ -439,3 +431,353 @@ def _by_text(line: Line) -> tuple[int, ...] | None:
         if text in texts:
             return (texts.index(text),)
     return None
+
+
+_CLOSE: Final = 1e-9
+_OWN_AGGREGATIONS: Final = {
+    **dict.fromkeys((*METRICS, "exact_match"), "mean"),
+    "f1": "f1",
+    "mcc": "matthews_corrcoef",
+    "brier_score": "brier_score",
+}
+_DROPS_DELIMITER: Final = (0, 4, 6)
+_KEEPS_WITH_PREFIX: Final = (0, 4, 10)
+_OF_RUN: Final = (
+    *("model_name", "model_source", "chat_template_sha", "system_instruction_sha", "git_hash"),
+    *("lm_eval_version", "transformers_version", "date"),
+)
+_OF_MODEL: Final = (
+    *("model", "model_args", "model_sha", "model_revision", "model_dtype", "peft_sha"),
+)
+_OF_TASK: Final = ("n-shot", "versions", "task_hashes")
+
+
+def delimiters_of(results: Mapping[str, Any] | None, task: str) -> tuple[str, ...]:
+    """Return what may be between a prompt and a choice; one value if the results say it.
+
+    A chat template drops the delimiter of the task from version 0.4.6 on. From 0.4.10 on, one
+    stays after a `gen_prefix` that does not end with a space.
+
+    Examples:
+        >>> plain = {"lm_eval_version": "0.4.9", "configs": {"arc": {"target_delimiter": " "}}}
+        >>> delimiters_of(plain, "arc"), delimiters_of(plain | {"chat_template": "{{ x }}"}, "arc")
+        ((' ',), ('',))
+        >>> delimiters_of(None, "arc")
+        (' ', '')
+    """
+    facts = results or {}
+    config = as_dict(as_dict(facts.get("configs")).get(task))
+    delimiter, version = config.get("target_delimiter"), _version(facts.get("lm_eval_version"))
+    chat = facts.get("chat_template") or facts.get("chat_template_sha")
+    prefix = config.get("gen_prefix")
+    if chat and version >= _DROPS_DELIMITER:
+        ends_open = isinstance(prefix, str) and bool(prefix[-1:].strip())
+        if not (ends_open and version >= _KEEPS_WITH_PREFIX):
+            return ("",)
+    if isinstance(delimiter, str) and (not chat or version):
+        return (delimiter,)
+    return (" ", "")
+
+
+def contradictions(
+    results: Mapping[str, Any],
+    task: str,
+    filter_name: str,
+    scored: Sequence[tuple[Line, tuple[int, ...]]],
+    delimiter: str,
+) -> Iterator[str]:
+    """Yield where the results do not fit the samples of a task.
+
+    Args:
+        results: what `results_<date>.json` says.
+        task: its name there.
+        filter_name: the filter that was read.
+        scored: lines, with their right answers.
+        delimiter: what is between a prompt and a choice.
+    """
+    published = as_dict(as_dict(results.get("results")).get(task))
+    for metric, aggregation in _OWN_AGGREGATIONS.items():
+        logged = published.get(f"{metric},{filter_name}", published.get(metric))
+        if not isinstance(logged, int | float) or _aggregation(results, task, metric) not in (
+            None,
+            aggregation,
+        ):
+            continue
+        ours = _value(metric, scored, delimiter)
+        if ours is not None and abs(ours - logged) > _CLOSE:
+            what = "accuracy" if metric == "acc" else metric
+            yield f"{what} is {ours:.6f}, that of the results {logged:.6f}"
+
+
+def sample_hash(lines: Sequence[Line]) -> str | None:
+    """Return the hash that the results have of the samples of a task; None if lines lack hashes."""
+    if not all(line.hashes for line in lines):
+        return None
+    return hashlib.sha256("".join(line.hashes for line in lines).encode()).hexdigest()
+
+
+def documents_of(results: Mapping[str, Any] | None, task: str) -> tuple[int, int] | None:
+    """Return how many documents a task has, and how many were asked; None if it is not known."""
+    counts = as_dict(as_dict((results or {}).get("n-samples")).get(task))
+    original, asked = counts.get("original"), counts.get("effective")
+    if not isinstance(original, int) or not isinstance(asked, int) or not asked:
+        return None  # without metrics, 0 are counted
+    return original, asked
+
+
+def asked_of(results: Mapping[str, Any], task: str) -> float | None:
+    """Return the largest number of documents that were asked; None if it is not known."""
+    counts = documents_of(results, task)
+    limit = as_dict(results.get("config")).get("limit")
+    if counts is not None:
+        return counts[1]
+    return limit if isinstance(limit, int | float) and limit >= 1 else None
+
+
+def provenance_of(results: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, Json]:
+    """Return what the results say of the run, the model and the tasks that are read."""
+    block: dict[str, Any] = {
+        name: results[name] for name in _OF_RUN if results.get(name) is not None
+    }
+    template = results.get("chat_template")
+    if isinstance(template, str) and template:
+        block.setdefault("chat_template_sha", hashlib.sha256(template.encode()).hexdigest())
+    for name in _OF_TASK:
+        by_task = as_dict(results.get(name))
+        if kept := {task: by_task[task] for task in tasks if task in by_task}:
+            block[name] = kept
+    config = as_dict(results.get("config"))
+    if config:
+        block["config"] = {name: config[name] for name in _OF_MODEL if config.get(name)}
+    return block
+
+
+def _version(value: Json) -> tuple[int, ...]:
+    """Return a version as numbers; none if it is not known.
+
+    Examples:
+        >>> _version("0.4.9.2"), _version("0.5.0.dev1"), _version(None)
+        ((0, 4, 9), (0, 5, 0), ())
+    """
+    return tuple(int(part) for part in str(value or "").split(".")[:3] if part.isdecimal())
+
+
+def _aggregation(results: Mapping[str, Any], task: str, metric: str) -> Json:
+    """Return how a task aggregates a metric, as far as its results say."""
+    listed = as_dict(as_dict(results.get("configs")).get(task)).get("metric_list")
+    entries = map(as_dict, listed if isinstance(listed, list) else [])
+    return next(
+        (entry.get("aggregation") for entry in entries if entry.get("metric") == metric), None
+    )
+
+
+def _value(
+    metric: str, scored: Sequence[tuple[Line, tuple[int, ...]]], delimiter: str
+) -> float | None:
+    """Return a metric by our reading; None if a line lacks it, or it cannot be computed."""
+    if any(line.values.get(metric) is None for line, _ in scored):
+        return None
+    if metric == "exact_match":
+        return _mean([any(line.greedy[at] for at in right) for line, right in scored])
+    if known := [name for name in METRICS if name == metric]:
+        answers = [line.answer(known[0], delimiter) for line, _ in scored]
+        right_answers = [right for _, right in scored]
+        if None in answers:
+            return None
+        return _mean([a in right for a, right in zip(answers, right_answers, strict=True)])
+    if any(len(right) > 1 for _, right in scored):
+        return None
+    pairs = [(right[0], line.answer("acc", delimiter) or 0) for line, right in scored]
+    if metric == "f1":
+        return _f1(pairs)
+    return _mcc(pairs) if metric == "mcc" else _brier(scored)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _f1(pairs: Sequence[tuple[int, int]]) -> float | None:
+    """Return F1 of answer 1, as scikit-learn does for two answers; None for more answers."""
+    if any(max(pair) > 1 for pair in pairs):
+        return None
+    positives = sum(right + answer for right, answer in pairs)
+    return 2 * sum(right * answer for right, answer in pairs) / positives if positives else None
+
+
+def _mcc(pairs: Sequence[tuple[int, int]]) -> float:
+    """Return Matthews' correlation of several classes (Gorodkin 2004); 0 for a constant."""
+    n = len(pairs)
+    right, answers = Counter(pair[0] for pair in pairs), Counter(pair[1] for pair in pairs)
+    covariance = n * sum(a == b for a, b in pairs) - sum(right[c] * answers[c] for c in right)
+    spread = math.prod(n * n - sum(c * c for c in each.values()) for each in (right, answers))
+    return covariance / math.sqrt(spread) if spread else 0.0
+
+
+def _brier(scored: Sequence[tuple[Line, tuple[int, ...]]]) -> float:
+    """Return the mean squared distance of the probabilities from the right answer."""
+    distances = []
+    for line, right in scored:
+        largest = max(line.log_likelihoods)
+        weights = [math.exp(value - largest) for value in line.log_likelihoods]
+        shares = [weight / math.fsum(weights) for weight in weights]
+        distances.append(math.fsum((p - (at in right)) ** 2 for at, p in enumerate(shares)))
+    return _mean(distances)
+
+
+_DATE: Final = r"\d{4}-\d\d-\d\dT[\d.:-]+"
+_SAMPLES: Final = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl")
+_RESULTS: Final = re.compile(rf".*_(?P<date>{_DATE})\.json|results\.json")
+_OLD_SAMPLES: Final = re.compile(rb'\s*\[\s*\{\s*"doc_id"\s*:')
+_START: Final = 256
+_DEEPEST: Final = ("", "*/", "*/*/")
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True)
+class HarnessRun:
+    """One run: the files of samples of one folder and date.
+
+    Attributes:
+        samples: a file per task.
+        folder: their folder.
+        date: as in the names of its files; None if they have none.
+        given: whether the user gave the one file of samples, of however many.
+    """
+
+    samples: tuple[Path, ...]
+    folder: Path
+    date: str | None
+    given: bool = False
+
+    @cached_property
+    def results_file(self) -> Path | None:
+        """The results next to the samples; None if they are not there."""
+        name = "results.json" if self.date is None else f"*_{self.date}.json"
+        return next(iter(sorted(self.folder.glob(name), key=_other_than_results)), None)
+
+    @cached_property
+    def results(self) -> Mapping[str, Any] | None:
+        """What the results say; None if they are not there.
+
+        Raises:
+            InputError: they cannot be read.
+        """
+        return None if self.results_file is None else read_large_json(self.results_file)
+
+    def task_of(self, file: Path) -> str:
+        """Return the name of the task of a file: from its name, or from the results."""
+        named = _SAMPLES.fullmatch(file.name)
+        return named["task"] if named else _old_task(file.stem, self.results or {})
+
+
+def is_samples(content: bytes) -> bool:
+    """Return whether a file begins as samples of lm-evaluation-harness below 0.4.3 do."""
+    return _OLD_SAMPLES.match(content) is not None
+
+
+def is_results(path: Path, content: bytes) -> bool:
+    """Return whether a file has the name and the first key of results."""
+    named = _RESULTS.fullmatch(path.name) is not None
+    return named and re.match(rb'\s*\{\s*"results"\s*:\s*\{', content) is not None
+
+
+def runs_in(folder: Path) -> list[HarnessRun]:
+    """Return the runs of a folder, or of the folders up to two levels deeper, hidden ones included.
+
+    A folder with samples of its own hides what is deeper.
+    """
+    for deeper in _DEEPEST:
+        by_run: dict[tuple[Path, str | None, str], list[Path]] = {}
+        for file in sorted(folder.glob(f"{deeper}*.jsonl")):
+            named = _SAMPLES.fullmatch(file.name)
+            if named or _is_old(file):
+                model = "" if named else _old_model(file)
+                key = (file.parent, named["date"] if named else None, model)
+                by_run.setdefault(key, []).append(file)
+        if by_run:
+            return [HarnessRun(tuple(files), *key[:2]) for key, files in by_run.items()]
+    return []
+
+
+def run_at(path: Path, options: ImportOptions) -> HarnessRun:
+    """Return the run at a path: a file of samples, its results, or a folder.
+
+    Raises:
+        InputError: there is no run.
+        SeveralFilesError: there are several; the message has the command of each.
+    """
+    if path.is_dir():
+        runs = runs_in(path)
+    elif named := _RESULTS.fullmatch(path.name):
+        runs = [run for run in runs_in(path.parent) if run.date == named["date"]]
+        runs = [run for run in runs if run.folder == path.parent]
+    else:
+        named = _SAMPLES.fullmatch(path.name)
+        runs = [HarnessRun((path,), path.parent, named["date"] if named else None, given=True)]
+    if not runs:
+        message = (
+            f"{path}: expected samples_<task>_<date>.jsonl in the folder, found none; lm_eval "
+            "writes them with --log_samples --output_path FOLDER"
+        )
+        raise InputError(message)
+    if len(runs) > 1:
+        raise SeveralFilesError(_several(path, runs, options))
+    return runs[0]
+
+
+def import_command(path: Path, name: str, options: ImportOptions, *further: str) -> str:
+    """Return the command that imports a path with the options of this import, and others."""
+    given: list[str] = [*further]
+    for option, value in options.settings.items():
+        if isinstance(value, str):
+            given += [f"--{option.replace('_', '-')}", value]
+    return shlex.join(["pact-eval", "import", str(path), *given, "--out", f"runs/{name}"])
+
+
+def _is_old(file: Path) -> bool:
+    with reading(file), open_regular(file) as opened:
+        return is_samples(opened.read(_START))
+
+
+def _old_task(stem: str, results: Mapping[str, Any]) -> str:
+    """Return the task at the end of a name, if the results have it; else the whole name."""
+    tasks = sorted(as_dict(results.get("configs")), key=len, reverse=True)
+    return next((task for task in tasks if stem.endswith(f"_{task}")), stem)
+
+
+def _old_model(file: Path) -> str:
+    """Return what comes before the task in a name of version 0.4.2: the arguments of the model."""
+    run = HarnessRun((file,), file.parent, None)
+    return file.stem.removesuffix(run.task_of(file))
+
+
+def _other_than_results(path: Path) -> tuple[bool, str]:
+    return not path.name.startswith("results_"), path.name
+
+
+def _several(path: Path, runs: Sequence[HarnessRun], options: ImportOptions) -> str:
+    """Return the message for several runs: what each is, and the command that imports it."""
+    lines = []
+    for run in runs[:_SHOWN]:
+        model = str((run.results or {}).get("model_name") or run.folder.name)
+        tasks = ", ".join(map(run.task_of, run.samples[:4])) + ", ..." * (len(run.samples) > 4)
+        shots = sorted(set(map(str, as_dict((run.results or {}).get("n-shot")).values())))
+        few = f", {' and '.join(shots)} shots" if shots else ""
+        lines.append(f"  {model} of {(run.date or 'no date')[:19]}: {tasks}{few}")
+        name = _name(path, run, runs)
+        named = {file: f"{name}-{run.task_of(file)}" for file in run.samples}
+        if run.results_file is not None and run.date is not None:
+            named = {run.results_file: name}
+        lines += [f"    {import_command(file, name, options)}" for file, name in named.items()]
+    more = f"\n  and {len(runs) - _SHOWN:,} more" if len(runs) > _SHOWN else ""
+    listed = "\n".join(lines)
+    return f"{path}: {len(runs)} runs of lm-evaluation-harness; import one of them:\n{listed}{more}"
+
+
+def _name(path: Path, run: HarnessRun, runs: Sequence[HarnessRun]) -> str:
+    """Return a name for a run: that of its folder, with the date if the folder has others."""
+    parts = run.folder.relative_to(path).parts if path.is_dir() else ()
+    name = "-".join(part.strip("._") for part in parts) or run.folder.resolve().name.strip("._")
+    siblings = [other for other in runs if other.folder == run.folder]
+    return name if len(siblings) == 1 else f"{name}-{run.date or 'old'}"
