@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pact_eval.evaluation import labels
 from pact_eval.evaluation.labels import (
     Labels,
     SliceTexts,
@@ -53,9 +52,7 @@ def test_labels_of_slices_are_those_of_the_whole_column(sizes: tuple[int, ...]) 
     assert joined.codes.tolist() == codes.tolist()
 
 
-def test_blocks_of_many_families_are_numbered_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two threads number blocks of rows, and sort halves of the hashes."""
-    monkeypatch.setattr(labels, "_BLOCK", 3)
+def test_families_of_two_slices_are_numbered_on() -> None:
     for family in ("aabbbbcdddef", "abcdefghijkl", "abcaabcdbaae", "aaaaaaaaaaaa"):
         frame = pl.DataFrame({"family": list(family), "id": list(family)})
         parts = [SliceTexts.of(frame[:5], [], False), SliceTexts.of(frame[5:], [], False)]
@@ -64,10 +61,8 @@ def test_blocks_of_many_families_are_numbered_on(monkeypatch: pytest.MonkeyPatch
         assert len(joined) == len(set(family))
 
 
-def test_repeated_hashes_are_counted_in_both_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_hashes_are_counted() -> None:
     hashes = np.array([1, 2**63, 1, 2**64 - 1, 2**63, 2**63 - 1, 2**63], dtype=np.uint64)
-    assert count_repeats(hashes) == 3
-    monkeypatch.setattr(labels, "_BLOCK", 1)
     assert count_repeats(hashes) == 3
 
 
