@@ -55,11 +55,9 @@ def executed(command: list[str]) -> tuple[int, int]:
 
     def profile(frame: object, event: str, _: object) -> None:
         code = getattr(frame, "f_code")  # noqa: B009
-        if (
-            event == "call"
-            and code.co_filename.startswith(str(ROOT))
-            and code.co_name != "<module>"
-        ):
+        file = Path(code.co_filename)
+        ours = event == "call" and file.is_relative_to(ROOT) and "site-packages" not in file.parts
+        if ours and code.co_name != "<module>":
             seen.add((code.co_filename, code.co_name, code.co_firstlineno))
 
     program = audit if command[0] == "data" else evaluate
