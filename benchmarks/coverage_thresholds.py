@@ -27,7 +27,7 @@ import numpy.typing as npt
 from common import chosen_options, markdown_table, publish
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats.binomial import p_value_below
+from pact_eval.stats.proportions import p_value_below
 from pact_eval.thresholds.gate_items import GateItems, choose_gate
 from pact_eval.thresholds.targets import Target
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pact_cli.console import announce
 from pact_eval._files import is_url
-from pact_eval.hub.snapshots import hub_place, snapshot_of
+from pact_eval.hub.downloads import hub_place, snapshot_of
 
 if TYPE_CHECKING:
     from pact_eval.models.hub_adapters import AdapterPlace

@@ -38,9 +38,9 @@ from pact_eval.data.processes import in_threads
 from pact_eval.data.records import FieldKind, Record
 from pact_eval.errors import Place
 from pact_eval.progress import step, tracked
-from pact_eval.stats.binomial import p_value_above
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.proportions import p_value_above
 
 View = Literal["question", "ablated context", "full context"]
 """What is read of a record besides its answers: the instructions alone, or a context too."""

@@ -29,9 +29,9 @@ from pact_eval.progress import tracked
 from pact_eval.stats.bootstrap import ResampledInference, mean_statistic, resample
 from pact_eval.stats.consistency_resampling import calibrated_gaps
 from pact_eval.stats.estimate import ClusterText, Estimate
-from pact_eval.stats.few_errors import few_clusters, few_outcomes, without_interval
 from pact_eval.stats.linearised import LinearInference, linear_inference
 from pact_eval.stats.multiplicity import shown_increases
+from pact_eval.stats.proportions import few_clusters, few_outcomes, without_interval
 
 __all__ = [
     "CalibrationEffect",

@@ -18,9 +18,8 @@ from typing import Final
 from pact_eval._files import is_url
 from pact_eval.data.files import MANIFEST_NAME, named_files, read_manifest
 from pact_eval.errors import InputError, SeveralFilesError
-from pact_eval.hub.downloads import Listing, download, list_repository
+from pact_eval.hub.downloads import Listing, download, files_below, list_repository, snapshot_of
 from pact_eval.hub.names import HubName, dataset_name
-from pact_eval.hub.snapshots import files_below, snapshot_of
 
 __all__ = ["local_data", "only_file_of"]
 

@@ -27,7 +27,7 @@ from pact_eval.data.files import (
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.data.records import Record, folded, read_records
 from pact_eval.errors import GateError, InputError, TamperedError, listed
-from pact_eval.hub.snapshots import located
+from pact_eval.hub.downloads import located
 
 if TYPE_CHECKING:
     from pact_eval.data.labelled.reader import LabelledData

@@ -25,7 +25,7 @@ from pact_eval.data.labelled.plain import plain_files
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, Problem, RecordError, RoleError
-from pact_eval.hub.snapshots import hub_json
+from pact_eval.hub.downloads import hub_json
 
 if TYPE_CHECKING:
     from pact_eval.data.labelled.reader import LabelledData

@@ -22,12 +22,12 @@ from pact_eval.calibration.ratios import ALL_KINDS, temperature_ratio
 from pact_eval.calibration.temperatures import KINDS
 from pact_eval.drift.distances import item_tv
 from pact_eval.errors import InputError
-from pact_eval.evaluation.alignment import in_order_of, mismatch
 from pact_eval.evaluation.common_views import views_in_common
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.joins import in_order_of, mismatch
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import log_softmax

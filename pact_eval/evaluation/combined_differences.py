@@ -14,9 +14,14 @@ from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.registry import Inference, Metric
 from pact_eval.stats.bootstrap import Resampled, TotalsStatistic
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
-from pact_eval.stats.few_errors import few_clusters, few_outcomes, lowest_share, without_interval
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.proportions import (
+    few_clusters,
+    few_outcomes,
+    lowest_share,
+    rate_estimate,
+    without_interval,
+)
 from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from pact_eval import metrics
 from pact_eval._json import Json, dumps
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.combined_differences import sign_of
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
@@ -34,6 +33,7 @@ from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusi
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.joins import ItemMismatch
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     LOW_ANSWER_MASS,

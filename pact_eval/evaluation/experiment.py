@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pact_eval._choices import Decoding
 from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
-from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion, order_conclusion
@@ -37,6 +36,8 @@ from pact_eval.evaluation.conclusions.probabilities import (
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import (
+    ItemMismatch,
+    LeftOutItems,
     SameRun,
     SameWeights,
     SkippedRun,

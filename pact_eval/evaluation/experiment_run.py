@@ -18,8 +18,8 @@ import numpy as np
 from pact_eval._choices import Allowance, Decoding
 from pact_eval._typing import IntArray
 from pact_eval.errors import InputError, missing_probabilities
-from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.joins import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight, several_right
 from pact_eval.metrics import BINS
 from pact_eval.runs.folder import Run, RunFolder, read_any_run

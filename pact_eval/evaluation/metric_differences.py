@@ -20,7 +20,7 @@ from pact_eval.evaluation.registry import Basis, Inference, find_metric
 from pact_eval.evaluation.resampled_groups import ResampledGroup
 from pact_eval.stats.bootstrap import Resampled, same_stream
 from pact_eval.stats.estimate import ClusterText, Estimate
-from pact_eval.stats.few_errors import without_interval
+from pact_eval.stats.proportions import without_interval
 
 
 def metric_difference(

@@ -27,7 +27,7 @@ from pact_eval.evaluation.registry import (
 )
 from pact_eval.stats.bootstrap import Resampled, SampleStatistic, Statistic, resample, same_stream
 from pact_eval.stats.estimate import ClusterText, Estimate
-from pact_eval.stats.few_errors import without_interval
+from pact_eval.stats.proportions import without_interval
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from pact_eval._choices import ExperimentStage
 from pact_eval._toml import did_you_mean
 from pact_eval.data.files import MANIFEST_NAME
 from pact_eval.errors import InputError
-from pact_eval.experiments.inputs import SCRIPTS, PlanFiles
-from pact_eval.experiments.plan import BASE_RUN, Plan, Training, fill
+from pact_eval.experiments.plan import BASE_RUN, SCRIPTS, Plan, PlanFiles, Training, fill
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from pact_eval.preregistration.registration import lock_path
 from pact_eval.training.recipes import CARD, as_words

@@ -16,7 +16,7 @@ from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import open_dataset
 from pact_eval.data.records import Record
-from pact_eval.hub.snapshots import hub_json
+from pact_eval.hub.downloads import hub_json
 
 __all__ = ["References", "read_references", "texts_of_record"]
 

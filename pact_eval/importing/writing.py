@@ -6,23 +6,337 @@ import gzip
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import polars as pl
 
 from pact_eval._files import open_regular, reading, sha256_of_file
 from pact_eval._json import Json
-from pact_eval.errors import InputError
-from pact_eval.importing.reading import read_log
+from pact_eval.errors import InputError, Problem, RecordError, counted
 from pact_eval.importing.registry import source_names, source_of, sources
-from pact_eval.importing.source import ImportedRows, ImportOptions, Source, Start, unpacking
+from pact_eval.importing.row_reader import (
+    OWN_NAMES,
+    RowReader,
+    SeveralRightError,
+    inconsistent_views,
+    missing_views,
+)
+from pact_eval.importing.source import (
+    ImportedRows,
+    ImportOptions,
+    Log,
+    LogRow,
+    Outcome,
+    Source,
+    Start,
+    unpacking,
+)
 from pact_eval.runs.folder import Run, RunWriter
 from pact_eval.runs.places import log_path, naming_urls, refuse_remote, shown
-from pact_eval.runs.provenance import Data, RunLabels, RunNames, seen_from
-from pact_eval.runs.seal import metadata_frame, with_metadata
+from pact_eval.runs.predictions import with_rounding
+from pact_eval.runs.provenance import (
+    REPEATS,
+    Censored,
+    Data,
+    ImportFacts,
+    Rounding,
+    RunLabels,
+    RunNames,
+    known_by_values,
+    seen_from,
+)
+from pact_eval.runs.rows import COUNTED, OF_LOGS, SCHEMA, UNANSWERED
+from pact_eval.runs.seal import frame_of_metadata, metadata_frame, with_metadata
+
+_LONGEST_TEXT: Final = 200
+"""Of a value that may name a group. Prompts and documents are longer, and would fill the memory."""
+
+
+class FurtherColumns:
+    """Columns of rows that a run does not use otherwise.
+
+    A column is one of items if every view of an item has the same text, number or truth value in
+    it. Lists, objects, texts of more than 200 characters, and columns of views are ignored.
+
+    Args:
+        kept: whether the columns of items are kept; otherwise all are ignored.
+
+    Examples:
+        >>> columns = FurtherColumns(kept=True)
+        >>> for view, region in enumerate(("north", "north")):
+        ...     columns.add("a", {"id": "a", "region": region, "seconds": view}, {"id"})
+        >>> columns.values, columns.ignored
+        ({'a': {'region': 'north'}}, ('seconds',))
+    """
+
+    def __init__(self, *, kept: bool) -> None:
+        self._kept = kept
+        self._values: dict[str, dict[str, Json]] = {}
+        self._ignored: dict[str, bool] = {}
+
+    def add(self, item: str, row: Mapping[str, Json], used: Set[str]) -> None:
+        """Add the columns of a row.
+
+        Args:
+            item: id of its item.
+            row: its columns.
+            used: names of the columns that a run uses.
+        """
+        first_view = item not in self._values
+        values = self._values.setdefault(item, {})
+        for name in (*row, *(name for name in values if name not in row)):
+            if name in used:
+                continue
+            value = row.get(name)
+            ignored = self._ignored.setdefault(name, not self._kept)
+            if ignored:
+                continue
+            same = first_view or values.get(name) == value
+            if not _names_group(value) or not same:
+                self._ignored[name] = True
+            elif value is not None:
+                values[name] = value
+
+    @property
+    def values(self) -> dict[str, dict[str, Json]]:
+        """By id of the item, the values that it has by column."""
+        return {
+            item: {name: value for name, value in values.items() if not self._ignored[name]}
+            for item, values in self._values.items()
+        }
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Names of the columns that are not kept."""
+        return tuple(name for name, ignored in self._ignored.items() if ignored)
+
+
+def _names_group(value: Json) -> bool:
+    """Return whether a value is absent, or a scalar that may name a group."""
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_TEXT
+    return not isinstance(value, dict | list)
+
+
+_MOST_PROBLEMS = 1000
+_OWN_REMEDY = "Columns and their values: pact-eval import --help"
+
+_View: TypeAlias = tuple[str, int]
+"""Id of an item, and number of a view."""
+
+
+def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[ImportedRows, Log]:
+    """Read the rows of a log.
+
+    Args:
+        source: its format.
+        path: a file, or a folder if the format has one.
+        options: how it is read.
+
+    Returns:
+        The rows with remarks, and the log.
+
+    Raises:
+        InputError: the log cannot be read.
+        RecordError: rows are malformed, or the log contradicts itself; one error lists all of that.
+    """
+    log = source.open(path, options)
+    own = source.own
+    reader = RowReader(
+        (options.mapping if log.mapping is None else log.mapping) if own else OWN_NAMES,
+        log.tolerance,
+        several_right=options.multi is not None,
+    )
+    further = FurtherColumns(kept=own and log.references is None)
+    by_view, problems = _read(log.rows, reader, further if own else None)
+    if not problems and own and log.mapping is None:
+        problems += reader.unmet_mapping()
+    if not problems:
+        answered, unanswered = _reading_by_item(by_view)
+        rows = [*answered.values()]
+        problems += _missing(answered, unanswered) or _several_views(rows, reader.values)
+    named = str(log.named or path)
+    if problems:
+        raise RecordError(named, problems)
+    facts = log.facts(Outcome(reader.compared, reader.correct, len(unanswered)))
+    if facts.problems:
+        raise RecordError(named, facts.problems)
+    frame, rounding = _frame(rows, unanswered, reader)
+    block = dict(facts.block)
+    if _are_repeats(rows):
+        block.setdefault("views", REPEATS)
+    if reader.compared:
+        block["recomputed"] = {"answers": reader.compared, "correct": reader.correct}
+    remarks = [*facts.remarks]
+    if reader.not_most_probable:
+        remarks.append(
+            f"{reader.not_most_probable:,} answers of the log are not the most probable ones, as "
+            "sampled answers need not be; every number here is of the most probable answers."
+        )
+    imported = ImportedRows(
+        frame=frame,
+        values=reader.values or "",
+        facts=ImportFacts(
+            ignored_columns=further.ignored,
+            renormalised=reader.renormalised,
+            zero_on_reference=reader.zero_on_reference
+            if known_by_values(reader.values) == "probabilities"
+            else 0,
+            rounding=rounding,
+            censored=_censored(rows),
+            several_right=len({row["id"] for row in rows if row["accepted"] is not None}),
+            log={"format": source.name, **block} if block else {},
+        ),
+        model=facts.model,
+        log_remarks=tuple(remarks),
+        labelled=None if log.references is None else log.references.labelled,
+        metadata=frame_of_metadata(further.values),
+    )
+    return imported, log
+
+
+def _read(
+    entries: Iterator[LogRow | Problem], reader: RowReader, further: FurtherColumns | None
+) -> tuple[dict[_View, dict[str, Json]], list[Problem]]:
+    """Check rows one by one, and return them by id and view; problems are collected."""
+    rows: dict[_View, dict[str, Json]] = {}
+    problems: list[Problem] = []
+    lines: dict[_View, int | None] = {}
+    several: list[LogRow] = []
+    for entry in entries:
+        if isinstance(entry, Problem):
+            problems.append(entry)
+        else:
+            try:
+                key, row = reader.read(dict(entry.row))
+                if key in lines:
+                    earlier = "earlier" if lines[key] is None else f"on line {lines[key]}"
+                    message = f"the same id and view already occur {earlier}"
+                    raise ValueError(message)
+                lines[key], rows[key] = entry.line, row
+                if further is not None:
+                    _add_further(further, key[0], entry, reader)
+            except SeveralRightError:
+                several.append(entry)
+            except ValueError as error:
+                remedy = _OWN_REMEDY if further is not None else ""
+                place = entry.line, entry.record
+                problems.append(Problem(*place, f"{entry.where}{error}", remedy=remedy))
+        if len(problems) >= _MOST_PROBLEMS:
+            break
+    if several:
+        problems.insert(0, _several_right(several))
+    if not rows and not problems:
+        problems.append(Problem(None, None, "expected at least one row, got an empty file"))
+    return rows, problems
+
+
+def _add_further(further: FurtherColumns, item: str, entry: LogRow, reader: RowReader) -> None:
+    if entry.further is None:
+        further.add(item, entry.row, reader.used)
+    else:
+        further.add(item, entry.further, frozenset())
+
+
+def _several_right(entries: Sequence[LogRow]) -> Problem:
+    """Return the problem of questions with several right answers, with the remedy first."""
+    first = entries[0]
+    where = first.record or (f"line {first.line}" if first.line else first.where.rstrip(": "))
+    rows = counted(len(entries), "row")
+    message = (
+        "give --multi any, which counts an answer that is one of several right ones: expected one "
+        f"right answer, got several in {rows} (the first: {where})"
+    )
+    return Problem(None, None, message)
+
+
+def _are_repeats(rows: Sequence[dict[str, Json]]) -> bool:
+    """Return whether items have several views, and those of an item show one known order."""
+    orders: dict[str, Json] = {}
+    same = all(
+        row["code_order"]
+        and orders.setdefault(str(row["id"]), row["code_order"]) == row["code_order"]
+        for row in rows
+    )
+    return same and len(orders) < len(rows)
+
+
+def _reading_by_item(
+    rows: Mapping[_View, dict[str, Json]],
+) -> tuple[dict[_View, dict[str, Json]], list[dict[str, Json]]]:
+    """Return the rows of answered items, and one row for each item that lacks an answer.
+
+    An item has an answer in all of its views, or a status and no numbers.
+    """
+    without: dict[str, dict[str, Json]] = {}
+    views: Counter[str] = Counter()
+    scored: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    for (record_id, _), row in rows.items():
+        views[record_id] += 1
+        scored[record_id] += bool(row["scored"])
+        right[record_id] += bool(row["right"])
+        if row["status"] is not None:
+            without.setdefault(record_id, row)
+    for record_id, row in without.items():
+        if views[record_id] > 1:
+            row["reason"] = f"view {row['view']}: {row['reason'] or row['status']}"
+        row |= {"view": 0, "asked": scored[record_id], "right": right[record_id]}
+    answered = {key: row for key, row in rows.items() if key[0] not in without}
+    return answered, [*without.values()]
+
+
+def _missing(rows: Mapping[_View, dict[str, Json]], unanswered: Sequence[object]) -> list[Problem]:
+    if not rows:
+        message = f"no entry has an answer ({len(unanswered):,} have a status)"
+        return [Problem(None, None, message)]
+    return missing_views(rows.keys()) + inconsistent_views([*rows.values()])
+
+
+def _several_views(rows: Sequence[dict[str, Json]], values: str | None) -> list[Problem]:
+    """Refuse several right answers under several views: the reference would depend on K."""
+    if known_by_values(values) == "answers" or not any(row["view"] for row in rows):
+        return []
+    several = next((row for row in rows if row["accepted"] is not None), None)
+    if several is None:
+        return []
+    message = "several right answers: expected one view per item"
+    return [Problem(None, str(several["id"]), message)]
+
+
+def _censored(rows: Sequence[dict[str, Json]]) -> Censored | None:
+    """Return how many views do not list every answer, and how many of them lack the reference."""
+    listed = [
+        (row["reference"], indices) for row in rows if isinstance(indices := row["censored"], list)
+    ]
+    if not listed:
+        return None
+    return Censored(len(listed), sum(reference in indices for reference, indices in listed))
+
+
+def _frame(
+    rows: list[dict[str, Json]], unanswered: list[dict[str, Json]], reader: RowReader
+) -> tuple[pl.DataFrame, Rounding | None]:
+    """Return the rows of a run, and how its probabilities are rounded."""
+    of_logs = {
+        name: dtype for name, dtype in OF_LOGS.items() if any(row[name] is not None for row in rows)
+    }
+    schema = dict(SCHEMA) | {"logits": pl.List(pl.Float64())} | of_logs
+    frame = pl.DataFrame(rows, schema=schema)
+    rounding = None
+    if reader.values == "probabilities":
+        frame, rounding = with_rounding(frame)
+    if unanswered:
+        without = {**UNANSWERED, **COUNTED}
+        both = schema | without
+        statuses = [pl.lit(None, dtype).alias(name) for name, dtype in without.items()]
+        frame = pl.concat([frame.with_columns(statuses), pl.DataFrame(unanswered, schema=both)])
+    return frame, rounding
+
 
 _START_BYTES: Final = 1 << 16
 _GZIP: Final = b"\x1f\x8b"

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import AdapterError
-from pact_eval.hub.downloads import download, list_repository
+from pact_eval.hub.downloads import download, list_repository, snapshot_of
 from pact_eval.hub.names import HubName, is_hub_url, model_name
-from pact_eval.hub.snapshots import snapshot_of
 from pact_eval.models.folders import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,

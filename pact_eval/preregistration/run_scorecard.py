@@ -85,8 +85,8 @@ from pact_eval.runs.places import url_of
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.bootstrap import Resampled, SampleStatistic, Statistic, resample
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
-from pact_eval.stats.few_errors import without_interval
 from pact_eval.stats.permuted_slots import distinct_orders
+from pact_eval.stats.proportions import without_interval
 
 __all__ = [
     "Differences",

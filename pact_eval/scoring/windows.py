@@ -36,7 +36,7 @@ from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import ManifestCheck, open_dataset
 from pact_eval.data.records import Record
 from pact_eval.errors import GateError, InputError, listed
-from pact_eval.hub.snapshots import snapshot_of
+from pact_eval.hub.downloads import snapshot_of
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.runs.content_free import CONTENTS, SETTING

@@ -12,13 +12,6 @@ from pact_eval._hints import names_at_use
 
 if TYPE_CHECKING:
     from pact_eval.stats._quantiles import t_quantile
-    from pact_eval.stats.binomial import (
-        critical_count,
-        p_value_above,
-        p_value_below,
-        rate_limit,
-        trials_needed,
-    )
     from pact_eval.stats.bootstrap import (
         InfluenceStatistic,
         LazyRowSums,
@@ -52,12 +45,6 @@ if TYPE_CHECKING:
         margin_test,
     )
     from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
-    from pact_eval.stats.few_errors import (
-        few_clusters,
-        few_outcomes,
-        lowest_share,
-        without_interval,
-    )
     from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
     from pact_eval.stats.linearised import (
         LinearInference,
@@ -82,7 +69,20 @@ if TYPE_CHECKING:
         distinct_orders,
         slot_preferences,
     )
-    from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
+    from pact_eval.stats.proportions import (
+        critical_count,
+        effective_rows,
+        few_clusters,
+        few_outcomes,
+        lowest_share,
+        p_value_above,
+        p_value_below,
+        rate_estimate,
+        rate_limit,
+        trials_needed,
+        wilson_interval,
+        without_interval,
+    )
     from pact_eval.stats.rate_decomposition import GroupedOutcomes, GroupShift, MixShift, mix_shift
     from pact_eval.stats.rate_differences import PairedRates, paired_rates
     from pact_eval.stats.seeds import (
@@ -180,12 +180,10 @@ __all__ = [
 
 _HOMES: Final = (
     "_quantiles",
-    "binomial",
     "bootstrap",
     "consistency_resampling",
     "equivalence",
     "estimate",
-    "few_errors",
     "homogeneity",
     "linearised",
     "multiplicity",

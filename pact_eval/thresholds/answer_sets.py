@@ -27,9 +27,9 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
 from pact_eval.runs.custody import TrainedOnRun
 from pact_eval.runs.folder import RunSource, unanswered_items
-from pact_eval.stats.binomial import critical_count, rate_limit
 from pact_eval.stats.bootstrap import bootstrap_intervals, mean_statistic
 from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.proportions import critical_count, rate_limit
 from pact_eval.thresholds.choice import (
     Rule,
     choice_warnings,

@@ -26,9 +26,9 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
 from pact_eval.runs.folder import RunSource
 from pact_eval.runs.identity import Difference, RunIdentity
-from pact_eval.stats.binomial import p_value_above, trials_needed
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.multiplicity import holm
+from pact_eval.stats.proportions import p_value_above, trials_needed
 from pact_eval.thresholds.choice import (
     gate_items,
     group_rows,

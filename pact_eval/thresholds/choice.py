@@ -27,9 +27,8 @@ from pact_eval.results import Framed
 from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_runs
 from pact_eval.runs.folder import RunSource, open_run, unanswered_items
 from pact_eval.schema import Section
-from pact_eval.stats.binomial import critical_count, p_value_below, trials_needed
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.proportions import critical_count, p_value_below, rate_estimate, trials_needed
 from pact_eval.thresholds.gate_items import (
     LEARNING_SHARE,
     ChosenGate,

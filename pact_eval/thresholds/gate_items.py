@@ -28,7 +28,7 @@ import numpy as np
 from pact_eval._choices import Counting
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.evaluation.labels import Labels
-from pact_eval.stats.binomial import critical_count, p_value_below
+from pact_eval.stats.proportions import critical_count, p_value_below
 from pact_eval.thresholds.targets import Target
 
 LEARNING_SHARE: Final = 5

@@ -25,7 +25,7 @@ from pact_eval.results import Result
 from pact_eval.runs.folder import RunSource
 from pact_eval.runs.identity import Difference, RunIdentity
 from pact_eval.schema import Section, with_sha256
-from pact_eval.stats.binomial import rate_limit
+from pact_eval.stats.proportions import rate_limit
 from pact_eval.thresholds.answer_sets import (
     FLOOR_CONFIDENCE,
     AnswerSets,

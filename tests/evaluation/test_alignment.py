@@ -11,11 +11,11 @@ from messages import assert_says
 from run_frames import frame_of
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.alignment import ItemMismatch, align, mismatch
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.figure_results import published_comparison, published_ece_by_kind
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.joins import ItemMismatch, align, mismatch
 from pact_eval.evaluation.metric_specs import (
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,

@@ -26,7 +26,7 @@ from pact_eval.evaluation.arms.differences import (
     standings,
 )
 from pact_eval.evaluation.arms.figure_results import published_differences
-from pact_eval.evaluation.arms.published_csv import read_csv_rows
+from pact_eval.evaluation.arms.published import read_csv_rows
 from pact_eval.evaluation.arms.published_rows import metric_table
 from pact_eval.evaluation.arms.single_runs import CalibratedRun, calibrated_runs, group_accuracy
 from pact_eval.evaluation.combined_differences import (

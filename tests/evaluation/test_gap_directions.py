@@ -7,7 +7,7 @@ import pytest
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
-from pact_eval.evaluation.gap_directions import gap_directions
+from pact_eval.evaluation.calibration_error import gap_directions
 
 BINS = metrics.BINS
 

@@ -14,8 +14,7 @@ from experiments.plans import write_plan
 from pact_cli.main import main
 from pact_eval.errors import InputError
 from pact_eval.experiments.experiment import open_experiment
-from pact_eval.experiments.inputs import PlanFiles, check_files
-from pact_eval.experiments.plan import Plan, check_plan
+from pact_eval.experiments.plan import Plan, PlanFiles, check_files, check_plan
 from pact_eval.experiments.steps import Step, chosen_steps, planned_steps
 from pact_fixtures.paper import PLAN
 

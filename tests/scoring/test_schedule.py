@@ -11,7 +11,7 @@ from builders import record, write_jsonl
 from pact_eval.data.records import read_records
 from pact_eval.errors import WorkerError
 from pact_eval.scoring.windows import Window
-from pact_eval.scoring.workers.schedule import MOST_FAILURES, Schedule
+from pact_eval.scoring.workers.pool import MOST_FAILURES, Schedule
 
 
 def _windows(count: int) -> list[Window]:

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 from thresholds.simulated import items, resampled, true_error, unequal_items
 
-from pact_eval.stats.binomial import trials_needed
+from pact_eval.stats.proportions import trials_needed
 from pact_eval.thresholds.choice import families_needed
 from pact_eval.thresholds.gate_items import GateItems, choose_gate, expected_cost
 from pact_eval.thresholds.targets import Target

@@ -14,23 +14,340 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._choices import NEAR_DUPLICATE
-from pact_eval._json import Json
+from pact_eval._json import Json, describe
 from pact_eval.audit.adapter.base import BASE
 from pact_eval.audit.adapter.context import AdapterContext
-from pact_eval.audit.adapter.contract import CONTRACT, max_length_tokens
-from pact_eval.audit.adapter.files import CONFIG, FILES, FileRecord, LoraSettings
+from pact_eval.audit.adapter.files import CONFIG, FILES, FileRecord, LoraSettings, shown
 from pact_eval.audit.adapter.overlap import OVERLAP
-from pact_eval.audit.adapter.prompts import PROMPTS
 from pact_eval.audit.adapter.tensors import TENSORS, layer_module
-from pact_eval.audit.adapter.training import TRAINING
-from pact_eval.audit.findings import CheckResult, Leak
-from pact_eval.audit.registry import Registry
-from pact_eval.errors import AdapterError
-from pact_eval.hub.snapshots import Snapshot, snapshot_of
-from pact_eval.models.folders import ADAPTER_WEIGHTS, TensorInfo, require_adapter_folder
-from pact_eval.prompts.contract import STATED_BY
+from pact_eval.audit.findings import CheckResult, Collector, Leak
+from pact_eval.audit.registry import Check, Registry
+from pact_eval.custody.training_record import (
+    TRAINING_RECORD,
+    TrainingRecord,
+    record_faults,
+    shared_between,
+)
+from pact_eval.errors import AdapterError, ContractMismatchError, InputError, Place
+from pact_eval.hub.downloads import Snapshot, snapshot_of
+from pact_eval.models.folders import (
+    ADAPTER_WEIGHTS,
+    SCHEMA_CONFIG,
+    TensorInfo,
+    require_adapter_folder,
+    sha256_of_weights,
+)
+from pact_eval.prompts.contract import CONTRACT_KEYS, STATED_BY
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 from pact_eval.results import Framed
-from pact_eval.templates.files import TEMPLATE_TASK
+from pact_eval.templates.files import (
+    DECISION_CONFIG,
+    DECISION_TEMPLATE,
+    TEMPLATE_TASK,
+    DecisionFiles,
+)
+from pact_eval.templates.trial import first_rendering, trial_fault
+
+_PLACE: Final = Place(SCHEMA_CONFIG)
+
+
+def check_prompts(
+    schema_config: Mapping[str, Json], base: Path | None, collector: Collector
+) -> CheckResult:
+    """Compare the hashes that an adapter states with the files of its base.
+
+    The tokenizer is not loaded. The hash of a probe prompt needs it, so only scoring compares that.
+
+    Args:
+        schema_config: the parsed `schema_config.json`.
+        base: folder of the base model, or None if it is not at hand.
+        collector: of the check "prompts".
+
+    Examples:
+        >>> check_prompts({}, None, Collector("prompts", keep=5)).findings[0].code
+        'prompts-not-stated'
+    """
+    stated = {name: schema_config.get(name) for name in STATED_PROMPTS}
+    stated = {name: value for name, value in stated.items() if value is not None}
+    if not stated:
+        expected = "hashes of tokenizer and chat template"
+        collector.add("prompts-not-stated", _PLACE, expected, "not stated")
+        return collector.result("not stated")
+    for name, value in stated.items():
+        if not isinstance(value, str):
+            collector.add("prompts-differ", _PLACE, f"{name}: text", describe(value))
+    hashes = "1 hash" if len(stated) == 1 else f"{len(stated)} hashes"
+    if base is None:
+        return collector.result(f"{hashes}; no base to compare with")
+    try:
+        here = TrainingPrompts.of_folder(base)
+    except InputError as error:
+        collector.add("prompts-not-compared", _PLACE, "a tokenizer that can be read", str(error))
+        return collector.result(hashes)
+    texts = {name: value for name, value in stated.items() if isinstance(value, str)}
+    for difference in here.differences(texts, str(base)):
+        collector.add(
+            "prompts-differ", _PLACE, "the tokenizer and template of the base", difference
+        )
+    return collector.result(hashes)
+
+
+def _run(context: AdapterContext) -> CheckResult:
+    if SCHEMA_CONFIG in context.unreadable:
+        return context.skipped("prompts", f"{SCHEMA_CONFIG} cannot be read")
+    collector = context.collector("prompts")
+    if context.schema_config is None:  # the check "contract" reports it
+        return collector.result(f"no {SCHEMA_CONFIG}")
+    return check_prompts(context.schema_config, context.base_folder, collector)
+
+
+PROMPTS: Final[Check[AdapterContext]] = Check(
+    name="prompts",
+    question="Was it trained with the tokenizer and chat template of its base?",
+    run=_run,
+    needs=(SCHEMA_CONFIG,),
+    codes={
+        "prompts-differ": (
+            "error",
+            "The adapter was trained with another tokenizer or chat template.",
+        ),
+        "prompts-not-compared": ("warning", "The tokenizer files of the base cannot be read."),
+        "prompts-not-stated": ("note", "The adapter does not state its tokenizer and template."),
+    },
+)
+
+
+_TRAINING_PLACE: Final = Place(TRAINING_RECORD)
+_VERBS: Final = {"train": "train", "selection": "select", "calibration": "calibrate"}
+
+
+def _training_run(context: AdapterContext) -> CheckResult:
+    if TRAINING_RECORD in context.unreadable:
+        return context.failed_to_read("training", "training-unreadable", TRAINING_RECORD)
+    collector = context.collector("training")
+    record, weights = context.training, context.sha256_of(ADAPTER_WEIGHTS)
+    for fault in record_faults(record, context.schema_config, weights or ""):
+        collector.add(
+            f"training-{fault.code}", _TRAINING_PLACE, shown(fault.expected), shown(fault.actual)
+        )
+    if record is None:
+        if not collector.errors:
+            expected = "hashes of the training data"
+            collector.add("training-not-stated", _TRAINING_PLACE, expected, f"no {TRAINING_RECORD}")
+        return collector.result("not stated")
+    for roles, count in shared_between(record).items():
+        names = " and ".join(roles)
+        shared_families = f"{count:,} in the data for {names}"
+        collector.add(
+            "roles-overlap", _TRAINING_PLACE, "families that have one role", shared_families
+        )
+    _check_base(record, context, collector)
+    counted = (
+        f"{len(data.hashes['records']):,} to {_VERBS[role]}" for role, data in record.roles.items()
+    )
+    return collector.result(f"records: {', '.join(counted) or 'none'}")
+
+
+def _check_base(record: TrainingRecord, context: AdapterContext, collector: Collector) -> None:
+    """Compare the base of the training with the one that the adapter names, or that is here.
+
+    A base that was trained further has other weights.
+    """
+    if record.base_sha256 is None:
+        return
+    named = context.base.weights_sha256
+    here = named if isinstance(named, str) else _sha256_of_base(context)
+    if here is not None and here != record.base_sha256:
+        expected = f"a base whose weights have the SHA-256 {shown(record.base_sha256)}"
+        collector.add("training-base-differs", _TRAINING_PLACE, expected, shown(here))
+
+
+def _sha256_of_base(context: AdapterContext) -> str | None:
+    try:
+        return None if context.base_folder is None else sha256_of_weights(context.base_folder)
+    except (AdapterError, OSError):  # the check "base" reports it
+        return None
+
+
+TRAINING: Final[Check[AdapterContext]] = Check(
+    name="training",
+    question="Does the adapter state its training data, and is the record its own?",
+    run=_training_run,
+    needs=(ADAPTER_WEIGHTS,),
+    codes={
+        "training-unreadable": ("error", "training_data.json is not a training record."),
+        "training-missing": ("error", "schema_config.json names a training record; none exists."),
+        "training-unnamed": ("error", "schema_config.json does not name the training record."),
+        "training-edited": ("error", "The training record is not the one that is named."),
+        "training-other-weights": ("error", "The training record belongs to other weights."),
+        "training-base-differs": ("error", "The adapter was trained on another base model."),
+        "roles-overlap": (
+            "error",
+            "A family was used both to train and to select or calibrate.",
+        ),
+        "training-not-stated": ("note", "The adapter does not state its training data."),
+    },
+)
+
+
+_CONTRACT_PLACE: Final = Place(SCHEMA_CONFIG)
+
+
+def check_contract(
+    schema_config: Mapping[str, Json] | None,
+    collector: Collector,
+    decision: DecisionFiles | None = None,
+) -> CheckResult:
+    """Compare `schema_config.json` with the prompt contract that scoring would use.
+
+    What scoring would refuse without `--allow-contract-mismatch` is an error here.
+
+    Args:
+        schema_config: the parsed `schema_config.json`, or None if there is none.
+        collector: of the check "contract".
+        decision: the decision files of transformers next to it, or None.
+
+    Examples:
+        >>> result = check_contract({"task": NIMBLE.task}, Collector("contract", keep=5))
+        >>> findings = result.findings
+        >>> findings[0].code, findings[0].actual  # doctest: +ELLIPSIS
+        ('contract-mismatch', '...prompt_code_sha256 nothing, expected...')
+    """
+    if decision is not None and stated_task(schema_config) in (None, TEMPLATE_TASK):
+        return _check_template(schema_config or {}, decision, collector)
+    if schema_config is None:
+        expected = "the contract it was trained on (to state it: --write-contract nimble)"
+        collector.add("contract-unknown", _CONTRACT_PLACE, expected, "no such file")
+        return collector.result(f"no {SCHEMA_CONFIG}")
+    malformed = [key for key in CONTRACT_KEYS if not isinstance(schema_config.get(key), str | None)]
+    for key in malformed:
+        value = f"{key} is {describe(schema_config[key])}"
+        collector.add("contract-mismatch", _CONTRACT_PLACE, "text", value)
+    try:
+        if not malformed:
+            NIMBLE.check_adapter(schema_config)
+    except ContractMismatchError as error:
+        expected = f"the contract {NIMBLE.name!r}"
+        collector.add("contract-mismatch", _CONTRACT_PLACE, expected, str(error))
+    _note_statement(schema_config, collector)
+    _check_max_length(schema_config, collector, NIMBLE.max_prompt_tokens)
+    return collector.result(f"{len(schema_config)} keys of {SCHEMA_CONFIG}")
+
+
+def _note_statement(schema_config: Mapping[str, Json], collector: Collector) -> None:
+    """Say that the user wrote the contract down, not the training."""
+    if schema_config.get(STATED_BY) is not None:
+        expected = "a contract that the training has recorded"
+        collector.add("contract-stated", _CONTRACT_PLACE, expected, "contract stated by the user")
+
+
+def stated_task(schema_config: Mapping[str, Json] | None) -> Json:
+    """Return the task that a `schema_config.json` states, or None."""
+    return (schema_config or {}).get("task")
+
+
+def _check_template(
+    schema_config: Mapping[str, Json], decision: DecisionFiles, collector: Collector
+) -> CheckResult:
+    """Compare the decision files with the contract that `schema_config.json` states, if any."""
+    trial = first_rendering(decision)
+    if fault := trial_fault(trial):
+        collector.add("template-does-not-end", Place(DECISION_TEMPLATE), "a prompt", fault)
+    stated = schema_config.get("contract_fingerprint")
+    if stated is not None and stated != decision.fingerprint:
+        expected = f"contract_fingerprint {decision.fingerprint}, that of the decision files"
+        template = stated if isinstance(stated, str) else describe(stated)
+        collector.add("contract-mismatch", _CONTRACT_PLACE, expected, template)
+    _note_statement(schema_config, collector)
+    _check_max_length(schema_config, collector, None)
+    named = "the generic prompt of transformers" if decision.template is None else "its template"
+    missing = ", not rendered: Jinja is not installed" if trial == "not tried" else ""
+    return collector.result(f"decision files with {named}{missing}")
+
+
+def _check_decision_files(context: AdapterContext, collector: Collector) -> None:
+    """Say whether the decision files can be used, and whether transformers will use them."""
+    place = Place(DECISION_CONFIG)
+    if DECISION_CONFIG in context.unreadable:
+        reason = shown(context.unreadable[DECISION_CONFIG])
+        collector.add("decision-unusable", place, "decision files that can be scored", reason)
+    if context.decision is None:
+        return
+    for key in context.decision.ignored:
+        expected = "keys that transformers knows"
+        collector.add("decision-key-ignored", place, expected, shown(key))
+    if context.full_model is None and not (context.folder / "config.json").is_file():
+        collector.add(
+            "decision-files-ignored",
+            place,
+            "decision_config=FOLDER next to model=FOLDER",
+            'pipeline("decision", model=FOLDER) alone takes the prompt of the base model',
+        )
+
+
+def max_length_tokens(schema_config: Mapping[str, Json]) -> int | None:
+    """Return the longest prompt that an adapter names, in tokens; None if it names none.
+
+    Examples:
+        >>> max_length_tokens({"max_length": 2048}), max_length_tokens({"max_length": "2048"})
+        (2048, None)
+    """
+    value = schema_config.get("max_length")
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return value if is_count and isinstance(value, int) else None
+
+
+def _check_max_length(
+    schema_config: Mapping[str, Json], collector: Collector, expected_tokens: int | None
+) -> None:
+    value, tokens = schema_config.get("max_length"), max_length_tokens(schema_config)
+    if tokens is None and value is not None:
+        max_length = f"max_length is {describe(value) if not isinstance(value, int) else value}"
+        collector.add(
+            "max-length-malformed", _CONTRACT_PLACE, "a number of tokens above 0", max_length
+        )
+    elif None not in (tokens, expected_tokens) and tokens != expected_tokens:
+        expected = f"max_length {expected_tokens:,}, as the contract has it"
+        collector.add("max-length-differs", _CONTRACT_PLACE, expected, f"{tokens:,}")
+
+
+def _contract_run(context: AdapterContext) -> CheckResult:
+    if SCHEMA_CONFIG in context.unreadable:
+        return context.failed_to_read("contract", "contract-unreadable", SCHEMA_CONFIG)
+    collector = context.collector("contract")
+    _check_decision_files(context, collector)
+    return check_contract(context.schema_config, collector, context.decision)
+
+
+CONTRACT: Final[Check[AdapterContext]] = Check(
+    name="contract",
+    question="Was it trained on our prompt contract?",
+    run=_contract_run,
+    needs=(SCHEMA_CONFIG,),
+    codes={
+        "contract-unknown": ("error", "There is no schema_config.json: the contract is unknown."),
+        "contract-unreadable": ("error", "schema_config.json is not an object of strict JSON."),
+        "contract-mismatch": ("error", "The adapter was trained on another prompt contract."),
+        "decision-unusable": ("error", "Its decision files cannot be scored."),
+        "template-does-not-end": (
+            "error",
+            "The first rendering of the template exceeds 10 seconds or 1 GB.",
+        ),
+        "decision-files-ignored": (
+            "warning",
+            "transformers ignores decision files in an adapter's folder unless it is told.",
+        ),
+        "decision-key-ignored": ("note", "transformers ignores a key of decision.json."),
+        "contract-stated": ("note", "The user has stated the contract, not the training."),
+        "max-length-malformed": (
+            "warning",
+            "max_length is not a number of tokens; it has no effect.",
+        ),
+        "max-length-differs": ("note", "The longest prompt is not the one of the contract."),
+    },
+)
+
 
 ADAPTER_CHECKS: Final = Registry[AdapterContext](
     FILES, CONFIG, TENSORS, CONTRACT, PROMPTS, BASE, TRAINING, OVERLAP

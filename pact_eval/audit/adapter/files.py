@@ -25,7 +25,7 @@ from pact_eval._json import Json, dumps
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import Place, counted
-from pact_eval.hub.snapshots import stays_inside
+from pact_eval.hub.downloads import stays_inside
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PICKLED_SUFFIXES, is_regex
 from pact_eval.models.lora_safety import unsafe_settings
 

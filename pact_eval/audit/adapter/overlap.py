@@ -42,7 +42,7 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import BadLine, Index, Located, build_index
 from pact_eval.errors import Place, counted
-from pact_eval.hub.snapshots import located, short_name
+from pact_eval.hub.downloads import located, short_name
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext

@@ -31,7 +31,7 @@ from pact_eval.data.files import (
 from pact_eval.data.index import index_of_records
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.errors import InputError
-from pact_eval.hub.snapshots import hub_json
+from pact_eval.hub.downloads import hub_json
 from pact_eval.results import Result
 
 if TYPE_CHECKING:

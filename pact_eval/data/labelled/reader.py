@@ -12,43 +12,365 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from pact_eval._files import read_json, sha256_of_file
-from pact_eval._json import Json, dumps
-from pact_eval.data.defaults import Defaults, defaults_of
+from pact_eval._json import Json, dumps, sha256_of_json
+from pact_eval.data.defaults import LABELLED, Defaults, defaults_of
+from pact_eval.data.labelled import questions as named
 from pact_eval.data.labelled.answers import POSITIONS
 from pact_eval.data.labelled.columns import ColumnReading, read_columns
-from pact_eval.data.labelled.draft import AskedQuestion, Draft, DraftError, as_text
+from pact_eval.data.labelled.draft import (
+    AskedQuestion,
+    Draft,
+    DraftError,
+    ShapeName,
+    as_object,
+    as_text,
+    target_of,
+)
 from pact_eval.data.labelled.entries import (
     Container,
+    Entries,
     Entry,
     read_entries,
 )
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
-from pact_eval.data.labelled.records import default_id, records_of_draft
-from pact_eval.data.labelled.roles import unwrapped
-from pact_eval.data.labelled.shapes import (
-    COLUMNS,
-    RECORDS,
-    SHAPES,
-    Shape,
-    shape_of,
-    shapes_of_entry,
-)
-from pact_eval.data.records import Record, parse_record, read_records
+from pact_eval.data.labelled.roles import columns_for, public_set, unwrapped
+from pact_eval.data.records import Field, Record, parse_field, parse_record, read_records
 from pact_eval.errors import InputError, Problem, RecordError, ShapeError
-from pact_eval.hub.snapshots import short_name
+from pact_eval.hub.downloads import short_name
 
 __all__ = [
+    "COLUMNS",
+    "FIELD",
+    "RECORDS",
+    "SHAPES",
     "LabelledData",
+    "Shape",
+    "default_id",
     "read_dataset_records",
     "read_labelled",
+    "records_of_draft",
+    "shape_of",
+    "shapes_of_entry",
 ]
+
+
+FIELD: Final = "decision"
+_HASH: Final = 12
+_SPLITS: Final[Mapping[str, str]] = {
+    "train": "train",
+    "training": "train",
+    **dict.fromkeys(("validation", "valid", "dev", "test", "eval"), "validation"),
+}
+_VARIANTS: Final = ("base", "counterfactual")
+
+
+def default_id(draft: Draft) -> str:
+    """Return the id of an entry that names none.
+
+    Examples:
+        >>> default_id(Draft("The gate is open.", [], {}, {}))
+        'f76c61eff41f'
+    """
+    questions: list[Json] = [
+        [asked_question.name, asked_question.question] for asked_question in draft.questions
+    ]
+    return sha256_of_json([draft.state, questions])[:_HASH]
+
+
+def records_of_draft(
+    draft: Draft, line: int, shape: str, own_id: str | None = None, levels_from: int = 0
+) -> Iterator[dict[str, Json]]:
+    """Yield the full format of every question of an entry.
+
+    Args:
+            draft: the entry.
+            line: its line in the file.
+            shape: name of its shape.
+            own_id: the id if the entry names none; None takes `default_id`.
+            levels_from: number of the first level of a rubric.
+
+    Raises:
+        DraftError: a question is malformed, or its answer is not one of the options.
+
+    Examples:
+        >>> from pact_eval.data.labelled.draft import AskedQuestion, Draft
+        >>> asked_question = AskedQuestion("open", {"type": "noul", "instructions": "Open?"}, True)
+        >>> draft = Draft("The gate is open.", [asked_question], {}, {})
+        >>> record, = records_of_draft(draft, 7, "questions")
+        >>> record["id"] == record["family"], record["split"], record["reference"]
+        (True, 'validation', {'target': True})
+    """
+    labels, metadata = _labels(draft, own_id or default_id(draft))
+    provenance, nested = (metadata.pop(name, None) for name in ("provenance", "metadata"))
+    metadata |= {
+        name: value
+        for name, value in (nested if isinstance(nested, dict) else {}).items()
+        if name not in metadata
+    }
+    entry_id = labels["id"]
+    several = draft.always_named or len(draft.questions) > 1
+    unused = {name for name in ("split", "variant") if labels[name] != draft.labels.get(name)}
+    unused -= {"split"} if draft.labels.get("split", "").lower() in _SPLITS else set()
+    named_labels = draft.labels.keys() - unused
+    for asked_question in draft.questions:
+        question, filled = _question(asked_question)
+        field = _field(asked_question, question)
+        defaults: list[Json] = [*sorted({*labels} - named_labels | filled)]
+        own = dict(metadata)
+        if asked_question.name is not None:
+            own.setdefault("question", asked_question.name)
+        yield {
+            **labels,
+            "id": f"{entry_id}/{asked_question.name}" if several else entry_id,
+            "input": {"state": draft.state, "questions": {FIELD: question}},
+            "reference": {"target": target_of(field, asked_question.answer, levels_from)},
+            "provenance": {
+                **(provenance if isinstance(provenance, dict) else {}),
+                LABELLED: {"line": line, "shape": shape, "defaults": defaults},
+            },
+            **({"metadata": own} if own else {}),
+        }
+
+
+def _labels(draft: Draft, own_id: str) -> tuple[dict[str, str], dict[str, Json]]:
+    """Return the labels of a record with defaults, and further columns.
+
+    A split or variant of another kind is a column like any other.
+    """
+    own, metadata = dict(draft.labels), dict(draft.metadata)
+    split, variant = own.get("split", ""), own.get("variant", "")
+    known_split = _SPLITS.get(split.lower())
+    if split and known_split != split:
+        metadata["split"] = split
+    if variant and variant not in _VARIANTS:
+        metadata["variant"] = variant
+    entry_id = own.get("id", own_id)
+    family = own.get("family", entry_id)
+    labels = {
+        "id": entry_id,
+        "family": family,
+        "source_family": own.get("source_family", family),
+        "split": known_split or "validation",
+        "domain": own.get("domain", ""),
+        "variant": variant if variant in _VARIANTS else "base",
+    }
+    return labels, metadata
+
+
+def _question(asked_question: AskedQuestion) -> tuple[dict[str, Json], set[str]]:
+    """Return a question in our form, and the names of what was filled in."""
+    question = dict(as_object(asked_question.question, "question"))
+    filled = set()
+    if question.get("instructions") in (None, ""):
+        question["instructions"] = asked_question.name or "Which answer is right?"
+        filled.add("instructions")
+    criteria = question.get("criteria")
+    if question.get("type") == "choice" and isinstance(criteria, list):
+        texts = [text if isinstance(text, str) else dumps(text) for text in criteria]
+        if len(set(texts)) < len(texts):
+            message = "criteria: expected different options; remove the repeated one"
+            raise DraftError(message, "options that cannot be read")
+        question["criteria"] = dict.fromkeys(texts)
+    elif isinstance(criteria, dict):
+        question["criteria"] = {key: _description(text) for key, text in criteria.items()}
+    elif isinstance(criteria, list):
+        question["criteria"] = [_description(text) for text in criteria]
+    return question, filled
+
+
+def _description(value: Json) -> Json:
+    """Return a description as text: servers also take JSON values."""
+    return value if value is None or isinstance(value, str) else dumps(value)
+
+
+def _field(asked_question: AskedQuestion, question: dict[str, Json]) -> Field:
+    try:
+        return parse_field(asked_question.name or FIELD, question)
+    except ValueError as error:
+        raise DraftError(str(error), "questions that cannot be read") from None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One shape of entries.
+
+    Attributes:
+        name: its name, for `--shape`.
+        title: its keys, for messages and docs.
+        fits: whether an entry has it.
+        draft: translates an entry, given the questions of another file; None for the full format,
+            which needs no translation, and for columns, whose reading depends on the file.
+        refines: shapes whose entries may have this one too.
+    """
+
+    name: ShapeName
+    title: str
+    fits: Callable[[Mapping[str, Json]], bool]
+    draft: Callable[[Mapping[str, Json], Mapping[str, Json]], Draft] | None = None
+    refines: tuple[ShapeName, ...] = ()
+
+
+def _has(entry: Mapping[str, Json], **types: type | tuple[type, ...]) -> bool:
+    return all(name in entry and isinstance(entry[name], kind) for name, kind in types.items())
+
+
+def _is_columns(entry: Mapping[str, Json]) -> bool:
+    """Return whether known names have the context or the question, and a plain answer."""
+    if public_set([*entry]) is not None:
+        return True
+    subjects = [entry[name] for role in ("state", "question") for name in columns_for(role, entry)]
+    answers = [entry[name] for name in columns_for("reference", entry)]
+    return any(isinstance(value, str) for value in subjects) and any(
+        isinstance(value, str | int | float | list) for value in answers
+    )
+
+
+_TEXT_OR_OBJECT: Final = (str, dict)
+
+RECORDS: Final = Shape(
+    "records", '{"id", "family", "input", "reference", ...}', lambda entry: "input" in entry
+)
+COLUMNS: Final = Shape("columns", "columns of question, options and answer", _is_columns)
+
+SHAPES: Final[Mapping[ShapeName, Shape]] = {
+    shape.name: shape
+    for shape in (
+        RECORDS,
+        Shape(
+            "questions",
+            '{"state", "questions", "expected"}',
+            lambda entry: (
+                "state" in entry
+                and _has(entry, questions=_TEXT_OR_OBJECT, expected=_TEXT_OR_OBJECT)
+            ),
+            named.of_questions,
+        ),
+        Shape(
+            "labels",
+            '{"state", "labels"}',
+            lambda entry: "state" in entry and _has(entry, labels=dict),
+            named.of_labels,
+        ),
+        COLUMNS,
+        Shape(
+            "systemone",
+            'requests of /v1/systemone with "expected"',
+            lambda entry: (
+                _has(entry, request=dict, expected=dict)
+                or ("state" in entry and _has(entry, model=str, questions=dict, expected=dict))
+            ),
+            named.of_systemone,
+            refines=("questions",),
+        ),
+        Shape(
+            "decision-index",
+            "rows of the Decision Index suite",
+            lambda entry: (
+                "state" in entry and _has(entry, questions=dict, expected=dict, _evaluation=dict)
+            ),
+            named.of_decision_index,
+            refines=("questions",),
+        ),
+        Shape(
+            "jevbench",
+            "tasks of JevBench",
+            lambda entry: "state" in entry and _has(entry, question=dict, labels=list),
+            named.of_jevbench,
+            refines=("columns",),
+        ),
+        Shape(
+            "typed-decisions",
+            "cases of LocalLLaMA/typed-decisions",
+            lambda entry: (
+                "state" in entry and _has(entry, questions=_TEXT_OR_OBJECT, gold=_TEXT_OR_OBJECT)
+            ),
+            named.of_typed_decisions,
+            refines=("columns",),
+        ),
+    )
+}
+"""Every shape, by name."""
+
+
+def shapes_of_entry(entry: Mapping[str, Json]) -> tuple[ShapeName, ...]:
+    """Return the shapes that an entry fits, without those that another of them refines.
+
+    Examples:
+        >>> shapes_of_entry({"state": "s", "questions": {}, "expected": {}, "model": "m"})
+        ('systemone',)
+        >>> shapes_of_entry({"state": "s", "questions": {}, "expected": {}, "labels": {}})
+        ('questions', 'labels')
+    """
+    fitting = [shape for shape in SHAPES.values() if shape.fits(entry)]
+    refined = {name for shape in fitting for name in shape.refines}
+    return tuple(shape.name for shape in fitting if shape.name not in refined)
+
+
+def shape_of(
+    entries: Entries, source: str, *, name: ShapeName | None = None, named_columns: bool = False
+) -> Shape:
+    """Return the shape of a file: the one that most of its entries fit.
+
+    Args:
+        entries: its entries.
+        source: name of the file, for messages.
+        name: the shape that the user names; None detects it.
+        named_columns: whether the user names columns, which decides for "columns".
+
+    Raises:
+        ShapeError: entries fit two shapes, or none.
+    """
+    if name is None and named_columns:
+        name = COLUMNS.name
+    if name is not None:
+        if name not in SHAPES:
+            message = f"--shape {name}: expected one of {', '.join(SHAPES)}"
+            raise ShapeError(message)
+        return SHAPES[name]
+    counts: Counter[ShapeName] = Counter()
+    for entry in entries.entries:
+        counts.update(shapes_of_entry(entry.value))
+    most = max(counts.values(), default=0)
+    first = [shape for shape in SHAPES if counts[shape] == most and most]
+    both = _fit_together(entries, first)
+    if both:
+        titles = " and ".join(f'"{shape}" ({SHAPES[shape].title})' for shape in both)
+        message = f"{source}: the entries fit two shapes, {titles}; decide with --shape NAME"
+        raise ShapeError(message)
+    if first:
+        return SHAPES[first[0]]
+    if entries.container != "JSON lines" or not entries.entries:
+        return COLUMNS
+    message = (
+        f"{source}: no known shape; the entries have {_some(entries.columns)}, and a shape has "
+        f"{'; '.join(shape.title for shape in SHAPES.values())}. Name the columns: --columns "
+        "state=NAME,answer=NAME"
+    )
+    raise ShapeError(message)
+
+
+def _fit_together(entries: Entries, names: Sequence[ShapeName]) -> tuple[ShapeName, ...]:
+    """Return the shapes that one entry fits together; none if entries differ in their shapes."""
+    if len(names) < 2:
+        return ()
+    for entry in entries.entries:
+        both = tuple(name for name in shapes_of_entry(entry.value) if name in names)
+        if len(both) > 1:
+            return both
+    return ()
+
+
+def _some(names: Sequence[str], limit: int = 12) -> str:
+    shown = ", ".join(names[:limit]) or "no keys"
+    return f"{shown}, ..." if len(names) > limit else shown
+
 
 _DIGITS: Final = re.compile(r"\d{1,4}")
 _QUESTIONS_SUFFIX: Final = ".questions.json"

@@ -6,17 +6,185 @@ also say how their runs were trained (`released_training.py`). Their numbers hav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from pact_eval.errors import InputError
+from pact_eval._files import read_json, read_text
+from pact_eval._json import Json
+from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricTable
-from pact_eval.evaluation.arms.published_csv import read_csv_rows
 from pact_eval.evaluation.arms.published_paths import result_files
-from pact_eval.evaluation.arms.published_rows import PublishedRow, metric_table
+from pact_eval.evaluation.arms.published_rows import (
+    COLUMNS,
+    COUNTS,
+    DECODINGS,
+    LABELS,
+    PublishedRow,
+    metric_table,
+    problems_of,
+)
 from pact_eval.evaluation.arms.released_training import read_released_training
-from pact_eval.evaluation.arms.result_folders import read_result_rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A row of the file, its line, and whether it has one cell per column."""
+
+    number: int
+    row: PublishedRow
+    has_every_column: bool
+
+
+def read_csv_rows(path: Path) -> list[PublishedRow]:
+    """Read a table of metrics.
+
+    Args:
+        path: a CSV file with a header; columns may come in any order, others are left alone.
+
+    Raises:
+        InputError: it is missing or cannot be read, or lacks a column.
+        RecordError: a row cannot be understood; all such rows with their lines.
+    """
+    lines = _lines(path)
+    problems = [problem for line in lines for problem in _problems(line)]
+    first: dict[tuple[str, ...], int] = {}
+    for line in lines:
+        key = (*line.row.scored, line.row.cells["group"])
+        if key in first:
+            where = f"the same run, seed, decoding and group as line {first[key]}"
+            problems.append(Problem(line.number, None, f"a second row of {where}"))
+        first.setdefault(key, line.number)
+    if problems:
+        problems.sort(key=lambda problem: problem.line or 0)
+        raise RecordError(str(path), problems)
+    return [line.row for line in lines]
+
+
+def _lines(path: Path) -> list[_Line]:
+    """Read the rows of a file; a missing column, and one that appears twice, is refused."""
+    text = read_text(path).removeprefix("\ufeff")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        missing = [name for name in LABELS if name not in header]
+        if missing:
+            message = (
+                f"{path}:1: expected a table with the columns {', '.join(LABELS)} and metrics, "
+                f"lacks {', '.join(missing)}"
+            )
+            raise InputError(message)
+        twice = [name for place, name in enumerate(header) if name in header[:place]]
+        if twice:
+            message = f"{path}:1: column {twice[0]} appears twice in the header"
+            raise InputError(message)
+        return [_line(path, reader.line_num, header, cells) for cells in reader if cells]
+    except csv.Error as error:
+        message = f"{path}:{reader.line_num}: not a CSV table ({error})"
+        raise InputError(message) from None
+
+
+def _line(path: Path, number: int, header: Sequence[str], cells: Sequence[str]) -> _Line:
+    texts = dict.fromkeys(header, "") | {
+        name: text.strip() for name, text in zip(header, cells, strict=False)
+    }
+    return _Line(number, PublishedRow(f"{path}:{number}", texts), len(cells) == len(header))
+
+
+def _problems(line: _Line) -> Iterator[Problem]:
+    if not line.has_every_column:
+        message = f"expected {len(line.row.cells)} cells, one per column of the header"
+        yield Problem(line.number, None, message)
+        return
+    for column, message in problems_of(line.row):
+        yield Problem(line.number, None, f"column {column}: {message}")
+
+
+_DOMAINS: Final = "by_domain"
+
+
+def read_result_rows(path: Path) -> list[PublishedRow]:
+    """Read the results of a file, or of all files below a folder.
+
+    Raises:
+        InputError: a file cannot be read.
+        RecordError: a key is missing or has a wrong value; all of one file.
+    """
+    return [row for file in result_files(path) for row in _read_file(file)]
+
+
+def _read_file(path: Path) -> list[PublishedRow]:
+    problems: list[Problem] = []
+    rows = list(_result_folders_rows(path, read_json(path), problems))
+    for row in rows:
+        place = row.source.removeprefix(f"{path}: ")
+        problems += (_problem(f"{place}.{name}", text) for name, text in problems_of(row))
+    if problems:
+        raise RecordError(str(path), problems)
+    if not rows:
+        message = f"{path}: expected numbers in holdout, got none"
+        raise InputError(message)
+    return rows
+
+
+def _result_folders_rows(
+    path: Path, value: Json, problems: list[Problem]
+) -> Iterator[PublishedRow]:
+    result = _object(value, "", problems)
+    run, seed = result.get("run"), result.get("seed")
+    if not isinstance(run, str) or not run:
+        problems.append(_problem("run", "expected the name of an arm"))
+    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
+        problems.append(_problem("seed", "expected an integer or null"))
+    if problems:
+        return
+    labels = {"run": str(run), "seed": "" if seed is None else str(seed)}
+    for decoding, scored in _object(result.get("holdout"), "holdout", problems).items():
+        if decoding not in DECODINGS:
+            expected = f"expected one of {', '.join(DECODINGS)}"
+            problems.append(_problem(f"holdout.{decoding}", expected))
+            continue
+        key = f"holdout.{decoding}.summary"
+        holder = _object(scored, key.removesuffix(".summary"), problems)
+        groups = dict(_object(holder.get("summary"), key, problems))
+        domains = _object(groups.pop(_DOMAINS, {}), f"{key}.{_DOMAINS}", problems)
+        placed = [(f"{key}.{name}", name, group) for name, group in groups.items()]
+        placed += [(f"{key}.{_DOMAINS}.{name}", name, group) for name, group in domains.items()]
+        for place, name, group in placed:
+            cells = _cells(_object(group, place, problems), place, problems)
+            yield PublishedRow(
+                f"{path}: {place}", {**labels, "decoding": decoding, "group": name, **cells}
+            )
+
+
+def _problem(key: str, message: str) -> Problem:
+    return Problem(None, None, f"{key}: {message}" if key else message)
+
+
+def _object(value: Json, key: str, problems: list[Problem]) -> Mapping[str, Json]:
+    """Return a JSON object; an empty one, and a problem, if it is none."""
+    if isinstance(value, dict):
+        return value
+    problems.append(_problem(key, "expected an object"))
+    return {}
+
+
+def _cells(group: Mapping[str, Json], place: str, problems: list[Problem]) -> dict[str, str]:
+    """Return the known numbers of a group as texts; a null is left out."""
+    cells = {}
+    for name in (*COLUMNS, *COUNTS):
+        value = group.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            problems.append(_problem(f"{place}.{name}", "expected a number"))
+            continue
+        cells[name] = repr(value)
+    return cells
 
 
 def read_published(paths: Sequence[Path]) -> ArmMetrics:

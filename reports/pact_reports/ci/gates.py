@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from pact_eval._choices import Demand
+from pact_eval._choices import Demand, Severity
+from pact_eval.audit.adapter.audit import AdapterAudit
+from pact_eval.audit.dataset import DataAudit
+from pact_eval.audit.findings import CheckResult, Finding, failed
+from pact_eval.audit.registry import CODES
 from pact_eval.drift.drift import Drift
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.preregistration.registration import Registration
@@ -15,14 +21,7 @@ from pact_eval.preregistration.scorecard import HypothesisResult, Standing
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.thresholds.checking import CheckedGate, GateVerdict, ThresholdsCheck
 from pact_eval.thresholds.set_checking import AnswerSetsCheck
-from pact_reports.ci.report import (
-    SEVERITY_OF_STATUS,
-    Annotation,
-    Case,
-    CaseStatus,
-    CiReport,
-    Rule,
-)
+from pact_reports.views.audit import scope_text
 from pact_reports.views.drift import accuracy_change_text, drift_answer
 from pact_reports.views.hypotheses import scorecard_answer
 from pact_reports.views.thresholds import (
@@ -33,6 +32,108 @@ from pact_reports.views.thresholds import (
     sets_check_warnings,
     tested_text,
 )
+
+CaseStatus: TypeAlias = Literal["passed", "failed", "cannot tell", "skipped"]
+"""Result of a case: "failed" and "cannot tell" end the command with a code other than 0."""
+
+SEVERITY_OF_STATUS: Final[Mapping[CaseStatus, Severity]] = {
+    "failed": "error",
+    "cannot tell": "warning",
+    "passed": "note",
+    "skipped": "note",
+}
+"""Severity of the annotation of a case that has no findings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Meaning of the code of annotations.
+
+    Attributes:
+        meaning: one sentence.
+        severity: error, warning or note.
+    """
+
+    meaning: str
+    severity: Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One remark at a place.
+
+    Attributes:
+        code: a key of the report's rules.
+        severity: error, warning or note.
+        message: what was expected and what was found.
+        file: path of the file.
+        line: 1-based line, or None if the file as a unit is meant.
+
+    Examples:
+        >>> Annotation("shared-id", "error", "expected a new id", Path("eval.jsonl"), 7).line
+        7
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    file: Path
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One check or gate.
+
+    Attributes:
+        name: what is judged, unique in a report.
+        status: passed, failed, cannot tell or skipped.
+        text: what was looked at, the reason of the status, or both.
+        annotations: remarks at places, the worst first.
+        more: by code, number of findings that are only counted.
+    """
+
+    name: str
+    status: CaseStatus
+    text: str
+    annotations: tuple[Annotation, ...] = ()
+    more: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CiReport:
+    """The cases of one command.
+
+    Attributes:
+        command: such as "pact-audit data".
+        answer: the result in a sentence.
+        cases: one per check or gate.
+        rules: meaning of every code of the annotations.
+        warnings: what a reader must know before the result, a sentence each.
+
+    Examples:
+        >>> place = Annotation("gate", "error", "broken", Path("thresholds.json"))
+        >>> case = Case("all", "failed", "error 9%", (place,))
+        >>> report = CiReport("pact-eval thresholds --check", "Broken.", (case,), {})
+        >>> report.count("failed"), [annotation.code for annotation in report.annotations]
+        (1, ['gate'])
+    """
+
+    command: str
+    answer: str
+    cases: tuple[Case, ...]
+    rules: Mapping[str, Rule]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def annotations(self) -> Iterator[Annotation]:
+        """The annotations of all cases, in their order."""
+        return (annotation for case in self.cases for annotation in case.annotations)
+
+    def count(self, *statuses: CaseStatus) -> int:
+        """Return the number of cases of some statuses."""
+        return sum(case.status in statuses for case in self.cases)
+
 
 _RULES: Final[Mapping[str, Rule]] = {
     "data": Rule("Items leak, or a file is not the one of its manifest.", "error"),
@@ -165,3 +266,103 @@ def _report(command: str, answer: str, cases: list[Case], warnings: Iterable[str
     codes = {annotation.code for case in cases for annotation in case.annotations}
     rules = {code: rule for code, rule in _RULES.items() if code in codes}
     return CiReport(command, answer, tuple(cases), rules, tuple(warnings))
+
+
+def data_report(audit: DataAudit, answer: str, fail_on: Severity) -> CiReport:
+    """Return the cases of a dataset's audit.
+
+    Args:
+        audit: what was found.
+        answer: the verdict in a sentence.
+        fail_on: the lowest severity that fails a check.
+    """
+    paths = {file.name: file.source for file in audit.files}
+    manifest = audit.source.manifest
+    folder = paths[audit.files[0].name].parent if manifest is None else manifest.folder
+    first = audit.files[0].source
+
+    def path_of(name: str) -> Path:
+        return paths.get(name) or _existing(folder, name) or first
+
+    return CiReport(
+        "pact-audit data", answer, _cases(audit.checks, path_of, fail_on), _rules(audit.checks)
+    )
+
+
+def adapters_report(
+    audits: Sequence[AdapterAudit], answers: Sequence[str], fail_on: Severity
+) -> CiReport:
+    """Return the cases of the audits of one adapter, or of two.
+
+    Args:
+        audits: what was found, by adapter.
+        answers: the verdict on each adapter, a sentence each.
+        fail_on: the lowest severity that fails a check.
+    """
+    cases: list[Case] = []
+    for audit in audits:
+        prefix = f"{audit.folder}: " if len(audits) > 1 else ""
+        cases += _cases(audit.checks, _adapter_paths(audit.folder), fail_on, prefix)
+    rules = _rules(check for audit in audits for check in audit.checks)
+    return CiReport("pact-audit adapter", " ".join(answers), tuple(cases), rules)
+
+
+def _adapter_paths(folder: Path) -> Callable[[str], Path]:
+    def path_of(name: str) -> Path:
+        return _existing(folder, name) or _existing(Path(), name) or folder
+
+    return path_of
+
+
+def _existing(folder: Path, name: str) -> Path | None:
+    """Return a path in a folder if something is there; a name may be any text."""
+    try:
+        return folder / name if (folder / name).exists() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _cases(
+    checks: Iterable[CheckResult],
+    path_of: Callable[[str], Path],
+    fail_on: Severity,
+    prefix: str = "",
+) -> tuple[Case, ...]:
+    return tuple(
+        Case(
+            f"{prefix}{check.check}",
+            _status(check, fail_on),
+            scope_text(check),
+            tuple(_annotation(finding, path_of) for finding in check.findings),
+            _counted_only(check),
+        )
+        for check in checks
+    )
+
+
+def _status(check: CheckResult, fail_on: Severity) -> CaseStatus:
+    if failed([check], fail_on):
+        return "failed"
+    return "passed" if check.skipped is None else "skipped"
+
+
+def _counted_only(check: CheckResult) -> dict[str, int]:
+    kept = Counter(finding.code for finding in check.findings)
+    return {code: n - kept[code] for code, n in check.counts.items() if n > kept[code]}
+
+
+def _annotation(finding: Finding, path_of: Callable[[str], Path]) -> Annotation:
+    place, path = finding.place, path_of(finding.place.file)
+    # A finding on something that is not a file is shown at another file.
+    parts = [f"{place.file}: "] if Path(place.file).name != path.name else []
+    parts += [] if place.record_id is None else [f"{place.record_id}: "]
+    parts.append(f"expected {finding.expected}, found {finding.actual}")
+    return Annotation(finding.code, finding.severity, "".join(parts), path, place.line)
+
+
+def _rules(checks: Iterable[CheckResult]) -> dict[str, Rule]:
+    return {
+        code: Rule(CODES[code].meaning, CODES[code].severity)
+        for check in checks
+        for code in check.counts
+    }

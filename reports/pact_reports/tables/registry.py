@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pact_reports.tables.ablations import build_ablations
 from pact_reports.tables.answer_scores import build_answer_scores
-from pact_reports.tables.calibration_effects import build_calibration
-from pact_reports.tables.data_splits import build_splits
+from pact_reports.tables.arm_tables import (
+    build_ablations,
+    build_calibration,
+    build_domains,
+    build_kinds,
+    build_paired,
+    build_selection,
+    build_splits,
+)
 from pact_reports.tables.decisions import build_costs, build_gates, build_risk_coverage
-from pact_reports.tables.group_accuracy import build_domains, build_kinds
 from pact_reports.tables.main_results import build_main, build_views
 from pact_reports.tables.order_runs import build_order, build_slots
-from pact_reports.tables.paired_tests import build_paired
 from pact_reports.tables.request import TableSpec
 from pact_reports.tables.run_costs import build_cost
 from pact_reports.tables.scorecard import build_scorecard
-from pact_reports.tables.selection import build_selection
 
 __all__ = ["TABLES"]
 

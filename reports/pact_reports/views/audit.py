@@ -33,7 +33,7 @@ from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import checks_json, to_json
 
 if TYPE_CHECKING:
-    from pact_reports.ci.report import CiReport
+    from pact_reports.ci.gates import CiReport
 
 
 def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
@@ -54,7 +54,7 @@ def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Present
 
 
 def _ci(audit: DataAudit, fail_on: Severity) -> CiReport:
-    from pact_reports.ci.audits import data_report
+    from pact_reports.ci.gates import data_report
 
     return data_report(audit, data_verdict(audit, fail_on).text, fail_on)
 
@@ -140,7 +140,7 @@ def present_adapter_audit(
 
 
 def _adapter_audit_ci(audits: tuple[AdapterAudit, ...], fail_on: Severity) -> CiReport:
-    from pact_reports.ci.audits import adapters_report
+    from pact_reports.ci.gates import adapters_report
 
     return adapters_report(
         audits, [adapter_verdict(audit, fail_on).text for audit in audits], fail_on

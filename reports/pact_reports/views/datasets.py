@@ -16,7 +16,7 @@ from pact_eval.data.manifest import WrittenManifest
 from pact_eval.data.records import FieldKind
 from pact_eval.data.splits import SplitPart
 from pact_eval.errors import RecordError
-from pact_eval.hub.snapshots import hub_json, short_name
+from pact_eval.hub.downloads import hub_json, short_name
 from pact_eval.plain_text import error_text, one_line
 from pact_eval.preregistration.registration import Lock
 from pact_reports.table import Cell, Column, Line, Part, Row, Table

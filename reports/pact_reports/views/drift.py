@@ -38,7 +38,7 @@ from pact_reports.writers.json import answer_json, to_json, warnings_json
 
 if TYPE_CHECKING:
     from pact_eval.drift.tempering import ServedTempering
-    from pact_reports.ci.report import CiReport
+    from pact_reports.ci.gates import CiReport
 
 
 def present_drift(drift: Drift) -> Presenter:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pact_eval.calibration.selection import LeftOutNll
     from pact_eval.evaluation.sweep import SweepPoint
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-    from pact_reports.ci.report import CiReport
+    from pact_reports.ci.gates import CiReport
 
 
 def present_judged_hypotheses(

@@ -12,7 +12,7 @@ from pact_reports.table import Line, Part
 from pact_reports.tables.cells import leak_lines
 
 if TYPE_CHECKING:
-    from pact_reports.ci.report import CiReport
+    from pact_reports.ci.gates import CiReport
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import conclusion_json, to_json, warnings_json
 
 if TYPE_CHECKING:
-    from pact_reports.ci.report import CiReport
+    from pact_reports.ci.gates import CiReport
 
 
 def present_thresholds(thresholds: Thresholds) -> Presenter:

@@ -10,9 +10,13 @@ import pytest
 from adapters import MODEL, SHIPPED
 from messages import assert_says
 
-from pact_eval.audit.adapter.audit import audit_adapter
-from pact_eval.audit.adapter.contract import check_contract, max_length_tokens, stated_task
-from pact_eval.audit.adapter.prompts import check_prompts
+from pact_eval.audit.adapter.audit import (
+    audit_adapter,
+    check_contract,
+    check_prompts,
+    max_length_tokens,
+    stated_task,
+)
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.errors import AdapterError
 from pact_eval.prompts.nimble import NIMBLE

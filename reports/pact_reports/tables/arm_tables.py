@@ -1,0 +1,549 @@
+"""Tables of arms: ablations, calibration, groups, paired tests, splits and selection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from pact_eval._choices import Decoding
+from pact_eval.calibration.temperatures import TemperatureSummary
+from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.arms.ablations import Ablation, Ablations, ablations
+from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
+from pact_eval.evaluation.arms.released_training import ReleasedCalibration
+from pact_eval.evaluation.arms.single_runs import (
+    CALIBRATED_METRICS,
+    CalibratedRun,
+    GroupAccuracy,
+    calibrated_runs,
+    group_accuracy,
+)
+from pact_eval.evaluation.calibration_error import ChanceError
+from pact_eval.evaluation.curves.training import (
+    Trajectory,
+    released_trajectories,
+    selection_trajectory,
+)
+from pact_eval.evaluation.data_splits import Split, data_splits
+from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
+from pact_eval.evaluation.metric_specs import DIFFERENCE, MetricDecoding
+from pact_eval.evaluation.registry import find_metric, metric_spec
+from pact_eval.evaluation.report import Calibration
+from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.tables.cells import (
+    NOISE,
+    arm_cell,
+    chance_cell,
+    chance_column,
+    count_cell,
+    count_column,
+    decoding_words,
+    interval_cell,
+    interval_column,
+    items_and_pairs,
+    metric_column,
+    p_value_cell,
+    text_cell,
+    unit_of,
+    value_cell,
+    with_interval,
+)
+from pact_reports.tables.request import TableRequest
+
+_TITLES: Final = {"view_tv": "TV", "flip_rate": "Flips"}
+
+
+def build_ablations(request: TableRequest) -> Table:
+    """Make the table of ablations of runs.
+
+    Raises:
+        InputError: the runs do not compare, or as `ablations`.
+    """
+    result = ablations(request.metrics, request.main_arm, request.decoding, request.clear)
+    return ablations_table(result, request.names)
+
+
+def ablations_table(result: Ablations, names: ArmNames = KEYS) -> Table:
+    """Lay out the runs of each seed below that of the method, changes marked.
+
+    Args:
+        result: what to show.
+        names: display names of arms.
+    """
+    method = names.arm(result.method)
+    columns = [Column("Seed"), Column("Arm", "left")]
+    for metric, decoding in result.questions:
+        spec = metric_spec(metric)
+        unit = unit_of(spec, decoding)
+        title = _TITLES.get(metric, spec.title)
+        numbers = (f"{title} ({unit})", f"{title} minus the method's ({unit})")
+        column = Column(title, numbers=numbers, better=spec.better)
+        with_chance = _with_chance(result, metric)
+        columns.append(chance_column(column, unit) if with_chance else column)
+    rows = []
+    for seed, block in result.blocks.items():
+        for number, ablation in enumerate(block):
+            cells = [
+                text_cell(str(seed)),
+                arm_cell(ablation.arm, names),
+                *_ablations_cells(result, ablation, is_method=number == 0),
+            ]
+            rows.append(Row(tuple(cells), rule=number == 0))
+    return Table(
+        name="ablations",
+        title=f"Runs next to {method} at the same seed",
+        caption=(
+            f"{_decodings(result.questions)} Changes are from {method} at the same seed, "
+            f"the first row of each block. One run each: {items_and_pairs(result.sizes)}."
+            f"{_marks(result)}"
+        ),
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=() if result.published else (NOISE,),
+    )
+
+
+def _with_chance(result: Ablations, metric: str) -> bool:
+    return not result.published and find_metric(metric).noise_floor
+
+
+def _ablations_cells(result: Ablations, ablation: Ablation, *, is_method: bool) -> list[Cell]:
+    cells = [
+        Cell(
+            metric_spec(row.cell.metric).shown(row.value),
+            (row.value, None if is_method else change),
+            None if is_method else mark,
+            row.reason,
+        )
+        for row, change, mark in zip(ablation.rows, ablation.changes, ablation.marks, strict=True)
+    ]
+    return [
+        chance_cell(cell, ChanceError.of([row.calibration]))
+        if _with_chance(result, row.cell.metric)
+        else cell
+        for row, cell in zip(ablation.rows, cells, strict=True)
+    ]
+
+
+def _decodings(questions: tuple[MetricQuestion, ...]) -> str:
+    """Name the decoding of every column; flips rest on the argmax, which no temperature changes."""
+    single = {decoding for metric, decoding in questions if not find_metric(metric).of_views}
+    parts = [f"Decoding: {', '.join(decoding_words(name) for name in sorted(single))}"]
+    parts += [f"TV: {decoding_words(name)}" for metric, name in questions if metric == "view_tv"]
+    parts += ["flips: K views" for metric, _ in questions if metric == "flip_rate"]
+    return f"{'; '.join(parts)}."
+
+
+def _marks(result: Ablations) -> str:
+    """Explain the marks; empty without thresholds."""
+    if not result.clear:
+        return ""
+    titles_by_margin: dict[str, list[str]] = {}
+    for metric, margin in result.clear.items():
+        title = _TITLES.get(metric, metric_spec(metric).title)
+        titles_by_margin.setdefault(str(margin), []).append(title)
+    clear = "; ".join(f"{', '.join(titles)} {words}" for words, titles in titles_by_margin.items())
+    return (
+        f" Clear changes: {clear}; nothing is marked below a quarter of that. Marks are directions "
+        "and do not show significance."
+    )
+
+
+_FIT_COLUMNS: Final = (
+    Column("log C", numbers=("slope on log C",)),
+    Column("log L", numbers=("slope on log(L / 1000)",)),
+    *(Column(f"Fit ECE {when}", numbers=(f"ECE of the fit {when} (fraction)",), better=-1)
+      for when in ("before", "after")),
+)  # fmt: skip
+_OF_FIT: Final = (
+    "Of the calibration split: T(x) as mean [lowest, highest], the slopes of T(x) on log C and "
+    "log(L / 1000), and ECE before and after. "
+)
+
+_WHEN: Final[tuple[tuple[Calibration, str], ...]] = (("raw", "before"), ("calibrated", "after"))
+
+
+def build_calibration(request: TableRequest) -> Table:
+    """Make the table of calibration of runs.
+
+    Raises:
+        InputError: the runs do not compare, or none has a calibrator.
+    """
+    runs = calibrated_runs(request.metrics, request.decoding)
+    scope = items_and_pairs(request.metrics.sizes)
+    return calibration_table(runs, request.decoding, scope, request.names)
+
+
+def calibration_table(
+    runs: tuple[CalibratedRun, ...],
+    decoding: Decoding,
+    scope: str,
+    names: ArmNames = KEYS,
+) -> Table:
+    """Lay out runs before and after calibration.
+
+    Args:
+        runs: what to show.
+        decoding: of all numbers.
+        scope: items and pairs behind each run, in words.
+        names: display names of arms.
+    """
+    with_t = any(run.temperature is not None for run in runs)
+    fitted = any(run.fitted is not None for run in runs)
+    published = any(run.shown_worse is None for run in runs)
+    numbers = ("T mean", "T lowest", "T highest")
+    columns = [Column("Arm", "left"), Column("Seed")]
+    columns += [Column("T(x)", numbers=numbers)] if with_t or fitted else []
+    columns += _FIT_COLUMNS if fitted else ()
+    for metric in CALIBRATED_METRICS:
+        spec = metric_spec(metric)
+        for how, when in _WHEN:
+            name = MetricDecoding(decoding, how == "calibrated")
+            column = metric_column(spec, name, f"{spec.title} {when}")
+            with_chance = not published and find_metric(metric).noise_floor
+            columns.append(chance_column(column, unit_of(spec, name)) if with_chance else column)
+    rows, before = [], None
+    for run in runs:
+        cells = _cells(run, names, with_t=with_t, fitted=fitted)
+        rows.append(Row(tuple(cells), rule=run.arm != before))
+        before = run.arm
+    worse = "is shown to make it worse: the 95% interval of the paired change excludes 0"
+    if published:
+        worse = "made it worse, by any amount: published numbers have no intervals"
+    shown = "T(x): mean [lowest, highest] over the items. " if with_t else ""
+    shown = _OF_FIT if fitted else shown
+    return Table(
+        name="calibration",
+        title="Before and after calibration",
+        caption=(
+            f"Decoding: {decoding_words(MetricDecoding(decoding))}, and divided by T(x). "
+            f"{shown}Each run: {scope}. ECE and AURC in %, NLL in nats. No temperature changes an "
+            "accuracy."
+        ),
+        columns=tuple(columns),
+        rows=tuple(rows),
+        legend=(("worse", f"T(x) {worse}"),),
+        notes=() if published else (NOISE,),
+    )
+
+
+def _cells(run: CalibratedRun, names: ArmNames, *, with_t: bool, fitted: bool) -> list[Cell]:
+    cells = [arm_cell(run.arm, names), text_cell("–" if run.seed is None else str(run.seed))]
+    if fitted:
+        cells += _of_fit(run.fitted)
+    elif with_t:
+        cells.append(_temperature(run.temperature))
+    for before, after, worse in zip(run.before, run.after, run.worse, strict=True):
+        spec = metric_spec(before.cell.metric)
+        pair = [value_cell(row.value, spec, row.reason) for row in (before, after)]
+        if run.shown_worse is not None and find_metric(spec.name).noise_floor:
+            pair = [
+                chance_cell(cell, ChanceError.of([row.calibration]))
+                for cell, row in zip(pair, (before, after), strict=True)
+            ]
+        cells += [pair[0], replace(pair[1], mark="worse" if worse else None)]
+    return cells
+
+
+def _of_fit(fitted: ReleasedCalibration | None) -> list[Cell]:
+    """Return T(x), its slopes, and ECE before and after on the split of the fit."""
+    if fitted is None:
+        return [_temperature(None), *(Cell("–") for _ in _FIT_COLUMNS)]
+    weights, ece = fitted.calibrator.weights, metric_spec("ece")
+    before, after = (value_cell(value, ece) for value in (fitted.ece_before, fitted.ece_after))
+    worse = fitted.ece_after > fitted.ece_before
+    return [
+        _temperature(fitted.temperature),
+        *(Cell(f"{slope:+.2f}", (slope,)) for slope in (weights.log_choices, weights.log_tokens)),
+        before,
+        replace(after, mark="worse" if worse else None),
+    ]
+
+
+def _temperature(temperature: TemperatureSummary | None) -> Cell:
+    if temperature is None:
+        return Cell("–", reason="temperatures are not known")
+    text = f"{temperature.mean:.2f} [{temperature.low:.2f}, {temperature.high:.2f}]"
+    return Cell(text, (temperature.mean, temperature.low, temperature.high))
+
+
+_ACCURACY: Final = metric_spec("accuracy")
+_MAE: Final = metric_spec("score_mae")
+_GROUP_ACCURACY_TITLES: Final = {"choice": "Choice", "boolean": "Boolean", "score": "Score"}
+
+
+def build_kinds(request: TableRequest) -> Table:
+    """Make the table of accuracy by kind.
+
+    Raises:
+        InputError: the runs do not compare.
+    """
+    name = MetricDecoding(request.decoding)
+    return group_table(group_accuracy(request.metrics, "kind", name), request.names)
+
+
+def build_domains(request: TableRequest) -> Table:
+    """Make the table of accuracy by domain.
+
+    Raises:
+        InputError: the runs do not compare, or their items have no domains.
+    """
+    metrics, name = request.metrics, MetricDecoding(request.decoding)
+    if not metrics.published and not any(request.comparable[0].predictions.domain.tolist()):
+        message = "the items name no domains"
+        raise InputError(message)
+    return group_table(group_accuracy(metrics, "domain", name), request.names)
+
+
+def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:
+    """Lay out accuracy by group: one row per run, one column per group."""
+    with_mae = result.by == "kind"
+    rows = []
+    before = None
+    for run_rows in result.rows:
+        arm, seed = run_rows[0].cell.arm, run_rows[0].seed
+        accuracies, mae = run_rows[:-1], run_rows[-1]
+        cells = [arm_cell(arm, names), text_cell("–" if seed is None else str(seed))]
+        cells += [value_cell(row.value, _ACCURACY, row.reason) for row in accuracies]
+        cells += [value_cell(mae.value, _MAE, mae.reason)] if with_mae else []
+        rows.append(Row(tuple(cells), rule=arm != before))
+        before = arm
+    named = [_GROUP_ACCURACY_TITLES.get(name, name) or "(none)" for name, _ in result.groups]
+    sizes = [
+        f"{name} {size:,}" if size is not None else name
+        for name, (_, size) in zip(named, result.groups, strict=True)
+    ]
+    levels = " Score MAE in levels, on Score items." if with_mae else ""
+    return Table(
+        name=f"{result.by}s",
+        title=f"Accuracy by {result.by}",
+        caption=(
+            f"Accuracy (%) of each run; decoding: {decoding_words(result.decoding)}. "
+            f"Items: {', '.join(sizes)}.{levels}"
+        ),
+        columns=(
+            Column("Arm", "left"),
+            Column("Seed"),
+            *(metric_column(_ACCURACY, result.decoding, name) for name in named),
+            *((metric_column(_MAE, result.decoding),) if with_mae else ()),
+        ),
+        rows=tuple(rows),
+    )
+
+
+_PAIRED_TESTS_ACCURACY: Final = metric_spec("accuracy")
+
+
+def build_paired(request: TableRequest) -> Table:
+    """Make the table of paired tests of runs.
+
+    Raises:
+        InputError: the runs do not compare or lack the decoding, or no other arm has a seed in
+            common with the method.
+    """
+    decoding = MetricDecoding(request.decoding)
+    _ = request.comparable
+    method = request.experiment.main_arm
+    return paired_table(matched_runs(request.raw, method), method, decoding, request.names)
+
+
+def paired_table(
+    tests: Sequence[MatchedRuns], method: str, decoding: MetricDecoding, names: ArmNames = KEYS
+) -> Table:
+    """Lay out paired tests: one row per seed, the others in blocks.
+
+    Args:
+        tests: one or more, those of an arm together.
+        method: the arm that is tested against the others.
+        decoding: what accuracies rest on.
+        names: display names of arms.
+    """
+    unit = unit_of(DIFFERENCE, decoding)
+    first, difference = tests[0].result.accuracy, tests[0].result.metrics["accuracy"].difference
+    intervals = f"{first.item_interval.method}, and over families next to it"
+    rows, before = [], None
+    for test in tests:
+        rows.append(Row(_paired_tests_cells(test, names), rule=test.control != before))
+        before = test.control
+    return Table(
+        name="paired",
+        title=f"Paired tests of {names.arm(method)}",
+        caption=(
+            f"Accuracy (%) of A = {names.arm(method)} and of the other arm B on the same "
+            f"{first.items.n:,} items of {first.families.clusters:,} families; "
+            f"decoding: {decoding_words(decoding)}. "
+            "Only A, only B: items that only one of them answers correctly. McNemar: exact, "
+            "two-sided, treats items as independent, as papers do; sign flip: exact, over "
+            "families, the one to use if families have several members. Intervals of A - B in "
+            f"points: {intervals} (n = {difference.n:,}, clusters = {difference.clusters:,}). "
+            "No p-value is adjusted for the number of tests."
+        ),
+        columns=(
+            Column("B", "left"),
+            Column("Seed"),
+            metric_column(_PAIRED_TESTS_ACCURACY, decoding, "Acc. A"),
+            metric_column(_PAIRED_TESTS_ACCURACY, decoding, "Acc. B"),
+            metric_column(DIFFERENCE, decoding, "A - B"),
+            Column("Only A/B", numbers=("only A right (items)", "only B right (items)")),
+            Column("McNemar p", numbers=("McNemar p",)),
+            interval_column("95% items", unit),
+            interval_column("95% families", unit),
+            Column("Sign flip p", numbers=("sign flip p",)),
+        ),
+        rows=tuple(rows),
+        legend=(("significant", "p below 0.05"),),
+    )
+
+
+def _paired_tests_cells(test: MatchedRuns, names: ArmNames) -> tuple[Cell, ...]:
+    accuracy, tests = test.result.metrics["accuracy"], test.result.accuracy
+    items, families = tests.items, tests.families
+    return (
+        arm_cell(test.control, names),
+        text_cell("–" if test.seed is None else str(test.seed)),
+        value_cell(accuracy.a.value, _PAIRED_TESTS_ACCURACY),
+        value_cell(accuracy.b.value, _PAIRED_TESTS_ACCURACY),
+        value_cell(items.difference, DIFFERENCE),
+        Cell(f"{items.b:,}/{items.c:,}", (items.b, items.c)),
+        p_value_cell(items.p_value, items.reason),
+        interval_cell(tests.item_interval, DIFFERENCE),
+        interval_cell(accuracy.difference, DIFFERENCE),
+        p_value_cell(families.p_value, families.reason),
+    )
+
+
+def build_splits(request: TableRequest) -> Table:
+    """Make the table of data splits: named folders, and the data that runs scored.
+
+    Raises:
+        InputError: a folder holds no dataset, or there is neither run nor folder.
+        RecordError: a line is not a record.
+    """
+    splits = data_splits(request.experiment, request.data)
+    if not splits:
+        message = "no run and no dataset"
+        raise InputError(message)
+    return splits_table(splits)
+
+
+def splits_table(splits: Sequence[Split]) -> Table:
+    """Lay out data splits: one row per file."""
+    rows = []
+    for split in splits:
+        reason = None if split.source_families is not None else "the records name none"
+        cells = [
+            text_cell(split.name),
+            text_cell(split.role or "–"),
+            count_cell(split.source_families, reason),
+            *map(count_cell, (split.records, split.families, split.pairs, *split.kinds)),
+            count_cell(split.runs),
+        ]
+        rows.append(Row(tuple(cells)))
+    return Table(
+        name="splits",
+        title="Data splits",
+        caption=(
+            "Records of each file by kind, the families that they form, those of them that are "
+            "pairs of a base and a counterfactual record, and the source families above them. "
+            "Runs: how many of those shown here scored the file."
+        ),
+        columns=(
+            Column("File", "left"),
+            Column("Role", "left"),
+            *map(
+                count_column,
+                (
+                    "Source fam.",
+                    "Records",
+                    "Families",
+                    "Pairs",
+                    "Choice",
+                    "Boolean",
+                    "Score",
+                    "Runs",
+                ),
+            ),
+        ),
+        rows=tuple(rows),
+    )
+
+
+_SELECTION_ACCURACY: Final = metric_spec("accuracy")
+_NLL: Final = metric_spec("nll_nats")
+
+
+def build_selection(request: TableRequest) -> Table:
+    """Make the table of selected checkpoints.
+
+    Raises:
+        InputError: no run has a history of selection.
+    """
+    if request.published is not None:
+        runs = released_trajectories(request.published)
+        return selection_table(runs, MetricDecoding("single"), request.names)
+    trajectories, reasons = [], []
+    for run in request.experiment.runs:
+        try:
+            trajectories.append(selection_trajectory(request.experiment, run))
+        except InputError as error:
+            reasons.append(str(error))
+    if not trajectories:
+        raise InputError(next(iter(reasons), "no run on full contexts"))
+    return selection_table(trajectories, MetricDecoding(request.decoding), request.names)
+
+
+def selection_table(
+    runs: Sequence[Trajectory], decoding: MetricDecoding, names: ArmNames = KEYS
+) -> Table:
+    """Lay out selected checkpoints: one row per run.
+
+    Args:
+        runs: the selection of every run.
+        decoding: of the accuracy of the runs.
+        names: display names of arms.
+    """
+    rows, before = [], None
+    for run in runs:
+        cells = (
+            arm_cell(run.arm, names),
+            text_cell("–" if run.seed is None else str(run.seed)),
+            count_cell(run.selected_step),
+            count_cell(len(run.steps)),
+            Cell(f"{run.selected_nll_nats:.3f}", (run.selected_nll_nats,)),
+            _selection_accuracy(run.selected_accuracy),
+            with_interval(
+                value_cell(run.accuracy.value, _SELECTION_ACCURACY),
+                run.accuracy,
+                _SELECTION_ACCURACY,
+            ),
+        )
+        rows.append(Row(cells, rule=run.arm != before))
+        before = run.arm
+    return Table(
+        name="selection",
+        title="Selected checkpoints",
+        caption=(
+            "Each run: the selected step of training, the number of steps at which the selection "
+            "split was evaluated, its NLL in nats and accuracy in % at the selected step, and the "
+            f"accuracy of the run in %. Decoding of the run: {decoding_words(decoding)}."
+        ),
+        columns=(
+            Column("Arm", "left"),
+            Column("Seed"),
+            count_column("Step"),
+            count_column("Selections"),
+            Column("Selection NLL", numbers=("selection NLL (nats)",), better=_NLL.better),
+            Column("Selection accuracy", numbers=("selection accuracy (fraction)",), better=1),
+            metric_column(_SELECTION_ACCURACY, decoding),
+        ),
+        rows=tuple(rows),
+        brackets="In brackets: 95% interval over families, left out if there is none.",
+    )
+
+
+def _selection_accuracy(accuracy: float | None) -> Cell:
+    if accuracy is None:
+        return Cell("–", reason="the training log has no accuracy of the selection split")
+    return Cell(f"{100 * accuracy:.1f}", (accuracy,))
