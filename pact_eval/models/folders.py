@@ -193,7 +193,7 @@ def named_base_model(
 
 
 def base_folders(name: str, adapter: Path) -> tuple[Path, ...]:
-    """Return the folders where a base that an adapter names is looked for, in this order.
+    r"""Return the folders where a base that an adapter names is looked for, in this order.
 
     A relative path starts from the adapter's folder or the one that holds it, or from the working
     folder, as in the training that recorded it.
@@ -208,10 +208,14 @@ def base_folders(name: str, adapter: Path) -> tuple[Path, ...]:
         out/adapter/models/base
         out/models/base
         models/base
+        >>> base_folders("\x00", Path("out/adapter")), base_folders("\ud800", Path("out"))
+        ((), ())
     """
     places = (start / name for start in (adapter, adapter / "..", Path()))
-    by_path = {os.path.realpath(place): place for place in places}
-    return tuple(by_path.values())
+    try:
+        return tuple({os.path.realpath(place): place for place in places}.values())
+    except ValueError:  # a null byte, or half of a surrogate pair: no file has such a name
+        return ()
 
 
 def find_base_folder(name: str, adapter: Path) -> Path | None:

@@ -298,7 +298,7 @@ def _base_of_adapter(name: str, adapter: Path, revision: str | None) -> BaseMode
     try:
         return resolve_base(name, revision)
     except AdapterError as error:
-        places = ", ".join(map(os.path.normpath, base_folders(name, adapter)))
+        places = ", ".join(map(os.path.normpath, base_folders(name, adapter))) or "no folder"
         on_hub = " and on the Hub" if model_name(name) is not None else ""
         message = (
             f"{adapter}: its base model {name!r} was not found: looked in {places}{on_hub}; give "

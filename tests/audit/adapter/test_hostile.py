@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from adapters import SHIPPED, config, copied, counts, file, key, schema
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
@@ -121,6 +121,8 @@ SCHEMA_KEYS = sorted(json.loads((SHIPPED / "nimble_recipe" / "schema_config.json
 
 
 @pytest.mark.slow
+@example(in_config={}, in_schema={"model": "\x00"})
+@example(in_config={"base_model_name_or_path": "\ud800"}, in_schema={"model": ""})
 @given(
     in_config=st.dictionaries(st.sampled_from(CONFIG_KEYS), JSON, max_size=4),
     in_schema=st.dictionaries(st.sampled_from(SCHEMA_KEYS), JSON, max_size=3),
