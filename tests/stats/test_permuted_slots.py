@@ -95,6 +95,12 @@ def test_p_values_and_noise_against_all_permutations(
             assert deviation == pytest.approx(counts[:, slot].std(), rel=1e-6)
 
 
+def test_a_p_value_is_never_0_as_phipson_and_smyth_ask() -> None:
+    """The observed order counts as one of the permutations: (1 + 0) / (1 + 9,999)."""
+    always_first = preference_of([LATIN] * 30, [[0, 1, 2]] * 30)
+    assert always_first.slots[0].p_value == 1 / (1 + permuted_slots.MOST_DRAWS)
+
+
 @DRAWS
 def test_noise_alone_is_called_a_preference_in_one_of_twenty(
     draws: int, monkeypatch: pytest.MonkeyPatch
