@@ -24,6 +24,7 @@ from pact_eval.calibration.selection import (
     Candidate,
     LeftOutNll,
     ModeChoice,
+    _why,
     choose_mode,
     left_out_nll,
 )
@@ -265,3 +266,15 @@ def test_the_choice_follows_from_its_table(seed: int) -> None:
     assert (choice.mode, choice.ridge) == (chosen.mode, chosen.ridge)
     assert choice.nll == LeftOutNll(raw.nll, chosen.nll, "source families")
     assert choice.why.startswith(choice.mode)
+
+
+@pytest.mark.parametrize(("excess", "shown"), [(0.02, False), (0.03, True)])
+def test_a_form_is_called_lower_only_beyond_t_times_the_standard_error(
+    excess: float, shown: bool
+) -> None:
+    """Of ten families, t is 2.262: 0.02 is 2.0 standard errors above the best form, 0.03 is 3.0."""
+    best = Candidate("per-kind", 0.0, 3, 0.60, 0.0, 0.0)
+    simpler = Candidate("scalar", 0.0, 1, 0.60 + excess, excess, 0.01)
+    why = _why(best, [simpler, best], 10, "families")
+    assert_says(why, "per-kind", "10 families left out", "more than one standard error", "scalar")
+    assert ("no difference shown" in why) != shown
