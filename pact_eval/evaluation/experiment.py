@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from pact_eval._choices import Decoding
 from pact_eval._hints import readable_hints
@@ -90,8 +90,6 @@ if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for arms and 
     from pact_eval.evaluation.run_comparisons import RunComparisons
     from pact_eval.evaluation.slice_search import SliceSearch
     from pact_eval.evaluation.sweep import SweepPoint
-
-_Refusal: TypeAlias = Callable[[Sequence[ExperimentRun], ExperimentRun], None]
 
 ITEMS_IN_MEMORY: Final = 100_000
 """Runs with more items are read in slices, without texts and logits. The numbers are the same."""

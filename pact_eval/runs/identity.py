@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias
 
-from pact_eval._choices import Allowance
 from pact_eval._json import Json
 from pact_eval.runs.provenance import Provenance
 
@@ -17,8 +16,6 @@ Fact: TypeAlias = Literal[
     "adapter", "base", "contract", "prompts", "decoding", "data", "quantisation"
 ]
 """A fact in which two runs, or a calibrator and a run, can differ."""
-
-ALLOWANCES: Final[tuple[Allowance, ...]] = get_args(Allowance)
 
 _SHOWN = 12
 _WORDS: Final[Mapping[Fact, str]] = {
