@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pact_eval._choices import DATA_CHECK_NAMES
 from pact_eval.audit import schema
@@ -15,12 +15,10 @@ from pact_eval.audit.parts import is_shared
 from pact_eval.audit.registry import Registry
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.labelled.plain import plain_files
+from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.processes import another_process
 from pact_eval.progress import step
 from pact_eval.results import Framed
-
-if TYPE_CHECKING:
-    from pact_eval.data.labelled.reader import LabelledData
 
 DATA_CHECKS: Final = Registry[DataContext](
     homes={name: f"pact_eval.audit.{name}" for name in DATA_CHECK_NAMES}

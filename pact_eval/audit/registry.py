@@ -14,10 +14,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from pact_eval._choices import Severity
+from pact_eval.audit.parts import FamilyLook
 
 if TYPE_CHECKING:
     from pact_eval.audit.findings import CheckResult
-    from pact_eval.audit.parts import FamilyLook
 
 
 @dataclass(frozen=True, slots=True)

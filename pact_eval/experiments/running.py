@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from pact_eval.errors import GateError, InputError, TamperedError
 from pact_eval.experiments.experiment import ExperimentOutcome, PlannedExperiment, StepOutcome
 from pact_eval.experiments.processes import Ending, StepOrder, StepProcess, last_lines
+from pact_eval.experiments.ray_tasks import ray_tasks
 from pact_eval.experiments.steps import Step
 
 _POLL_SECONDS: Final = 0.05
@@ -91,7 +92,6 @@ def _executor(experiment: PlannedExperiment) -> Iterator[Executor]:
     if experiment.ray is None:
         yield LocalProcesses(experiment.environments)
         return
-    from pact_eval.experiments.ray_tasks import ray_tasks  # loads Ray
 
     with ray_tasks(experiment, experiment.ray) as tasks:
         yield tasks

@@ -18,16 +18,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
 from pact_eval.errors import InputError, MissingExtraError, PactError, missing_extra
-from pact_eval.hub.names import HubName
+from pact_eval.hub.names import HubName, RepositoryKind
 from pact_eval.progress import step
-
-if TYPE_CHECKING:
-    from pact_eval.hub.names import HubName, RepositoryKind
 
 __all__ = [
     "LOG_IN",
@@ -72,8 +69,6 @@ class Snapshot:
     @property
     def name(self) -> HubName:
         """The place at its commit."""
-        from pact_eval.hub.names import HubName  # most paths are not in a snapshot
-
         return HubName(self.kind, self.repository, self.commit, self.path)
 
     @property

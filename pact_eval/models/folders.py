@@ -23,6 +23,7 @@ from typing import Any, Final
 from pact_eval._files import open_regular, read_json, sha256_of_file
 from pact_eval._json import Json, describe, loads
 from pact_eval.errors import AdapterError, InputError, PactError
+from pact_eval.hub.names import is_hub_id
 
 ADAPTER_CONFIG: Final = "adapter_config.json"
 ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
@@ -106,8 +107,6 @@ def require_adapter_folder(folder: Path) -> None:
 from the Hub, write hf://organisation/adapter
     """
     if not folder.is_dir():
-        from pact_eval.hub.names import is_hub_id
-
         message = f"{folder}: no such adapter folder"
         if is_hub_id(folder.as_posix()):
             message += f"; to read it from the Hub, write hf://{folder.as_posix()}"

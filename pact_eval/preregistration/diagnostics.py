@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pact_eval.evaluation.conclusions.conclusion import Severity
 from pact_eval.evaluation.diagnostics import Diagnostic
+from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.scorecard import HypothesisResult, Scorecard
-
-if TYPE_CHECKING:  # a page without criteria waits for no parser of them
-    from pact_eval.preregistration.registration import Registration
 
 _SUPPORTED: Final = ("SUPPORTED", "PARTLY SUPPORTED", "PARTLY TESTED")
 

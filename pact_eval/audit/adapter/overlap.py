@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval._typing import BoolArray
+from pact_eval.audit.adapter.context import AdapterContext
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.cosine_search import ContextVectors, Groups, Pairs, near_pairs
 from pact_eval.audit.findings import CheckResult, Collector, Leak
@@ -43,9 +44,6 @@ from pact_eval.data.files import (
 from pact_eval.data.index import BadLine, Index, Located, build_index
 from pact_eval.errors import Place, counted
 from pact_eval.hub.downloads import located, short_name
-
-if TYPE_CHECKING:
-    from pact_eval.audit.adapter.context import AdapterContext
 
 _EXPECTED: Final = "data that the adapter was neither trained nor selected on"
 

@@ -36,6 +36,7 @@ from pact_eval.models.hub_adapters import model_folder
 from pact_eval.progress import step
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.client import Client, Look
 from pact_eval.scoring.servers.openai_decisions import OpenAIDecisions
 from pact_eval.scoring.servers.request import ServerRequest, is_loopback
@@ -100,7 +101,6 @@ def _of_server(request: ServerRequest, served: ServedModels) -> PromptSource | N
 
 def _of_local(request: ServerRequest) -> PromptSource:
     from pact_eval.scoring.model import identify  # needs torch
-    from pact_eval.scoring.request import ModelRequest
 
     encoder = identify(ModelRequest(request.local, request.local_base), may_differ=False).encoder
     if encoder.contract is not NIMBLE:

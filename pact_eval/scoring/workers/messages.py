@@ -8,15 +8,12 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from pact_eval._json import Json
+from pact_eval.scoring.request import KernelName, ModelRequest
 from pact_eval.scoring.windows import Dataset
-
-if TYPE_CHECKING:
-    from pact_eval.scoring.request import KernelName, ModelRequest
 
 
 @dataclass(frozen=True)
