@@ -22,15 +22,14 @@ from scoring import CPU, FIXTURES, PROMPT_TOKENS, SEED, make_items, make_model, 
 from transformers.decision import DecisionConfig
 
 from pact_eval.data.records import Record
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.cpu import float32_products, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.templates.contract import DecisionTemplate
-from pact_eval.templates.files import TYPES, DecisionFiles
-from pact_eval.templates.nimble_template import nimble_template
+from pact_eval.templates.files import TYPES, DecisionFiles, nimble_template
 
 VIEWS = (1, 4)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import pact_eval
 from pact_cli.main import main as evaluation
 from pact_eval.data.records import Record
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 
 DATA: Final = (
     Path(__file__).resolve().parents[1] / "fixtures" / "pact_fixtures" / "data" / "holdout.jsonl"

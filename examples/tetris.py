@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pact_eval.data.manifest import write_manifest
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 
 ROWS: Final = 20
 COLUMNS: Final = 10

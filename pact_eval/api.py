@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from pact_eval.importing.writing import ImportedRun
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.remedies.comparison import RemedyComparison
-    from pact_eval.remedies.fitted import FittedRemedy
+    from pact_eval.remedies.fitting import FittedRemedy
     from pact_eval.runs.folder import Run, RunSource
     from pact_eval.runs.provenance import RunLabels
-    from pact_eval.scoring.options import ScoreOptions
-    from pact_eval.scoring.workers.request import WorkersRequest
+    from pact_eval.scoring.request import ScoreOptions
+    from pact_eval.scoring.workers.messages import WorkersRequest
     from pact_eval.thresholds.answer_sets import AnswerSets
     from pact_eval.thresholds.checking import ThresholdsCheck
     from pact_eval.thresholds.choice import Thresholds
@@ -259,7 +259,7 @@ def score(
     from pact_eval.data.hub_data import local_data, only_file_of
     from pact_eval.data.labelled.reading import take_reading
     from pact_eval.scoring.content_free import score_content_free
-    from pact_eval.scoring.options import request_of
+    from pact_eval.scoring.request import request_of
     from pact_eval.scoring.sources import default_folder, row_source
     from pact_eval.scoring.windows import read_dataset, score_windows
 
@@ -286,7 +286,7 @@ def score(
 
 def _pool(workers: int | None, ray: str | None) -> WorkersRequest | None:
     """Return the workers that were asked for, if any."""
-    from pact_eval.scoring.workers.request import WorkersRequest
+    from pact_eval.scoring.workers.messages import WorkersRequest
 
     return None if workers is None and ray is None else WorkersRequest(workers, ray)
 

@@ -20,7 +20,7 @@ from pact_eval.evaluation.metric_specs import ENSEMBLE, ENSEMBLE_CALIBRATED, SIN
 from pact_eval.preregistration.criteria import Hypotheses, read_hypotheses
 from pact_eval.preregistration.run_scorecard import RunDifferences, judge, with_calibrated_tv
 from pact_eval.preregistration.scorecard import Scorecard
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 from pact_eval.runs.predictions import Predictions
 from pact_fixtures.paper import HYPOTHESES
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 HOLD = """
 import os, sys
 from pact_eval.scoring.workers.cluster import connected
-from pact_eval.scoring.workers.request import WorkersRequest
+from pact_eval.scoring.workers.messages import WorkersRequest
 with connected(WorkersRequest(2), device="cpu", threads=1, most=2):
     import ray
     address = ray.get_runtime_context().gcs_address

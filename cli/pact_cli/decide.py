@@ -13,7 +13,7 @@ from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.model_options import model_or_server_to_ask_options
 from pact_cli.options import PATH, json_option, order_seed_option
-from pact_eval.scoring.extras import server_extra
+from pact_eval.scoring.request import server_extra
 
 if TYPE_CHECKING:
     from pact_eval._json import Json

@@ -202,7 +202,7 @@ def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:
 @contextmanager
 def needs_ray_extra() -> Iterator[None]:
     """Show that Ray is loaded; raise an error that names the extra if it is missing."""
-    from pact_eval.scoring.extras import ray_extra
+    from pact_eval.scoring.request import ray_extra
 
     with loading("Loading Ray"), ray_extra():
         yield
@@ -211,7 +211,7 @@ def needs_ray_extra() -> Iterator[None]:
 @contextmanager
 def needs_model_extra() -> Iterator[None]:
     """Show that torch is loaded; raise an error that names the extra if it is missing."""
-    from pact_eval.scoring.extras import model_extra
+    from pact_eval.scoring.request import model_extra
 
     with loading("Loading torch"), model_extra():
         yield

@@ -148,7 +148,7 @@ def _card_of(run: Path, adapter: Path) -> ModelCard:
 def _prior_of(remedy: Path, data: Path | None) -> PriorOf:
     """Return what makes the content of the letter prior for an adapter."""
     from pact_eval.data.records import read_records
-    from pact_eval.remedies.exported_prior import exported_prior
+    from pact_eval.remedies.fitting import exported_prior
 
     records = () if data is None else read_records(data)
     return lambda adapter_sha256: exported_prior(remedy, adapter_sha256, records)

@@ -23,7 +23,7 @@ from pact_eval.scoring.request import (
     ModelRequest,
 )
 from pact_eval.scoring.servers.request import MOST_CONCURRENT, ServerRequest, WireName
-from pact_eval.scoring.workers.request import WorkersRequest
+from pact_eval.scoring.workers.messages import WorkersRequest
 
 
 def _quantize(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:

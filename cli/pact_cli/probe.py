@@ -9,7 +9,7 @@ from pact_cli.console import emit
 from pact_cli.model_options import server_options
 from pact_cli.options import json_option
 from pact_eval.errors import GateError
-from pact_eval.scoring.extras import server_extra
+from pact_eval.scoring.request import server_extra
 
 if TYPE_CHECKING:
     from pact_eval.scoring.servers.request import ServerRequest

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.windows import Dataset, RowSource
+    from pact_eval.scoring.workers.messages import WorkersRequest
     from pact_eval.scoring.workers.pool import PoolProgress
-    from pact_eval.scoring.workers.request import WorkersRequest
 
 _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 
@@ -176,7 +176,7 @@ def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> RowSou
     with needs_model_extra():
         from pact_eval.scoring.quantisation import quantisation_remarks
         from pact_eval.scoring.workers.cluster import import_ray
-        from pact_eval.scoring.workers.source import WorkerSource
+        from pact_eval.scoring.workers.pool import WorkerSource
     from pact_reports.views.servers import thread_remarks
 
     if workers is not None:

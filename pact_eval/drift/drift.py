@@ -20,8 +20,7 @@ import numpy as np
 from pact_eval._choices import GroupBy
 from pact_eval._typing import BoolArray
 from pact_eval.calibration.notes import CalibrationWarning
-from pact_eval.drift.distances import Distance, distance, joint_floor
-from pact_eval.drift.mix import Mix, mix_of
+from pact_eval.drift.distances import Distance, Mix, distance, joint_floor, mix_of
 from pact_eval.drift.tempering import PairedRuns, Pairing, Tempering, opened_runs, temperings
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataConclusion

@@ -22,7 +22,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import log_softmax
-from pact_eval.remedies.letter_priors import fit_letter_prior, letters_of_answers
+from pact_eval.remedies.priors import fit_letter_prior, letters_of_answers
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.predictions import Predictions
 

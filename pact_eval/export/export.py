@@ -35,8 +35,7 @@ from pact_eval.scoring.model import LoadedModel, ScoringModel, identify, quiet_l
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.probe import PROBE_RECORDS
 from pact_eval.templates.contract import DecisionTemplate
-from pact_eval.templates.files import TYPES, DecisionFiles, read_decision_files
-from pact_eval.templates.nimble_template import nimble_template
+from pact_eval.templates.files import TYPES, DecisionFiles, nimble_template, read_decision_files
 
 TOLERANCE: Final = {"float32": 1e-4, "float16": 0.02, "bfloat16": 0.05}
 """Largest accepted difference of a probability, by the dtype of the exported weights."""

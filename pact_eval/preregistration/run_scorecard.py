@@ -76,7 +76,7 @@ from pact_eval.preregistration.scorecard import (
     weighted_rows,
 )
 from pact_eval.progress import tracked
-from pact_eval.remedies.decoded_runs import remedied_items
+from pact_eval.remedies.cross_fitting import remedied_items
 from pact_eval.remedies.decodings import Remedy, remedy_of_name, why_undefined
 from pact_eval.results import Result
 from pact_eval.runs.custody import refuse_trained_on

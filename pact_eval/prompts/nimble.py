@@ -14,13 +14,13 @@ from typing import Final
 from pact_eval._json import Json, dumps
 from pact_eval.data.records import LETTERS, Answer, Field, parse_field
 from pact_eval.errors import ContractMismatchError, PromptError, RequestError
-from pact_eval.prompts.code_orders import code_orders
 from pact_eval.prompts.contract import (
     ChatContract,
     ChatTokenizer,
     Message,
     PromptRequest,
     canonical_code_order,
+    code_orders,
     contract_fingerprint,
 )
 

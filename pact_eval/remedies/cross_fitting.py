@@ -8,13 +8,67 @@ from typing import Final, Literal
 import numpy as np
 
 from pact_eval._typing import FloatArray, IntArray
+from pact_eval.calibration.fitting import minimise
+from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
+from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
 from pact_eval.errors import InputError
-from pact_eval.remedies.contextual import usable
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
 from pact_eval.remedies.decodings import Remedy, remedied
-from pact_eval.remedies.letter_priors import LetterPrior, PriorMethod, fit_letter_prior
-from pact_eval.remedies.temperatures import fit_temperature, tempered
+from pact_eval.remedies.priors import (
+    ContentFree,
+    LetterPrior,
+    PriorMethod,
+    fit_letter_prior,
+    usable,
+)
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.folds import dealt_folds
+
+
+def fit_temperature(decoded: Predictions) -> Calibrator | None:
+    """Fit one temperature on remedied distributions.
+
+    Args:
+        decoded: items with references, as `remedied` returns them; view 0 is fitted.
+
+    Returns:
+        A scalar calibrator; None if nothing can be fitted: answers without probabilities, several
+        right answers, or a right answer of probability 0.
+    """
+    if decoded.known != "probabilities" or decoded.accepted is not None:
+        return None
+    of_right = np.take_along_axis(decoded.logits[:, 0], decoded.reference[:, np.newaxis], axis=1)
+    if np.isneginf(of_right).any():
+        return None
+    items = CalibrationItems.from_predictions(decoded, "single")
+    design = make_design(items, "scalar")
+    return design.calibrator(minimise(TemperatureLikelihood.of_items(items), design).fitted)
+
+
+def temperature_of(calibrator: Calibrator) -> float:
+    """Return the temperature of a scalar calibrator, above 0.
+
+    Examples:
+        >>> round(temperature_of(calibrator_of(2.5)), 12)
+        2.5
+    """
+    return float(calibrator.temperatures(["choice"], [2])[0])
+
+
+def calibrator_of(temperature: float) -> Calibrator:
+    """Return the scalar calibrator of a temperature.
+
+    Raises:
+        InputError: it is not a finite number above 0.
+    """
+    return Calibrator("scalar", Weights((inverse_softplus(temperature),) * 3))
+
+
+def tempered(decoded: Predictions, calibrator: Calibrator) -> FloatArray:
+    """Return the log-probabilities (n, K, C) of remedied distributions at a temperature."""
+    return calibrator.apply(decoded.logits, kind=decoded.kind, n_choices=decoded.n_choices)
+
 
 FoldUnit = Literal["source family", "family"]
 """What a fold keeps together."""
@@ -216,3 +270,33 @@ def untouched(
     if remedy.contextual and content_free is not None:
         return int((~usable(content_free, predictions)).sum())
     return 0 if prior is None else int((~prior.covers(predictions.n_choices)).sum())
+
+
+def remedied_items(run: ExperimentRun, remedy: Remedy) -> ScoredItems:
+    """Decode a run by a remedy, cross-fitted by source family if there are five, else by family.
+
+    Args:
+        run: a run on full contexts.
+        remedy: the decoding.
+
+    Returns:
+        The items in the order of the run, under the decoding `single`. Repeats of one order have a
+        row each, of the first two.
+
+    Raises:
+        InputError: the run cannot show the remedy: it has fewer views, answers without
+            probabilities, no content-free prompts or one family.
+        RunError: its content-free prompts are damaged, or not those of the run.
+        TamperedError: they have changed since they were sealed.
+    """
+    predictions = run.predictions
+    if predictions.repeats and remedy != Remedy(1):
+        raise InputError(f"{remedy.name}: the views of {run.place} repeat one order")
+    content_free = ContentFree.of_run(run.run, predictions) if remedy.contextual else None
+    fitted = cross_fitted(
+        predictions,
+        remedy,
+        folds_of(predictions),
+        None if content_free is None else content_free.probabilities,
+    )
+    return ScoredItems.of(fitted.predictions, "single")

@@ -18,8 +18,7 @@ from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.metrics.decoding import NONE_LEFT, normalise
-from pact_eval.remedies.contextual import contextually_calibrated
-from pact_eval.remedies.letter_priors import LetterPrior, PriorMethod
+from pact_eval.remedies.priors import LetterPrior, PriorMethod, contextually_calibrated
 from pact_eval.runs.predictions import Predictions
 
 _FLIP_RATE: Final = "flip_rate"

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 
 from pact_eval.errors import AdapterError
-from pact_eval.prompts.code_orders import to_canonical
+from pact_eval.prompts.contract import to_canonical
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.prefix_tree import PrefixTree, length_sorted_batches, prefix_tree
 

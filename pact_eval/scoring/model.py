@@ -35,10 +35,10 @@ from pact_eval.models.folders import (
     read_adapter_files,
     read_json_object,
     refuse_costly_patterns,
+    refuse_unsafe_settings,
     sha256_of_weights,
 )
 from pact_eval.models.hub_adapters import model_folder
-from pact_eval.models.lora_safety import refuse_unsafe_settings
 from pact_eval.prompts.contract import PromptContract
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts

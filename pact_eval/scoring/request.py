@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypedDict, get_args
 
-from pact_eval.errors import AdapterError
+from pact_eval._choices import check_choice
+from pact_eval.data.labelled.reading import ReadingOptions
+from pact_eval.errors import AdapterError, InputError, MissingExtraError, ServerError, missing_extra
+from pact_eval.models.hub_adapters import find_adapter
+from pact_eval.scoring.servers.request import ServerRequest, WireName
 
 EngineName = Literal["auto", "fork", "batched", "naive"]
 """Names of engines; auto is the first of the others that works with the model."""
@@ -72,3 +78,177 @@ class ModelRequest:
         if self.batch_tokens is not None and self.batch_tokens < 1:
             message = f"--batch-tokens: expected at least 1, got {self.batch_tokens}"
             raise AdapterError(message)
+
+
+class ModelOptions(TypedDict, total=False):
+    """Fields of `ModelRequest`, which documents them."""
+
+    device: str
+    dtype: DtypeName
+    batch_tokens: int | None
+    allow_contract_mismatch: bool
+    engine: EngineName
+    attention: AttentionName
+    merge: bool
+    contract: str | None
+    quantize: str | None
+
+
+class ServerOptions(TypedDict, total=False):
+    """Fields of `ServerRequest`, which documents them; `timeout` is in seconds.
+
+    `model` is required, `api_key_env` is the environment variable with the key, and `no_probe`
+    starts without a probe of the server.
+    """
+
+    model: str
+    wire: WireName
+    api_key_env: str | None
+    concurrency: int
+    requests_per_minute: float | None
+    timeout: float
+    score_views: bool
+    base_name: str | None
+    local: Path | str | None
+    local_base: str | None
+    local_dtype: DtypeName
+    tokenizer: str | None
+    no_probe: bool
+
+
+class ScoreOptions(ModelOptions, ServerOptions, ReadingOptions, total=False):
+    """Options for a model here or that of a server, and for labelled data."""
+
+
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "device": DEVICES,
+    "dtype": get_args(DtypeName),
+    "engine": get_args(EngineName),
+    "attention": get_args(AttentionName),
+    "wire": get_args(WireName),
+    "local_dtype": get_args(DtypeName),
+}
+_FIELDS: Final = {"api_key_env": "key_variable", "timeout": "timeout_seconds"}
+
+
+def request_of(
+    *,
+    adapter: Path | str | None = None,
+    base_model: str | None = None,
+    no_adapter: bool = False,
+    server: str | Sequence[str] | None = None,
+    options: ScoreOptions | None = None,
+) -> ModelRequest | ServerRequest:
+    """Return the request for a model here, or for the model of a server.
+
+    Args:
+        adapter: adapter folder, or hub id `owner/name[@revision]`; None for a base model alone.
+        base_model: folder or hub id; None takes what the adapter names.
+        no_adapter: whether the base that the adapter names is scored alone.
+        server: address of a server, or those of its replicas; None for a model here.
+        options: further options of either.
+
+    Raises:
+        InputError: an option belongs to the other of the two, or does not go with another option.
+        ServerError: the name of the model is missing, or an address is not one.
+        TypeError: there is no such option.
+    """
+    values: dict[str, Any] = dict(options or {})
+    for name, choices in _CHOICES.items():
+        check_choice(f"--{name.replace('_', '-')}", values.get(name), choices)
+    of_server = {name: values.pop(name) for name in ServerOptions.__annotations__ if name in values}
+    if server is None:
+        _refuse(of_server, "an adapter or base model, only with --server")
+        return ModelRequest(
+            adapter=None if adapter is None else find_adapter(adapter).folder,
+            base_model=base_model,
+            apply_adapter=adapter is not None and not no_adapter,
+            **values,
+        )
+    of_model = {"adapter": adapter, "base_model": base_model, "no_adapter": no_adapter or None}
+    chosen = [name for name, value in of_model.items() if value is not None]
+    _refuse([*chosen, *values], "--server")
+    return _server_request([server] if isinstance(server, str) else server, of_server)
+
+
+def _server_request(addresses: Sequence[str], options: Mapping[str, Any]) -> ServerRequest:
+    if options.get("model") is None:
+        raise ServerError("--server: expected --model NAME, as the server knows it")
+    values = {_FIELDS.get(name, name): value for name, value in options.items()}
+    probe = not values.pop("no_probe", False)
+    if values.get("local") is not None:
+        values["local"] = find_adapter(values["local"]).folder
+    return ServerRequest(urls=tuple(addresses), probe=probe, **values)
+
+
+def _refuse(names: Collection[str], use: str) -> None:
+    """Refuse options that have no meaning with a use."""
+    if names:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        message = f"{options}: cannot be used with {use}"
+        raise InputError(message)
+
+
+_MODEL_MODULES: Final = (
+    "torch",
+    "transformers",
+    "peft",
+    "safetensors",
+    "jinja2",
+    "huggingface_hub",
+)
+
+
+@contextmanager
+def model_extra(purpose: str = "this command") -> Iterator[None]:
+    """Name the extra `model` if the block cannot import torch or what comes with it.
+
+    Args:
+        purpose: what needs it, in the singular.
+
+    Raises:
+        MissingExtraError: a library is not installed, or is broken or of another version.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in _MODEL_MODULES:
+            raise
+        raise missing_extra(purpose, error.name, "model") from error
+    except ImportError as error:
+        # Installed, but broken or of another version: what it says is the only clue.
+        message = (
+            f"{purpose} needs a model, and {error.name or 'a library'} cannot be imported: "
+            f"{error}; install the versions of constraints.txt"
+        )
+        raise MissingExtraError(message) from error
+
+
+@contextmanager
+def server_extra() -> Iterator[None]:
+    """Name the extra `server` if the block cannot import httpx2.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "httpx2":
+            raise
+        raise missing_extra("--server", "httpx2", "server") from error
+
+
+@contextmanager
+def ray_extra() -> Iterator[None]:
+    """Name the extra `ray` if the block cannot import Ray.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise missing_extra("--workers (or --ray)", "Ray", "model,ray") from error

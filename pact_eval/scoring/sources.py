@@ -13,18 +13,17 @@ from pact_eval.errors import ServerError
 from pact_eval.hub.names import model_name
 from pact_eval.models.hub_adapters import label_of
 from pact_eval.runs.provenance import RunLabels
-from pact_eval.scoring.extras import model_extra, ray_extra, server_extra
-from pact_eval.scoring.request import ModelRequest
+from pact_eval.scoring.request import ModelRequest, model_extra, ray_extra, server_extra
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.workers.cluster import import_ray
+from pact_eval.scoring.workers.messages import WorkersRequest
 from pact_eval.scoring.workers.pool import PoolProgress
-from pact_eval.scoring.workers.request import WorkersRequest
 
 if TYPE_CHECKING:  # torch and httpx2
     from pact_eval.scoring.score import LocalSource
     from pact_eval.scoring.servers.probe import ServerProbe
     from pact_eval.scoring.servers.source import ServerSource
-    from pact_eval.scoring.workers.source import WorkerSource
+    from pact_eval.scoring.workers.pool import WorkerSource
 
 RUNS: Final = "runs"
 """Folder of the runs that get no folder."""
@@ -87,7 +86,7 @@ def row_source(
         from pact_eval.scoring.score import LocalSource
     if workers is None:
         return LocalSource(identify(request))
-    from pact_eval.scoring.workers.source import worker_source
+    from pact_eval.scoring.workers.pool import worker_source
 
     with ray_extra():
         import_ray(workers)

@@ -27,8 +27,7 @@ from transformers.utils.chat_template_utils import _get_template_variables
 from pact_eval._json import Json, sha256_of_json
 from pact_eval.data.records import LETTERS, Field, FieldKind
 from pact_eval.errors import ContractMismatchError, PromptError, RequestError
-from pact_eval.prompts.code_orders import code_orders
-from pact_eval.prompts.contract import ChatTokenizer, PromptRequest
+from pact_eval.prompts.contract import ChatTokenizer, PromptRequest, code_orders
 from pact_eval.prompts.training_prompts import sha256_of_tokenizer
 from pact_eval.templates.files import TEMPLATE_CONTRACT, TEMPLATE_TASK, TYPES, DecisionFiles
 from pact_eval.templates.trial import PROBE_STATE, PROBES, first_rendering, trial_fault

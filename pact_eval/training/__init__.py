@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pact_eval.training.adapters import save_adapter
-    from pact_eval.training.data import training_data
     from pact_eval.training.recipe import RecipeTraining, train_recipe
-    from pact_eval.training.recipe_data import cache_key, cached_training_views
+    from pact_eval.training.recipe_data import cache_key, cached_training_views, training_data
     from pact_eval.training.views import DEFAULT_PLAN, ViewPlan, training_views
 
 __all__ = [
@@ -35,7 +34,7 @@ _HOME: Final = {
     "cached_training_views": "recipe_data",
     "save_adapter": "adapters",
     "train_recipe": "recipe",
-    "training_data": "data",
+    "training_data": "recipe_data",
     "training_views": "views",
 }
 """The module of each name."""

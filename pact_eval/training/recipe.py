@@ -43,15 +43,13 @@ from pact_eval.training.recipe_model import (
     LoraTraining,
     Progress,
     RecipeBase,
+    RecipeSettings,
     find_base,
     interruptions,
     load_lora_training,
     peak_memory_bytes,
-    reset_peak_memory,
-)
-from pact_eval.training.recipe_settings import (
-    RecipeSettings,
     recipe_settings,
+    reset_peak_memory,
     settings_identity,
 )
 from pact_eval.training.recipes import CARD, WIDE

@@ -12,7 +12,7 @@ from commands import runner
 from run_frames import edit_run, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 
 run = runner(main)
 PRIOR = {2: [0.5, -0.5], 3: [0.6, 0.0, -0.6], 4: [0.4, 0.4, -0.3, -0.5], 5: [0.8, 0, 0, 0, -0.8]}

@@ -13,7 +13,7 @@ from pact_eval.evaluation.common_views import shared_views
 from pact_eval.evaluation.comparison import compare
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 from pact_eval.runs.predictions import Predictions
 
 AB, BA = [0, 1], [1, 0]

@@ -27,8 +27,8 @@ from pact_eval.evaluation.conclusions.conclusion import Severity
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import SmallGroups
 from pact_eval.evaluation.settings import Settings
-from pact_eval.preregistration.diagnostics import on_registration
 from pact_eval.preregistration.registration import Registration
+from pact_eval.preregistration.scorecard import on_registration
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import Estimate
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.prompts.code_orders import code_order, code_orders, to_canonical
+from pact_eval.prompts.contract import code_order, code_orders, to_canonical
 
 seeds = st.integers(min_value=0, max_value=2**31)
 ids = st.text(min_size=1, max_size=20)
@@ -56,9 +56,7 @@ def test_a_view_depends_on_seed_id_and_view_alone(
 
 @pytest.mark.slow
 def test_orders_are_independent_of_the_hash_seed() -> None:
-    code = (
-        "from pact_eval.prompts.code_orders import code_orders; print(code_orders(17, 'é-1', 5, 4))"
-    )
+    code = "from pact_eval.prompts.contract import code_orders; print(code_orders(17, 'é-1', 5, 4))"
     printed = {
         subprocess.run(
             [sys.executable, "-c", code],

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 from pact_eval.runs.predictions import Predictions
 
 WIDTH: Final = 6

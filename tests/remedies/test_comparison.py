@@ -12,11 +12,10 @@ from remedies.planted_orders import letter_priors, planted_run
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.remedies.comparison import RemedyComparison, Scope, compare_remedies
-from pact_eval.remedies.contextual import ContentFree
 from pact_eval.remedies.costs import ItemTokens
 from pact_eval.remedies.cross_fitting import cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy, remedied
-from pact_eval.remedies.letter_priors import fit_letter_prior
+from pact_eval.remedies.priors import ContentFree, fit_letter_prior
 from pact_eval.runs.predictions import Predictions
 from pact_reports.views.remedies import remedies_answer
 

@@ -11,8 +11,8 @@ from messages import assert_says
 from remedies.planted_orders import planted_run
 
 from pact_eval.errors import InputError
-from pact_eval.remedies.contextual import contextually_calibrated, usable
 from pact_eval.remedies.decodings import Remedy, remedied
+from pact_eval.remedies.priors import contextually_calibrated, usable
 from pact_eval.runs.content_free import (
     CONTENTS,
     content_free_id,

@@ -17,7 +17,7 @@ from pact_eval.remedies.decodings import (
     remedies_for,
     remedy_of_name,
 )
-from pact_eval.remedies.letter_priors import fit_letter_prior
+from pact_eval.remedies.priors import fit_letter_prior
 from pact_eval.runs.predictions import Predictions
 
 

@@ -9,8 +9,7 @@ import pytest
 from messages import assert_says
 from remedies.planted_orders import planted_run
 
-from pact_eval.remedies.comparison import compare_remedies
-from pact_eval.remedies.letter_balance import balance_status, letter_balance
+from pact_eval.remedies.comparison import balance_status, compare_remedies, letter_balance
 from pact_eval.runs.predictions import Predictions
 from pact_reports.views.remedies import balance_sentence
 

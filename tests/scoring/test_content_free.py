@@ -23,9 +23,9 @@ from pact_cli.main import main
 from pact_eval.data.records import AblatedFrom, read_records
 from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.progress import watched
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.nimble import NIMBLE, prompt_text
-from pact_eval.remedies.contextual import ContentFree
+from pact_eval.remedies.priors import ContentFree
 from pact_eval.runs.content_free import (
     CONTENTS,
     content_free_run,

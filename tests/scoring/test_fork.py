@@ -13,7 +13,7 @@ from messages import assert_says
 from tolerances import LOGIT, NLL
 
 from pact_eval.data.records import read_records
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.engine import ScoredView

@@ -20,8 +20,12 @@ from transformers import AutoTokenizer
 
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
 from pact_eval.models import folders as patterns
-from pact_eval.models.folders import read_adapter_files, sha256_of_weights
-from pact_eval.models.lora_safety import SAFE_INITIALISATIONS, unsafe_settings
+from pact_eval.models.folders import (
+    SAFE_INITIALISATIONS,
+    read_adapter_files,
+    sha256_of_weights,
+    unsafe_settings,
+)
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import attach_adapter, identify, resolve_base
 from pact_eval.scoring.request import ModelRequest

@@ -33,8 +33,7 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates.contract import DecisionTemplate
-from pact_eval.templates.files import read_decision_files
-from pact_eval.templates.nimble_template import nimble_template
+from pact_eval.templates.files import nimble_template, read_decision_files
 
 run, refused = runner(main), refuser(main)
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"

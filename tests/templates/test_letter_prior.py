@@ -19,7 +19,7 @@ from transformers_server import serving
 from pact_cli.main import main
 from pact_eval.data.records import read_records
 from pact_eval.remedies.decodings import remedied
-from pact_eval.remedies.fitted import read_remedy
+from pact_eval.remedies.fitting import read_remedy
 from pact_eval.runs.folder import read_run
 
 run, refused = runner(main), refuser(main)

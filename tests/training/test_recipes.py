@@ -33,7 +33,7 @@ from pact_eval.training import ViewPlan, train_recipe, training_views
 from pact_eval.training.__main__ import main
 from pact_eval.training.recipe import TrainingInterruptedError
 from pact_eval.training.recipe_data import RecipeFiles
-from pact_eval.training.recipe_settings import recipe_settings
+from pact_eval.training.recipe_model import recipe_settings
 from pact_eval.training.recipes import SETTINGS
 from pact_losses import (
     PACT_SETTINGS,

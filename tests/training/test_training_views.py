@@ -13,7 +13,7 @@ import pact_fixtures
 from pact_eval.data.ablation import write_ablated_records
 from pact_eval.data.records import Record, parse_record, read_records
 from pact_eval.errors import PromptError, RecordError
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.tokenizer import load_tokenizer

@@ -26,8 +26,13 @@ from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import Place, counted
 from pact_eval.hub.downloads import stays_inside
-from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PICKLED_SUFFIXES, is_regex
-from pact_eval.models.lora_safety import unsafe_settings
+from pact_eval.models.folders import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    PICKLED_SUFFIXES,
+    is_regex,
+    unsafe_settings,
+)
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext

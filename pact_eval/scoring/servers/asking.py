@@ -20,7 +20,7 @@ from functools import partial
 from pact_eval._json import Json
 from pact_eval.data.records import Field
 from pact_eval.errors import InputError, ServerError
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.replies import (
     NoUsableReplyError,

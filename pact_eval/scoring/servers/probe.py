@@ -26,8 +26,8 @@ from pact_eval.prompts.contract import canonical_code_order
 from pact_eval.runs.predictions import decimals
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, view_orders
 from pact_eval.scoring.servers.client import Client
+from pact_eval.scoring.servers.find_wire import read_cards
 from pact_eval.scoring.servers.replies import error_text
-from pact_eval.scoring.servers.served import read_cards
 from pact_eval.scoring.servers.token_ids import TokenIdWire
 from pact_eval.scoring.servers.wire import (
     AskedView,

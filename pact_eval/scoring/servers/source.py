@@ -23,7 +23,7 @@ from pact_eval._json import Json
 from pact_eval.data.records import Record
 from pact_eval.errors import ServerError
 from pact_eval.progress import step
-from pact_eval.prompts.code_orders import Order
+from pact_eval.prompts.contract import Order
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.predictions import with_rounding
 from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding, RunNames

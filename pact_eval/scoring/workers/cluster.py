@@ -36,9 +36,9 @@ from pact_eval.scoring.workers.messages import (
     WorkerDescription,
     WorkerFailure,
     WorkerOrder,
+    WorkersRequest,
     ipc_bytes,
 )
-from pact_eval.scoring.workers.request import WorkersRequest
 
 if TYPE_CHECKING:
     import torch

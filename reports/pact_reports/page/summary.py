@@ -23,7 +23,7 @@ from pact_eval.evaluation.diagnostics import (
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.metric_specs import MetricDecoding
 from pact_eval.numbers import interval_text
-from pact_eval.preregistration.diagnostics import on_registration, on_verdicts
+from pact_eval.preregistration.scorecard import on_registration, on_verdicts
 from pact_reports.figures.figure import reason
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.page.cards import acting_html, cards_html, criteria_html

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
-from pact_eval.drift.distances import Distance, JointFloor
+from pact_eval.drift.distances import Distance, JointFloor, Mix
 from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange
-from pact_eval.drift.mix import Mix
 from pact_eval.drift.run_comparison import PriorRemoval, QuantisingCost, RunComparison
 from pact_eval.drift.tempering import ServedTempering, Tempering
 from pact_eval.errors import counted

@@ -12,12 +12,17 @@ from pact_eval._json import Json
 from pact_eval.data.records import position_name
 from pact_eval.evaluation.metric_specs import SINGLE, MetricSpec
 from pact_eval.numbers import UNDEFINED, interval_text, prompts_text, value_text
-from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMetric, RemedyRow
+from pact_eval.remedies.comparison import (
+    FittedNote,
+    LetterBalance,
+    RemedyComparison,
+    RemedyMetric,
+    RemedyRow,
+)
 from pact_eval.remedies.costs import NoTokens
-from pact_eval.remedies.fitted import FittedRemedy, remedy_json
-from pact_eval.remedies.letter_balance import LetterBalance
-from pact_eval.remedies.letter_priors import LetterPrior
-from pact_eval.remedies.temperatures import temperature_of
+from pact_eval.remedies.cross_fitting import temperature_of
+from pact_eval.remedies.fitting import FittedRemedy, remedy_json
+from pact_eval.remedies.priors import LetterPrior
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.cells import count_cell, leak_lines, unit_of, value_cell
 from pact_reports.views.brief import COLUMNS, MOST_LINES, Brief, Fact

@@ -16,7 +16,7 @@ from pact_eval.audit.findings import CheckResult
 from pact_eval.data.manifest import write_manifest
 from pact_eval.data.splits import HeldOut, split_training_file
 from pact_fixtures.generator.dataset import generate_dataset, write_dataset
-from pact_fixtures.replicate.plans import MINIATURE, read_plan_of
+from pact_fixtures.replicate.experiment import MINIATURE, read_plan_of
 
 TEXTS = (
     "The clerk of the harbour office noted on Monday that the seal of the crate was intact.",

@@ -18,16 +18,15 @@ from messages import assert_says
 from pact_cli.main import main
 from pact_eval.data.records import parse_field
 from pact_eval.errors import PromptError, ServerError
-from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.folder import read_run
 from pact_eval.scoring.servers.asking import AskedItem, count_requests
+from pact_eval.scoring.servers.dialects import VLLM, SGLang
 from pact_eval.scoring.servers.request import ServerRequest, WireName
-from pact_eval.scoring.servers.sglang import SGLang
 from pact_eval.scoring.servers.source import probe
 from pact_eval.scoring.servers.token_ids import TokenIdWire
-from pact_eval.scoring.servers.vllm import VLLM
 from pact_eval.scoring.servers.wire import AskedView, UnusableReplyError
 from pact_eval.scoring.windows import read_dataset
 from scoring.conftest import MODEL

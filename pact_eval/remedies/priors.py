@@ -1,34 +1,24 @@
-r"""Letter priors: preferences of a model for letters, whatever answer is next to them.
+"""Letter priors: preferences of a model for letters, whatever answer is next to them.
 
-Views that show the answers of an item in several orders separate two things: the answer that a
-model takes to be right, and the letter that it likes. A prior is fitted on items of several views
-and removed from others, of which one view is enough:
-
-.. math:: \log p'(a) = \log p(a \text{ at letter } l) - \beta_l + \text{constant}
-
-Two estimators differ in what they need:
-
-========== ============================================ ===================================
-name       estimate                                     needs
-========== ============================================ ===================================
-additive   least squares of answers plus letters        items of two orders or more
-batch      mean distribution over letters in view 0     one view, and balanced references
-========== ============================================ ===================================
-
-Priors are by number of answers: C letters are another question to a model than C + 1.
+They are estimated on the views of a run, or on content-free prompts (contextual calibration), and
+are written as JSON.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 
+from pact_eval._json import Json, finite_number
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.errors import InputError, missing_probabilities
+from pact_eval.errors import NO_PROBABILITIES, InputError, missing_probabilities
 from pact_eval.metrics.decoding import log_softmax
+from pact_eval.remedies.costs import ItemTokens
+from pact_eval.runs.content_free import CONTENTS, content_free_probabilities, content_free_run
+from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.predictions import Predictions
 
 PriorMethod = Literal["additive", "batch"]
@@ -183,3 +173,144 @@ def letters_of_answers(predictions: Predictions) -> IntArray:
     rows, views, places = np.nonzero(np.broadcast_to(used[:, np.newaxis], order.shape))
     letters[rows, views, order[rows, views, places]] = places
     return letters
+
+
+@dataclass(frozen=True, eq=False)
+class ContentFree:
+    """Content-free prompts of the items of a run.
+
+    Attributes:
+        probabilities: (n, V, C) their mean distribution in the first V views, canonical order; NaN
+            if it is not known.
+        tokens: of these prompts, per item.
+    """
+
+    probabilities: FloatArray
+    tokens: ItemTokens
+
+    @classmethod
+    def of_run(cls, run: RunFolder, predictions: Predictions) -> ContentFree | None:
+        """Read those of a run; None if it has none.
+
+        Raises:
+            RunError: they are not those of the run, or are damaged.
+            TamperedError: they have changed since they were sealed.
+        """
+        own = content_free_run(run)
+        if own is None:
+            return None
+        tokens = ItemTokens.of_run(own.provenance, own.predictions)
+        return cls(
+            content_free_probabilities(predictions, own.predictions), tokens.times(len(CONTENTS))
+        )
+
+
+def usable(content_free: FloatArray, predictions: Predictions) -> BoolArray:
+    """Return (n,) whether p_cf is known and above 0 at every answer of an item.
+
+    Args:
+        content_free: (n, V, C) p_cf; NaN where it is not known.
+        predictions: the n items.
+    """
+    used = np.arange(content_free.shape[2]) < predictions.n_choices[:, np.newaxis]
+    positive = (content_free > 0) | ~used[:, np.newaxis]
+    return np.asarray(positive.all(axis=(1, 2)))
+
+
+def contextually_calibrated(predictions: Predictions, content_free: FloatArray) -> FloatArray:
+    """Return log-probabilities after contextual calibration; see the module.
+
+    Items that are not `usable` stay as they are.
+
+    Args:
+        predictions: n items of V views or more.
+        content_free: (n, V, C) p_cf of the first V views, canonical order.
+
+    Returns:
+        (n, V, C) log q in nats.
+
+    Raises:
+        InputError: the run has answers and no probabilities.
+
+    Examples:
+        >>> import polars as pl
+        >>> views = Predictions.from_frame(pl.DataFrame({
+        ...     "id": ["a"], "family": "f", "source_family": "s", "domain": "d",
+        ...     "kind": "boolean", "variant": "base", "reference": 1, "n_choices": 2,
+        ...     "view": [0], "code_order": [[0, 1]], "logits": [[0.0, 0.0]],
+        ...     "prompt_tokens": 9, "answer_mass": 1.0}))
+        >>> log_q = contextually_calibrated(views, np.array([[[0.8, 0.2]]]))
+        >>> np.exp(log_q).round(3).tolist()  # softmax of 0.5 / 0.8 and 0.5 / 0.2
+        [[[0.133, 0.867]]]
+    """
+    if predictions.known != "probabilities":
+        raise InputError(f"contextual calibration: {NO_PROBABILITIES[predictions.known]}")
+    log_probs = predictions.log_probs_by_view[:, : content_free.shape[1]]
+    rows = usable(content_free, predictions)
+    used = np.arange(log_probs.shape[2]) < predictions.n_choices[rows, np.newaxis]
+    ratios = np.full(log_probs[rows].shape, -np.inf)
+    np.divide(
+        np.exp(log_probs[rows]),
+        content_free[rows],
+        out=ratios,
+        where=np.broadcast_to(used[:, np.newaxis], ratios.shape),
+    )
+    calibrated = log_probs.copy()
+    calibrated[rows] = log_softmax(ratios, predictions.n_choices[rows])
+    return calibrated
+
+
+def prior_to_json(prior: LetterPrior) -> dict[str, Json]:
+    """Return the JSON object of a letter prior."""
+    return {
+        "method": prior.method,
+        "log_prior": {str(count): [*map(float, row)] for count, row in prior.log_prior.items()},
+        "items": {str(count): items for count, items in prior.items.items()},
+        "views": {str(count): views for count, views in prior.views.items()},
+    }
+
+
+def prior_from_json(value: Json, where: str) -> LetterPrior:
+    """Read what `prior_to_json` returned, strictly.
+
+    Args:
+        value: the parsed JSON.
+        where: its place, for messages.
+
+    Raises:
+        InputError: something is missing or of the wrong type.
+    """
+    if not isinstance(value, dict) or value.get("method") not in get_args(PriorMethod):
+        methods = ", ".join(get_args(PriorMethod))
+        raise InputError(f"{where}: expected an object with a method ({methods})")
+    method: PriorMethod = value["method"]  # type: ignore[assignment]  # checked above
+    rows = _by_count(value.get("log_prior"), f"{where}: log_prior")
+    log_prior = {count: _row(row, count, f"{where}: log_prior") for count, row in rows.items()}
+    items = _wholes(value.get("items"), f"{where}: items")
+    views = _wholes(value.get("views"), f"{where}: views")
+    if not log_prior or not log_prior.keys() == items.keys() == views.keys():
+        raise InputError(f"{where}: expected items and views of each number of answers")
+    return LetterPrior(method, log_prior, items, views)
+
+
+def _by_count(value: Json, where: str) -> dict[int, Json]:
+    keys: Mapping[str, Json] = value if isinstance(value, dict) else {"": None}
+    if not all(key.isascii() and key.isdigit() and int(key) > 1 for key in keys):
+        raise InputError(f"{where}: expected an object by number of answers, from 2")
+    return {int(key): row for key, row in keys.items()}
+
+
+def _row(value: Json, count: int, where: str) -> FloatArray:
+    numbers = [finite_number(number) for number in value] if isinstance(value, list) else []
+    if len(numbers) != count or None in numbers:
+        raise InputError(f"{where}: {count}: expected {count} finite numbers")
+    return np.array(numbers, dtype=np.float64)
+
+
+def _wholes(value: Json, where: str) -> dict[int, int]:
+    wholes: dict[int, int] = {}
+    for count, number in _by_count(value, where).items():
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise InputError(f"{where}: {count}: expected a whole number from 1")
+        wholes[count] = number
+    return wholes
