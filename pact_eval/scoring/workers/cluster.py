@@ -52,20 +52,14 @@ Reply = TypeVar("Reply")
 class WindowWorker:
     """Worker that loads one model and scores windows with it, by the code of a single process."""
 
-    def __init__(self) -> None:
+    def __init__(self, order: WorkerOrder) -> None:
+        self._order = order
         self._scorer: LocalScorer | None = None
         self._open = ExitStack()
 
-    def start(self, order: WorkerOrder) -> WorkerDescription | WorkerFailure:
-        """Load the model and check its engine.
-
-        Args:
-            order: the model, and how to compute.
-
-        Returns:
-            What this worker is, or why it cannot be used.
-        """
-        return _replied(lambda: self._start(order))
+    def start(self) -> WorkerDescription | WorkerFailure:
+        """Load the model and check its engine; return what this worker is, or why it cannot be."""
+        return _replied(self._start)
 
     def score(self, number: int, records: Sequence[Record]) -> WindowRows | WorkerFailure:
         """Score a window.
@@ -79,12 +73,13 @@ class WindowWorker:
         """
         return _replied(lambda: self._score(number, records))
 
-    def _start(self, order: WorkerOrder) -> WorkerDescription:
+    def _start(self) -> WorkerDescription:
         import torch
 
         from pact_eval.scoring.model import identify
         from pact_eval.scoring.score import LocalSource
 
+        order = self._order
         if torch.get_num_threads() != order.threads:
             torch.set_num_threads(order.threads)
         model = identify(order.model)
@@ -101,7 +96,7 @@ class WindowWorker:
         )
 
     def _score(self, number: int, records: Sequence[Record]) -> WindowRows:
-        if self._scorer is None:
+        if self._scorer is None:  # a process that Ray has started again, and nobody has compared
             message = "expected start() to be called first"
             raise RuntimeError(message)
         started = time.monotonic()
@@ -203,8 +198,11 @@ _ENVIRONMENT: Final = {
 }
 
 
+_MOST_STARTS: Final = 3
+
+
 class LostWorkerError(Exception):
-    """A worker has died, or Ray cannot reach it."""
+    """The process of a worker has died, or Ray cannot start it."""
 
 
 @dataclass(frozen=True)
@@ -221,17 +219,24 @@ class Cluster:
     cpus: int
     gpus: int
 
-    def new_worker(self) -> Any:
-        """Return the handle of a worker that Ray starts as soon as it has room."""
+    def new_worker(self, order: WorkerOrder) -> Any:
+        """Return the handle of a worker that Ray starts as soon as it has room.
+
+        If its process dies, Ray starts another one, here or elsewhere; calls are not repeated.
+        """
         ray = import_ray()
         remote = ray.remote(WindowWorker)
         return remote.options(
             num_cpus=self.cpus,
             num_gpus=self.gpus,
-            max_restarts=0,
+            max_restarts=-1,
             max_task_retries=0,
             scheduling_strategy="SPREAD",
-        ).remote()
+        ).remote(order)
+
+    def start(self, worker: Any) -> Any:
+        """Call for the description of a worker, which loads its model; three tries."""
+        return worker.start.options(max_task_retries=_MOST_STARTS - 1).remote()
 
     def ready(self, calls: Sequence[Any], seconds: float) -> list[Any]:
         """Wait until a call has a reply; return those that have one.
@@ -248,7 +253,7 @@ class Cluster:
         """Return the reply to a call that has one.
 
         Raises:
-            LostWorkerError: the worker is gone.
+            LostWorkerError: its process has died.
         """
         ray = import_ray()
         try:
@@ -259,6 +264,10 @@ class Cluster:
     def kill(self, worker: Any) -> None:
         """End a worker at once, whatever it does."""
         import_ray().kill(worker, no_restart=True)
+
+    def restart(self, worker: Any) -> None:
+        """End the process of a worker, and start another one."""
+        import_ray().kill(worker, no_restart=False)
 
 
 @contextmanager

@@ -1,15 +1,14 @@
-"""A pool of workers, which starts them, sends them windows and replaces those that are lost."""
+"""A pool of workers: starts them, sends them windows, and compares those that replace lost ones."""
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import polars as pl
@@ -25,7 +24,12 @@ from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import PROOF_RECORDS, LocalSource, kernel_of_run
 from pact_eval.scoring.windows import Dataset, OnAnswer, ScoredWindow, Window, missing_windows
-from pact_eval.scoring.workers.cluster import Cluster, LostWorkerError, cluster_has_gpus, connected
+from pact_eval.scoring.workers.cluster import (
+    Cluster,
+    LostWorkerError,
+    cluster_has_gpus,
+    connected,
+)
 from pact_eval.scoring.workers.messages import (
     WindowRows,
     WorkerDescription,
@@ -34,112 +38,7 @@ from pact_eval.scoring.workers.messages import (
     WorkersRequest,
 )
 
-MOST_FAILURES: Final = 3
-"""A window that fails so many times stops the run."""
-
-_SLOW: Final = 1.5  # times the usual time, from which a window is scored by a second worker too
-_MOST_RUNNERS: Final = 2
-
-
-class Schedule:
-    """The windows that are not scored yet.
-
-    Args:
-        windows: the windows, in file order.
-
-    Examples:
-        >>> schedule = Schedule([Window(0, ()), Window(1, ())])
-        >>> [schedule.take(0.0).number, schedule.take(0.0).number, schedule.take(0.0)]
-        [0, 1, None]
-        >>> schedule.finished(0, 2.0), schedule.left
-        (True, 1)
-        >>> schedule.take(2.5) is None, schedule.take(3.5).number
-        (True, 1)
-        >>> schedule.finished(1, 4.0), schedule.finished(1, 9.0), schedule.left
-        (True, False, 0)
-    """
-
-    def __init__(self, windows: Sequence[Window]) -> None:
-        self._windows = {window.number: window for window in windows}
-        self._waiting = deque(self._windows)
-        self._running: dict[int, list[float]] = {}
-        self._seconds: list[float] = []
-        self._failures: Counter[int] = Counter()
-
-    @property
-    def left(self) -> int:
-        """Number of windows without rows."""
-        return len(self._windows)
-
-    @property
-    def items_left(self) -> int:
-        """Number of records in them."""
-        return sum(len(window.records) for window in self._windows.values())
-
-    def take(self, now: float) -> Window | None:
-        """Return the window that an idle worker scores.
-
-        When no window waits, it is the oldest one that takes longer than usual, for a second
-        worker: whoever is first gives the rows, which are the same.
-
-        Args:
-            now: time in seconds, of a monotonic clock.
-        """
-        number = self._waiting.popleft() if self._waiting else self._slowest(now)
-        if number is None:
-            return None
-        self._running.setdefault(number, []).append(now)
-        return self._windows[number]
-
-    def finished(self, number: int, seconds: float) -> bool:
-        """Note that a window was scored; return whether its rows are the first.
-
-        Args:
-            number: number of the window.
-            seconds: time that scoring it took.
-        """
-        self._seconds.append(seconds)
-        self._running.pop(number, None)
-        return self._windows.pop(number, None) is not None
-
-    def failed(self, number: int, reason: str) -> None:
-        """Let a window wait again, before all others.
-
-        Args:
-            number: number of the window.
-            reason: why it was not scored.
-
-        Raises:
-            WorkerError: it has failed three times.
-        """
-        if number not in self._windows:
-            return
-        self._failures[number] += 1
-        if self._failures[number] >= MOST_FAILURES:
-            ids = ", ".join(record.id for record in self._windows[number].records)
-            message = (
-                f"window {number} has failed {MOST_FAILURES} times, last: {reason}; windows that "
-                f"are written are kept. Its records: {ids}"
-            )
-            raise WorkerError(message)
-        runners = self._running.get(number, [])
-        if len(runners) > 1:  # another worker still scores it
-            runners.pop()
-            return
-        self._running.pop(number, None)
-        self._waiting.appendleft(number)
-
-    def _slowest(self, now: float) -> int | None:
-        if not self._seconds:
-            return None
-        usual = statistics.median(self._seconds)
-        slow = [
-            (starts[0], number)
-            for number, starts in self._running.items()
-            if len(starts) < _MOST_RUNNERS and now - starts[0] > _SLOW * usual
-        ]
-        return min(slow)[1] if slow else None
-
+Caller = TypeVar("Caller")
 
 DRIVER = "this process"
 
@@ -209,20 +108,18 @@ def _disagreement(key: str, facts_by_process: Mapping[str, Mapping[str, Json]]) 
 
 _POLL_SECONDS: Final = 0.5
 _START_SECONDS: Final = 1800.0
-_MOST_FAILED_STARTS: Final = 3
+
+MOST_FAILURES: Final = 3
+"""A window that fails so many times stops the run."""
 
 
 @dataclass(eq=False)
 class Worker:
-    """A worker of a pool.
+    """A process that scores windows.
 
     Attributes:
-        name: such as "worker 1"; a replacement has a new name.
-        actor: the handle that Ray gave.
-        call: the call that has no reply yet; None if it is idle.
-        window: what it scores; None while it starts or is idle.
-        description: what it is; None while it starts.
-        since: time of the call, of a monotonic clock.
+        name: such as "worker 1"; a process that replaces it has a new name.
+        description: what it is.
         windows: number of windows that it has scored.
         items: number of records in them.
         seconds: time that it spent on them.
@@ -230,25 +127,11 @@ class Worker:
     """
 
     name: str
-    actor: Any
-    call: Any
-    since: float
-    window: Window | None = None
-    description: WorkerDescription | None = None
+    description: WorkerDescription
     windows: int = 0
     items: int = 0
     seconds: float = 0.0
     lost: str | None = None
-
-    @property
-    def label(self) -> str:
-        """Its name, and where it is if that is known."""
-        description = self.description
-        return (
-            self.name
-            if description is None
-            else f"{self.name} ({description.host}, process {description.pid})"
-        )
 
     @property
     def items_per_second(self) -> float:
@@ -258,29 +141,9 @@ class Worker:
     @property
     def facts(self) -> dict[str, Json]:
         """Its record in `run.json`."""
-        description = self.description
-        if description is None:
-            return {"name": self.name, "lost": self.lost}
-        return {
-            "name": self.name,
-            "host": description.host,
-            "pid": description.pid,
-            "device": description.device,
-            "threads": description.threads,
-            "versions": dict(description.versions),
-            "settings": dict(description.settings),
-            "facts": dict(description.facts),
-            "windows": self.windows,
-            "items": self.items,
-            "seconds": round(self.seconds, 3),
-            "lost": self.lost,
-        }
-
-    def scored(self, window: Window, rows: WindowRows) -> None:
-        """Count a window."""
-        self.windows += 1
-        self.items += len(window.records)
-        self.seconds += rows.seconds
+        description: dict[str, Json] = asdict(self.description)
+        counts = {"windows": self.windows, "items": self.items, "seconds": round(self.seconds, 3)}
+        return {"name": self.name, **description, **counts, "lost": self.lost}
 
 
 @dataclass(frozen=True)
@@ -313,14 +176,17 @@ class PoolProgress:
 class WorkerPool:
     """Workers that score windows.
 
+    If the process of a worker dies, Ray starts another one, and an idle worker gets its window. The
+    new process is compared with the others before it scores.
+
     Attributes:
         cluster: the Ray that runs them.
         order: what each of them loads.
         settings: what identifies the model here; each worker must have the same.
         versions: versions of the libraries here; likewise.
-        on_change: called when workers have started or one was lost.
+        on_change: called when a process has started or one was lost.
         on_progress: called when a window is done.
-        workers: all workers so far, lost ones included.
+        workers: all processes so far, lost ones included.
     """
 
     cluster: Cluster
@@ -330,13 +196,8 @@ class WorkerPool:
     on_change: Callable[[], None] = lambda: None
     on_progress: Callable[[PoolProgress], None] = lambda _progress: None
     workers: list[Worker] = field(default_factory=list)
-    _failed_starts: int = 0
-    _ready: bool = False
-
-    @property
-    def living(self) -> list[Worker]:
-        """The workers that are not lost."""
-        return [worker for worker in self.workers if worker.lost is None]
+    _actors: list[Any] = field(default_factory=list)
+    _current: dict[Any, Worker] = field(default_factory=dict)
 
     def start(self) -> None:
         """Start the workers, and wait until every one is ready.
@@ -345,15 +206,18 @@ class WorkerPool:
             WorkerError: a worker cannot be used, or they do not agree.
         """
         with step("Starting workers", self.cluster.count, "workers") as starting:
-            for _ in range(self.cluster.count):
-                self._new()
-            while any(worker.description is None for worker in self.living):
-                for worker in self._with_reply():
-                    self._started(worker, self._reply(worker))
-                starting.done = sum(started.description is not None for started in self.living)
-        self._check_agreement()
-        self._ready = True
-        self.on_change()
+            self._actors = [self.cluster.new_worker(self.order) for _ in range(self.cluster.count)]
+            calls = {self.cluster.start(actor): actor for actor in self._actors}
+            latest = time.monotonic()
+            while calls:
+                for actor, reply in self._replies(calls):
+                    self._started(actor, reply)
+                    starting.done += 1
+                    latest = time.monotonic()
+                if time.monotonic() - latest > _START_SECONDS:
+                    message = f"no worker was ready within {_START_SECONDS / 60:.0f} minutes"
+                    raise WorkerError(message)
+        self._compare()
 
     def score(self, windows: Sequence[Window]) -> Iterator[tuple[Window, WindowRows]]:
         """Score windows.
@@ -365,105 +229,104 @@ class WorkerPool:
             Each window once, with its rows, as soon as they are there.
 
         Raises:
-            WorkerError: a window has failed three times, or workers cannot be replaced.
+            WorkerError: a window has failed three times, or a worker cannot be replaced.
         """
-        schedule = Schedule(windows)
-        while schedule.left:
-            self._send(schedule)
-            for worker in self._with_reply():
-                window = worker.window
-                reply = self._reply(worker)
-                if window is None:
-                    self._started(worker, reply)
-                    self.on_change()
+        waiting, idle = deque(windows), [*self._actors]
+        left = {window.number: window for window in windows}
+        calls: dict[Any, tuple[Any, Window | None]] = {}
+        failures: Counter[int] = Counter()
+        while left:
+            while idle and waiting:
+                actor, window = idle.pop(), waiting.popleft()
+                call = actor.score.remote(window.number, tuple(window.records))
+                calls[call] = actor, window
+            for (actor, scored), reply in self._replies(calls):
+                if scored is None:
+                    self._started(actor, reply)
+                    self._compare()
                 elif isinstance(reply, WindowRows):
-                    worker.scored(window, reply)
-                    if schedule.finished(window.number, reply.seconds):
-                        self.on_progress(self._progress(schedule))
-                        yield window, reply
+                    del left[scored.number]
+                    self._count(actor, scored, reply)
+                    self.on_progress(self._progress(left.values()))
+                    yield scored, reply
                 else:
-                    if not _checked(reply):
-                        self._replace(worker, str(reply))
-                    schedule.failed(window.number, f"{worker.label}: {reply}")
+                    failures[scored.number] += 1
+                    if failures[scored.number] == MOST_FAILURES:
+                        raise WorkerError(_failed_too_often(scored, self._label(actor), reply))
+                    waiting.appendleft(scored)
+                    if not _checked(reply):  # another worker may score it before this one is back
+                        self._lose(actor, reply)
+                        calls[self.cluster.start(actor)] = actor, None
+                        continue
+                idle.append(actor)
 
     def close(self) -> None:
         """End all workers."""
-        for worker in self.living:
-            self.cluster.kill(worker.actor)
+        for actor in self._actors:
+            self.cluster.kill(actor)
 
-    def _new(self) -> None:
-        actor = self.cluster.new_worker()
-        name = f"worker {len(self.workers) + 1}"
-        self.workers.append(Worker(name, actor, actor.start.remote(self.order), time.monotonic()))
+    def _replies(self, calls: dict[Any, Caller]) -> Iterator[tuple[Caller, object]]:
+        """Yield who has replied, and what, after a short wait; their calls are done."""
+        for call in self.cluster.ready(list(calls), _POLL_SECONDS):
+            caller = calls.pop(call)
+            try:
+                reply = self.cluster.reply(call)
+            except LostWorkerError as error:
+                reply = error
+            yield caller, reply
 
-    def _replace(self, worker: Worker, reason: str) -> None:
-        worker.lost = reason
-        self.cluster.kill(worker.actor)
-        self._new()
+    def _started(self, actor: Any, reply: object) -> None:
+        """Note the process that has started.
+
+        Raises:
+            WorkerError: it could not.
+        """
+        if not isinstance(reply, WorkerDescription):
+            message = f"worker {self._actors.index(actor) + 1} could not be started: {reply}"
+            raise WorkerError(message)
+        self._current[actor] = Worker(f"worker {len(self.workers) + 1}", reply)
+        self.workers.append(self._current[actor])
+
+    def _lose(self, actor: Any, reply: object) -> None:
+        """Note that a process is of no more use, and end it if it has not ended by itself."""
+        self._current[actor].lost = str(reply)
+        if not isinstance(reply, LostWorkerError):
+            self.cluster.restart(actor)
         self.on_change()
 
-    def _send(self, schedule: Schedule) -> None:
-        """Give every idle worker a window, if one is left for it."""
-        for worker in self.living:
-            now = time.monotonic()
-            window = schedule.take(now) if worker.call is None else None
-            if window is not None:
-                call = worker.actor.score.remote(window.number, tuple(window.records))
-                worker.window, worker.call, worker.since = window, call, now
+    def _label(self, actor: Any) -> str:
+        worker = self._current[actor]
+        return f"{worker.name} ({worker.description.host}, process {worker.description.pid})"
 
-    def _with_reply(self) -> list[Worker]:
-        """Return workers whose call has a reply, after a short wait.
+    def _count(self, actor: Any, window: Window, rows: WindowRows) -> None:
+        worker = self._current[actor]
+        worker.windows += 1
+        worker.items += len(window.records)
+        worker.seconds += rows.seconds
 
-        Raises:
-            WorkerError: nothing but starting workers has been awaited for long.
-        """
-        calls = {worker.call: worker for worker in self.living if worker.call is not None}
-        ready_calls = [calls[call] for call in self.cluster.ready(list(calls), _POLL_SECONDS)]
-        latest = max((worker.since for worker in self.living), default=0.0)
-        starting = all(worker.description is None for worker in self.living)
-        if starting and not ready_calls and time.monotonic() - latest > _START_SECONDS:
-            message = f"no worker was ready within {_START_SECONDS / 60:.0f} minutes"
-            raise WorkerError(message)
-        return ready_calls
+    def _progress(self, left: Collection[Window]) -> PoolProgress:
+        rates = {
+            worker.name: worker.items_per_second
+            for worker in self.workers
+            if worker.windows and worker.lost is None
+        }
+        return PoolProgress(len(left), sum(len(window.records) for window in left), rates)
 
-    def _reply(self, worker: Worker) -> object:
-        """Take the reply of a worker, which is then idle."""
-        call, worker.call, worker.window = worker.call, None, None
-        try:
-            return self.cluster.reply(call)
-        except LostWorkerError as error:
-            return WorkerFailure("lost", str(error))
-
-    def _started(self, worker: Worker, reply: object) -> None:
-        """Take the description of a worker that has started, or start another one.
-
-        Raises:
-            WorkerError: it does not agree with the others, a check of ours refused the model, or
-                three workers in a row were lost at their start.
-        """
-        if isinstance(reply, WorkerDescription):
-            worker.description = reply
-            self._failed_starts = 0
-            if self._ready:
-                self._check_agreement()
-            return
-        self._failed_starts += 1
-        if _checked(reply) or self._failed_starts >= _MOST_FAILED_STARTS:
-            message = f"{worker.name} could not be started: {reply}"
-            raise WorkerError(message)
-        self._replace(worker, str(reply))
-
-    def _progress(self, schedule: Schedule) -> PoolProgress:
-        rates = {worker.name: worker.items_per_second for worker in self.living if worker.windows}
-        return PoolProgress(schedule.left, schedule.items_left, rates)
-
-    def _check_agreement(self) -> None:
+    def _compare(self) -> None:
+        """Compare the workers, before anything that they score counts."""
         described = {
-            worker.name: worker.description
-            for worker in self.living
-            if worker.description is not None
+            worker.name: worker.description for worker in self.workers if worker.lost is None
         }
         check_agreement(self.settings, self.versions, described)
+        self.on_change()
+
+
+def _failed_too_often(window: Window, worker: str, reason: object) -> str:
+    ids = ", ".join(record.id for record in window.records)
+    return (
+        f"window {window.number} has failed {MOST_FAILURES} times, last: {worker}: {reason}; "
+        f"windows that are written are kept. Its records: {ids}"
+    )
 
 
 def _checked(reply: object) -> bool:
@@ -597,8 +460,8 @@ class _PoolScorer:
     @property
     def facts(self) -> Mapping[str, Json]:
         """Record that a single process would have made, with every worker."""
-        described = [worker.description for worker in self._pool.workers if worker.description]
-        return {**joined_facts([described[0].facts, *self._facts]), _NOTE: self._workers()}
+        first = self._pool.workers[0].description
+        return {**joined_facts([first.facts, *self._facts]), _NOTE: self._workers()}
 
     def score(
         self, windows: Sequence[Window], on_views: Callable[[int], None], on_answer: OnAnswer
