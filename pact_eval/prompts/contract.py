@@ -7,7 +7,7 @@ without a tokenizer, that of the `BoundContract` with one. `schema_config` and `
 and read the keys that say which contract an adapter was trained on.
 
 There are two kinds. A `ChatContract` renders chat messages, which the tokenizer's chat template
-turns into text (`chat_prompts.py`); its fingerprint is `contract_fingerprint(self)`, the hash of
+turns into text; its fingerprint is `contract_fingerprint(self)`, the hash of
 the renderings of a frozen set of probes: it depends on behaviour, not on source files, so a
 refactoring keeps it and one changed space breaks it. `nimble.py` has the published one. A decision
 template of transformers (`pact_eval.templates`) renders the whole prompt itself.

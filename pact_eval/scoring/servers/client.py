@@ -2,14 +2,14 @@
 
     try         at most `timeout_seconds` from the connection to the last byte (five times as long
                 until the first reply: a server may load its model first), and as many bytes and
-                values as an answer can have (`exchange.py`, `replies.py`)
+                values as an answer can have (`Exchanges`, `replies.py`)
     request     up to `TRIES` tries, on the next replica each, with growing pauses or as long as the
                 server asks; only statuses that may pass are tried again (`replies.py`)
     run         ends after `MOST_FAILURES` requests in a row without a usable answer
 
 One reply is parsed and read at a time, so that memory does not grow with the requests under way.
 Replies are not compressed: their length is bounded before they are unpacked. The key is in one
-header and nowhere else; it is hidden in every reply as soon as it is parsed (`hiding.py`).
+header and nowhere else; it is hidden in every reply as soon as it is parsed (`KeyFilter`).
 """
 
 from __future__ import annotations

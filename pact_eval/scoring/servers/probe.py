@@ -1,9 +1,9 @@
 """Probe of a server: its model, its noise, and its sensitivity to orders and adapters.
 
-Five frozen items are asked (`probe_items.py`), one of them five times and all choices in a second
-order. With the name of the base model, they are asked of it too; with a local adapter, they are
-scored here as well. On a wire that sends token ids, they are asked alone and in batches too, and
-the server's tokenizer is compared with ours (`token_probe.py`).
+Five frozen items are asked, one of them five times and all choices in a second order. With the name
+of the base model, they are asked of it too; with a local adapter, they are scored here as well. On
+a wire that sends token ids, they are asked alone and in batches too, and the server's tokenizer is
+compared with ours.
 
 The answers are kept: asked again when a run resumes and when it ends, they show whether the model
 has changed.
