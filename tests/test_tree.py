@@ -6,6 +6,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -88,6 +89,51 @@ def test_nothing_speaks_of_the_machine_it_was_made_on() -> None:
         text = path.read_text(encoding="utf-8", errors="replace")
         for needle in needles:
             assert needle not in text, f"{name}: {needle}"
+
+
+PLAIN = """
+import importlib, pkgutil, sys
+from pact_eval.errors import MissingExtraError
+
+blocked = set(sys.argv[1:])
+
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in blocked:
+            raise ModuleNotFoundError(name, name=name)
+
+
+sys.meta_path.insert(0, Blocked())
+for package in ("pact_eval", "pact_reports", "pact_cli"):
+    path = importlib.import_module(package).__path__
+    for module in pkgutil.walk_packages(path, package + "."):
+        if not module.name.endswith("__main__"):
+            try:
+                importlib.import_module(module.name)
+            except (ModuleNotFoundError, MissingExtraError):
+                print(module.name)
+"""
+OF_EXTRAS = re.compile(
+    r"pact_eval\.(export|scoring|training)\.|pact_eval\.templates\.contract|pact_reports\.model_card"
+)
+
+
+def test_without_extras_all_modules_but_those_of_extras_are_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    def names(requirements: list[str]) -> set[str]:
+        words = (re.match(r"[\w.-]+", requirement) for requirement in requirements)
+        return {word[0].replace("-", "_") for word in words if word}
+
+    extras = set[str]().union(*map(names, project["optional-dependencies"].values()))
+    blocked = sorted(extras - names(project["dependencies"]))
+    assert {"torch", "ray", "psutil", "httpx2"} <= {*blocked}
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN, *blocked], capture_output=True, text=True, check=True
+    )
+    missing = [name for name in done.stdout.split() if not OF_EXTRAS.match(name)]
+    assert not missing
 
 
 COMMANDS = """

@@ -17,13 +17,12 @@ from pact_eval.scoring.request import ModelRequest, model_extra, ray_extra, serv
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.workers.cluster import import_ray
 from pact_eval.scoring.workers.messages import WorkersRequest
-from pact_eval.scoring.workers.pool import PoolProgress
 
 if TYPE_CHECKING:  # torch and httpx2
     from pact_eval.scoring.score import LocalSource
     from pact_eval.scoring.servers.probe import ServerProbe
     from pact_eval.scoring.servers.source import ServerSource
-    from pact_eval.scoring.workers.pool import WorkerSource
+    from pact_eval.scoring.workers.pool import PoolProgress, WorkerSource
 
 RUNS: Final = "runs"
 """Folder of the runs that get no folder."""

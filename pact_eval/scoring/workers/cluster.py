@@ -26,8 +26,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import psutil
-
 from pact_eval.data.records import Record
 from pact_eval.errors import MemoryExhaustedError, PactError, WorkerError
 from pact_eval.runs.folder import library_versions
@@ -41,6 +39,7 @@ from pact_eval.scoring.workers.messages import (
 )
 
 if TYPE_CHECKING:
+    import psutil
     import torch
 
     from pact_eval.scoring.score import LocalScorer
@@ -153,6 +152,8 @@ def guarded(folder: Path) -> Iterator[None]:
 
 def _end_all(folder: Path) -> None:
     """Kill the processes whose output goes to a folder, until none is left; then remove it."""
+    import psutil  # of the extra `ray`
+
     deadline, quiet = time.monotonic() + _SECONDS, 0
     while quiet < _QUIET_POLLS and time.monotonic() < deadline:
         left = [process for process in psutil.process_iter() if _writes_to(process, folder)]
@@ -166,6 +167,8 @@ def _end_all(folder: Path) -> None:
 
 def _writes_to(process: psutil.Process, folder: Path) -> bool:
     """Return whether the output of a process goes to a folder; no if we may not see that."""
+    import psutil
+
     with suppress(psutil.Error, OSError):
         paths = (Path(file.path) for file in process.open_files())
         return any(path.suffix in _OUTPUTS and path.is_relative_to(folder) for path in paths)
