@@ -9,7 +9,7 @@ host shows them too, and so is that of import formats; a test compares them with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ from pact_cli.audit.main import main as audit
 from pact_cli.main import main as evaluation
 from pact_eval.audit.adapter.audit import ADAPTER_CHECKS
 from pact_eval.audit.dataset import DATA_CHECKS
-from pact_eval.audit.registry import Registry
+from pact_eval.audit.findings import Check
 from pact_eval.evaluation.diagnostics import CATALOGUE
 from pact_eval.importing.registry import sources
 
@@ -127,7 +127,7 @@ def with_blocks(page: str, blocks: dict[str, str]) -> str:
     return page
 
 
-def _codes(checks: Registry[Any]) -> str:
+def _codes(checks: Mapping[str, Check[Any]]) -> str:
     rows = [
         (f"`{code}`", check.name, severity, meaning)
         for check in checks.values()

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 import pact_fixtures
 from pact_eval.audit.adapter.audit import AdapterAudit
-from pact_eval.audit.registry import CODES
+from pact_eval.audit.findings import CODES
 
 MODEL = Path(pact_fixtures.__file__).parent / "model"
 SHIPPED = Path(pact_fixtures.__file__).parent / "adapters"

@@ -19,8 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.index import Index
 from pact_eval.data.records import position_name
 from pact_eval.errors import Place

@@ -12,8 +12,7 @@ import polars as pl
 from pact_eval._json import Json, dumps
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.families import pair_of
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.ablation import ablate, find_sentence, occurrences
 from pact_eval.data.certificates import Certificate, FocusSentence, parse_certificate
 from pact_eval.data.index import Index, Located

@@ -18,11 +18,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import IO, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from pact_eval.audit.parts import work_on_parts
 from pact_eval.data.index import Index
@@ -30,12 +29,15 @@ from pact_eval.data.processes import in_threads
 from pact_eval.data.records import context_text, folded
 from pact_eval.progress import Step, step, tracked
 
+if TYPE_CHECKING:
+    from scipy import sparse
+
 Rows = npt.NDArray[np.intp]
 Values = npt.NDArray[np.float32]
 _Chunk = tuple[Rows, npt.NDArray[np.int32], npt.NDArray[np.uint16]]
 """Of some contexts: the numbers of their n-grams, the n-grams, and how often each occurs."""
 
-Matrix = sparse.csr_array[np.float32, tuple[int, int]]
+Matrix: TypeAlias = "sparse.csr_array[np.float32, tuple[int, int]]"
 
 _GRAM: Final = 5
 _BUCKET_BITS: Final = 22
@@ -98,6 +100,8 @@ class ContextVectors:
 
     def rows(self, rows: Rows) -> Matrix:
         """Return the unit vectors of some contexts."""
+        from scipy import sparse
+
         lengths = self._lengths[rows]
         ends = np.concatenate([[0], lengths.cumsum()])
         place = np.arange(ends[-1]) + np.repeat(self._ends[rows] - ends[1:], lengths)
@@ -119,6 +123,8 @@ class ContextVectors:
             least_rest: above the lower cut of two vectors, the product of the lengths of their
                 other n-grams is smaller than this.
         """
+        from scipy import sparse
+
         starts = range(0, max(1, len(self)), _CHUNK_ROWS)
         weighed = in_threads(functools.partial(self._weighed, threshold, least_rest), starts)
         weighed_parts = tracked(weighed, "Weighing n-grams", "parts", total=len(starts), counts=15)
@@ -151,6 +157,8 @@ class ContextVectors:
 
     def _up_to(self, matrix: Matrix, cut: Rows) -> Matrix:
         """Return the n-grams of each vector from level 1 to its cut."""
+        from scipy import sparse
+
         level = self._level[matrix.indices]
         row = np.repeat(np.arange(len(cut)), np.diff(matrix.indptr))
         kept = (level > 0) & (level <= cut[row])

@@ -7,12 +7,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pact_eval._choices import DATA_CHECK_NAMES
-from pact_eval.audit import schema
+from pact_eval.audit import (
+    balance,
+    certificates,
+    families,
+    hashes,
+    lengths,
+    schema,
+    separation,
+    shortcuts,
+)
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
-from pact_eval.audit.findings import TAMPERED, CheckResult, Leak
+from pact_eval.audit.findings import TAMPERED, Check, CheckResult, Leak
 from pact_eval.audit.parts import is_shared
-from pact_eval.audit.registry import Registry
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.labelled.plain import plain_files
 from pact_eval.data.labelled.reader import LabelledData
@@ -20,9 +27,10 @@ from pact_eval.data.processes import another_process
 from pact_eval.progress import step
 from pact_eval.results import Framed
 
-DATA_CHECKS: Final = Registry[DataContext](
-    homes={name: f"pact_eval.audit.{name}" for name in DATA_CHECK_NAMES}
-)
+DATA_CHECKS: Final[dict[str, Check[DataContext]]] = {
+    module.CHECK.name: module.CHECK
+    for module in (hashes, schema, families, certificates, separation, balance, shortcuts, lengths)
+}
 """The checks of a dataset, in the order in which they run."""
 
 _READING_COST: Final = 1.0

@@ -9,8 +9,7 @@ from typing import Final
 
 from pact_eval._json import Json, dumps
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.index import Located
 from pact_eval.data.records import LeafPath

@@ -1,19 +1,24 @@
-"""Findings of checks, with a code and a place, collected and counted.
+"""Checks of datasets and adapters, and their findings, with a code and a place.
 
-A check looks at a dataset or an adapter folder, adds its findings to a `Collector` and returns the
-collector's `CheckResult`. The first few findings of each code are kept in full and all of them are
-counted, so a file in which every line is bad costs no memory.
+A check answers one question. Its file holds its entry, a `Check`, and the function that looks at a
+dataset or an adapter folder, adds findings to a `Collector` and returns the collector's
+`CheckResult`. The first few findings of each code are kept in full and all of them are counted, so
+a file in which every line is bad costs no memory.
+
+To add a check of datasets, write such a file, import it in `dataset.py`, and list its name in
+`DATA_CHECK_NAMES` (`_choices.py`); for adapters, list it in `adapter/audit.py`. `--only`, the
+result, the JSON and the terminal report then have it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pact_eval._choices import Severity
-from pact_eval.audit.registry import CODES, codes_of
+from pact_eval.audit.parts import FamilyLook
 from pact_eval.data.word_diff import WordDiff
 from pact_eval.errors import Place
 
@@ -22,6 +27,30 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 
 TAMPERED: Final = frozenset({"hash-mismatch", "fingerprint-mismatch"})
 """Codes of content that is not what was hashed; they give the exit code of tampering."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Meaning of the code of a finding.
+
+    Attributes:
+        check: the check that it belongs to.
+        severity: error, warning or note.
+        meaning: one sentence for the documentation.
+    """
+
+    check: str
+    severity: Severity
+    meaning: str
+
+
+CODES: Final[dict[str, Code]] = {}
+"""Every code of the checks that are loaded. A code keeps its name once it is released."""
+
+
+def codes_of(check: str) -> tuple[str, ...]:
+    """Return the codes of a check, in the order of its entry."""
+    return tuple(name for name, code in CODES.items() if code.check == check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +138,69 @@ class CheckResult:
         """Return the codes of a severity that were found, in the order of the check's entry."""
         codes = [code for code in self.counts if CODES[code].severity == severity]
         return sorted(codes, key=codes_of(self.check).index)
+
+
+class Context(Protocol):
+    """Subject of checks: a dataset, or an adapter folder."""
+
+    def lacks(self, need: str) -> str | None:
+        """Say why something that a check needs is not available; None if it is."""
+
+    def skipped(self, check: str, reason: str) -> CheckResult:
+        """Return the result of a check that did not run."""
+
+
+C = TypeVar("C", bound=Context)
+
+
+@dataclass(frozen=True)
+class Check(Generic[C]):
+    """One entry of a registry.
+
+    Attributes:
+        name: one word, as in `--only NAME`.
+        question: what the check answers.
+        run: looks at the context and returns what it found.
+        codes: severity and meaning of each code that its findings can carry.
+        needs: what the context must have; without it the check is skipped, with the reason.
+        look: for a context, what makes looks at families; None if the check does not look at
+            families. Checks that run together share one pass over the families.
+        apart: for a context, what makes the result of `run` in a process of its own, while other
+            checks run; it can be pickled. None if the check does not work on one core for long.
+        cost: time that it takes for 100,000 records, relative to reading them; for the time left.
+    """
+
+    name: str
+    question: str
+    run: Callable[[C], CheckResult]
+    codes: Mapping[str, tuple[Severity, str]]
+    needs: tuple[str, ...] = ()
+    look: Callable[[C], Callable[[], FamilyLook]] | None = None
+    apart: Callable[[C], Callable[[], CheckResult]] | None = None
+    cost: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Add the codes to `CODES`.
+
+        Raises:
+            ValueError: another check has one of them.
+        """
+        taken = [code for code in self.codes if code in CODES and CODES[code].check != self.name]
+        if taken:
+            message = f"check {self.name}: codes are taken: {', '.join(taken)}"
+            raise ValueError(message)
+        for code, (severity, meaning) in self.codes.items():
+            CODES[code] = Code(self.name, severity, meaning)
+
+    def result(self, context: C) -> CheckResult:
+        """Run the check, or say why it cannot run."""
+        reason = self.lacks(context)
+        return self.run(context) if reason is None else context.skipped(self.name, reason)
+
+    def lacks(self, context: C) -> str | None:
+        """Say why the check cannot run; None if it can."""
+        reasons = map(context.lacks, self.needs)
+        return next((reason for reason in reasons if reason is not None), None)
 
 
 class Collector:

@@ -9,8 +9,7 @@ from typing import Final
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, describe
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.files import (
     ROLES,
     STORAGE_FORMAT,

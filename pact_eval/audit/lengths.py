@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.index import Index, Located
 from pact_eval.data.records import LETTERS
 from pact_eval.errors import Place, PromptError, counted

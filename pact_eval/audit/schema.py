@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import polars as pl
 
 from pact_eval._json import Json, dumps
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.index import BadLine, Index, Located, answer_texts
 from pact_eval.data.records import LETTERS, Answer, folded

@@ -18,19 +18,17 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from pact_eval._json import Json, dumps
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.ablation import ablate
 from pact_eval.data.certificates import parse_certificate
 from pact_eval.data.index import Index
@@ -39,6 +37,9 @@ from pact_eval.data.records import FieldKind, Record
 from pact_eval.errors import Place
 from pact_eval.progress import step, tracked
 from pact_eval.stats.estimate import ClusterText, Estimate
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
 from pact_eval.stats.proportions import p_value_above
 
@@ -240,6 +241,8 @@ def candidate_clues(items: Sequence[WordItem], words: Sequence[str], view: View)
         >>> [clues.names[column] for column in clues.matrix[[0]].indices]
         ['position 1', 'the shortest answer', '"red" in the answer']
     """
+    import scipy.sparse as sp
+
     parts: tuple[View, ...] = ("question",) if view == "question" else ("question", view)
     with step("Clues", 1 + len(parts)):
         blocks = [_plain(items, words, parts), *(_crossed(items, words, part) for part in parts)]
@@ -344,6 +347,8 @@ def _matrix(
     rows: Sequence[npt.ArrayLike], n_columns: int, value: float
 ) -> sp.csr_array[np.float32]:
     """Return a sparse matrix with a value at the columns of each row."""
+    import scipy.sparse as sp
+
     columns = [np.asarray(row, dtype=np.int32) for row in rows]
     ends = np.cumsum([0, *map(len, columns)], dtype=np.int32)
     indices = np.concatenate(columns)

@@ -17,8 +17,7 @@ from spoiled_datasets import Data, Record, audited, counts, findings, healthy
 
 from pact_eval.audit.context import NamedTokenizer
 from pact_eval.audit.dataset import DATA_CHECKS
-from pact_eval.audit.findings import failed
-from pact_eval.audit.registry import CODES
+from pact_eval.audit.findings import CODES, failed
 
 MODEL = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures" / "model"
 

@@ -6,8 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from pact_eval.audit.findings import CheckResult, Collector, count, failed, failed_checks
-from pact_eval.audit.registry import CODES, Check, Registry, codes_of
+from pact_eval.audit.findings import (
+    CODES,
+    Check,
+    CheckResult,
+    Collector,
+    codes_of,
+    count,
+    failed,
+    failed_checks,
+)
 from pact_eval.errors import Place
 
 ERROR, WARNING, NOTE = "not-json", "descriptions-alike", "no-eval-file"
@@ -82,16 +90,6 @@ class Lacking:
 
     def skipped(self, check: str, reason: str) -> CheckResult:
         return CheckResult(check, "", skipped=reason)
-
-
-def test_a_registry_loads_entries_when_they_are_used() -> None:
-    registry: Registry[Lacking] = Registry(homes={"families": "pact_eval.audit.families"})
-    assert (len(registry), list(registry)) == (1, ["families"])
-    own: Check[Lacking] = Check("own", "?", lambda _: CheckResult("own", ""), {})
-    taken = Registry(own)
-    assert (len(taken), list(taken)) == (1, ["own"])
-    taken.unregister("own")
-    assert (len(taken), "own" in taken) == (0, False)
 
 
 def test_an_entry_needs_every_one_of_its_needs() -> None:

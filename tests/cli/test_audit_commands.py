@@ -16,8 +16,7 @@ from messages import assert_says
 from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main
-from pact_eval.audit.findings import CheckResult
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult
 
 run = runner(main)
 refused = refuser(main)

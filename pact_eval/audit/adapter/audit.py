@@ -20,8 +20,7 @@ from pact_eval.audit.adapter.context import AdapterContext
 from pact_eval.audit.adapter.files import CONFIG, FILES, FileRecord, LoraSettings, shown
 from pact_eval.audit.adapter.overlap import OVERLAP
 from pact_eval.audit.adapter.tensors import TENSORS, layer_module
-from pact_eval.audit.findings import CheckResult, Collector, Leak
-from pact_eval.audit.registry import Check, Registry
+from pact_eval.audit.findings import Check, CheckResult, Collector, Leak
 from pact_eval.custody.training_record import (
     TRAINING_RECORD,
     TrainingRecord,
@@ -349,9 +348,10 @@ CONTRACT: Final[Check[AdapterContext]] = Check(
 )
 
 
-ADAPTER_CHECKS: Final = Registry[AdapterContext](
-    FILES, CONFIG, TENSORS, CONTRACT, PROMPTS, BASE, TRAINING, OVERLAP
-)
+ADAPTER_CHECKS: Final[dict[str, Check[AdapterContext]]] = {
+    check.name: check
+    for check in (FILES, CONFIG, TENSORS, CONTRACT, PROMPTS, BASE, TRAINING, OVERLAP)
+}
 """The checks of an adapter folder, in the order in which they run."""
 
 

@@ -30,8 +30,7 @@ from pact_eval.audit.adapter.tensors import (
     targeted,
     without_module,
 )
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.errors import AdapterError, Place
 from pact_eval.hub.names import is_hub_id
 from pact_eval.models.folders import (

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, dumps
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.errors import Place, counted
 from pact_eval.hub.downloads import stays_inside
 from pact_eval.models.folders import (

@@ -21,9 +21,8 @@ from pact_eval._typing import BoolArray
 from pact_eval.audit.adapter.context import AdapterContext
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.cosine_search import ContextVectors, Groups, Pairs, near_pairs
-from pact_eval.audit.findings import CheckResult, Collector, Leak
+from pact_eval.audit.findings import Check, CheckResult, Collector, Leak
 from pact_eval.audit.near_duplicates import add_pairs
-from pact_eval.audit.registry import Check
 from pact_eval.custody.training_record import (
     LEARNT,
     TRAINING_RECORD,

@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.audit.adapter.files import ALL_LINEAR, LoraSettings, lora_scale, shown
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.registry import Check
+from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.errors import Place
 from pact_eval.models.folders import (
     ADAPTER_CONFIG,

@@ -478,7 +478,7 @@ def _joined(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _audited(result: CheckResult) -> AuditedCheck:
-    from pact_eval.audit.registry import CODES
+    from pact_eval.audit.findings import CODES
 
     codes = {code: (CODES[code].severity, count) for code, count in result.counts.items()}
     places = [(finding.code, finding.place) for finding in result.findings]

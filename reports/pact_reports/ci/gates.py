@@ -11,8 +11,7 @@ from typing import Final, Literal, TypeAlias
 from pact_eval._choices import Demand, Severity
 from pact_eval.audit.adapter.audit import AdapterAudit
 from pact_eval.audit.dataset import DataAudit
-from pact_eval.audit.findings import CheckResult, Finding, failed
-from pact_eval.audit.registry import CODES
+from pact_eval.audit.findings import CODES, CheckResult, Finding, failed
 from pact_eval.drift.drift import Drift
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.preregistration.registration import Registration

@@ -15,10 +15,17 @@ from pact_eval.audit.adapter.overlap import MeasuredOverlap
 from pact_eval.audit.balance import Balance
 from pact_eval.audit.certificates import Coverage
 from pact_eval.audit.dataset import DataAudit
-from pact_eval.audit.findings import SEVERITIES, CheckResult, Finding, count, failed, failed_checks
+from pact_eval.audit.findings import (
+    CODES,
+    SEVERITIES,
+    CheckResult,
+    Finding,
+    count,
+    failed,
+    failed_checks,
+)
 from pact_eval.audit.lengths import Lengths
 from pact_eval.audit.near_duplicates import NearDuplicates
-from pact_eval.audit.registry import CODES
 from pact_eval.audit.shortcuts import Shortcuts
 from pact_eval.data.records import LETTERS
 from pact_eval.data.word_diff import WordDiff

@@ -12,8 +12,7 @@ import numpy as np
 
 from pact_eval._choices import ClusterUnit, Severity
 from pact_eval._json import Json
-from pact_eval.audit.findings import SEVERITIES, CheckResult, Finding, count, failed
-from pact_eval.audit.registry import CODES
+from pact_eval.audit.findings import CODES, SEVERITIES, CheckResult, Finding, count, failed
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion

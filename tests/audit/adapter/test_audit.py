@@ -34,7 +34,7 @@ from safetensors.torch import load_file, save_file
 from pact_eval._files import sha256_of_file
 from pact_eval.audit.adapter.audit import ADAPTER_CHECKS, audit_adapter
 from pact_eval.audit.adapter.compare import compare_adapters
-from pact_eval.audit.registry import CODES
+from pact_eval.audit.findings import CODES
 from pact_eval.errors import AdapterError, PactError
 from pact_eval.prompts.training_prompts import STATED_PROMPTS
 
