@@ -115,7 +115,7 @@ class PactBatch:
         width = max((len(order) for order in orders), default=0)
         n = len(orders)
         return cls(
-            code_order=_filled(orders, width, -1).reshape(n, width),
+            code_order=_fill(orders, width, -1).reshape(n, width),
             reference=torch.tensor(
                 [NO_REFERENCE if index is None else int(index) for index in reference],
                 dtype=torch.long,
@@ -343,9 +343,9 @@ class PactCollator:
         if self.require_pairs:
             _check_complete(views)
         pairs, permuted = _paired_rows(views, self.pair_views), _permuted_rows(views)
-        ids, mask = self._padded(views)
+        ids, mask = self._pad(views)
         return PactBatch(
-            code_order=_filled([view.code_order for view in views], width, -1),
+            code_order=_fill([view.code_order for view in views], width, -1),
             reference=torch.tensor(
                 [NO_REFERENCE if view.reference is None else view.reference for view in views]
             ),
@@ -364,7 +364,7 @@ class PactCollator:
             record_ids=tuple(view.record_id for view in views),
             input_ids=ids,
             attention_mask=mask,
-            code_tokens=_filled([view.code_tokens for view in views], width, 0),
+            code_tokens=_fill([view.code_tokens for view in views], width, 0),
         )
 
     def _code_width(self, views: Sequence[TrainingView]) -> int:
@@ -377,7 +377,7 @@ class PactCollator:
             raise BatchError(message)
         return self.n_codes or widest.n_choices
 
-    def _padded(self, views: Sequence[TrainingView]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _pad(self, views: Sequence[TrainingView]) -> tuple[torch.Tensor, torch.Tensor]:
         step = self.pad_to_multiple_of or 1
         width = -(-max(len(view.token_ids) for view in views) // step) * step
         ids = torch.full((len(views), width), self.pad_token_id, dtype=torch.long)
@@ -426,7 +426,7 @@ def _permuted_rows(views: Sequence[TrainingView]) -> list[tuple[int, int]]:
     ]
 
 
-def _filled(rows: Sequence[Sequence[int]], width: int, value: int) -> torch.Tensor:
+def _fill(rows: Sequence[Sequence[int]], width: int, value: int) -> torch.Tensor:
     return torch.tensor(
         [[*row, *(value for _ in range(width - len(row)))] for row in rows], dtype=torch.long
     )

@@ -254,8 +254,8 @@ class FamilyBatchSampler(Sampler[list[int]]):
 
     def __len__(self) -> int:
         """Batches of this rank in an epoch."""
-        batches = _divided(len(self.families), self.families_per_batch, up=not self.drop_last)
-        return _divided(batches, self.num_replicas, up=not self.drop_last)
+        batches = _divide(len(self.families), self.families_per_batch, up=not self.drop_last)
+        return _divide(batches, self.num_replicas, up=not self.drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
         """Yield the batches of this rank in the current epoch."""
@@ -288,9 +288,9 @@ class FamilyBatchSampler(Sampler[list[int]]):
             )
         ]
         size = self.families_per_batch
-        n = _divided(len(in_order), size, up=not self.drop_last)
+        n = _divide(len(in_order), size, up=not self.drop_last)
         return [in_order[batch * size : (batch + 1) * size] for batch in range(n)]
 
 
-def _divided(count: int, by: int, *, up: bool) -> int:
+def _divide(count: int, by: int, *, up: bool) -> int:
     return -(-count // by) if up else count // by

@@ -315,7 +315,7 @@ def _check_fit(code_logits: Tensor, batch: PactBatch) -> None:
             "move it with batch.to(code_logits.device)"
         )
     elif not bool(batch.is_labelled.any()):
-        names = _named(batch, range(len(batch))) or "none"
+        names = _name_rows(batch, range(len(batch))) or "none"
         message = f"expected a labelled view in every batch, got no reference for records: {names}"
     if message is not None:
         raise BatchError(message)
@@ -332,13 +332,13 @@ def _refuse_non_finite(
         return
     if bool(bad.any()):
         entered = ", ".join(term.name for term in active if bool(bad[term.rows].any()))
-        names = _named(batch, bad.nonzero().flatten().tolist())
+        names = _name_rows(batch, bad.nonzero().flatten().tolist())
         message = f"logits are not finite (used in {entered}) for records: {names}"
         raise NonFiniteError(message)
     for term in active:
         faulty = ~term.values.isfinite()
         if bool(faulty.any()):
-            names = _named(batch, term.rows[faulty].flatten().tolist())
+            names = _name_rows(batch, term.rows[faulty].flatten().tolist())
             message = f"term {term.name} is not finite for records: {names}"
             raise NonFiniteError(message)
     parts = ", ".join(f"{t.name} {t.factor:g} x {float(t.mean(t.values)):g}" for t in active)
@@ -346,7 +346,7 @@ def _refuse_non_finite(
     raise NonFiniteError(message)
 
 
-def _named(batch: PactBatch, rows: Iterable[int]) -> str:
+def _name_rows(batch: PactBatch, rows: Iterable[int]) -> str:
     names = list(dict.fromkeys(batch.record_ids[row] for row in rows))
     more = f" and {len(names) - _NAMED_AT_MOST} more" if len(names) > _NAMED_AT_MOST else ""
     return ", ".join(names[:_NAMED_AT_MOST]) + more

@@ -103,7 +103,7 @@ class DatasetSource:
         folders: list[Path] = []
         files: list[DataFile] = []
         for path in paths:
-            named = None if path.is_dir() or manifest else _named_beside(path)
+            named = None if path.is_dir() or manifest else _files_in_manifest(path)
             if path.is_dir() or (named and path.name in named):
                 folders.append(path if path.is_dir() else path.parent)
                 continue
@@ -130,7 +130,7 @@ def _by_role(files: Iterable[DataFile]) -> tuple[DataFile, ...]:
     return tuple(sorted(files, key=lambda file: ROLES.index(file.role)))
 
 
-def _named_beside(path: Path) -> list[str]:
+def _files_in_manifest(path: Path) -> list[str]:
     """Return the files that the manifest next to a file names; none without such a manifest."""
     beside = path.parent / MANIFEST_NAME
     try:

@@ -82,8 +82,8 @@ class ContextVectors:
                     grams.tofile(grams_file)
                     counts.tofile(counts_file)
                     start += len(n_grams)
-            self._grams = _mapped(grams_file, np.int32)
-            self._counts = _mapped(counts_file, np.uint16)
+            self._grams = _map_file(grams_file, np.int32)
+            self._counts = _map_file(counts_file, np.uint16)
         self._lengths = np.concatenate(lengths)
         self._ends = self._lengths.cumsum()
         self.is_empty = self._lengths == 0
@@ -126,7 +126,7 @@ class ContextVectors:
         from scipy import sparse
 
         starts = range(0, max(1, len(self)), _CHUNK_ROWS)
-        weighed = in_threads(functools.partial(self._weighed, threshold, least_rest), starts)
+        weighed = in_threads(functools.partial(self._weigh, threshold, least_rest), starts)
         weighed_parts = tracked(weighed, "Weighing n-grams", "parts", total=len(starts), counts=15)
         parts, cuts, rests = zip(*weighed_parts, strict=True)
         cut, rest = np.concatenate(cuts), np.concatenate(rests)
@@ -136,7 +136,7 @@ class ContextVectors:
         short = [self._up_to(part, own) for part, own in zip(parts, cut_of_parts, strict=True)]
         return Prefixes(sparse.vstack(short, format="csr"), cut, rest)
 
-    def _weighed(
+    def _weigh(
         self, threshold: float, least_rest: float, start: int
     ) -> tuple[Matrix, Rows, Values]:
         """Return the prefixes of a chunk, cut as if other vectors had no others, and their rests.
@@ -194,7 +194,7 @@ def _grams_of_part(part: Index) -> list[_Chunk]:
     """Return the n-grams of the contexts of a part, chunk by chunk."""
     chunks = []
     for texts in _texts_of(part):
-        row, grams, counts = _counted_grams(texts)
+        row, grams, counts = _count_grams(texts)
         n_grams = np.bincount(row, minlength=len(texts))
         least = np.minimum(counts, 65_535).astype(np.uint16)
         chunks.append((n_grams, grams.astype(np.int32), least))
@@ -215,10 +215,10 @@ def _texts_of(part: Index) -> Iterator[list[str]]:
         yield texts
 
 
-def _counted_grams(texts: list[str]) -> tuple[Rows, Rows, Rows]:
+def _count_grams(texts: list[str]) -> tuple[Rows, Rows, Rows]:
     """Return (text, hashed n-gram, count) of the n-grams of some texts, ascending.
 
-    >>> row, _, count = _counted_grams(["abcdeabcde", "", "abc"])
+    >>> row, _, count = _count_grams(["abcdeabcde", "", "abc"])
     >>> row.tolist(), sorted(count.tolist())
     ([0, 0, 0, 0, 0, 2], [1, 1, 1, 1, 1, 2])
     """
@@ -252,7 +252,7 @@ def _levels(frequency: npt.NDArray[np.int64], shared: npt.NDArray[np.bool_]) -> 
     return level
 
 
-def _mapped(file: IO[bytes], dtype: Any) -> npt.NDArray[Any]:
+def _map_file(file: IO[bytes], dtype: Any) -> npt.NDArray[Any]:
     """Return the numbers in a temporary file without reading them into memory."""
     file.flush()
     if not file.tell():  # an empty file cannot be mapped
@@ -403,7 +403,9 @@ class _Search:
             return likely, row[~is_likely], other[~is_likely]
 
         prefixes = self._prefixes.matrix
-        for pairs, row, other in _of_products(near, prefixes, rows, others, self._least, compared):
+        for pairs, row, other in _work_on_products(
+            near, prefixes, rows, others, self._least, compared
+        ):
             self._add(pairs)
             is_open = self._n_near[other] < CROWD
             is_open &= self._groups.file[row] == self._groups.file[other]
@@ -447,7 +449,7 @@ def largest_cosine(vectors: ContextVectors, groups: Groups, *, across: bool) -> 
 
     shared, rows = vectors.prefixes(0, 0).matrix, np.arange(len(vectors))
     with step("Comparing all contexts", len(rows) ** 2, "pairs") as compared:
-        maxima = [*_of_products(of_block, shared, rows, rows, 0, compared)]
+        maxima = [*_work_on_products(of_block, shared, rows, rows, 0, compared)]
     return float(np.fmax.reduce(maxima, initial=math.nan))
 
 
@@ -462,7 +464,7 @@ def cosines(vectors: ContextVectors, row: Rows, other: Rows) -> Values:
     return np.minimum(values, 1)
 
 
-def _of_products(
+def _work_on_products(
     work: Callable[[Rows, Rows, Values], Result],
     matrix: Matrix,
     rows: Rows,

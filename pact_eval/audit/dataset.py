@@ -92,7 +92,7 @@ def audit_data(
         files,
         labelled,
     ):
-        audit = _audited(replace(source, files=files), settings)
+        audit = _audit_records(replace(source, files=files), settings)
     return replace(
         audit,
         files=tuple(replace(file, path=file.source) for file in audit.files),
@@ -101,7 +101,7 @@ def audit_data(
     )
 
 
-def _audited(source: DatasetSource, settings: DataAuditSettings) -> DataAudit:
+def _audit_records(source: DatasetSource, settings: DataAuditSettings) -> DataAudit:
     """Audit files of the full format."""
     selected = [name for name in DATA_CHECKS if settings.only is None or name in settings.only]
     skipped = {"tokenizer"} if settings.tokenizer is None else set()
@@ -121,7 +121,7 @@ def _audited(source: DatasetSource, settings: DataAuditSettings) -> DataAudit:
         if schema.CHECK.name not in selected and context.scan.incomplete(index):
             # No other check reports lines that could not be read.
             selected.insert(0, schema.CHECK.name)
-        with _started_apart(selected, context) as started:
+        with _start_apart(selected, context) as started:
             results = []
             for name in selected:
                 with step(name, counts=costs.get(name, 0.0)):
@@ -137,7 +137,7 @@ def _audited(source: DatasetSource, settings: DataAuditSettings) -> DataAudit:
 
 
 @contextmanager
-def _started_apart(
+def _start_apart(
     names: Sequence[str], context: DataContext
 ) -> Iterator[dict[str, Callable[[], CheckResult]]]:
     """Start checks that work on one core for long, if the dataset is large.

@@ -112,9 +112,9 @@ class _FamilyCheck:
             actual = "other keys, items or values that are not text"
             self._add("context-shape", other.place, "contexts that differ in one leaf", actual)
         elif len(differing) > 1:
-            actual = f"{len(differing)}: {', '.join(_shown(path) for path, _, _ in differing)}"
+            actual = f"{len(differing)}: {', '.join(_dotted(path) for path, _, _ in differing)}"
             expected = "contexts that differ in one string leaf"
-            self._add("context-shape", other.place, expected, actual, _joined(differing))
+            self._add("context-shape", other.place, expected, actual, _join_diffs(differing))
         else:
             texts = differing[0][1:] if differing else ("", "")
             edited = edited_words(*texts)
@@ -168,11 +168,11 @@ def _compare(left: Json, right: Json, path: LeafPath, differing: _Differing) -> 
     return dumps(left) == dumps(right)  # 1, 1.0 and true differ
 
 
-def _shown(path: LeafPath) -> str:
+def _dotted(path: LeafPath) -> str:
     return ".".join(map(str, path))
 
 
-def _joined(differing: Sequence[tuple[LeafPath, str, str]]) -> WordDiff:
+def _join_diffs(differing: Sequence[tuple[LeafPath, str, str]]) -> WordDiff:
     return word_diff("\n".join(a for _, a, _ in differing), "\n".join(b for _, _, b in differing))
 
 

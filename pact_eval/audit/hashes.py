@@ -50,7 +50,7 @@ def check_hashes(index: Index, manifest: Manifest, findings: Collector) -> Check
         The result.
     """
     hashes = _hashes(manifest, findings)
-    named, unnamed = _matched(index, manifest, hashes)
+    named, unnamed = _match_files(index, manifest, hashes)
     for name, expected in hashes.items():
         _check_file(manifest, name, expected, named.get(name), findings)
     for file, facts in unnamed:
@@ -75,7 +75,7 @@ def check_hashes(index: Index, manifest: Manifest, findings: Collector) -> Check
     return findings.result(f"{counted(len(hashes), 'file')} in {manifest.name}")
 
 
-def _matched(
+def _match_files(
     index: Index, manifest: Manifest, hashes: Mapping[str, str]
 ) -> tuple[dict[str, _Read], list[_Read]]:
     """Return the audited files by their names in the manifest, and those that it does not name."""

@@ -142,7 +142,7 @@ class SchemaScan:
         says = _said_by(key)
         if says == "nothing":
             return
-        actual = f"{path}: {_shortened(dumps(value))}"
+        actual = f"{path}: {_shorten(dumps(value))}"
         if says == "reference" or _reveals(value, located):
             expected = "no key that holds the reference"
             self._findings.add("reference-in-input", located.place, expected, actual)
@@ -257,12 +257,12 @@ def _first_alike(answers: Sequence[Answer], texts: Sequence[str | None]) -> str 
             continue
         read = folded(text)
         if read in seen:
-            return f"{seen[read]} and {answer.key}: {_shortened(text)}"
+            return f"{seen[read]} and {answer.key}: {_shorten(text)}"
         seen[read] = answer.key
     return None
 
 
-def _shortened(text: str, limit: int = 80) -> str:
+def _shorten(text: str, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 

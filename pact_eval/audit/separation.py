@@ -53,12 +53,12 @@ def check_separation(index: Index, findings: Collector, *, threshold: float) -> 
         result = findings.result(f"{records} in one file", measured)
         return replace(result, skipped="one file")
     result = findings.result(f"{records} in {len(index.files)} files", measured)
-    unsourced = _unsourced(index)
+    unsourced = _files_without_source(index)
     reason = f"{', '.join(unsourced)}: no source family is named, so none could be compared"
     return replace(result, leaks=_leaks(index, across), skipped=reason if unsourced else None)
 
 
-def _unsourced(index: Index) -> list[str]:
+def _files_without_source(index: Index) -> list[str]:
     """Return the names of the files of which no record names its source family."""
     sourced = dict(index.frame.group_by("file").agg(pl.col("sourced").any()).iter_rows())
     return [file.name for n, file in enumerate(index.files) if not sourced.get(n, True)]
@@ -71,7 +71,7 @@ def _add_shared(index: Index, findings: Collector, column: str, code: str, what:
     """
     shared = (
         index.frame.lazy()
-        .select("file", _compared(index, column))
+        .select("file", _comparable_column(index, column))
         .with_row_index("row")
         .drop_nulls(column)
         .with_columns(
@@ -90,7 +90,7 @@ def _add_shared(index: Index, findings: Collector, column: str, code: str, what:
         findings.add(code, index.place(row), expected, actual)
 
 
-def _compared(index: Index, column: str) -> pl.Series:
+def _comparable_column(index: Index, column: str) -> pl.Series:
     """Return the values of a column as they are compared."""
     values = index.frame[column]
     return (
@@ -127,7 +127,7 @@ def _shared_rows(index: Index, across: Pairs, file: int, source: int) -> BoolArr
     own, theirs = files == file, files == source
     shared = np.zeros(len(files), dtype=np.bool_)
     for column in _SHARED:
-        values = _compared(index, column)
+        values = _comparable_column(index, column)
         shared_values = values.filter(theirs).drop_nulls().unique()
         shared |= own & values.is_in(shared_values.implode()).fill_null(value=False).to_numpy()
     for row, other in ((across.row, across.other), (across.other, across.row)):

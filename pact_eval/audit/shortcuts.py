@@ -163,7 +163,7 @@ class _Words:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         # The members of a pair share most texts, and so do a context and its ablation.
-        self._of_text = functools.lru_cache(_MOST_TEXTS)(self._numbered)
+        self._of_text = functools.lru_cache(_MOST_TEXTS)(self._numbers_in)
 
     def of(self, value: Json) -> list[int]:
         """Return the words of any JSON value, keys and numbers too, without case."""
@@ -184,7 +184,7 @@ class _Words:
         counts = sorted(Counter(self.of(value)).items())
         return np.array(counts, dtype=np.int64).reshape(-1, 2).T
 
-    def _numbered(self, text: str) -> list[int]:
+    def _numbers_in(self, text: str) -> list[int]:
         numbers = self.numbers
         return [numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text.casefold())]
 
@@ -245,7 +245,10 @@ def candidate_clues(items: Sequence[WordItem], words: Sequence[str], view: View)
 
     parts: tuple[View, ...] = ("question",) if view == "question" else ("question", view)
     with step("Clues", 1 + len(parts)):
-        blocks = [_plain(items, words, parts), *(_crossed(items, words, part) for part in parts)]
+        blocks = [
+            _plain(items, words, parts),
+            *(_cross_words(items, words, part) for part in parts),
+        ]
     matrix = sp.hstack([block.matrix for block in blocks], format="csr", dtype=np.float32)
     return Clues(sp.csr_array(matrix), [name for block in blocks for name in block.names])
 
@@ -255,14 +258,17 @@ def _plain(items: Sequence[WordItem], words: Sequence[str], parts: Sequence[View
     columns: dict[_Named, int] = {}
     rows = []
     for item in tracked(items, "Finding clues", "records", counts=1):
-        every = [_of_answers(item, words), *(_shared(item, words, part) for part in parts)]
+        every = [
+            _answer_clues(item, words),
+            *(_shared_word_clues(item, words, part) for part in parts),
+        ]
         for clues in zip(*every, strict=True):
             named = [clue for some in clues for clue in some]
             rows.append([columns.setdefault(clue, len(columns)) for clue in named])
     return Clues(_matrix(rows, len(columns), 1.0), [name for _, name in columns])
 
 
-def _of_answers(item: WordItem, words: Sequence[str]) -> Iterator[list[_Named]]:
+def _answer_clues(item: WordItem, words: Sequence[str]) -> Iterator[list[_Named]]:
     """Yield the clues of each answer that no text is needed for: (scope, name)."""
     lengths = item.lengths
     for place, own in enumerate(item.own_words()):
@@ -275,7 +281,7 @@ def _of_answers(item: WordItem, words: Sequence[str]) -> Iterator[list[_Named]]:
         yield clues + [("", f"{_quoted(words[word])} in the answer") for word in sorted(own)]
 
 
-def _shared(item: WordItem, words: Sequence[str], part: View) -> Iterator[list[_Named]]:
+def _shared_word_clues(item: WordItem, words: Sequence[str], part: View) -> Iterator[list[_Named]]:
     """Yield the clues of each answer that lie in its words standing in a text: (scope, name)."""
     counts = dict(zip(*item.words[part].tolist(), strict=True))
     every_own = item.own_words()
@@ -302,7 +308,7 @@ def _shared(item: WordItem, words: Sequence[str], part: View) -> Iterator[list[_
         yield clues + [("", f"{_quoted(words[word])} in answer and {part}") for word in both]
 
 
-def _crossed(items: Sequence[WordItem], words: Sequence[str], part: View) -> Clues:
+def _cross_words(items: Sequence[WordItem], words: Sequence[str], part: View) -> Clues:
     """Return, for every candidate, its position and its key crossed with the words of a text."""
     slots = _widespread(
         ((item.source_family, slot) for item in items for some in _slots(item) for slot in some),
@@ -529,7 +535,7 @@ def check_shortcuts(
     for named in answer_words:
         if _tell_the_answer(named):
             expected = "contexts that name wrong answers as often as the right one"
-            findings.add("answer-in-context", place, expected, _named(named))
+            findings.add("answer-in-context", place, expected, _name_words(named))
     measured = Shortcuts(
         probes=tuple(probes),
         records=len(items),
@@ -563,7 +569,7 @@ def _probe(every: Sequence[WordItem], words: Sequence[str], view: View) -> Probe
     items = [item for item in every if view in item.words]
     names, cluster = np.unique([item.source_family for item in items], return_inverse=True)
     if len(names) < 2:
-        return _undefined(view, len(items), len(names))
+        return _undefined_probe(view, len(items), len(names))
     with step("clues", counts=1):
         clues = candidate_clues(items, words, view)
     with step("fits", counts=1):
@@ -604,7 +610,7 @@ def _share(above: FloatArray, of: FloatArray, cluster: IntArray) -> Estimate:
     return linear_inference(value, linear, n=len(of), outer=True).estimate()
 
 
-def _undefined(view: View, n: int, n_families: int) -> Probe:
+def _undefined_probe(view: View, n: int, n_families: int) -> Probe:
     """Return a probe of which nothing is defined, and why."""
     reason = "one source family: no other to learn from"
     if n == 0:
@@ -736,7 +742,7 @@ def _tell_the_answer(words: AnswerWords) -> bool:
     return net_share > _NET_SHARE_OF_ANSWER_WORDS and words.p_value < _LEVEL
 
 
-def _named(words: AnswerWords) -> str:
+def _name_words(words: AnswerWords) -> str:
     right, wrong = (count / words.records for count in (words.right, words.wrong))
     return (
         f"{right:.1%} of {words.records:,} contexts have the words of the right answer's "

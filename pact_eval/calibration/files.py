@@ -132,7 +132,7 @@ def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
         )
     if isinstance(value, dict) and value.get("format", FORMAT) != FORMAT:
         raise InputError(
-            f'{source}: format: expected "{FORMAT}", got {_shown(value["format"])}; '
+            f'{source}: format: expected "{FORMAT}", got {_describe_value(value["format"])}; '
             f"a newer pact-eval may read it"
         )
     try:
@@ -173,7 +173,7 @@ def write_calibrator(path: Path, calibrator: Calibrator) -> None:
     write_atomically(path, dumps(calibrator_to_json(calibrator)) + "\n")
 
 
-def _shown(value: Json) -> str:
+def _describe_value(value: Json) -> str:
     return dumps(value) if isinstance(value, str) else describe(value)
 
 

@@ -112,7 +112,7 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
     lost = tuple(words for name, words in _LOST.items() if getattr(weights, name))
     by_kind = fit_calibrator(items, mode="per-kind").calibrator if lost else calibrator
     at = by_kind.temperatures([*KINDS], [2] * len(KINDS)).tolist()
-    after = [_applied(items, candidate) for candidate in (calibrator, by_kind)]
+    after = [_apply(items, candidate) for candidate in (calibrator, by_kind)]
     return PortableCalibration(
         temperatures={TYPES[kind]: float(number) for kind, number in zip(KINDS, at, strict=True)},
         lost=lost,
@@ -122,7 +122,7 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
     )
 
 
-def _applied(items: CalibrationItems, calibrator: Calibrator) -> FloatArray:
+def _apply(items: CalibrationItems, calibrator: Calibrator) -> FloatArray:
     return calibrator.apply(
         items.log_probs,
         kind=items.kind,

@@ -160,10 +160,10 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
     contextual = [form for form in forms if form[0] == "contextual"]
     if contextual:
         # Ties go to the stronger ridge.
-        best_ridge = min(contextual, key=lambda form: (_rounded(nll[form]), -form[1]))
+        best_ridge = min(contextual, key=lambda form: (_round_mean(nll[form]), -form[1]))
         forms = [form for form in forms if form[0] != "contextual" or form == best_ridge]
     raw = _nll(items, neutral_calibrator())
-    best = min((nll[form] for form in forms), key=_rounded)
+    best = min((nll[form] for form in forms), key=_round_mean)
     sizes = {form: len(make_design(items, form[0]).names) for form in forms}
 
     def compared(losses: FloatArray) -> list[Candidate]:
@@ -182,7 +182,7 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
         mode=chosen.mode or "scalar",
         ridge=chosen.ridge,
         why=f"{why}{_beside_neutral(neutral, n_source)}",
-        candidates=tuple(compared(min(raw, best, key=_rounded))),
+        candidates=tuple(compared(min(raw, best, key=_round_mean))),
         left_out=left_out,
         source_families=n_source,
         folds=int(fold.max()) + 1,
@@ -245,7 +245,7 @@ def _usable(items: CalibrationItems, forms: Sequence[_Form]) -> tuple[list[_Form
     for mode, ridge in tracked(forms, "Fitting all items", "forms"):
         reason = None
         if mode != "scalar":
-            reason = _undetermined(fit_calibrator(items, mode=mode, ridge=ridge))
+            reason = _why_undetermined(fit_calibrator(items, mode=mode, ridge=ridge))
         if reason is None:
             usable.append((mode, ridge))
         else:
@@ -253,7 +253,7 @@ def _usable(items: CalibrationItems, forms: Sequence[_Form]) -> tuple[list[_Form
     return usable, tuple(reasons)
 
 
-def _undetermined(fit: CalibratorFit) -> str | None:
+def _why_undetermined(fit: CalibratorFit) -> str | None:
     """Say why a fit is not to be trusted with its parameters; None if it is."""
     if fit.at_bound:
         return f"a bound holds {', '.join(fit.at_bound)}"
@@ -303,7 +303,7 @@ def _nll(items: CalibrationItems, calibrator: Calibrator) -> FloatArray:
     return nll_nats(log_probs, items.reference)
 
 
-def _rounded(nll: FloatArray) -> float:
+def _round_mean(nll: FloatArray) -> float:
     return round(item_mean(nll) / _SAME) * _SAME
 
 

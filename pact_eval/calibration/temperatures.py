@@ -133,7 +133,7 @@ class Calibrator:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise InputError(f"calibrator: expected mode {_listed(MODES)}, got {self.mode!r}")
+            raise InputError(f"calibrator: expected mode {_join(MODES)}, got {self.mode!r}")
         slopes = (self.weights.log_choices, self.weights.log_tokens)
         if (
             len(self.weights.bias) != len(KINDS)
@@ -287,7 +287,7 @@ def _kind_index(names: TextArray) -> npt.NDArray[np.int64]:
     unknown = ~matches.any(axis=1)
     if unknown.any():
         raise InputError(
-            f"kind: expected {_listed(KINDS)}, got {str(names[unknown][0])!r} in {rows_of(unknown)}"
+            f"kind: expected {_join(KINDS)}, got {str(names[unknown][0])!r} in {rows_of(unknown)}"
         )
     return np.asarray(matches.argmax(axis=1), dtype=np.int64)
 
@@ -312,5 +312,5 @@ def _log_thousands(prompt_tokens: npt.ArrayLike | None, n: int) -> FloatArray:
     return np.log(lengths / 1000.0)
 
 
-def _listed(words: tuple[str, ...]) -> str:
+def _join(words: tuple[str, ...]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -306,7 +306,7 @@ def _parameter(fit: _Fit, j: int, name: str, value: float, row: FloatArray) -> P
     clusters = fit.penalised.clusters
     normal = float(special.ndtri((1 + _COVERAGE) / 2))
     student = float(special.stdtrit(max(clusters - 1, 1), (1 + _COVERAGE) / 2))
-    reason = _unidentified(fit, j, row)
+    reason = _why_unidentified(fit, j, row)
     missing = None
     if math.isnan(by_family) and not math.isnan(independent):
         missing = (
@@ -353,7 +353,7 @@ def _likelihood_ends(fit: _Fit, j: int, reach: float) -> tuple[float, float]:
     return low, high
 
 
-def _unidentified(fit: _Fit, j: int, row: FloatArray) -> str | None:
+def _why_unidentified(fit: _Fit, j: int, row: FloatArray) -> str | None:
     """Say why the data do not determine a parameter; None if they do."""
     slope = bool(fit.design.is_slope[j])
     if not len(fit.design.matrix):

@@ -110,7 +110,7 @@ class HashedData:
     def to_json(self) -> dict[str, Json]:
         """Return the role as the training record holds it; see `training_record`."""
         files: list[Json] = [file.to_json() for file in self.files]
-        return {"files": files, **{name: _packed(self.hashes[name]) for name in HASHED}}
+        return {"files": files, **{name: _pack(self.hashes[name]) for name in HASHED}}
 
     @classmethod
     def of_json(cls, value: Json) -> HashedData:
@@ -120,7 +120,7 @@ class HashedData:
             ValueError: it is something else; the message says what was expected.
         """
         role = convert(value, WrittenRole)
-        return cls(role.files, {name: _unpacked(getattr(role, name), name) for name in HASHED})
+        return cls(role.files, {name: _unpack(getattr(role, name), name) for name in HASHED})
 
 
 def hashes_of(values: Iterable[Json]) -> Hashes:
@@ -205,11 +205,11 @@ def _bytes(hashes: Hashes) -> bytes:
     return hashes.astype(">u8").tobytes()
 
 
-def _packed(hashes: Hashes) -> str:
+def _pack(hashes: Hashes) -> str:
     return base64.b64encode(_bytes(hashes)).decode("ascii")
 
 
-def _unpacked(text: str, name: str) -> Hashes:
+def _unpack(text: str, name: str) -> Hashes:
     try:
         raw = base64.b64decode(text, validate=True)
     except ValueError:  # not base64, or not ASCII

@@ -321,7 +321,7 @@ def _accuracy_of(items: ScoredItems, rows: BoolArray) -> Estimate:
 def _accuracy(pair: PairedRuns, settings: Settings) -> Iterator[AccuracyChange]:
     """Test the change in accuracy of all items and of each group that both runs have."""
     of_a, of_b = (items.rows_by_group(settings.by) for items in (pair.a, pair.b))
-    change = _paired if pair.pairing.paired else _unpaired
+    change = _paired_change if pair.pairing.paired else _unpaired_change
     for name, rows in of_a.items():
         if name in of_b:
             a, b = pair.a.taken(rows), pair.b.taken(of_b[name])
@@ -337,27 +337,27 @@ def _without_references(
     unknown = (math.nan, math.nan)
     for answers in changes:
         yield AccuracyChange(
-            answers.group, (answers.items,) * 2, unknown, _bounded_test(answers, margin)
+            answers.group, (answers.items,) * 2, unknown, _test_bound(answers, margin)
         )
     if not changes:
         sizes = len(pair.a), len(pair.b)
         yield AccuracyChange("all", sizes, unknown, _unknown(sum(sizes), margin))
 
 
-def _paired(a: ScoredItems, b: ScoredItems, settings: Settings) -> Estimate:
+def _paired_change(a: ScoredItems, b: ScoredItems, settings: Settings) -> Estimate:
     del settings
     lead = b.correct.astype(np.int64) - a.correct
     return paired_rates(lead, a.cluster, a.n_clusters).estimate()
 
 
-def _unpaired(a: ScoredItems, b: ScoredItems, settings: Settings) -> Estimate:
+def _unpaired_change(a: ScoredItems, b: ScoredItems, settings: Settings) -> Estimate:
     before, after = (
-        group.estimate("accuracy") for group in _resampled((a, b), ("accuracy",), settings)
+        group.estimate("accuracy") for group in _resample((a, b), ("accuracy",), settings)
     )
     return _apart(before, after)
 
 
-def _bounded_test(changes: AnswerChanges, margin: float) -> MarginTest:
+def _test_bound(changes: AnswerChanges, margin: float) -> MarginTest:
     """Test without references: accuracy cannot change by more than the share of answers."""
     low_and_high = (-changes.changed.high, changes.changed.high)
     of_changes = changes.changed.method
@@ -383,7 +383,7 @@ def _unknown(n: int, margin: float) -> MarginTest:
 def _metrics(pair: PairedRuns, settings: Settings) -> list[MetricChange]:
     both = pair.a.known, pair.b.known
     names = [name for name in METRICS if all(map(find_metric(name).defined_for, both))]
-    first, second = _resampled((pair.a, pair.b), names, settings)
+    first, second = _resample((pair.a, pair.b), names, settings)
     changes = []
     for name in names:
         if name not in first.drawn or name not in second.drawn:
@@ -399,7 +399,7 @@ def _metrics(pair: PairedRuns, settings: Settings) -> list[MetricChange]:
     return changes
 
 
-def _resampled(
+def _resample(
     samples: Sequence[ScoredItems], names: Sequence[str], settings: Settings
 ) -> list[ResampledGroup]:
     chosen_metrics = [find_metric(name) for name in names]
@@ -428,11 +428,11 @@ def _apart(before: Estimate, after: Estimate) -> Estimate:
         one = ClusterText("one {cluster}: no interval")
         reason = one if missing is None else missing.reason
         return Estimate(value, math.nan, math.nan, n, clusters, method, reason)
-    low, high = _summed(before, after, clusters).at(0.95)
+    low, high = _sum_intervals(before, after, clusters).at(0.95)
     return Estimate(value, low, high, n, clusters, method)
 
 
-def _summed(before: Estimate, after: Estimate, clusters: int) -> SummedInterval:
+def _sum_intervals(before: Estimate, after: Estimate, clusters: int) -> SummedInterval:
     both = (after, before)
     return summed_interval(
         [1, -1],

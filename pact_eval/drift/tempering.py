@@ -282,7 +282,7 @@ def opened_runs(
         RunError: a folder is not a complete run.
         InputError: no item is left.
     """
-    before, after = _opened(first, settings), _opened(second, settings)
+    before, after = _open(first, settings), _open(second, settings)
     data = conclude_on_data([run for run in (before, after) if not run.ablated], settings)
     if settings.without_leaks and data.leak is not None:
         families, data = data.leak.families, data.leaving_out()
@@ -290,7 +290,7 @@ def opened_runs(
     return (before, after), data
 
 
-def _opened(source: RunSource, settings: Settings) -> ExperimentRun:
+def _open(source: RunSource, settings: Settings) -> ExperimentRun:
     (run,) = Experiment.read([open_run(source)], replace(settings, without_leaks=False)).all_runs
     return run
 
@@ -316,7 +316,7 @@ def _pair(
     )
     if not paired:
         return pairing, (a, b)
-    a, b = (items if len(items) == len(common) else _kept(items, common) for items in (a, b))
+    a, b = (items if len(items) == len(common) else _keep_common(items, common) for items in (a, b))
     different = mismatch(a, b, names=(first.place, second.place))
     if different is not None:
         raise InputError(str(different))
@@ -336,7 +336,7 @@ def _at_common_views(
     return a.chosen_views(shared.chosen[0]), b.chosen_views(shared.chosen[1])
 
 
-def _kept(views: Predictions, common: set[str]) -> Predictions:
+def _keep_common(views: Predictions, common: set[str]) -> Predictions:
     rows = [row for row, item in enumerate(views.ids.tolist()) if item in common]
     return views.taken(np.array(rows, dtype=np.int64))
 

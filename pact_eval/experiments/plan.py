@@ -350,7 +350,7 @@ def _model(table: TomlTable) -> ModelPlan:
         dtype=table.chosen("dtype", get_args(DtypeName), default="auto"),
         device=table.chosen("device", DEVICES, default="auto"),
         attention=table.chosen("attention", get_args(AttentionName), default="fused"),
-        reserved=_reserved(table),
+        reserved=_reservation(table),
     )
 
 
@@ -361,9 +361,9 @@ def _train(table: TomlTable, arms: TomlTable) -> TrainPlan:
         if without or not arms.values:
             names = ", ".join(without) or "every arm"
             table.problem(f"expected command, or a recipe: {names} has no trainer")
-        return TrainPlan(None, table.positive("timeout"), _reserved(table))
+        return TrainPlan(None, table.positive("timeout"), _reservation(table))
     text = table.text("command", 'such as "python train.py --out {adapter}"')
-    return TrainPlan(_command(text, table), table.positive("timeout"), _reserved(table))
+    return TrainPlan(_command(text, table), table.positive("timeout"), _reservation(table))
 
 
 def _command(text: str, table: TomlTable) -> tuple[str, ...]:
@@ -401,7 +401,7 @@ def fill(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(word.format_map(values) for word in words)
 
 
-def _reserved(table: TomlTable) -> Reserved:
+def _reservation(table: TomlTable) -> Reserved:
     cpus = table.whole_number("cpus", default=1, least=1)
     gpus = table.whole_number("gpus", default=1, least=0) if "gpus" in table.values else None
     return Reserved(cpus, gpus)

@@ -429,7 +429,7 @@ class _Run:
         try:
             while graph.is_active():
                 ready.update(graph.get_ready())
-                over = [*self._settled(ready), *self._ended()]
+                over = [*self._start_ready(ready), *self._collect_ended()]
                 graph.done(*over)
                 if not over:
                     time.sleep(_POLL_SECONDS)
@@ -441,14 +441,14 @@ class _Run:
             raise
         return self.experiment.outcome(self.outcomes[step.name] for step in self.experiment.steps)
 
-    def _settled(self, ready: set[str]) -> Iterator[str]:
+    def _start_ready(self, ready: set[str]) -> Iterator[str]:
         """Start the steps that are ready, in order, and yield those that are over without a start.
 
         Args:
             ready: names of steps whose needs are over; those that were settled are removed.
         """
         for step in [step for step in self.experiment.steps if step.name in ready]:
-            outcome = self._blocked(step) or self.experiment.standing(step)
+            outcome = self._why_blocked(step) or self.experiment.standing(step)
             if outcome.state == "to do":
                 execution = self.executor.start(self._order(step))
                 if execution is None:
@@ -459,7 +459,7 @@ class _Run:
                 yield step.name
             ready.remove(step.name)
 
-    def _blocked(self, step: Step) -> StepOutcome | None:
+    def _why_blocked(self, step: Step) -> StepOutcome | None:
         """Return the outcome of a step if one that it needs has failed or was not run."""
         for needed in (self.outcomes[name] for name in step.needs):
             if needed.state in ("failed", "not run"):
@@ -474,7 +474,7 @@ class _Run:
         timeout = plan.train.timeout_seconds if step.stage == "train" else None
         return StepOrder(step, plan.folder.absolute(), log.absolute(), timeout)
 
-    def _ended(self) -> Iterator[str]:
+    def _collect_ended(self) -> Iterator[str]:
         """Yield the steps whose command has ended, with their outcome noted."""
         for execution in [*self.running]:
             ending = execution.poll()

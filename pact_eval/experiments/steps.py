@@ -251,7 +251,7 @@ class _Planner:
             "--out": self._adapter(training),
         }
         settings = as_words(dict(sorted(training.arm.settings.items())))
-        return _flat(_RECIPE, training.arm.recipe, _stated(options), settings)
+        return _flat(_RECIPE, training.arm.recipe, _option_words(options), settings)
 
     def _check(self, training: Training) -> Step:
         """Return the audit of an adapter: is it whole, and was it trained on what evaluates it?"""
@@ -261,7 +261,7 @@ class _Planner:
         return Step(
             f"check-{name}",
             "check",
-            _flat("pact-audit", "adapter", adapter, _stated(options)),
+            _flat("pact-audit", "adapter", adapter, _option_words(options)),
             (f"train-{name}",),
             (*self.data_files, *(adapter / file for file in _ADAPTER_FILES)),
             *((out,), out),
@@ -300,7 +300,7 @@ class _Planner:
         return Step(
             f"score-{name}-{part}",
             "score",
-            _flat("pact-eval", "score", which, _stated(options)),
+            _flat("pact-eval", "score", which, _option_words(options)),
             (*self.prepared, *(() if training is None else (f"check-{name}",))),
             (file, *weights),
             tuple(run / name for name in _RUN_FILES),
@@ -365,7 +365,7 @@ class _Planner:
         return self.folder / name
 
 
-def _stated(options: Mapping[str, object]) -> tuple[object, ...]:
+def _option_words(options: Mapping[str, object]) -> tuple[object, ...]:
     """Return the words of options that have a value."""
     return tuple((name, value) for name, value in options.items() if value is not None)
 

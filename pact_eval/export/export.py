@@ -171,13 +171,13 @@ def check_answers(
         decide: Any = pipeline("decision", model=str(folder), device="cpu", dtype=dtype, **more)
     largest = 0.0
     for record, expected in ours:
-        answer = decide({"state": record.state, "questions": {"decision": _asked(record)}})
+        answer = decide({"state": record.state, "questions": {"decision": _request_of(record)}})
         probabilities = _probabilities(record, answer["decision"])
         largest = max(largest, float(np.abs(np.array(probabilities) - expected).max()))
     return largest
 
 
-def _asked(record: Record) -> dict[str, Any]:
+def _request_of(record: Record) -> dict[str, Any]:
     field = record.field
     question: dict[str, Any] = {"type": TYPES[field.kind], "instructions": field.instructions}
     described = {answer.key: answer.description for answer in field.answers}
@@ -302,7 +302,7 @@ class Export(Result):
     stored_difference: float
 
 
-def _moved(folder: Path, out: Path) -> None:
+def _move(folder: Path, out: Path) -> None:
     """Put the finished folder where the user wants it; an empty folder there is replaced."""
     if out.exists():
         out.rmdir()
@@ -314,7 +314,7 @@ def _files_of(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _checked_adapter(
+def _check_adapter(
     adapter: Path, out: Path, base_model: str | None, contract: str | None
 ) -> tuple[ScoringModel, AdapterFiles]:
     """Identify the adapter to export; refuse a folder that is in use, and a full model."""
@@ -362,7 +362,7 @@ def export_adapter(
         PromptError: the export does not give our token ids or our answers; nothing is left.
         InputError: the folder cannot be written, or the calibrator cannot be expressed.
     """
-    model, checked = _checked_adapter(adapter, out, base_model, contract)
+    model, checked = _check_adapter(adapter, out, base_model, contract)
     shipped = None if calibrator is None else exported_temperatures(calibrator, checked)
     prior = None if letter_prior is None else letter_prior(checked.sha256)
     files = decision_files(model.contract, model.encoder.tokenizer, shipped)
@@ -381,7 +381,7 @@ def export_adapter(
         stored = str(stored_dtype(model.base.folder)).removeprefix("torch.")
         tolerance = TOLERANCE[stored if layout == "merged" else "float32"]
         with step("Comparing answers"):
-            largest = _compared(folder, layout, ours, tolerance)
+            largest = _compare(folder, layout, ours, tolerance)
             moved = 0.0
             if stored != "float32":
                 moved = check_answers(folder, layout, ours, getattr(torch, stored))
@@ -391,7 +391,7 @@ def export_adapter(
         text += contract_note(model.recorded_contract)
         text += "" if prior is None else PRIOR_NOTE
         write_atomically(folder / README, text)
-        _moved(folder, out)
+        _move(folder, out)
     return Export(
         folder=out,
         layout=layout,
@@ -406,7 +406,7 @@ def export_adapter(
     )
 
 
-def _compared(
+def _compare(
     folder: Path, layout: Layout, ours: Sequence[tuple[Record, list[float]]], tolerance: float
 ) -> float:
     if layout != "adapter":

@@ -244,9 +244,9 @@ def list_repository(
         MissingExtraError: the client of the Hub is not installed.
     """
     client = _client(name)
-    with _explained(name, error), step(f"Asking the Hub for {name}"):
+    with _explain(name, error), step(f"Asking the Hub for {name}"):
         if client.constants.HF_HUB_OFFLINE:
-            return _cached(client, name, needed)
+            return _cached_listing(client, name, needed)
         info = client.HfApi().repo_info(
             name.repository, repo_type=name.kind, revision=name.revision
         )
@@ -278,7 +278,7 @@ def download(listing: Listing, files: Sequence[str], error: type[InputError] = I
         _check_name(name, file, error)
     folder = listing.folder
     if folder is None:
-        folders = {_downloaded(name, file, error) for file in files}
+        folders = {_download(name, file, error) for file in files}
         folder = folders.pop() if len(folders) == 1 else Path()
     if folder.name != listing.name.revision:
         message = f"{name}: the revision has moved meanwhile; repeat the command"
@@ -290,10 +290,10 @@ def download(listing: Listing, files: Sequence[str], error: type[InputError] = I
     return folder
 
 
-def _downloaded(name: HubName, file: str, error: type[InputError]) -> Path:
+def _download(name: HubName, file: str, error: type[InputError]) -> Path:
     """Download a file, with a progress bar of the client; return the folder of its snapshot."""
     client = _client(name)
-    with _explained(name, error):
+    with _explain(name, error):
         # Not at the commit: the cache then also knows what the branch is, for later, offline.
         path = client.hf_hub_download(
             name.repository, file, repo_type=name.kind, revision=name.revision
@@ -301,7 +301,7 @@ def _downloaded(name: HubName, file: str, error: type[InputError]) -> Path:
     return Path(path).parents[file.count("/")]
 
 
-def _cached(client: Any, name: HubName, needed: Sequence[str]) -> Listing:
+def _cached_listing(client: Any, name: HubName, needed: Sequence[str]) -> Listing:
     folder = Path(
         client.snapshot_download(
             name.repository,
@@ -338,7 +338,7 @@ def _check_name(name: HubName, file: str, error: type[InputError]) -> None:
 
 
 @contextmanager
-def _explained(name: HubName, error: type[InputError]) -> Iterator[None]:
+def _explain(name: HubName, error: type[InputError]) -> Iterator[None]:
     """Raise what prevents a download as one line, without the words of the Hub."""
     logging: Any = importlib.import_module("huggingface_hub.utils.logging")  # untyped
     verbosity = logging.get_verbosity()

@@ -224,7 +224,7 @@ def register(path: Path, *, data: Sequence[Path] = (), now: dt.datetime) -> Lock
     lock = _new_lock(criteria, hashes, now)
     place = lock_path(path)
     if place.exists():
-        return _unchanged(place, lock)
+        return _existing_lock(place, lock)
     write_atomically(place, dumps_indented(lock.recorded))
     return lock
 
@@ -255,7 +255,7 @@ def _new_lock(criteria: Json, data: tuple[DataHash, ...], now: dt.datetime) -> L
     )
 
 
-def _unchanged(place: Path, lock: Lock) -> Lock:
+def _existing_lock(place: Path, lock: Lock) -> Lock:
     """Return the existing lock if it has the same criteria and covers the data."""
     before = read_lock(place)
     if not before.is_intact:

@@ -161,7 +161,7 @@ class RunDifferences:
         basis = groups[0].bases.get(first)
         sets = [group.sets[0] for group in groups]
         n = sets[0].n if basis is None else basis.units
-        runs = _resampled(terms, sets, n=n, rng=self._rng(), resamples=resamples)
+        runs = _resample(terms, sets, n=n, rng=self._rng(), resamples=resamples)
         drawn = Resampled.weighted_sum(
             [(term.weight, run) for term, run in zip(terms, runs, strict=True)]
         )
@@ -277,7 +277,7 @@ def _too_few(terms: Terms, groups: Sequence[GroupStatistics]) -> ClusterText | N
     return next(filter(None, reasons), None)
 
 
-def _resampled(
+def _resample(
     terms: Terms,
     sets: Sequence[StatisticSet],
     *,
@@ -492,11 +492,11 @@ def _different_count(rows: tuple[MetricRow, ...]) -> str | None:
         for other in counted_rows:
             alike = (one.cell.metric, one.cell.group) == (other.cell.metric, other.cell.group)
             if alike and one.n != other.n and (one.source or other.source):
-                return f"{_counted(one)}, but {_counted(other)}: arms must have the same items"
+                return f"{_count(one)}, but {_count(other)}: arms must have the same items"
     return None
 
 
-def _counted(row: MetricRow) -> str:
+def _count(row: MetricRow) -> str:
     where = f"{row.source}: " if row.source else ""
     return f"{where}{row.cell.metric} of {row.run} ({row.cell.group}) is of n = {row.n:,}"
 
@@ -671,7 +671,7 @@ def judge_experiment(
     lock = read_lock(place) if place.exists() else None
     experiment.require_same_items()
     trained = refuse_trained_on([run.run for run in experiment.all_runs], experiment.settings.allow)
-    runs = _Numbers(experiment, _remedied_cells(hypotheses))
+    runs = _Numbers(experiment, _remedy_cells(hypotheses))
     facts = [run_facts(run.run) for run in experiment.all_runs]
     table = MetricTable(runs.rows())
     for path in tables:
@@ -686,7 +686,7 @@ def judge_experiment(
     )
 
 
-def _remedied_cells(hypotheses: Hypotheses) -> tuple[MetricCell, ...]:
+def _remedy_cells(hypotheses: Hypotheses) -> tuple[MetricCell, ...]:
     """Return the numbers of remedies that hypotheses name."""
     cells = (
         cell

@@ -347,25 +347,25 @@ def to_canonical(
 
 def _next_square(key: str, index: int, n_choices: int, used: list[list[Order]]) -> list[Order]:
     """Return Latin square number `index`: a coset of the record's cyclic group not used yet."""
-    sigma = _keyed_permutation(f"{key}/cycle", n_choices)
+    sigma = _permutation_of_key(f"{key}/cycle", n_choices)
     position = {answer: place for place, answer in enumerate(sigma)}
     taken = {order for square in used for order in square}
     attempt = 0
     while True:
-        first = _keyed_permutation(f"{key}/{index}/{attempt}", n_choices)
+        first = _permutation_of_key(f"{key}/{index}/{attempt}", n_choices)
         if index == 0:
             first = tuple(range(n_choices))
         if first not in taken:
             break
         attempt += 1
     # Shift 0 comes first and makes view 0 canonical; the other shifts follow in keyed order.
-    shifts = [0] + [1 + s for s in _keyed_permutation(f"{key}/{index}/shifts", n_choices - 1)]
+    shifts = [0] + [1 + s for s in _permutation_of_key(f"{key}/{index}/shifts", n_choices - 1)]
     return [
         tuple(sigma[(position[answer] + shift) % n_choices] for answer in first) for shift in shifts
     ]
 
 
-def _keyed_permutation(key: str, n: int) -> Order:
+def _permutation_of_key(key: str, n: int) -> Order:
     # Sorting by digest is a permutation that any language can reproduce from the key alone.
     digests = [hashlib.sha256(f"{key}/{item}".encode()).digest() for item in range(n)]
     return tuple(sorted(range(n), key=digests.__getitem__))

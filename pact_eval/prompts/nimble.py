@@ -43,10 +43,10 @@ def prompt_text(
         PromptError: the tokenizer has no chat template, or it fails or alters the messages.
     """
     messages = contract.messages(state, fields, requested, code_order)
-    return "".join(_rendered(tokenizer, messages))
+    return "".join(_render(tokenizer, messages))
 
 
-def _rendered(tokenizer: ChatTokenizer, messages: Sequence[Message]) -> tuple[str, str]:
+def _render(tokenizer: ChatTokenizer, messages: Sequence[Message]) -> tuple[str, str]:
     """Return the prompt up to the end of the last message, and the text after it."""
     try:
         text = tokenizer.apply_chat_template(
@@ -90,7 +90,7 @@ class ChatPrompts:
         self._contract = contract
         probe = parse_field("decision", {"type": "noul", "instructions": "Is it so?"})
         messages = contract.messages("It is so.", [probe], "decision", (0, 1))
-        prompt, self._boundary = _rendered(tokenizer, messages)
+        prompt, self._boundary = _render(tokenizer, messages)
         self.code_tokens = _code_tokens(tokenizer, prompt + self._boundary)
         ids = self._tokenise([prompt + self._boundary])[0]
         rendered = f"{prompt}{self._boundary}\n{ids}\n{self.code_tokens}"
@@ -119,7 +119,7 @@ class ChatPrompts:
         messages = self._contract.messages(
             request.state, request.fields, request.requested, request.order
         )
-        prompt, boundary = _rendered(self._tokenizer, messages)
+        prompt, boundary = _render(self._tokenizer, messages)
         if boundary != self._boundary:
             message = (
                 "expected the chat template to end every prompt in the same way, got two endings"
@@ -297,12 +297,12 @@ def _expect(key: str, value: Json, allowed: set[str] | frozenset[str]) -> None:
     if not isinstance(value, str) or value not in allowed:
         message = (
             f"the adapter was trained on another prompt contract: schema_config.json has {key} "
-            f"{_shortened(value)}, expected {_shortened(min(allowed))}"
+            f"{_shorten(value)}, expected {_shorten(min(allowed))}"
         )
         raise ContractMismatchError(message)
 
 
-def _shortened(value: Json, limit: int = 80) -> str:
+def _shorten(value: Json, limit: int = 80) -> str:
     text = "nothing" if value is None else dumps(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 

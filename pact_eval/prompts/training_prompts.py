@@ -103,14 +103,14 @@ STATED_PROMPTS: Final = tuple(field.name for field in fields(TrainingPrompts))
 
 def sha256_of_tokenizer(tokenizer: ChatTokenizer) -> str | None:
     """Hash the vocabulary and the merges of a loaded tokenizer; None if it is not a fast one."""
-    return _tokenizer_sha256(_loaded_tokenizer(tokenizer))
+    return _tokenizer_sha256(_tokenizer_json(tokenizer))
 
 
 def _short(value: Json) -> str:
     return f"{value[:_SHOWN]}..." if isinstance(value, str) else describe(value)
 
 
-def _loaded_tokenizer(tokenizer: ChatTokenizer) -> Json:
+def _tokenizer_json(tokenizer: ChatTokenizer) -> Json:
     """Return the `tokenizer.json` of a tokenizer in memory; None if it has none (not "fast")."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     parsed: Json = None if backend is None else json.loads(backend.to_str())

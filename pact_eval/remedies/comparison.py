@@ -358,7 +358,7 @@ def compare_remedies(
     tokens = tokens or ItemTokens()
     resamples = resamples or default_resamples(len(predictions))
     draw = partial(_Sampled.of, scope=scope, rng=rng, resamples=resamples, unit=unit)
-    decoded = _decoded(predictions, folds, _by_remedy(fitted), content_free, scope)
+    decoded = _decode(predictions, folds, _by_remedy(fitted), content_free, scope)
     sampled = {remedy: draw(fits) for remedy, fits in decoded}
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
@@ -367,7 +367,7 @@ def compare_remedies(
         price = _price([*costs.values()])
         by_price = sorted(sampled, key=lambda remedy: costs[remedy].price(price))
         rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_price]
-        rows = _adjusted(rows)
+        rows = _adjust(rows)
     some = next(iter(sampled.values())).raw.items
     helping = [row for row in rows if row.helps(Remedy(1).name)]
     return RemedyComparison(
@@ -431,7 +431,7 @@ def remedies_of_run(
     return replace(comparison, fit_notes=fit_notes, leak=leak)
 
 
-def _decoded(
+def _decode(
     predictions: Predictions,
     folds: Folds,
     files: Mapping[Remedy, FittedRemedy],
@@ -557,7 +557,7 @@ def _costs(
     return {remedy: cost(remedy) for remedy in remedies}
 
 
-def _adjusted(rows: Sequence[RemedyRow]) -> list[RemedyRow]:
+def _adjust(rows: Sequence[RemedyRow]) -> list[RemedyRow]:
     """Adjust the differences by Holm: per reference, the deciding metrics, and then the others."""
     tests = {
         (row.remedy, at, reference): against.evidence

@@ -64,7 +64,7 @@ def content_free_run(run: RunFolder) -> Run | None:
     if not (folder / PREDICTIONS).exists():
         return None
     content_free = read_run(folder)
-    before, after = _compared(run.settings), _compared(content_free.settings)
+    before, after = _comparable(run.settings), _comparable(content_free.settings)
     differing = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
     if differing or content_free.settings.get(SETTING) != [*CONTENTS]:
         message = (
@@ -106,7 +106,7 @@ def content_free_probabilities(predictions: Predictions, content_free: Predictio
     return padded
 
 
-def _compared(settings: Mapping[str, Json]) -> dict[str, Json]:
+def _comparable(settings: Mapping[str, Json]) -> dict[str, Json]:
     return {
         key: value
         for key, value in flat(dict(settings)).items()

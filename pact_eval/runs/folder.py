@@ -329,7 +329,7 @@ def items_written(folder: Path) -> int:
         RunError: a part is damaged.
         TamperedError: a part is not the one that was written.
     """
-    return sum(_read_rows(part)["id"].n_unique() for part in _checked_parts(folder))
+    return sum(_read_rows(part)["id"].n_unique() for part in _check_parts(folder))
 
 
 def views_written(folder: Path) -> int:
@@ -339,7 +339,7 @@ def views_written(folder: Path) -> int:
         RunError: a part is damaged.
         TamperedError: a part is not the one that was written.
     """
-    return sum(len(_read_rows(part)) for part in _checked_parts(folder))
+    return sum(len(_read_rows(part)) for part in _check_parts(folder))
 
 
 class RunWriter:
@@ -360,7 +360,7 @@ class RunWriter:
         self.folder = folder
         self._lock: BaseFileLock | None = None
         _make_folder(folder)
-        self._lock = _locked(folder)
+        self._lock = _lock_folder(folder)
         try:
             self._open(settings, cast("Mapping[str, Json]", names))
         except BaseException:  # without an object, nobody could release the lock
@@ -370,7 +370,7 @@ class RunWriter:
     def _open(self, settings: Mapping[str, Json], labels: Mapping[str, Json]) -> None:
         self._provenance = _provenance_of(self.folder, settings, labels)
         self._parts = dict(self.recorded.parts)
-        self._done = {_part_number(part) for part in _checked_parts(self.folder)}
+        self._done = {_part_number(part) for part in _check_parts(self.folder)}
         for stale in (path for path in self.folder.iterdir() if _PARTIAL.fullmatch(path.name)):
             stale.unlink()  # left by a process that was killed while writing
         if self.complete:
@@ -406,7 +406,7 @@ class RunWriter:
 
     def rows(self) -> pl.DataFrame:
         """Return the rows of all parts, in order."""
-        return pl.concat([_read_rows(part) for part in _checked_parts(self.folder)])
+        return pl.concat([_read_rows(part) for part in _check_parts(self.folder)])
 
     @property
     def recorded(self) -> Provenance:
@@ -603,7 +603,7 @@ def _make_folder(folder: Path) -> None:
         raise RunError(message) from None
 
 
-def _locked(folder: Path) -> BaseFileLock:
+def _lock_folder(folder: Path) -> BaseFileLock:
     from filelock import FileLock, Timeout  # slow to import
 
     path = folder / _LOCK
@@ -625,7 +625,7 @@ def _locked(folder: Path) -> BaseFileLock:
     raise RunError(message)
 
 
-def _checked_parts(folder: Path) -> list[Path]:
+def _check_parts(folder: Path) -> list[Path]:
     """Return the parts of an unfinished run, after checking them against `run.json`.
 
     Raises:

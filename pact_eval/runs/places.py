@@ -154,7 +154,7 @@ def run_folder(place: str | Path) -> Path:
     if _is_pattern(url):
         message = f"{url}: expected one run folder, got a pattern"
         raise RunError(message)
-    return _copied_run(url)
+    return _copy_run(url)
 
 
 def run_folders(places: Iterable[str | Path]) -> list[Path]:
@@ -178,7 +178,7 @@ def run_folders(places: Iterable[str | Path]) -> list[Path]:
         if not matching:
             message = f"{url}: no such run folder{_absence(url)}"
             raise RunError(message)
-        folders += [_copied_run(f"{_parent(url)}/{name}") for name in sorted(matching)]
+        folders += [_copy_run(f"{_parent(url)}/{name}") for name in sorted(matching)]
     return folders
 
 
@@ -197,8 +197,8 @@ def log_path(place: str | Path) -> Path:
     if url is None:
         return Path(place)
     if not _is_pattern(url) and _entries(url):
-        return _copied_log(url, url, lambda: dict(islice(_files_below(url), MOST_FILES + 1)))
-    folder = _copied_log(_parent(url), url, lambda: _matching(url, "file"))
+        return _copy_log(url, url, lambda: dict(islice(_files_below(url), MOST_FILES + 1)))
+    folder = _copy_log(_parent(url), url, lambda: _matching(url, "file"))
     return folder if _is_pattern(url) else folder / url.rpartition("/")[2]
 
 
@@ -277,12 +277,12 @@ def _parent(url: str) -> str:
     return url.rpartition("/")[0]
 
 
-def _copied_run(url: str) -> Path:
+def _copy_run(url: str) -> Path:
     """Copy the files of a run, unless they are those of the copy that is here."""
     files = _run_files(url)
     earlier, copy = _runs.get(url, ({}, Path()))
     if earlier != files:
-        copy = _copied(url, files, lambda: _run_files(url))
+        copy = _copy(url, files, lambda: _run_files(url))
         _runs[url] = files, copy
     return copy
 
@@ -317,7 +317,7 @@ def _no_run(url: str, entries: _Files) -> str:
     return message + (f"; it holds {folders:,} folders: give '{url}/*'" if folders else "")
 
 
-def _copied_log(folder: str, url: str, listing: Callable[[], _Files]) -> Path:
+def _copy_log(folder: str, url: str, listing: Callable[[], _Files]) -> Path:
     """Copy the files of a log that are below a folder."""
     with step(f"Listing {url}"):
         files = listing()
@@ -327,7 +327,7 @@ def _copied_log(folder: str, url: str, listing: Callable[[], _Files]) -> Path:
     if len(files) > MOST_FILES:
         message = f"{url}: expected at most {MOST_FILES:,} files, got more; give a folder in it"
         raise InputError(message)
-    return _copied(folder, files, listing)
+    return _copy(folder, files, listing)
 
 
 def _matching(url: str, kind: str) -> _Files:
@@ -358,7 +358,7 @@ def _entries(url: str) -> _Files:
         InputError: the store cannot be read, or a name cannot be that of a local file.
     """
     store = _store(url)
-    with _explained(url):
+    with _explain(url):
         try:
             entries = store.ls(url, detail=True)
         except FileNotFoundError:
@@ -377,7 +377,7 @@ def _entries(url: str) -> _Files:
     return named
 
 
-def _copied(folder: str, files: _Files, listing: Callable[[], _Files]) -> Path:
+def _copy(folder: str, files: _Files, listing: Callable[[], _Files]) -> Path:
     """Copy files of a folder of a store; all of them, or an exception.
 
     Args:
@@ -462,7 +462,7 @@ def _in_background(tasks: Sequence[Callable[[Event], None]], look: Callable[[], 
 def _ranges(store: Any, url: str, size: int) -> Iterator[bytes]:
     """Yield the bytes of a file, at most about 16 MiB at a time."""
     for start in range(0, size, _RANGE_BYTES):
-        with _explained(url):
+        with _explain(url):
             yield store.cat_file(url, start, min(start + _RANGE_BYTES, size))
 
 
@@ -514,7 +514,7 @@ def _store(url: str) -> Any:
 
 
 @contextmanager
-def _explained(url: str) -> Iterator[None]:
+def _explain(url: str) -> Iterator[None]:
     """Raise what prevents reading as one line, without the words of the store.
 
     Raises:

@@ -112,7 +112,7 @@ class Predictions:
                 f"expected only ablated contexts or none, got {ablated:,} in {len(frame):,} rows"
             )
             raise RunError(message)
-        first, views = _gathered(frame)
+        first, views = _gather(frame)
         n_references = first["reference"].count()
         if ablated and n_references:
             message = f"expected ablated contexts without references, {n_references:,} have one"
@@ -274,10 +274,10 @@ def right_answers(first: pl.DataFrame) -> tuple[BoolArray | None, IntArray]:
     if "accepted" not in first.columns or first["accepted"].null_count() == len(first):
         return None, references
     width = int(first["n_choices"].max() or 2)  # type: ignore[arg-type]
-    accepted = _marked(first["accepted"], width)
+    accepted = _marks(first["accepted"], width)
     accepted[np.arange(len(first)), references] = True
     return accepted, _reference_of_several(
-        accepted, references, _padded(first["logits"], width, -np.inf)
+        accepted, references, _pad(first["logits"], width, -np.inf)
     )
 
 
@@ -294,7 +294,7 @@ def _reference_of_several(
 _TEXT_COLUMNS = ("family", "source_family", "domain", "kind", "variant")
 
 
-def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
+def _gather(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Return the rows of view 0, and the arrays that every run has, by name."""
     items = frame.select("id").unique(maintain_order=True).with_row_index("item")
     frame = frame.join(items, on="id", maintain_order="left").sort("item", "view")
@@ -312,16 +312,16 @@ def _arrays(first: pl.DataFrame, frame: pl.DataFrame, n: int, k: int) -> dict[st
     """Return the arrays of n items with k rows each, by name."""
     n_choices = first["n_choices"].to_numpy().astype(np.int64)
     width = int(n_choices.max(initial=2))
-    order = _padded(frame["code_order"], width, -1).astype(np.int64)
+    order = _pad(frame["code_order"], width, -1).astype(np.int64)
     return {
         **{name: _texts(first, name) for name in _TEXT_COLUMNS},
         "ids": _texts(first, "id"),
         "n_choices": n_choices,
-        "logits": _padded(frame["logits"], width, -np.inf).reshape(n, k, width),
+        "logits": _pad(frame["logits"], width, -np.inf).reshape(n, k, width),
         "code_order": order.reshape(n, k, width),
         "prompt_tokens": _floats(first["prompt_tokens"]),
         "answer_mass": _floats(frame["answer_mass"]).reshape(n, k),
-        "censored": _marked(frame["censored"], width).reshape(n, k, width)
+        "censored": _marks(frame["censored"], width).reshape(n, k, width)
         if "censored" in frame.columns
         else None,
         "view_tv": _floats(first["view_tv"]) if k == 1 and "view_tv" in frame.columns else None,
@@ -335,7 +335,7 @@ def _two_answers(first: pl.DataFrame, n_choices: IntArray) -> IntArray:
         message = f"ablated contexts: expected a column answers ({dtype})"
         raise RunError(message)
     if (first["answers"].list.len() == 2).all() and first["answers"].null_count() == 0:
-        answers = _padded(first["answers"], 2, -1)
+        answers = _pad(first["answers"], 2, -1)
         inside = (answers >= 0) & (answers < n_choices[:, None])
         if inside.all() and (answers[:, 0] != answers[:, 1]).all():
             return answers.astype(np.int64)
@@ -352,7 +352,7 @@ def _floats(column: pl.Series) -> FloatArray:
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
-def _marked(lists: pl.Series, width: int) -> BoolArray:
+def _marks(lists: pl.Series, width: int) -> BoolArray:
     """Turn lists of indices into a (rows, width) array of marks; null is an empty list."""
     lengths = lists.list.len().fill_null(0).to_numpy()
     indices = lists.explode(empty_as_null=False).drop_nulls().to_numpy()
@@ -361,7 +361,7 @@ def _marked(lists: pl.Series, width: int) -> BoolArray:
     return marks
 
 
-def _padded(lists: pl.Series, width: int, fill: float) -> FloatArray:
+def _pad(lists: pl.Series, width: int, fill: float) -> FloatArray:
     """Turn a list column into a (rows, width) array; short lists are filled up."""
     lengths = lists.list.len().to_numpy().astype(np.int64)
     padded = np.full((len(lists), width), fill, dtype=np.float64)

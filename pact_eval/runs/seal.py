@@ -321,7 +321,9 @@ def _sha256_of_rows(path: Path) -> str:
     """Hash the file of rows, once per process while its size and times do not change."""
     try:
         file_stat = path.stat()
-        return _hashed(path.resolve(), file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns)
+        return _hash_file(
+            path.resolve(), file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns
+        )
     except OSError as error:
         message = f"{path}: cannot be read ({error.strerror or error})"
         raise RunError(message) from None
@@ -330,5 +332,5 @@ def _sha256_of_rows(path: Path) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _hashed(path: Path, inode: int, size: int, modified_ns: int) -> str:  # noqa: ARG001
+def _hash_file(path: Path, inode: int, size: int, modified_ns: int) -> str:  # noqa: ARG001
     return sha256_of_file(path)

@@ -253,18 +253,18 @@ class _Stack:
 
     def _ran(self) -> bool:
         """Run one task; return whether there was one. Nothing of it is kept while others wait."""
-        task = self._taken()
+        task = self._take()
         if task is None:
             return False
         try:
             following = task()
         except BaseException as error:  # noqa: BLE001 -- raised again by `raise_error`
-            self._ended((), error)
+            self._finish((), error)
         else:
-            self._ended(following, None)
+            self._finish(following, None)
         return True
 
-    def _taken(self) -> Task | None:
+    def _take(self) -> Task | None:
         """Wait for a task; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._stopped or not self._running)
@@ -273,7 +273,7 @@ class _Stack:
             self._running += 1
             return self._waiting.pop()
 
-    def _ended(self, following: Sequence[Task], error: BaseException | None) -> None:
+    def _finish(self, following: Sequence[Task], error: BaseException | None) -> None:
         with self._changed:
             self._running -= 1
             self._waiting += reversed(following)

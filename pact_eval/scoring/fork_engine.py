@@ -156,16 +156,21 @@ class _Walk:
     def from_root(self, tree: PrefixTree) -> None:
         start = self.passes.nothing()
         if tree.root.ids:
-            start = self._extended(start, [0], [tree.root])
-        tasks = self._below(start, [tree.root])
+            start = self._extend_prefix(start, [0], [tree.root])
+        tasks = self._schedule(start, [tree.root])
         run_tasks(tasks, self.engine.stream_count(len(tasks), tree))
 
-    def _below(self, prefixes: Prefixes, branches: Sequence[Branch]) -> list[Task]:
+    def _schedule(self, prefixes: Prefixes, branches: Sequence[Branch]) -> list[Task]:
         """Return the passes of the children of branches; prefix i ends with branch i."""
         leaves = [(row, leaf) for row, branch in enumerate(branches) for leaf in branch.leaves]
         rows, lengths = [row for row, _ in leaves], [len(leaf.ids) for _, leaf in leaves]
         reads: list[Task] = [
-            partial(self._read, prefixes, [rows[n] for n in batch], [leaves[n][1] for n in batch])
+            partial(
+                self._score_leaves,
+                prefixes,
+                [rows[n] for n in batch],
+                [leaves[n][1] for n in batch],
+            )
             for batch in self.engine.leaf_batches(prefixes, rows, lengths)
         ]
         inner = [(row, child) for row, branch in enumerate(branches) for child in branch.branches]
@@ -174,17 +179,19 @@ class _Walk:
         # A long way that starts last would keep one stream busy after the others have ended.
         batches.sort(key=lambda batch: -max(inner[n][1].longest_way for n in batch))
         return reads + [
-            partial(self._grown, prefixes, [rows[n] for n in batch], [inner[n][1] for n in batch])
+            partial(
+                self._run_children, prefixes, [rows[n] for n in batch], [inner[n][1] for n in batch]
+            )
             for batch in batches
         ]
 
-    def _grown(
+    def _run_children(
         self, prefixes: Prefixes, rows: Sequence[int], branches: Sequence[Branch]
     ) -> list[Task]:
         """Extend prefixes by branches; return the passes that follow."""
-        return self._below(self._extended(prefixes, rows, branches), branches)
+        return self._schedule(self._extend_prefix(prefixes, rows, branches), branches)
 
-    def _extended(
+    def _extend_prefix(
         self, prefixes: Prefixes, rows: Sequence[int], branches: Sequence[Branch]
     ) -> Prefixes:
         longer, passed = self.passes.extend(prefixes, rows, [branch.ids for branch in branches])
@@ -192,7 +199,7 @@ class _Walk:
             self.engine.count.passed += passed
         return longer
 
-    def _read(
+    def _score_leaves(
         self, prefixes: Prefixes, rows: Sequence[int], leaves: Sequence[Leaf]
     ) -> tuple[Task, ...]:
         """Read answers at the ends of leaves; nothing follows."""

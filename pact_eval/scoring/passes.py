@@ -171,7 +171,7 @@ class Passes:
             return forked_in_place(prefixes.cache, where, last_unread=unread), None
         rows = torch.tensor(where.prefixes)
         cache = forked(prefixes.cache, rows, final=where.final)
-        return cache, _joined_mask(prefixes, rows, where)
+        return cache, _join_masks(prefixes, rows, where)
 
     def _laid_out(
         self, where: Segments, segments: Sequence[Sequence[int]], behind: Sequence[int]
@@ -188,7 +188,7 @@ class Passes:
         return ids.view(shape), positions.view(shape)
 
 
-def _joined_mask(prefixes: Prefixes, rows: Tensor, where: Segments) -> Tensor | None:
+def _join_masks(prefixes: Prefixes, rows: Tensor, where: Segments) -> Tensor | None:
     """Return the mask of old and new slots, or None if every slot that is read is real."""
     width = max(where.lengths)
     # No token attends to the padding after the last token of a leaf.
@@ -356,7 +356,9 @@ class LastLayer:
         """Let `read_at` choose the positions at which the parts run; restore them afterwards."""
         with ExitStack() as stack:
             for part, width in self._parts:
-                stack.enter_context(_replaced(part, self._narrowed(part.forward, width)))
+                stack.enter_context(
+                    _replace_forward(part, self._narrow_output(part.forward, width))
+                )
             yield
 
     @contextmanager
@@ -372,7 +374,7 @@ class LastLayer:
         finally:
             del self._read.ends
 
-    def _narrowed(
+    def _narrow_output(
         self, forward: Callable[[Tensor], Tensor], width: int
     ) -> Callable[[Tensor], Tensor]:
         def narrow(states: Tensor) -> Tensor:
@@ -389,7 +391,7 @@ class LastLayer:
 
 
 @contextmanager
-def _replaced(module: Any, forward: Callable[[Tensor], Tensor]) -> Iterator[None]:
+def _replace_forward(module: Any, forward: Callable[[Tensor], Tensor]) -> Iterator[None]:
     own = module.__dict__.get("forward")  # set by libraries that hook into modules
     module.forward = forward
     try:

@@ -117,7 +117,7 @@ def prefix_tree(prompts: Sequence[Ids], min_saving: int = _MIN_SAVING) -> Prefix
         numbers.setdefault(tuple(ids), []).append(number)
     # In sorted order, the first and the last prompt of a group share what the full group shares.
     ordered = [(ids, tuple(numbers[ids])) for ids in sorted(numbers)]
-    root = _pruned(_branch(ordered, 0), min_saving)
+    root = _prune(_branch(ordered, 0), min_saving)
     return PrefixTree(
         root=root,
         prompt_tokens=sum(len(ids) for ids in prompts),
@@ -175,12 +175,12 @@ def _floor(ordered: Sequence[Ids]) -> int:
     return sum(len(ids) - common for ids, common in zip(ordered, shared, strict=True))
 
 
-def _pruned(branch: Branch, min_saving: int) -> Branch:
+def _prune(branch: Branch, min_saving: int) -> Branch:
     """Merge branches that save too little into their children."""
     branches: list[Branch] = []
     leaves = list(branch.leaves)
     for child in branch.branches:
-        kept = _pruned(child, min_saving)
+        kept = _prune(child, min_saving)
         if len(kept.ids) * (kept.n_children - 1) >= min_saving:
             branches.append(kept)
             continue

@@ -211,7 +211,7 @@ def _import_without_kernels() -> None:
     # An entry of None makes `import kernels` fail. bitsandbytes then warns, and uses its own code.
     modules[_HUB_KERNELS] = None
     log.disabled = True
-    compiler.compile = _compiled_later
+    compiler.compile = _compile_at_first_call
     try:
         importlib.import_module("bitsandbytes")
     finally:
@@ -222,10 +222,10 @@ def _import_without_kernels() -> None:
             modules[_HUB_KERNELS] = module
 
 
-def _compiled_later(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
+def _compile_at_first_call(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
     """`torch.compile` at the first call: it loads torch's compiler, a second of every start."""
     if function is None:
-        return partial(_compiled_later, **settings)
+        return partial(_compile_at_first_call, **settings)
 
     @cache
     def compiled() -> Any:

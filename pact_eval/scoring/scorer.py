@@ -132,7 +132,7 @@ class Scorer:
             raise AdapterError(_not_on(self.device, error)) from error
         for name in self._candidates():
             try:
-                reason = self._tried(name, sample, oracle)
+                reason = self._try_engine(name, sample, oracle)
             except Exception as error:  # noqa: BLE001 -- a model's code may raise anything here
                 reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             if reason is None:
@@ -169,10 +169,10 @@ class Scorer:
         long = {n for n, view in enumerate(views) if len(view.token_ids) > self._rope_limit}
         done = len(views) - len(long)
         together = [view for n, view in enumerate(views) if n not in long]
-        short = self._scored(together, on_batch, on_scores)
+        short = self._score_together(together, on_batch, on_scores)
         naive = NaiveEngine(self.model)
         naive.count = self._chosen.count
-        alone = self._drained(
+        alone = self._drain(
             naive,
             [views[n] for n in sorted(long)],
             lambda more: on_batch(done + more),
@@ -265,7 +265,7 @@ class Scorer:
             return (*forks, "batched", "naive")
         return forks if self._requested == "fork" else (self._requested,)
 
-    def _made(self, name: str) -> Engine | str:
+    def _make_engine(self, name: str) -> Engine | str:
         """Return an engine, or the reason why it does not work with this model."""
         if name == "batched":
             return BatchedEngine(self.model, self._batch_tokens)
@@ -283,17 +283,17 @@ class Scorer:
             engine.passes.shares_prefix = False
         return engine
 
-    def _tried(
+    def _try_engine(
         self, name: str, sample: Sequence[EncodedView], oracle: Sequence[ScoredView]
     ) -> str | None:
         """Use an engine if it agrees with the oracle; otherwise return why not.
 
         An empty reason means that this engine would be the same as the previous one.
         """
-        engine = self._made(name)
+        engine = self._make_engine(name)
         if isinstance(engine, str):
             return engine
-        scored = self._drained(engine, sample)
+        scored = self._drain(engine, sample)
         if scored is None:
             return "memory ran out"
         difference = largest_difference(scored, oracle)
@@ -307,10 +307,10 @@ class Scorer:
         self._budget = engine.batch_tokens
         return None
 
-    def _scored(
+    def _score_together(
         self, views: Sequence[EncodedView], on_batch: OnBatch, on_scores: OnScores
     ) -> list[ScoredView] | None:
-        scored = self._drained(self._chosen, views, on_batch, on_scores)
+        scored = self._drain(self._chosen, views, on_batch, on_scores)
         if scored is None and self._chosen.name == "fork" and self._requested == "auto":
             if not self._gave_way:
                 self._passed_over.append("fork: memory ran out")
@@ -319,10 +319,10 @@ class Scorer:
             self._engine = BatchedEngine(self.model, self._batch_tokens)
             self._engine.count = count
             with count.of_prompts_counted_before():
-                scored = self._drained(self._engine, views, on_batch, on_scores)
+                scored = self._drain(self._engine, views, on_batch, on_scores)
         return scored
 
-    def _drained(
+    def _drain(
         self,
         engine: Engine,
         views: Sequence[EncodedView],

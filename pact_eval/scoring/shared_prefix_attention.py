@@ -85,10 +85,10 @@ class Segments:
             at_once: limit on the tokens of a chunk of several segments.
         """
         if at_once not in self._chunks:
-            self._chunks[at_once] = list(self._grouped(at_once))
+            self._chunks[at_once] = list(self._group_chunks(at_once))
         return self._chunks[at_once]
 
-    def _grouped(self, at_once: int) -> Iterator[Chunk]:
+    def _group_chunks(self, at_once: int) -> Iterator[Chunk]:
         starts, first = self.starts, 0
         for number in range(1, len(self.lengths) + 1):
             ends = number == len(self.lengths) or (

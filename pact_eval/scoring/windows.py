@@ -172,7 +172,7 @@ def custody_of(
         raise GateError(_refusal(adapter, dataset, overlap))
     check = dataset.manifest
     return Custody(
-        None if record is None else _stated(record),
+        None if record is None else _stated_training(record),
         _trained_on(dataset, overlap),
         None
         if check is None or not check.changed
@@ -194,7 +194,7 @@ def _refusal(adapter: AdapterFiles, dataset: Dataset, overlap: Overlap) -> str:
     )
 
 
-def _stated(record: TrainingRecord) -> StatedTraining:
+def _stated_training(record: TrainingRecord) -> StatedTraining:
     return StatedTraining(
         str(record.sha256), {role: _role(data) for role, data in record.roles.items()}
     )

@@ -132,7 +132,7 @@ class TemplatePrompts:
         self._processor = _Processor(self._tokenizer)
         self._label_tokens = functools.cache(functools.partial(label_token_ids, self._tokenizer))
         self._at_end: dict[FieldKind, bool] = {}
-        probed = {kind: self._probed(field) for kind, field in PROBES.items()}
+        probed = {kind: self._probe(field) for kind, field in PROBES.items()}
         faults = [result for result in probed.values() if isinstance(result, PromptError)]
         if len(faults) == len(probed):
             raise faults[0]
@@ -172,7 +172,7 @@ class TemplatePrompts:
     def text(self, request: PromptRequest) -> str:
         """Return the text of a prompt, with control tokens of the request as they are."""
         processor = _TextOnly(self._tokenizer)
-        self._prepared(request, processor)
+        self._prepare(request, processor)
         return processor.text
 
     def token_ids(self, requests: Sequence[PromptRequest]) -> list[list[int]]:
@@ -185,7 +185,7 @@ class TemplatePrompts:
         return [self._token_ids(request) for request in requests]
 
     def _token_ids(self, request: PromptRequest) -> list[int]:
-        inputs, kind = self._prepared(request, self._processor)
+        inputs, kind = self._prepare(request, self._processor)
         ids, marks = inputs["input_ids"][0].tolist(), inputs["marks"].tolist()
         at_end = marks == [len(ids)]
         # The first prompt of a kind is our probe: its place is the template's, not the request's.
@@ -199,7 +199,7 @@ class TemplatePrompts:
         before_mark: list[int] = ids[: marks[0]]
         return before_mark
 
-    def _prepared(
+    def _prepare(
         self, request: PromptRequest, processor: _Processor
     ) -> tuple[dict[str, Any], FieldKind]:
         field = request.field
@@ -263,7 +263,7 @@ class TemplatePrompts:
             return (1, 0)
         return tuple(range(len(field.answers)))
 
-    def _probed(self, field: Field) -> tuple[list[int], list[int]] | PromptError:
+    def _probe(self, field: Field) -> tuple[list[int], list[int]] | PromptError:
         """Return a probe's token ids in the shipped order and in the reverse of it."""
         shipped = self._shipped_order(field)
         try:
@@ -339,11 +339,11 @@ class _Processor:
 
     def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
         """Render and tokenise a prompt; making the tensor here is faster."""
-        lists = self._shown(options) | {"return_tensors": None}
+        lists = self._show(options) | {"return_tensors": None}
         encoded = self._tokenizer.apply_chat_template(conversation, **lists)
         return {"input_ids": torch.tensor([encoded["input_ids"]])}
 
-    def _shown(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _show(self, options: dict[str, Any]) -> dict[str, Any]:
         if self.levels is None or "question" not in options:
             return options
         question = options["question"]
@@ -365,7 +365,7 @@ class _TextOnly(_Processor):
 
     def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
         """Render a prompt, and return one token in its place."""
-        plain = self._shown(options) | {"tokenize": False, "sanitize_control_tokens": False}
+        plain = self._show(options) | {"tokenize": False, "sanitize_control_tokens": False}
         self.text = self._tokenizer.apply_chat_template(conversation, **plain)
         return {"input_ids": torch.zeros((1, 1), dtype=torch.long)}
 

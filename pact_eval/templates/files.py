@@ -155,7 +155,7 @@ def read_decision_files(path: Path) -> DecisionFiles:
     """
     if path.is_file():
         config = read_json_object(path)
-        return _parsed(config, path, template=_template_inside(config, path))
+        return _parse(config, path, template=_template_inside(config, path))
     if not path.is_dir():
         message = f"{path}: no such folder or file with a decision template"
         raise AdapterError(message)
@@ -168,7 +168,7 @@ def read_decision_files(path: Path) -> DecisionFiles:
     text = _template_inside(config, named)
     if template.exists():
         text = _read_template(template)
-    return _parsed(config, path, template=text)
+    return _parse(config, path, template=text)
 
 
 def _refuse_head(folder: Path) -> None:
@@ -209,7 +209,7 @@ def _template_inside(config: Mapping[str, Json], path: Path) -> str | None:
     return text
 
 
-def _parsed(config: Mapping[str, Json], source: Path, *, template: str | None) -> DecisionFiles:
+def _parse(config: Mapping[str, Json], source: Path, *, template: str | None) -> DecisionFiles:
     sanitize = config.get("sanitize_control_tokens", True)
     if not isinstance(sanitize, bool):
         raise _error(source, "sanitize_control_tokens", "true or false", sanitize)

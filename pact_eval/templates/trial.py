@@ -70,7 +70,7 @@ def first_rendering(files: DecisionFiles) -> Trial:
     if files.template is None:
         return "ends"
     variables = [_variables(field, files) for field in PROBES.values()]
-    return _rendered(files.template, json.dumps(variables))
+    return _render(files.template, json.dumps(variables))
 
 
 def trial_fault(trial: Trial) -> str | None:
@@ -107,7 +107,7 @@ def _variables(field: Field, files: DecisionFiles) -> Json:
 
 
 @functools.lru_cache(maxsize=16)
-def _rendered(template: str, variables: str) -> Trial:
+def _render(template: str, variables: str) -> Trial:
     job: dict[str, Json] = {
         "path": [*sys.path],
         "most_bytes": TRIAL_BYTES,

@@ -329,7 +329,7 @@ def choose_answer_sets(
     items = set_items(run, rule, ties_seed)
     levels = kind_levels(items, coverage, confidence)
     thresholds = {kind: level.threshold for kind, level in levels.items()}
-    made = MadeSets(set_sizes(items, thresholds), _left_out(items, coverage, confidence))
+    made = MadeSets(set_sizes(items, thresholds), _covers_left_out(items, coverage, confidence))
     return AnswerSets(
         run=run,
         rule=rule,
@@ -456,7 +456,7 @@ def described(
     )
 
 
-def _left_out(items: SetItems, coverage: float, confidence: float | None) -> BoolArray:
+def _covers_left_out(items: SetItems, coverage: float, confidence: float | None) -> BoolArray:
     """Return (n,) whether an item is covered by the levels of the other source families."""
     covered = np.ones(len(items.covering), dtype=np.bool_)
     for here in folds(items.covering):

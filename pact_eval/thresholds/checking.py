@@ -225,8 +225,7 @@ def checked_gates(
         level: of the exact tests, 1 - confidence, for all gates together.
     """
     alone = [
-        _tested_gate(group, items[group], least, target, level)
-        for group, least in thresholds.items()
+        _test_gate(group, items[group], least, target, level) for group, least in thresholds.items()
     ]
     guarantees = [gate.threshold is not None for gate in alone]
     holds, broken = (
@@ -234,12 +233,12 @@ def checked_gates(
         for p_values in ([gate.p_holds for gate in alone], [gate.p_broken for gate in alone])
     )
     return tuple(
-        _judged(gate, level, p_holds, p_broken) if gate.threshold is not None else gate
+        _judge(gate, level, p_holds, p_broken) if gate.threshold is not None else gate
         for gate, p_holds, p_broken in zip(alone, holds, broken, strict=True)
     )
 
 
-def _judged(gate: CheckedGate, level: float, p_holds: float, p_broken: float) -> CheckedGate:
+def _judge(gate: CheckedGate, level: float, p_holds: float, p_broken: float) -> CheckedGate:
     """Return a gate with its verdict, from p-values that are adjusted for all gates."""
     verdict: GateVerdict = "cannot tell"
     if p_holds <= level:
@@ -250,7 +249,7 @@ def _judged(gate: CheckedGate, level: float, p_holds: float, p_broken: float) ->
     return replace(gate, verdict=verdict, p_holds=p_holds, p_broken=p_broken, needed=needed)
 
 
-def _tested_gate(
+def _test_gate(
     group: str, items: GateItems, threshold: float | None, target: Target, level: float
 ) -> CheckedGate:
     """Return a gate with its p-values alone; a gate that accepts nothing holds."""
@@ -268,13 +267,15 @@ def _tested_gate(
         p_broken=float(p_value_above(test.wrong, test.accepted, target.rate)),
         coverage=rate_over_units(items, accepted, every),
         error=rate_over_units(items, items.wrong, accepted),
-        needed=None if threshold is None else _needed(items, threshold, target, level),
+        needed=None if threshold is None else _families_needed(items, threshold, target, level),
         units=len(items.units),
         tested=len(drawn),
     )
 
 
-def _needed(items: GateItems, threshold: float, target: Target, level: float) -> int | None:
+def _families_needed(
+    items: GateItems, threshold: float, target: Target, level: float
+) -> int | None:
     """Return the families with which the test is likely to give a verdict at the rate seen here."""
     accepted, chance = items.accepted(threshold), items.draw.chance
     if target.limits_error:

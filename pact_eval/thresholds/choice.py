@@ -314,7 +314,7 @@ class Thresholds(Framed):
     @property
     def confidence_of_each(self) -> float:
         """Confidence of each gate alone."""
-        return _of_each(self.confidence, len(self.gates), together=self.together)
+        return _confidence_of_each(self.confidence, len(self.gates), together=self.together)
 
     @property
     def confidence_of_all(self) -> float:
@@ -354,7 +354,7 @@ def choose_thresholds(
     rule = changed(rule_of(run, signal, by, settings), counting=counting)
     items, groups = gate_items(run, rule)
     rows = group_rows(groups, by)
-    confidence_of_gate = _of_each(confidence, len(rows), together=together)
+    confidence_of_gate = _confidence_of_each(confidence, len(rows), together=together)
     gates = tuple(
         _gate(name, items.taken(at), target, confidence_of_gate) for name, at in rows.items()
     )
@@ -475,7 +475,7 @@ def rule_of(run: ExperimentRun, signal: Signal, by: GateGroups, settings: Settin
     )
 
 
-def _of_each(confidence: float, gates: int, *, together: bool) -> float:
+def _confidence_of_each(confidence: float, gates: int, *, together: bool) -> float:
     return 1 - (1 - confidence) / max(gates, 1) if together else confidence
 
 

@@ -65,7 +65,7 @@ class ActingGate:
     def of(cls, gate: Gate) -> ActingGate:
         """Return what a conclusion needs of a gate."""
         sizes = gate.units, gate.equal
-        return cls._of(gate.group, gate.chosen, gate.coverage, sizes, gate.needed)
+        return cls._acting_gate(gate.group, gate.chosen, gate.coverage, sizes, gate.needed)
 
     @classmethod
     def of_chosen(
@@ -79,10 +79,10 @@ class ActingGate:
             items: those of the group.
             share: of them that it accepts.
         """
-        return cls._of(group, chosen, share, (len(items.units), items.equal_units), None)
+        return cls._acting_gate(group, chosen, share, (len(items.units), items.equal_units), None)
 
     @classmethod
-    def _of(
+    def _acting_gate(
         cls,
         group: str,
         chosen: ChosenGate,
@@ -149,7 +149,7 @@ class Acting(Conclusion):
         sure = f"with {100 * self.confidence:.4g}% confidence"
         match self.status:
             case "share guaranteed":
-                return _guaranteed(self, self.rule)
+                return _say_guaranteed(self, self.rule)
             case "cannot tell":
                 return Said(
                     "Cannot tell",
@@ -268,7 +268,7 @@ def least_tested(target: Target, confidence: float) -> int:
     return math.ceil(math.log1p(-confidence) / math.log1p(-target.rate) - 1e-9)
 
 
-def _guaranteed(conclusion: Acting, rule: Rule) -> Said:
+def _say_guaranteed(conclusion: Acting, rule: Rule) -> Said:
     target, once = conclusion.target.text, counting_once(conclusion.gates, rule)
     if len(conclusion.gates) == 1:
         (gate,) = conclusion.gates
@@ -310,7 +310,7 @@ def _seen(conclusion: Acting) -> str:
     )
 
 
-def _needed(gate: ActingGate, unit: ClusterUnit) -> str:
+def _say_needed(gate: ActingGate, unit: ClusterUnit) -> str:
     units = CLUSTERS[unit]
     run_size = f"the run has {gate.families:,}"
     if gate.needed is None:
@@ -329,11 +329,11 @@ def _most_needed(conclusion: Acting, unit: ClusterUnit) -> str:
         return f"`pact-eval thresholds` says whether more {CLUSTERS[unit]} would do"
     planned = [gate for gate in gates if gate.needed is not None]
     if len(gates) == 1:
-        return _needed(gates[0], unit)
+        return _say_needed(gates[0], unit)
     if not planned:
         return f"nothing shows that more {CLUSTERS[unit]} like these would do"
     least = min(planned, key=lambda gate: gate.needed or 0)
-    return f"{least.group} comes first: {_needed(least, unit)}"
+    return f"{least.group} comes first: {_say_needed(least, unit)}"
 
 
 def _condition(gate: ActingGate, rule: Rule) -> str:

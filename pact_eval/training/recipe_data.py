@@ -260,7 +260,7 @@ def recipe_data(
     encode = _Encoding(encoder, files.cache, log)
     views = encode.views(train, plan, files.train, unpaired)
     split = read_records(files.selection)
-    chosen, further = _divided(split, settings.selection_source_families, files.selection)
+    chosen, further = _divide(split, settings.selection_source_families, files.selection)
     pad = _padding(encoder)
     selection = SelectionSplit(
         encode.batches(chosen, files.selection, pad),
@@ -271,12 +271,12 @@ def recipe_data(
         PactData(views, PactCollator(pad, pair_views=paper.pair_views)),
         selection,
         len({record.family for record in train}),
-        _used(files, train, unpaired, chosen),
-        _used(files, train, unpaired, split),
+        _data_by_role(files, train, unpaired, chosen),
+        _data_by_role(files, train, unpaired, split),
     )
 
 
-def _used(
+def _data_by_role(
     files: RecipeFiles,
     train: Sequence[Record],
     unpaired: Sequence[Record],
@@ -306,7 +306,7 @@ def _evenly_spaced(records: list[Record], number: int | None, path: Path) -> lis
     return [record for record in records if record.family in chosen]
 
 
-def _divided(
+def _divide(
     records: Sequence[Record], names: Sequence[str], path: Path
 ) -> tuple[list[Record], list[Record]]:
     """Divide a selection split into the records that choose the checkpoint, and the others."""

@@ -259,7 +259,7 @@ def load_lora_training(
         MissingExtraError: quantising was requested, and bitsandbytes is not installed.
     """
     paper = settings.paper
-    model = _loaded(base, settings)
+    model = _load(base, settings)
     torch.manual_seed(seed)
     config = lora_config(
         rank=paper.rank,
@@ -289,7 +289,7 @@ def load_lora_training(
     return LoraTraining(wrapped, optimizer, schedule, _code_logits(base.device, settings))
 
 
-def _loaded(base: RecipeBase, settings: RecipeSettings) -> Any:
+def _load(base: RecipeBase, settings: RecipeSettings) -> Any:
     """Load the base in the precision, attention and memory of the settings."""
     dtype = base.dtype if settings.precision == "bfloat16" else torch.float32
     quantisation = asked_quantisation(settings.quantize, base.model.folder, base.device, dtype)
@@ -391,7 +391,7 @@ class Checkpoints:
             "log_bytes": progress.log_bytes,
             "best": progress.best.state_dict(),
             "best_widely": progress.best_widely.state_dict(),
-            "weights": dict(_trained(training.model)),
+            "weights": dict(_trained_parameters(training.model)),
             "optimizer": training.optimizer.state_dict(),
             "schedule": training.schedule.state_dict(),
             "random": _random_state(training.device),
@@ -441,7 +441,7 @@ class Checkpoints:
 
 def _restore(training: LoraTraining, state: Mapping[str, Any]) -> None:
     with torch.no_grad():
-        for name, weight in _trained(training.model):
+        for name, weight in _trained_parameters(training.model):
             weight.copy_(state["weights"][name])
     training.optimizer.load_state_dict(state["optimizer"])
     training.schedule.load_state_dict(state["schedule"])
@@ -450,7 +450,7 @@ def _restore(training: LoraTraining, state: Mapping[str, Any]) -> None:
         torch.get_device_module(training.device).set_rng_state(state["random"]["device"])
 
 
-def _trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+def _trained_parameters(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
     return ((name, weight) for name, weight in model.named_parameters() if weight.requires_grad)
 
 

@@ -112,12 +112,10 @@ def training_views(
     for number, pair in enumerate(pairs):
         by_member = (encoded[k * row : k * (row + 1)] for row in (2 * number, 2 * number + 1))
         for shown in zip(*by_member, strict=True):  # primary views first, then permuted ones
-            views += (
-                _labelled(*member_and_view) for member_and_view in zip(pair, shown, strict=True)
-            )
+            views += (_label(*member_and_view) for member_and_view in zip(pair, shown, strict=True))
         if plan.ablated:
-            views.append(_ablated(pair, ablated[number]))
-    return views + _unpaired(unpaired, encoder, plan)
+            views.append(_ablated_view(pair, ablated[number]))
+    return views + _unpaired_views(unpaired, encoder, plan)
 
 
 def _pairs(records: Sequence[Record]) -> tuple[list[tuple[Record, Record]], list[Problem]]:
@@ -161,14 +159,16 @@ def _without_evidence(base: Record) -> Record:
     return replace(base, state=ablate(base, parse_certificate(base.certificate).changed).state)
 
 
-def _unpaired(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> list[TrainingView]:
+def _unpaired_views(
+    records: Sequence[Record], encoder: Encoder, plan: ViewPlan
+) -> list[TrainingView]:
     if plan.unpaired_weight == 0:
         return []
     k = 1 + plan.unpaired_permuted
     encoded = encoder.encode(records, k, plan.seed)
     return [
         replace(
-            _labelled(replace(record, variant="base"), view),
+            _label(replace(record, variant="base"), view),
             family=f"unpaired: {record.id}",
             variant="unpaired",
             weight=plan.unpaired_weight,
@@ -178,11 +178,11 @@ def _unpaired(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> li
     ]
 
 
-def _labelled(record: Record, view: EncodedView) -> TrainingView:
+def _label(record: Record, view: EncodedView) -> TrainingView:
     return _view(record, view, reference=record.reference)
 
 
-def _ablated(pair: tuple[Record, Record], view: EncodedView) -> TrainingView:
+def _ablated_view(pair: tuple[Record, Record], view: EncodedView) -> TrainingView:
     y_a, y_b = (member.reference for member in pair)
     if y_a is None or y_b is None:  # ruled out by `_faults`
         message = f"record {pair[0].id}: expected references"

@@ -619,10 +619,10 @@ def family_roles(
         recorded = run.provenance.adapter
         key = "" if recorded is None else str(recorded.sha256)
         groups.setdefault(key, []).append(run)
-    return tuple(_of_adapter(members, adapter, choices) for members in groups.values())
+    return tuple(_roles_of_adapter(members, adapter, choices) for members in groups.values())
 
 
-def _of_adapter(
+def _roles_of_adapter(
     runs: Sequence[RunFolder], adapter: Path | None, choices: Sequence[Path]
 ) -> FamilyRoles:
     used: dict[FamilyRole, _Used] = {role: _Used() for role in FAMILY_ROLES}

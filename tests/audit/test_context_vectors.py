@@ -16,7 +16,7 @@ from pact_eval.audit.cosine_search import (
     ContextVectors,
     Groups,
     Pairs,
-    _counted_grams,
+    _count_grams,
     _levels,
     cosines,
     largest_cosine,
@@ -75,16 +75,16 @@ def test_vectors_against_plain_counting(tmp_path: Path) -> None:
 
 def test_ngrams_against_plain_counting() -> None:
     texts = ["abcdeabcde", "", "abc", "aaaaaaa", "abcd\u00e9"]
-    row, gram, count = _counted_grams(texts)
+    row, gram, count = _count_grams(texts)
     expected = [(n, number) for n, text in enumerate(texts) for number in grams(text).values()]
     assert sorted(zip(row.tolist(), count.tolist(), strict=True)) == sorted(expected)
     assert gram.min() >= 0
     assert gram.max() < 2**22
     assert len(set(gram[row == 0].tolist())) == 5
-    again = _counted_grams(["abc", "abcde"])
+    again = _count_grams(["abc", "abcde"])
     assert again[1][0] == gram[row == 2][0]
     assert again[1][1] in gram[row == 0]
-    assert _counted_grams(["", ""])[0].tolist() == []
+    assert _count_grams(["", ""])[0].tolist() == []
 
 
 def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

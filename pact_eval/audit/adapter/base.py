@@ -365,7 +365,7 @@ def _as_loaded(
     """
     loaded_names = frozenset(module_names)
     renames = [rename for rename in _READINGS if shell or rename is not _as_shell]
-    readings = [_renamed(stored, rename) for rename in renames]
+    readings = [_rename(stored, rename) for rename in renames]
     return max(readings, key=lambda reading: len(loaded_names & reading.keys()))
 
 
@@ -400,7 +400,7 @@ def _model_kind(folder: Path) -> _ModelKind:
     return _ModelKind(not parts.isdisjoint(_PARTS_OF_SHELLS), config.get("model_type") in _CONV1D)
 
 
-def _renamed(stored: Mapping[str, TensorInfo], rename: Rename) -> dict[str, TensorInfo]:
+def _rename(stored: Mapping[str, TensorInfo], rename: Rename) -> dict[str, TensorInfo]:
     kept = {name: tensor for name, tensor in stored.items() if not name.startswith(_NOT_LOADED)}
     renamed = ((rename(name), tensor) for name, tensor in kept.items())
     reading = {name: tensor for name, tensor in renamed if name is not None}

@@ -127,10 +127,10 @@ def _facts(facts: AdapterFacts) -> dict[str, str]:
 
 
 def _texts(config: Mapping[str, Json] | None) -> dict[str, str]:
-    return {key: _text(_ordered(key, value)) for key, value in (config or {}).items()}
+    return {key: _text(_sort_lists(key, value)) for key, value in (config or {}).items()}
 
 
-def _ordered(key: str, value: Json) -> Json:
+def _sort_lists(key: str, value: Json) -> Json:
     if key in _UNORDERED and isinstance(value, list):
         return sorted(value, key=_text)
     return value

@@ -76,7 +76,7 @@ def targeted(settings: LoraSettings, names: Sequence[str]) -> frozenset[str] | N
             or name in whole_names
             or _layer(name, settings.layers_patterns) in layers
         )
-    return matching - _left_out(settings, names)
+    return matching - _excluded_modules(settings, names)
 
 
 def without_module(settings: LoraSettings, names: Sequence[str]) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def without_module(settings: LoraSettings, names: Sequence[str]) -> tuple[str, .
         return ()
     ends = _names_by_end(names)
     unused = [target for target in settings.targets if target not in ends]
-    left_out = _left_out(settings, unused) if unused else frozenset()
+    left_out = _excluded_modules(settings, unused) if unused else frozenset()
     return tuple(target for target in unused if target not in left_out)
 
 
@@ -149,7 +149,7 @@ def is_target_parameter(settings: LoraSettings, module: str) -> bool:
     return any(holder == owner or holder.endswith(f".{owner}") for owner in owners if owner)
 
 
-def _left_out(settings: LoraSettings, names: Sequence[str]) -> frozenset[str]:
+def _excluded_modules(settings: LoraSettings, names: Sequence[str]) -> frozenset[str]:
     excluded = settings.excluded
     if isinstance(excluded, str):
         out = full_matches([excluded], names)[0]

@@ -133,7 +133,7 @@ class Exchanges:
             self._count += 1
             identity = f"{self._prefix}{self._count:09}"
         try:
-            reply = self._exchanged(ask, attempt, identity)
+            reply = self._exchange(ask, attempt, identity)
         except (httpx2.HTTPError, OSError) as error:
             self._refuse_over(ask, attempt)
             _refuse_tls(ask.url, error)
@@ -145,9 +145,11 @@ class Exchanges:
         self._refuse_over(ask, attempt)  # shut down, a reply without a length seems complete
         return reply
 
-    def _exchanged(self, ask: Ask, attempt: _Attempt, identity: str) -> Reply:
+    def _exchange(self, ask: Ask, attempt: _Attempt, identity: str) -> Reply:
         content = bytearray()
-        with closing(self._http.send(self._built(ask, attempt, identity), stream=True)) as response:
+        with closing(
+            self._http.send(self._build_request(ask, attempt, identity), stream=True)
+        ) as response:
             headers = {name.lower(): text for name, text in response.headers.items()}
             if headers.get("content-encoding", "identity") != "identity":
                 message = f"{ask.url}{ask.path}: the reply is compressed, which was not asked for"
@@ -162,7 +164,7 @@ class Exchanges:
                 raise httpx2.RemoteProtocolError("the reply is to another request")
         return Reply(response.status_code, headers, bytes(content))
 
-    def _built(self, ask: Ask, attempt: _Attempt, identity: str) -> httpx2.Request:
+    def _build_request(self, ask: Ask, attempt: _Attempt, identity: str) -> httpx2.Request:
         # Addresses are parsed once: it takes as long as sending does.
         address = self._addresses.get(ask.url + ask.path)
         if address is None:
@@ -537,12 +539,12 @@ class Client:
                     f"the pause before try {number + 1} of {TRIES} at {url} ({problem})",
                 )
             try:
-                reply = self._tried("POST", url, path, body, bounds, number + 1)
+                reply = self._try_once("POST", url, path, body, bounds, number + 1)
             except (httpx2.HTTPError, OSError) as error:
                 problem = self._problem(error)
                 reached = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
                 continue
-            answer = self._judged(reply, url, path, body, read)
+            answer = self._judge(reply, url, path, body, read)
             if not isinstance(answer, str):
                 return answer.value
             problem = answer
@@ -576,7 +578,7 @@ class Client:
         sent = None if body is None else dumps(body).encode()
         method, bounds = "GET" if body is None else "POST", Bounds()
         try:
-            reply = self._tried(method, self._request.urls[0], path, sent, bounds)
+            reply = self._try_once(method, self._request.urls[0], path, sent, bounds)
             bounds.check(reply.body)
         except (httpx2.HTTPError, OSError, NoUsableReplyError) as error:
             return Look(problem=self._problem(error))
@@ -611,12 +613,12 @@ class Client:
         return self._key_filter.text(text)
 
     def _problem(self, error: Exception) -> str:
-        return self._shown(f"{type(error).__name__}: {error}".rstrip(": "))
+        return self._clean(f"{type(error).__name__}: {error}".rstrip(": "))
 
-    def _shown(self, text: str) -> str:
+    def _clean(self, text: str) -> str:
         return shortened(self.hidden(text))
 
-    def _judged(
+    def _judge(
         self, reply: Reply, url: str, path: str, body: bytes, read: Callable[[Json], Read]
     ) -> _Answer[Read] | str:
         """Return what an answer says, or why to try again."""
@@ -630,7 +632,7 @@ class Client:
             value = self._key_filter.value(loads(reply.body.decode()))
         except (ValueError, NoUsableReplyError):
             value = reply.body[:_MOST_CHARACTERS].decode("utf-8", errors="replace")
-        problem = f"status {reply.status}: {self._shown(error_text(value))}".rstrip(": ")
+        problem = f"status {reply.status}: {self._clean(error_text(value))}".rstrip(": ")
         if what == "refuse":
             raise RefusedRequestError(problem, capacity=is_capacity(problem) or reply.status == 413)
         if what == "stop":
@@ -652,7 +654,7 @@ class Client:
         try:
             value = loads(reply.body.decode("utf-8", errors="replace"))
         except ValueError as error:
-            message = f"the reply is not strict JSON: {self._shown(str(error))}"
+            message = f"the reply is not strict JSON: {self._clean(str(error))}"
             raise NoUsableReplyError(message) from None
         is_data = self._key_filter.is_in(body.decode())
         return value if is_data else self._key_filter.value(value)
@@ -661,13 +663,13 @@ class Client:
         """Keep the headers of the first answer that may say what the server is."""
         if not self._described:
             headers = {
-                name: self._shown(text)
+                name: self._clean(text)
                 for name, text in reply.headers.items()
                 if name == "server" or (name.startswith("x-") and not name.endswith("request-id"))
             }
             self._described = dict([*headers.items()][:_MOST_HEADERS])
 
-    def _tried(
+    def _try_once(
         self, method: str, url: str, path: str, body: bytes | None, bounds: Bounds, number: int = 0
     ) -> Reply:
         """Send one request and read the reply, both within their bounds."""
@@ -705,7 +707,7 @@ class Client:
     def _advice(self, reply: Reply) -> str:
         if 300 <= reply.status < 400:
             return (
-                f" redirects to {self._shown(reply.headers.get('location', 'nowhere'))}, which is "
+                f" redirects to {self._clean(reply.headers.get('location', 'nowhere'))}, which is "
                 "not followed; if that is the server, give its address"
             )
         if reply.status in (401, 403):

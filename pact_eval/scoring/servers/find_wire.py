@@ -156,14 +156,14 @@ def find_encoder(request: ServerRequest, served: ServedModels) -> PromptSource |
         if request.tokenizer is not None:
             return PromptSource(_encoder(request.tokenizer), f"tokenizer {request.tokenizer}")
         if request.local is not None:
-            return _of_local(request)
-        return _of_server(request, served)
+            return _prompts_of_local(request)
+        return _prompts_of_server(request, served)
     except ModuleNotFoundError as error:
         purpose, otherwise = "a prompt as token ids", "--wire systemone if the server speaks it"
         raise missing_extra(purpose, str(error.name), "model", otherwise) from error
 
 
-def _of_server(request: ServerRequest, served: ServedModels) -> PromptSource | None:
+def _prompts_of_server(request: ServerRequest, served: ServedModels) -> PromptSource | None:
     """Return the tokenizer that a server on this machine has loaded; None if it cannot be used."""
     folder = served.folder_of(request.model)
     if folder is None or not all(map(is_loopback, request.urls)):
@@ -177,7 +177,7 @@ def _of_server(request: ServerRequest, served: ServedModels) -> PromptSource | N
         return None
 
 
-def _of_local(request: ServerRequest) -> PromptSource:
+def _prompts_of_local(request: ServerRequest) -> PromptSource:
     from pact_eval.scoring.model import identify  # needs torch
 
     encoder = identify(ModelRequest(request.local, request.local_base), may_differ=False).encoder
@@ -241,7 +241,7 @@ def find_wire(request: ServerRequest) -> FoundWire:
     with step("Finding out what the server speaks"), Client(request) as client:
         served = read_served(client)
         if request.wire == "auto":
-            return _detected(request, client, served)
+            return _detect(request, client, served)
     base = served.base_of(request.model)
     if request.wire not in _PARAMETERS:
         return FoundWire(_plain(request.wire, request), "as given", base)
@@ -249,10 +249,12 @@ def find_wire(request: ServerRequest) -> FoundWire:
     if prompts is None:
         message = f"--wire {request.wire} sends token ids: {_needs_tokenizer()}"
         raise ServerError(message)
-    return FoundWire(_of_ids(request.wire, prompts, served), f"as given; {prompts.why}", base)
+    return FoundWire(
+        _token_id_wire(request.wire, prompts, served), f"as given; {prompts.why}", base
+    )
 
 
-def _detected(request: ServerRequest, client: Client, served: ServedModels) -> FoundWire:
+def _detect(request: ServerRequest, client: Client, served: ServedModels) -> FoundWire:
     looks = {name: client.look(path, {"model": request.model}) for name, path in _ROUTES.items()}
     _refuse_silence(request, looks)
     names = [name for name, look in looks.items() if _exists(look, request.model)]
@@ -266,7 +268,7 @@ def _detected(request: ServerRequest, client: Client, served: ServedModels) -> F
         else:
             reasons[name] = reason
     if not names:
-        raise ServerError(_undetected(request, looks))
+        raise ServerError(_explain_no_wire(request, looks))
     return _chosen(names, reasons, request, served)
 
 
@@ -281,7 +283,7 @@ def _chosen(
     if of_ids is not None and prompts is not None:
         other = "" if plain is None else f"; {_ROUTES[plain]} exists too (--wire {plain})"
         why = f"{reasons[of_ids]}; {prompts.why}{other}"
-        return FoundWire(_of_ids(of_ids, prompts, served), why, base)
+        return FoundWire(_token_id_wire(of_ids, prompts, served), why, base)
     if plain is None:
         message = f"{request.urls[0]} speaks the wire {of_ids} ({reasons[str(of_ids)]}): "
         raise ServerError(message + _needs_tokenizer())
@@ -303,7 +305,7 @@ def _plain(name: str, request: ServerRequest) -> Wire:
     return SystemOne(score_views=request.score_views)
 
 
-def _of_ids(name: str, prompts: PromptSource, served: ServedModels) -> Wire:
+def _token_id_wire(name: str, prompts: PromptSource, served: ServedModels) -> Wire:
     if name == SGLang.name:
         return SGLang(prompts.encoder, served.base_names)
     return VLLM(prompts.encoder)
@@ -345,7 +347,7 @@ def _refuse_silence(request: ServerRequest, looks: Mapping[str, Look]) -> None:
         raise ServerError(message)
 
 
-def _undetected(request: ServerRequest, looks: Mapping[str, Look]) -> str:
+def _explain_no_wire(request: ServerRequest, looks: Mapping[str, Look]) -> str:
     tried = "; ".join(
         f"{_ROUTES[name]} ({name}): {look.problem or f'status {look.status}'}"
         for name, look in looks.items()

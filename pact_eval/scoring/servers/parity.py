@@ -74,19 +74,19 @@ def with_parity(
     model = identify(adapter, may_differ=False)
     item_of_id = {item.record_id: item for item in probe_items(wire, k=2)}
     answers = dict(zip(item_of_id, asker.ask([*item_of_id.values()], alone=True), strict=True))
-    views, served = _served(model, wire, answers)
-    exact = _scored(model, views)
+    views, served = _ask_server(model, wire, answers)
+    exact = _score_here(model, views)
     parity = _parity(probe, request, torch.float32, served, exact, exact)
     precision = stored_dtype(model.base.folder)
     if request.local_dtype != "auto":
         precision = resolve_dtype(request.local_dtype, model.device)
     if precision != torch.float32 and not parity.holds:
-        rounded = _scored(replace(model, dtype=precision), views)
+        rounded = _score_here(replace(model, dtype=precision), views)
         parity = _parity(probe, request, precision, served, exact, rounded)
     return replace(probe, parity=parity)
 
 
-def _served(
+def _ask_server(
     model: ScoringModel, wire: Wire, answers: dict[str, ItemAnswer]
 ) -> tuple[list[EncodedView], _Answers]:
     """Return the views that the server has answered, and its answers."""
@@ -101,7 +101,7 @@ def _served(
     return views, _Answers(served)
 
 
-def _scored(model: ScoringModel, views: Sequence[EncodedView]) -> _Answers:
+def _score_here(model: ScoringModel, views: Sequence[EncodedView]) -> _Answers:
     if not views:
         return _Answers([])
     scored = model.load().scorer.score(views)

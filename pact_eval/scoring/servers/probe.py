@@ -397,7 +397,7 @@ def probe_server(
         ServerError: the server cannot be used, or answers no item of the probe.
     """
     items = probe_items(wire, k=2)
-    answers = _asked(asker, items)
+    answers = _ask(asker, items)
     probabilities = _probabilities(answers)
     unanswered = {
         name: f"{answer.missing.status}: {answer.missing.reason}"
@@ -462,7 +462,7 @@ def change_since(asker: Asker, wire: Wire, before: Mapping[str, Sequence[float]]
         ServerError: the server cannot be used.
     """
     items = [item for item in probe_items(wire) if item.record_id in before]
-    probabilities = _probabilities(_asked(asker, items))
+    probabilities = _probabilities(_ask(asker, items))
     return max(
         (total_variation(probabilities[name], before[name]) for name in probabilities),
         default=math.nan,
@@ -477,7 +477,7 @@ def decimals_of(wire: Wire, answers: Sequence[ItemAnswer]) -> int | None:
     return decimals(math.exp(z) for view in views for z in view.logits)
 
 
-def _asked(
+def _ask(
     asker: Asker, items: Sequence[AskedItem], model: str | None = None
 ) -> dict[str, ItemAnswer]:
     answers = asker.ask(items, model=model, alone=True)
@@ -528,7 +528,7 @@ def _mass(parity: Parity) -> str:
 
 def _base(asker: Asker, wire: Wire, probe: ServerProbe, name: str) -> BaseProbe:
     items = [item for item in probe_items(wire) if item.record_id in probe.answers]
-    probabilities = _probabilities(_asked(asker, items, name))
+    probabilities = _probabilities(_ask(asker, items, name))
     if not probabilities:
         message = f"the base model {name} answers no item of the probe"
         raise ServerError(message)
@@ -564,17 +564,17 @@ def _why_without_base(client: Client, wire: Wire, listed: Sequence[str], name: s
 def _models(named: Mapping[str, Mapping[str, Json]], model: str) -> Json:
     """Return what `/v1/models` says about the model, or else the names that it lists."""
     if model in named:
-        return _bounded(dict(named[model]))
+        return _shorten_value(dict(named[model]))
     names: list[Json] = [*islice(named, _MOST_NAMES)]
     return names or None
 
 
 def _page(client: Client, path: str) -> Json:
     page = client.get(path)
-    return None if page is None else _bounded(page)
+    return None if page is None else _shorten_value(page)
 
 
-def _bounded(value: Json) -> Json:
+def _shorten_value(value: Json) -> Json:
     """Return a value, or its beginning as text if it is long."""
     text = str(value)
     return value if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."

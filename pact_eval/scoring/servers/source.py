@@ -190,7 +190,7 @@ def server_source(
     Raises:
         ServerError: the key cannot be read, or the server speaks no wire that pact-eval knows.
     """
-    request, detection = _found(request)
+    request, detection = _resolve_wire(request)
     return ServerSource(request, detection.wire, detection.why, on_probe)
 
 
@@ -201,19 +201,21 @@ def probe(request: ServerRequest) -> ServerProbe:
         ServerError: the server cannot be used, or answers no item of the probe.
         AdapterError: the local adapter cannot be loaded.
     """
-    request, detection = _found(request)
+    request, detection = _resolve_wire(request)
     with step("Probing the server"), Client(request) as client:
         asker = Asker(client, detection.wire, request.model)
-        return replace(_probed(asker, client, detection.wire, request), wire_reason=detection.why)
+        return replace(
+            _run_probe(asker, client, detection.wire, request), wire_reason=detection.why
+        )
 
 
-def _found(request: ServerRequest) -> tuple[ServerRequest, FoundWire]:
+def _resolve_wire(request: ServerRequest) -> tuple[ServerRequest, FoundWire]:
     """Return the wire, and the request with the name of the base model if the server gives it."""
     detection = find_wire(request)
     return replace(request, base_name=request.base_name or detection.base_name), detection
 
 
-def _probed(asker: Asker, client: Client, wire: Wire, request: ServerRequest) -> ServerProbe:
+def _run_probe(asker: Asker, client: Client, wire: Wire, request: ServerRequest) -> ServerProbe:
     server_probe = probe_server(
         asker, client, wire, model=request.model, base_name=request.base_name
     )
@@ -255,7 +257,7 @@ class _ServerScorer:
             self._refuse_change()
         elif request.probe:
             probe = replace(
-                _probed(self._asker, self._client, self._source.wire, request),
+                _run_probe(self._asker, self._client, self._source.wire, request),
                 wire_reason=self._source.wire_reason,
             )
             self._source.on_probe(probe)
@@ -267,16 +269,16 @@ class _ServerScorer:
             }
             self._probe = probe.to_json() | limits
             self._writer.note({_PROBE: self._probe})
-        self._orders_are_views = self._probed.orders_are_views is not False
+        self._orders_are_views = self._run_probe.orders_are_views is not False
 
     @property
-    def _probed(self) -> ProbedServer:
+    def _run_probe(self) -> ProbedServer:
         """The probe; without one, nothing is known."""
         return ProbedServer.of_json(self._probe or {}, _PROBE)
 
     def _change(self) -> float:
         """Return the largest TV between the answers to the probe now and when the run began."""
-        probe = self._probed
+        probe = self._run_probe
         before = {name: answer for name, answer in probe.answers.items() if answer}
         if probe.probe_sha256 != PROBE_SHA256 or not before:
             return math.nan
@@ -285,7 +287,7 @@ class _ServerScorer:
     @property
     def _least_change(self) -> float:
         """The smallest TV that is not put down to noise; infinity if it is not known."""
-        least = self._probed.least_change
+        least = self._run_probe.least_change
         return math.inf if least is None else least
 
     def _refuse_change(self) -> None:
@@ -311,9 +313,9 @@ class _ServerScorer:
         self, windows: Sequence[Window], on_views: Callable[[int], None], on_answer: OnAnswer
     ) -> Iterator[ScoredWindow]:
         """Ask for the views of windows, one after the other."""
-        return in_order(windows, lambda records: self._asked(records, on_views, on_answer))
+        return in_order(windows, lambda records: self._ask_window(records, on_views, on_answer))
 
-    def _asked(
+    def _ask_window(
         self, window: Sequence[Record], on_views: Callable[[int], None], on_answer: OnAnswer
     ) -> pl.DataFrame:
         """Ask for the views of some records."""

@@ -135,7 +135,7 @@ class TokenIdWire(ABC):
     def read(self, call: Call, reply: Json) -> ReadReply:
         """Read the answers to the views of one item; see `Wire`."""
         parsed = self.parsed(reply, len(call.views))
-        lengths = [len(prompt) for prompt in self._sent(call)]
+        lengths = [len(prompt) for prompt in self._token_ids_of(call)]
         if parsed.prompt_tokens not in (None, sum(lengths)):
             message = (
                 f"the server has read {parsed.prompt_tokens:,} tokens of prompts, not the "
@@ -145,7 +145,7 @@ class TokenIdWire(ABC):
         parts = zip(call.views, parsed.values, lengths, strict=True)
         return ReadReply(parsed.model, tuple(self._answer(*part) for part in parts))
 
-    def _sent(self, call: Call) -> list[list[int]]:
+    def _token_ids_of(self, call: Call) -> list[list[int]]:
         body: Any = call.body  # as `calls` has made it
         prompts: list[list[int]] = body[self.prompts_key]
         return prompts
@@ -155,7 +155,7 @@ class TokenIdWire(ABC):
     ) -> ViewAnswer:
         values = _by_id(pairs)
         tokens = self.encoder.answer_tokens(view.field)
-        letters = [_of_letter(values, token) for token in tokens]
+        letters = [_letter_value(values, token) for token in tokens]
         if all(math.isinf(value) for value in letters):
             raise UnusableReplyError("no letter has a probability above 0")
         logits = in_canonical_order(letters, view.order)
@@ -211,7 +211,7 @@ def _by_id(pairs: Sequence[tuple[int, float]]) -> dict[int, float]:
     return values
 
 
-def _of_letter(values: Mapping[int, float], token: int) -> float:
+def _letter_value(values: Mapping[int, float], token: int) -> float:
     if token not in values:
         message = f"log-probabilities: expected one for each letter asked, got none for id {token}"
         raise UnusableReplyError(message)

@@ -58,7 +58,7 @@ class WindowWorker:
 
     def start(self) -> WorkerDescription | WorkerFailure:
         """Load the model and check its engine; return what this worker is, or why it cannot be."""
-        return _replied(self._start)
+        return _reply_of(self._start)
 
     def score(self, number: int, records: Sequence[Record]) -> WindowRows | WorkerFailure:
         """Score a window.
@@ -70,7 +70,7 @@ class WindowWorker:
         Returns:
             Its rows, or why it could not be scored.
         """
-        return _replied(lambda: self._score(number, records))
+        return _reply_of(lambda: self._score(number, records))
 
     def _start(self) -> WorkerDescription:
         import torch
@@ -104,7 +104,7 @@ class WindowWorker:
         return WindowRows(number, rows, self._scorer.facts, time.monotonic() - started)
 
 
-def _replied(work: Callable[[], Reply]) -> Reply | WorkerFailure:
+def _reply_of(work: Callable[[], Reply]) -> Reply | WorkerFailure:
     try:
         return work()
     except Exception as error:  # noqa: BLE001 -- it is text for the driver, which never unpickles it
@@ -314,7 +314,7 @@ def joined(address: str) -> Iterator[Any]:
     """
     import_ray(WorkersRequest(address=address))
     _refuse_silent(address)
-    with _initialised(f"--ray {address}", address=address) as ray:
+    with _initialise_ray(f"--ray {address}", address=address) as ray:
         yield ray
 
 
@@ -381,7 +381,7 @@ def _local(count: int, device: str, threads: int) -> Iterator[Cluster]:
     folder = _private_folder()
     with (
         guarded(folder),
-        _initialised(
+        _initialise_ray(
             f"--workers {count}",
             address="local",
             num_cpus=count,
@@ -412,7 +412,7 @@ def _refuse_without_token() -> None:
 
 
 @contextmanager
-def _initialised(option: str, **settings: Any) -> Iterator[Any]:
+def _initialise_ray(option: str, **settings: Any) -> Iterator[Any]:
     """Connect to a Ray, or start one, for the duration of the block."""
     ray = import_ray()
     _forget_the_last_token()
@@ -471,7 +471,7 @@ def _room(
     """
     kind = "GPU" if device == "cuda" else "CPU"
     total = _total(nodes, kind)
-    usual = total if device == "cuda" else sum(_of(node, "CPU") >= 1 for node in nodes)
+    usual = total if device == "cuda" else sum(_resource(node, "CPU") >= 1 for node in nodes)
     count = min(request.count or usual, most)
     if count < 1 or total < count:
         message = (
@@ -484,16 +484,16 @@ def _room(
     fitting = [
         cpus
         for cpus in range(max(threads, 1), 0, -1)
-        if sum(_of(node, "CPU") // cpus for node in nodes) >= count
+        if sum(_resource(node, "CPU") // cpus for node in nodes) >= count
     ]
     return Cluster(count, fitting[0], 0)
 
 
 def _total(nodes: Sequence[dict[str, Any]], kind: str) -> int:
-    return sum(_of(node, kind) for node in nodes)
+    return sum(_resource(node, kind) for node in nodes)
 
 
-def _of(node: dict[str, Any], kind: str) -> int:
+def _resource(node: dict[str, Any], kind: str) -> int:
     return int(node["Resources"].get(kind, 0)) if node["Alive"] else 0
 
 

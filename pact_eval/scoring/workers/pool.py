@@ -211,7 +211,7 @@ class WorkerPool:
             latest = time.monotonic()
             while calls:
                 for actor, reply in self._replies(calls):
-                    self._started(actor, reply)
+                    self._note_start(actor, reply)
                     starting.done += 1
                     latest = time.monotonic()
                 if time.monotonic() - latest > _START_SECONDS:
@@ -242,7 +242,7 @@ class WorkerPool:
                 calls[call] = actor, window
             for (actor, scored), reply in self._replies(calls):
                 if scored is None:
-                    self._started(actor, reply)
+                    self._note_start(actor, reply)
                     self._compare()
                 elif isinstance(reply, WindowRows):
                     del left[scored.number]
@@ -254,7 +254,9 @@ class WorkerPool:
                     if failures[scored.number] == MOST_FAILURES:
                         raise WorkerError(_failed_too_often(scored, self._label(actor), reply))
                     waiting.appendleft(scored)
-                    if not _checked(reply):  # another worker may score it before this one is back
+                    if not _is_refusal(
+                        reply
+                    ):  # another worker may score it before this one is back
                         self._lose(actor, reply)
                         calls[self.cluster.start(actor)] = actor, None
                         continue
@@ -275,7 +277,7 @@ class WorkerPool:
                 reply = error
             yield caller, reply
 
-    def _started(self, actor: Any, reply: object) -> None:
+    def _note_start(self, actor: Any, reply: object) -> None:
         """Note the process that has started.
 
         Raises:
@@ -329,7 +331,7 @@ def _failed_too_often(window: Window, worker: str, reason: object) -> str:
     )
 
 
-def _checked(reply: object) -> bool:
+def _is_refusal(reply: object) -> bool:
     return isinstance(reply, WorkerFailure) and reply.checked
 
 
