@@ -31,7 +31,7 @@ from pact_eval.evaluation.notes import (
     one_order,
     small_groups,
 )
-from pact_eval.evaluation.registry import registered_metrics
+from pact_eval.evaluation.registry import find_metric, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
 from pact_eval.progress import step, tracked
@@ -193,6 +193,7 @@ def compare(
     rng: np.random.Generator,
     resamples: int | None = None,
     margin: float | None = None,
+    names: Sequence[str] | None = None,
 ) -> Comparison:
     """Compare two runs.
 
@@ -204,13 +205,19 @@ def compare(
         resamples: bootstrap resamples of families; None uses `default_resamples`.
         margin: largest difference in a rate that does not matter, as a fraction; without it, there
             are no verdicts.
+        names: names of the metrics, over all items alone; None takes all, over every group.
 
     Returns:
         The comparison; differences are a minus b.
     """
     resamples = resamples or default_resamples(len(a))
     runs, notes = at_common_views({"A": a, "B": b})
-    drawn = [resampled_groups(run, by, rng=rng, resamples=resamples) for run in runs.values()]
+    entries = None if names is None else [find_metric(name) for name in names]
+    groups = by if names is None else None
+    drawn = [
+        resampled_groups(run, groups, rng=rng, resamples=resamples, entries=entries)
+        for run in runs.values()
+    ]
     comparison = compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
     return replace(comparison, notes=(*notes, *one_order(runs["A"]), *comparison.notes))
 
@@ -230,12 +237,11 @@ def compare_groups(
             _group(group, other, rng, resamples, margin) for group, other in zip(a, b, strict=True)
         )
     first, second = a[0].items, b[0].items
-    ids = first.predictions.ids
     return Comparison(
         by=by,
         groups=groups,
-        only_a=tuple(ids[first.correct & ~second.correct].tolist()),
-        only_b=tuple(ids[second.correct & ~first.correct].tolist()),
+        only_a=only_first(first, second),
+        only_b=only_first(second, first),
         unit=first.unit,
         notes=(
             *LargeFamilies.of(first),
@@ -243,6 +249,11 @@ def compare_groups(
         ),
         differing=(*_differing(first, second, "a"), *_differing(second, first, "b")),
     )
+
+
+def only_first(first: ScoredItems, second: ScoredItems) -> tuple[str, ...]:
+    """Return the ids of the items that only the first of two runs answers correctly."""
+    return tuple(first.predictions.ids[first.correct & ~second.correct].tolist())
 
 
 def _differing(
@@ -302,7 +313,7 @@ def _metric(
     return MetricComparison(spec, *sides, difference, test, verdict)
 
 
-def _detectable(difference: Estimate, items: ScoredItems) -> float:
+def detectable_accuracy(difference: Estimate, items: ScoredItems) -> float:
     """Return what the items show with 80% power; NaN if few families say how wide intervals are.
 
     It takes the width to be the same at every difference. With few families, or with large ones,
@@ -330,5 +341,5 @@ def _accuracy_tests(
         item_interval=item_accuracy_difference(
             items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples
         ),
-        detectable=_detectable(difference, a),
+        detectable=detectable_accuracy(difference, a),
     )

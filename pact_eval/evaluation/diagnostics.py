@@ -280,9 +280,7 @@ def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]
     experiment.require_same_items()
     comparisons = experiment.comparisons
     matched = tuple(
-        MatchedRuns(
-            method, arm, match.seed, comparisons.seeds(method, arm).seeds[match.seed].groups[0]
-        )
+        MatchedRuns(method, arm, match.seed, comparisons.rates(match.a, match.b))
         for arm, matches in comparisons.against(method).items()
         for match in matches
     )

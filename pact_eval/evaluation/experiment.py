@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._choices import Decoding
-from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
@@ -58,6 +57,7 @@ from pact_eval.evaluation.notes import (
 from pact_eval.evaluation.order_effect import OrderEffect, Ties, flip_floor, order_effect
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
+from pact_eval.evaluation.run_comparisons import RunComparisons
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.run_rates import (
     DecodedRates,
@@ -87,7 +87,6 @@ if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for arms and 
     from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.evaluation.order_effect import OrderAudit
     from pact_eval.evaluation.report import ReportDigest
-    from pact_eval.evaluation.run_comparisons import RunComparisons
     from pact_eval.evaluation.slice_search import SliceSearch
     from pact_eval.evaluation.sweep import SweepPoint
 
@@ -531,8 +530,6 @@ class Experiment:
     @cached_property
     def comparisons(self) -> RunComparisons:
         """What compares the runs, and the arms, with each other."""
-        from pact_eval.evaluation.run_comparisons import RunComparisons
-
         return RunComparisons(self)
 
     def find_slices(self, run: ExperimentRun | None = None) -> SliceSearch:
@@ -838,9 +835,6 @@ class Experiment:
                 unit=settings.unit,
             ),
         )
-
-
-readable_hints(vars(Experiment).values())
 
 
 @dataclass(frozen=True, eq=False, repr=False)

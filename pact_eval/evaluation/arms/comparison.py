@@ -81,14 +81,12 @@ class ArmPair:
         seeds: the comparison at each seed, in ascending order.
         differences: by group and metric, the difference over all of these seeds; empty if the arms
             share no seed.
-        notes: number of views of each run, if they differ.
     """
 
     a: str
     b: str
     seeds: Mapping[int | None, Comparison]
     differences: GroupDifferences
-    notes: tuple[DifferentViews, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,83 +219,6 @@ def _with_standings(
     )
 
 
-def compare_seeds(
-    a: tuple[str, SeedRuns],
-    b: tuple[str, SeedRuns],
-    *,
-    metrics: Sequence[str],
-    rng: np.random.Generator,
-    resamples: int | None = None,
-    margin: float | None = None,
-) -> ArmPair:
-    """Compare two arms at their shared seeds, over all items.
-
-    Args:
-        a: name and runs of the first arm.
-        b: name and runs of the second arm, on the same items in the same order.
-        metrics: names of the metrics.
-        rng: source of the resamples; every run has the same resamples.
-        resamples: bootstrap resamples of families; None uses `default_resamples`.
-        margin: largest difference in a rate that does not matter; see `compare`.
-
-    Raises:
-        InputError: the arms have no seed in common.
-    """
-    resamples = resamples or default_resamples(len(next(iter(a[1].values()))))
-    matches, notes = resampled_matches(a, b, by=None, metrics=metrics, rng=rng, resamples=resamples)
-    return replace(_pair((a[0], b[0]), matches, "kind", rng, resamples, margin), notes=notes)
-
-
-def resampled_matches(
-    a: tuple[str, SeedRuns],
-    b: tuple[str, SeedRuns],
-    *,
-    by: GroupBy | None,
-    metrics: Sequence[str],
-    rng: np.random.Generator,
-    resamples: int | None = None,
-) -> tuple[tuple[GroupMatch, ...], tuple[DifferentViews, ...]]:
-    """Resample some metrics of two arms at their shared seeds.
-
-    Args:
-        a: name and runs of the first arm.
-        b: name and runs of the second arm, on the same items in the same order.
-        by: kind, domain or source_family; None has no group but all items.
-        metrics: names of the metrics.
-        rng: source of the resamples; every run has the same resamples.
-        resamples: bootstrap resamples of families; None uses `default_resamples`.
-
-    Returns:
-        The runs of both arms by seed, as groups; and a note if their views differ.
-
-    Raises:
-        InputError: the arms have no seed in common.
-    """
-    matches = matched_seeds(a[1], b[1])
-    if not matches:
-        message = f"{a[0]} and {b[0]} have no seed in common"
-        raise InputError(message)
-    resamples = resamples or default_resamples(len(matches[0].a))
-    compared = {
-        name: {
-            seed: run
-            for seed, run in runs.items()
-            if any(run is match.a or run is match.b for match in matches)
-        }
-        for name, runs in (a, b)
-    }
-    same_k, notes = _at_common_views(compared)
-    entries = [find_metric(name) for name in metrics]
-    drawn = [
-        {
-            seed: resampled_groups(run, by, rng=rng, resamples=resamples, entries=entries)
-            for seed, run in same_k[name].items()
-        }
-        for name in (a[0], b[0])
-    ]
-    return matched_seeds(*drawn), notes
-
-
 def _at_common_views(
     arms: Mapping[str, SeedRuns],
 ) -> tuple[dict[str, SeedRuns], tuple[DifferentViews, ...]]:
@@ -343,11 +264,8 @@ def _estimate(group: ResampledGroup, metric: str) -> Estimate:
 
 def by_group(matches: Sequence[GroupMatch]) -> list[GroupPairs]:
     """Return the runs of two arms group by group: one pair per shared seed."""
-    runs = (*(match.a for match in matches), *(match.b for match in matches))
-    return [
-        list(zip(groups[: len(matches)], groups[len(matches) :], strict=True))
-        for groups in zip(*runs, strict=True)
-    ]
+    groups = range(len(matches[0].a)) if matches else ()
+    return [[(match.a[at], match.b[at]) for match in matches] for at in groups]
 
 
 def _pair(
