@@ -11,26 +11,32 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pact_eval._choices import Allowance, Decoding
 from pact_eval._typing import IntArray
+from pact_eval.calibration.effect import calibration_notes
+from pact_eval.calibration.files import calibrator_as_shipped
+from pact_eval.calibration.notes import CalibrationWarning, FitNote, UseNote
+from pact_eval.calibration.runs import calibrator_for, check_decoding
+from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary
 from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import ItemMismatch, in_order_of, mismatch
-from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight, several_right
+from pact_eval.evaluation.notes import (
+    RoundedProbabilities,
+    SeveralRight,
+    rounded_scores,
+    several_right,
+)
 from pact_eval.metrics import BINS
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.places import naming_urls
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.seal import CALIBRATION_NAME
-
-if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
-    from pact_eval.calibration.notes import CalibrationWarning, FitNote, UseNote
-    from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary
 
 Result = TypeVar("Result")
 
@@ -158,14 +164,10 @@ class ExperimentRun:
     @cached_property
     def _calibrator(self) -> tuple[Calibrator | None, tuple[FitNote, ...]]:
         if self._shipped:
-            from pact_eval.calibration.files import calibrator_as_shipped
-
             return calibrator_as_shipped(self.provenance, self.place), ()
         path = self._calibration or self.folder / CALIBRATION_NAME
         if self._calibration is None and not path.exists():
             return None, ()
-        from pact_eval.calibration.runs import calibrator_for
-
         with naming_urls():
             return calibrator_for(path, self.provenance, self.predictions, allow=self._allow)
 
@@ -178,8 +180,6 @@ class ExperimentRun:
         """
         if self.calibrator is None:
             return None
-        from pact_eval.calibration.temperatures import TemperatureSummary
-
         views = self.predictions
         at = self.calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
         return TemperatureSummary.of(at)
@@ -197,8 +197,6 @@ class ExperimentRun:
         """
         if self.calibrator is None:
             return ()
-        from pact_eval.calibration.effect import calibration_notes
-
         views = self.predictions
         return calibration_notes(
             self.calibrator,
@@ -218,8 +216,6 @@ class ExperimentRun:
         """
         if self.calibrator is None:
             return ()
-        from pact_eval.calibration.notes import CalibrationWarning
-
         notes = (*self.fit_notes, *(() if decoding is None else self.use_notes(decoding)))
         return tuple(CalibrationWarning(self.place, note) for note in notes)
 
@@ -244,8 +240,6 @@ class ExperimentRun:
         if not calibrated or self.calibrator is None:
             return None
         if decoding is not None:
-            from pact_eval.calibration.runs import check_decoding
-
             check_decoding(self.calibrator, decoding, allow=self._allow, where=self.place)
         return self.calibrator
 
@@ -325,8 +319,6 @@ class ExperimentRun:
 
     def _rounded(self, decoding: Decoding, *, calibrated: bool) -> RoundedProbabilities:
         """Return the note on probabilities that are rounded or not all listed."""
-        from pact_eval.evaluation.rounding import rounded_scores
-
         calibrator = self.applied(decoding, calibrated=calibrated)
         views, temperature = self.scored(decoding, calibrated=calibrated).predictions, None
         if calibrator is not None:

@@ -18,21 +18,24 @@ from typing import TYPE_CHECKING
 
 from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import ArmPair, ArmsComparison, compare_arms
-from pact_eval.evaluation.arms.differences import SeedMatch, against
-from pact_eval.evaluation.common_views import (
-    SharedViews,
-    at_common_views,
-    common_repeats,
-    runs_at_common_views,
-    views_in_common,
+from pact_eval.evaluation.arms.comparison import (
+    ArmPair,
+    ArmsComparison,
+    SeedMatch,
+    against,
+    compare_arms,
 )
 from pact_eval.evaluation.comparison import (
     Comparison,
     GroupComparison,
     MetricComparison,
+    SharedViews,
+    at_common_views,
+    common_repeats,
     compare,
+    runs_at_common_views,
     same_as_all,
+    views_in_common,
 )
 from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
@@ -47,15 +50,14 @@ from pact_eval.evaluation.conclusions.better import (
 )
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_specs import decoding_name
 from pact_eval.evaluation.notes import DifferentViews
-from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.registry import decoding_name
+from pact_eval.evaluation.report import COMPARED, default_resamples, other_decoding, resampled_rates
 from pact_eval.evaluation.resampled_groups import ResampledGroup
-from pact_eval.evaluation.run_rates import COMPARED, other_decoding, resampled_rates
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they import this module
     from pact_eval.evaluation.experiment import Experiment
 
 

@@ -15,10 +15,10 @@ from statsmodels.stats.multitest import multipletests
 
 from pact_eval._choices import Decoding
 from pact_eval._typing import BoolArray, IntArray
-from pact_eval.evaluation.combined_differences import evidence
 from pact_eval.evaluation.conclusions.better import Claim, adjusted_together, claim_status
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.resampled_groups import evidence
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.rate_differences import paired_rates
 from pact_reports.views.brief import mass_lines

@@ -11,19 +11,27 @@ import numpy as np
 
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.cells import ArmSummary, MetricCell, MetricRow
-from pact_eval.evaluation.arms.comparison import by_group
-from pact_eval.evaluation.arms.differences import GroupPairs, SeedMatch, against, arm_difference
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow
+from pact_eval.evaluation.arms.comparison import (
+    ArmSummary,
+    GroupPairs,
+    SeedMatch,
+    against,
+    arm_difference,
+    by_group,
+)
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.metric_differences import mean_estimate
-from pact_eval.evaluation.metric_specs import MetricDecoding, MetricSpec
-from pact_eval.evaluation.registry import find_metric, metric_spec, registered_metrics
-from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
+from pact_eval.evaluation.registry import (
+    MetricDecoding,
+    MetricSpec,
+    find_metric,
+    metric_spec,
+    registered_metrics,
+)
+from pact_eval.evaluation.report import default_resamples, swept_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, mean_estimate, resampled_groups
 from pact_eval.evaluation.settings import Settings
-from pact_eval.evaluation.sweep import swept_group
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import SignAgreement, same_sign
 

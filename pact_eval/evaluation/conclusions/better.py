@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.differences import GroupPairs, arm_difference
-from pact_eval.evaluation.combined_differences import Evidence, adjusted, sign_of
+from pact_eval.evaluation.arms.comparison import GroupPairs, arm_difference
 from pact_eval.evaluation.comparison import detectable_accuracy, only_first
 from pact_eval.evaluation.conclusions.conclusion import (
     NOT_SHOWN,
@@ -20,9 +19,9 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Unchecked,
 )
 from pact_eval.evaluation.conclusions.data import DataLeak, beside_leak, leak_prefix
-from pact_eval.evaluation.metric_specs import DecodingName
-from pact_eval.evaluation.registry import ANSWER_MASS
-from pact_eval.evaluation.run_rates import COMPARED, HEADLINE
+from pact_eval.evaluation.registry import ANSWER_MASS, DecodingName
+from pact_eval.evaluation.report import COMPARED, HEADLINE
+from pact_eval.evaluation.resampled_groups import Evidence, adjusted, sign_of
 from pact_eval.numbers import (
     Unit,
     at_views,
