@@ -219,7 +219,7 @@ class Experiment:
             members = ablated if opened.ablated else runs
             run = ExperimentRun(
                 opened,
-                arm=arm,
+                arm=arm or "",
                 first=members[0] if members else None,
                 calibration=settings.calibration,
                 shipped=settings.shipped,
