@@ -38,9 +38,8 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import diagnose
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.registry import find_metric
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, metric_difference, resampled_group
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import Run
 from pact_eval.runs.predictions import Predictions

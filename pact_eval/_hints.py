@@ -1,4 +1,4 @@
-"""Names that are imported at their first use: those of packages, and those in annotations.
+"""Names in annotations that are imported when somebody reads the annotations.
 
 A module names the types of its functions under `if TYPE_CHECKING:`, so that it is imported fast.
 `typing.get_type_hints` imports these names when it reads the annotations of one of its functions.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from importlib import import_module
 from types import FunctionType
@@ -35,32 +35,6 @@ class _Annotations(dict[str, Any]):
         """Return the names of the arguments."""
         self._load()
         return super().keys()
-
-
-def names_at_use(package: str, homes: Sequence[str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package that imports its modules when a name is first used.
-
-    Args:
-        package: its name; its `__all__` lists the names.
-        homes: the modules of the package that have them, which are tried in this order.
-
-    Examples:
-        >>> from pact_eval import metrics
-        >>> metrics.recalibrate.__module__
-        'pact_eval.metrics.recalibration'
-    """
-
-    def name_of(name: str) -> Any:
-        names = vars(sys.modules[package])
-        for home in homes if name in names["__all__"] else ():
-            module = import_module(f"{package}.{home}")
-            if hasattr(module, name):
-                names[name] = getattr(module, name)
-                return names[name]
-        message = f"module {package!r} has no attribute {name!r}"
-        raise AttributeError(message)
-
-    return name_of
 
 
 def readable_hints(members: Iterable[object]) -> None:

@@ -13,10 +13,9 @@ from typing import Final
 import numpy as np
 
 from pact_eval.calibration.temperatures import neutral_calibrator
-from pact_eval.evaluation.arms.arm_metrics import rows_from_items
-from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
+from pact_eval.evaluation.arms.arm_metrics import MetricRow, MetricTable, rows_from_items
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_specs import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, MetricDecoding
+from pact_eval.evaluation.registry import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, MetricDecoding
 from pact_eval.preregistration.criteria import Hypotheses, read_hypotheses
 from pact_eval.preregistration.run_scorecard import RunDifferences, judge, with_calibrated_tv
 from pact_eval.preregistration.scorecard import Scorecard

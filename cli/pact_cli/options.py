@@ -171,7 +171,7 @@ def _bins(context: click.Context, parameter: click.Parameter, text: str | None) 
     """Read bins; a mistake is one of usage."""
     if text is None:
         return None
-    from pact_eval.evaluation.slice_columns import parse_bins
+    from pact_eval.evaluation.labels import parse_bins
 
     try:
         return parse_bins(text)

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from pact_eval._typing import FloatArray
+from pact_eval.evaluation.conclusions.order import NoiseFloor, noise_floor
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.order_effect import NoiseFloor, noise_floor
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio

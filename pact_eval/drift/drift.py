@@ -27,11 +27,9 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import SameRun, same_runs
-from pact_eval.evaluation.metric_differences import metric_difference
-from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.registry import find_metric, metric_spec
+from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, metric_difference, resampled_group
 from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
 from pact_eval.runs.folder import RunSource

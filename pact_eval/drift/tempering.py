@@ -23,7 +23,7 @@ from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikeli
 from pact_eval.calibration.temperatures import KINDS, inverse_softplus
 from pact_eval.drift.distances import item_tv
 from pact_eval.errors import InputError, counted
-from pact_eval.evaluation.common_views import views_in_common
+from pact_eval.evaluation.comparison import views_in_common
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun

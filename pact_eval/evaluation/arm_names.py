@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pact_eval.errors import InputError
 from pact_eval.plain_text import one_line
 
-if TYPE_CHECKING:  # the list of runs does not wait for what evaluates them
+if TYPE_CHECKING:  # they import this module
     from pact_eval.evaluation.experiment import Experiment
 
 _SEED: Final = re.compile(r"(?P<arm>.*)(?P<seed>, seed -?\d+)", re.DOTALL)

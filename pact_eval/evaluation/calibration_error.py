@@ -26,7 +26,7 @@ from pact_eval.stats.consistency_resampling import calibrated_gaps, centred_sums
 from pact_eval.stats.estimate import FEWEST, LEVEL, ClusterText, Estimate, Method
 from pact_eval.stats.proportions import rate_estimate
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they import this module
     from pact_eval.evaluation.items import ScoredItems
 
 

@@ -23,7 +23,6 @@ from pact_eval._json import Json, dumps
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.combined_differences import sign_of
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Severity
@@ -34,7 +33,6 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import ItemMismatch
-from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     LOW_ANSWER_MASS,
     VERY_LOW_ANSWER_MASS,
@@ -43,7 +41,8 @@ from pact_eval.evaluation.notes import (
     Unverified,
     named,
 )
-from pact_eval.evaluation.registry import CONFIDENT, metric_spec
+from pact_eval.evaluation.registry import CONFIDENT, MetricSpec, metric_spec
+from pact_eval.evaluation.resampled_groups import sign_of
 from pact_eval.notes import Note
 from pact_eval.numbers import Unit, has_width, interval_text, value_text
 from pact_eval.runs.provenance import Provenance
@@ -280,9 +279,7 @@ def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]
     experiment.require_same_items()
     comparisons = experiment.comparisons
     matched = tuple(
-        MatchedRuns(
-            method, arm, match.seed, comparisons.seeds(method, arm).seeds[match.seed].groups[0]
-        )
+        MatchedRuns(method, arm, match.seed, comparisons.rates(match.a, match.b))
         for arm, matches in comparisons.against(method).items()
         for match in matches
     )

@@ -20,14 +20,23 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pact_eval._choices import Decoding
-from pact_eval._hints import readable_hints
+from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
-from pact_eval.evaluation.conclusions.order import OrderConclusion, order_conclusion
+from pact_eval.evaluation.conclusions.order import (
+    OrderAudit,
+    OrderConclusion,
+    OrderEffect,
+    Ties,
+    flip_floor,
+    order_audit,
+    order_conclusion,
+    order_effect,
+)
 from pact_eval.evaluation.conclusions.probabilities import (
     CorpMiscalibration,
     ProbabilitiesConclusion,
@@ -55,17 +64,24 @@ from pact_eval.evaluation.notes import (
     numeric_noise,
     run_notes,
 )
-from pact_eval.evaluation.order_effect import OrderEffect, Ties, flip_floor, order_effect
-from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
-from pact_eval.evaluation.run_data import conclude_on_data
-from pact_eval.evaluation.run_rates import (
+from pact_eval.evaluation.report import (
     DecodedRates,
+    Evaluation,
+    ReportDigest,
+    SweepPoint,
     accuracy_of_asked,
     decoded_rates,
+    default_resamples,
+    evaluate_items,
     other_decoding,
+    report_digest,
+    sweep,
 )
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
+from pact_eval.evaluation.run_comparisons import RunComparisons
+from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.slice_search import SliceSearch, search_slices
 from pact_eval.metrics.decisions import tied_answers
 from pact_eval.notes import Note
 from pact_eval.results import Framed, short_repr
@@ -82,14 +98,6 @@ from pact_eval.runs.places import run_folders, url_of
 from pact_eval.runs.seal import check_counts
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
-
-if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for arms and sweeps
-    from pact_eval.calibration.notes import CalibrationWarning
-    from pact_eval.evaluation.order_effect import OrderAudit
-    from pact_eval.evaluation.report import ReportDigest
-    from pact_eval.evaluation.run_comparisons import RunComparisons
-    from pact_eval.evaluation.slice_search import SliceSearch
-    from pact_eval.evaluation.sweep import SweepPoint
 
 ITEMS_IN_MEMORY: Final = 100_000
 """Runs with more items are read in slices, without texts and logits. The numbers are the same."""
@@ -211,7 +219,7 @@ class Experiment:
             members = ablated if opened.ablated else runs
             run = ExperimentRun(
                 opened,
-                arm=arm,
+                arm=arm or "",
                 first=members[0] if members else None,
                 calibration=settings.calibration,
                 shipped=settings.shipped,
@@ -531,8 +539,6 @@ class Experiment:
     @cached_property
     def comparisons(self) -> RunComparisons:
         """What compares the runs, and the arms, with each other."""
-        from pact_eval.evaluation.run_comparisons import RunComparisons
-
         return RunComparisons(self)
 
     def find_slices(self, run: ExperimentRun | None = None) -> SliceSearch:
@@ -545,8 +551,6 @@ class Experiment:
             InputError: there is no run, it has no references or fewer than 40 families, or it does
                 not have the decoding of the settings.
         """
-        from pact_eval.evaluation.slice_search import search_slices
-
         if run is None:
             run = self.report().run
         settings = self.settings
@@ -787,8 +791,6 @@ class Experiment:
         Args:
             run: a run on full or ablated contexts.
         """
-        from pact_eval.evaluation.order_effect import order_audit
-
         settings, effect = self.settings, self.order_effect(run)
         run = run.in_orders()
 
@@ -821,8 +823,6 @@ class Experiment:
             InputError: the run has fewer views, or no calibrator.
             RunError: the run is on ablated contexts, which have no references.
         """
-        from pact_eval.evaluation.sweep import sweep
-
         run.run.require_references()
         settings, predictions = self.settings, run.predictions
         swept = range(1, predictions.k + 1) if ks is None else ks
@@ -838,9 +838,6 @@ class Experiment:
                 unit=settings.unit,
             ),
         )
-
-
-readable_hints(vars(Experiment).values())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -900,8 +897,6 @@ class RunReport(Framed):
     @cached_property
     def digest(self) -> ReportDigest:
         """Digest of the sealed run, calibrator and settings."""
-        from pact_eval.evaluation.report import report_digest
-
         return report_digest([self.run], self.experiment.settings)
 
 

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pact_eval._choices import Allowance, Decoding
 from pact_eval._typing import IntArray
+from pact_eval.calibration.effect import calibration_notes
+from pact_eval.calibration.files import calibrator_as_shipped
+from pact_eval.calibration.notes import CalibrationWarning, FitNote, UseNote
+from pact_eval.calibration.runs import calibrator_for, check_decoding
+from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary
 from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import ItemMismatch, in_order_of, mismatch
-from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight, several_right
+from pact_eval.evaluation.notes import (
+    RoundedProbabilities,
+    SeveralRight,
+    rounded_scores,
+    several_right,
+)
 from pact_eval.metrics import BINS
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.places import naming_urls
@@ -28,13 +38,10 @@ from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.seal import CALIBRATION_NAME
 
-if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
-    from pact_eval.calibration.notes import CalibrationWarning, FitNote, UseNote
-    from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary
-
 Result = TypeVar("Result")
 
 
+@dataclass(eq=False, repr=False)
 class ExperimentRun:
     """One run of an experiment; its predictions and calibrator are read when they are first needed.
 
@@ -42,39 +49,39 @@ class ExperimentRun:
         run: the folder and its provenance; a `Run` also has its predictions.
         arm: its recipe: the recorded arm, or without one the name of the resolved folder;
             or the name that the command line gives it.
-        seed: seed of the training; None for a base model, or if the run does not record one.
+        first: the first run of its type in the experiment, whose items give the order.
+        calibration: calibrator file; None uses the one in the run folder.
+        shipped: apply the temperatures that the decision template of the run ships.
+        allow: differences that are accepted between the run and that of its calibrator.
+        views: number of views, or (n, k) the views of each item, that are used; None uses all.
+        without: ids of the items that are left out.
+        repeats: rows per item, so that runs with and without repeats can be paired; None leaves
+            those of the run.
+        ece_bins: number of bins of ECE.
         name: name of the resolved folder.
+        seed: seed of the training; None for a base model, or if the run does not record one.
         label: arm and seed, for legends and rows: "pact, seed 17", or "base" without a seed.
     """
 
-    def __init__(
-        self,
-        run: RunFolder,
-        *,
-        arm: str | None = None,
-        first: ExperimentRun | None = None,
-        calibration: Path | None = None,
-        shipped: bool = False,
-        allow: tuple[Allowance, ...] = (),
-        views: int | IntArray | None = None,
-        without: frozenset[str] = frozenset(),
-        repeats: int | None = None,
-        ece_bins: int = BINS,
-    ) -> None:
-        self.run = run
-        self.name = run.name
-        self.arm = run.provenance.named(arm) if arm else run.arm
-        self.seed = run.seed
+    run: RunFolder
+    arm: str = ""
+    first: ExperimentRun | None = None
+    calibration: Path | None = None
+    shipped: bool = False
+    allow: tuple[Allowance, ...] = ()
+    views: int | IntArray | None = None
+    without: frozenset[str] = frozenset()
+    repeats: int | None = None
+    ece_bins: int = BINS
+    name: str = field(init=False)
+    seed: int | None = field(init=False)
+    label: str = field(init=False)
+    _cache: dict[Hashable, Any] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.arm = self.run.provenance.named(self.arm) if self.arm else self.run.arm
+        self.name, self.seed = self.run.name, self.run.seed
         self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
-        self._first = first
-        self._calibration = calibration
-        self._shipped = shipped
-        self._allow = allow
-        self._views = views
-        self._without = without
-        self._repeats = repeats
-        self._ece_bins = ece_bins
-        self._cache: dict[Hashable, Any] = {}
 
     def __repr__(self) -> str:
         return f"ExperimentRun({self.label!r}, {self.place!r})"
@@ -107,7 +114,7 @@ class ExperimentRun:
     @property
     def shortened(self) -> bool:
         """Whether only some views or items are used; see `with_views` and `LeftOutItems`."""
-        return self._views is not None or bool(self._without)
+        return self.views is not None or bool(self.without)
 
     @property
     def in_memory(self) -> bool:
@@ -131,18 +138,18 @@ class ExperimentRun:
     @cached_property
     def _read(self) -> tuple[Predictions, ItemMismatch | None]:
         own = read_any_run(self.run).predictions
-        if self._without:
-            kept = [row for row, item in enumerate(own.ids) if item not in self._without]
+        if self.without:
+            kept = [row for row, item in enumerate(own.ids) if item not in self.without]
             own = own.taken(np.array(kept, dtype=np.int64))
         different = None
-        if self._first is not None:
-            first = self._first.predictions
-            different = mismatch(first, own, names=(self._first.place, self.place))
+        if self.first is not None:
+            first = self.first.predictions
+            different = mismatch(first, own, names=(self.first.place, self.place))
             own = own if different else in_order_of(first, own)
-        if isinstance(self._views, int):
-            own = own.first_views(self._views)
-        elif self._views is not None:
-            own = own.chosen_views(self._views)
+        if isinstance(self.views, int):
+            own = own.first_views(self.views)
+        elif self.views is not None:
+            own = own.chosen_views(self.views)
         return own, different
 
     @property
@@ -157,17 +164,13 @@ class ExperimentRun:
 
     @cached_property
     def _calibrator(self) -> tuple[Calibrator | None, tuple[FitNote, ...]]:
-        if self._shipped:
-            from pact_eval.calibration.files import calibrator_as_shipped
-
+        if self.shipped:
             return calibrator_as_shipped(self.provenance, self.place), ()
-        path = self._calibration or self.folder / CALIBRATION_NAME
-        if self._calibration is None and not path.exists():
+        path = self.calibration or self.folder / CALIBRATION_NAME
+        if self.calibration is None and not path.exists():
             return None, ()
-        from pact_eval.calibration.runs import calibrator_for
-
         with naming_urls():
-            return calibrator_for(path, self.provenance, self.predictions, allow=self._allow)
+            return calibrator_for(path, self.provenance, self.predictions, allow=self.allow)
 
     @cached_property
     def temperature(self) -> TemperatureSummary | None:
@@ -178,8 +181,6 @@ class ExperimentRun:
         """
         if self.calibrator is None:
             return None
-        from pact_eval.calibration.temperatures import TemperatureSummary
-
         views = self.predictions
         at = self.calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
         return TemperatureSummary.of(at)
@@ -197,8 +198,6 @@ class ExperimentRun:
         """
         if self.calibrator is None:
             return ()
-        from pact_eval.calibration.effect import calibration_notes
-
         views = self.predictions
         return calibration_notes(
             self.calibrator,
@@ -218,8 +217,6 @@ class ExperimentRun:
         """
         if self.calibrator is None:
             return ()
-        from pact_eval.calibration.notes import CalibrationWarning
-
         notes = (*self.fit_notes, *(() if decoding is None else self.use_notes(decoding)))
         return tuple(CalibrationWarning(self.place, note) for note in notes)
 
@@ -244,9 +241,7 @@ class ExperimentRun:
         if not calibrated or self.calibrator is None:
             return None
         if decoding is not None:
-            from pact_eval.calibration.runs import check_decoding
-
-            check_decoding(self.calibrator, decoding, allow=self._allow, where=self.place)
+            check_decoding(self.calibrator, decoding, allow=self.allow, where=self.place)
         return self.calibrator
 
     def scored(self, decoding: Decoding = "single", *, calibrated: bool = False) -> ScoredItems:
@@ -263,22 +258,22 @@ class ExperimentRun:
 
         def score() -> ScoredItems:
             items = ScoredItems.of(self.predictions, decoding, calibrator)
-            return self._in_rows(replace(items, ece_bins=self._ece_bins))
+            return self._in_rows(replace(items, ece_bins=self.ece_bins))
 
         return self.once(("scored", decoding, calibrated), score)
 
     def _in_rows(self, items: ScoredItems) -> ScoredItems:
         """Return items with the rows of the experiment, in which some run may have repeats."""
         together = items.decoding == "ensemble" or items.reference is None
-        repeats = None if together else self._repeats
+        repeats = None if together else self.repeats
         return items if repeats is None else items.with_repeats(repeats)
 
     def asked_once(self) -> ExperimentRun:
         """Return the run with one row per item: of repeats, the first."""
-        if not self.provenance.repeats and (self._repeats or 1) == 1:
+        if not self.provenance.repeats and (self.repeats or 1) == 1:
             return self
-        views = 1 if self.provenance.repeats else self._views
-        return self.once("asked once", lambda: self._of_views(views, repeats=None))
+        views = 1 if self.provenance.repeats else self.views
+        return self.once("asked once", lambda: replace(self, views=views, repeats=None))
 
     def in_orders(self) -> ExperimentRun:
         """Return the run with repeats in several orders as its views; any other run as it is."""
@@ -292,16 +287,16 @@ class ExperimentRun:
                 provenance=run.provenance.as_views(),
                 predictions=replace(run.predictions, repeats=False),
             )
-            return self._of_views(self._views, repeats=None, run=views)
+            return replace(self, run=views, repeats=None)
 
         return self.once("in orders", as_views)
 
     def alone(self) -> ExperimentRun:
         """Return the run with the rows that it has itself, whatever the others of an experiment."""
         own = (self.provenance.k or 1) if self.provenance.repeats else 1
-        if (self._repeats or own) == own:
+        if (self.repeats or own) == own:
             return self
-        return self.once("alone", lambda: self._of_views(self._views, repeats=None))
+        return self.once("alone", lambda: replace(self, repeats=None))
 
     def score_notes(
         self, decoding: Decoding, *, calibrated: bool
@@ -325,8 +320,6 @@ class ExperimentRun:
 
     def _rounded(self, decoding: Decoding, *, calibrated: bool) -> RoundedProbabilities:
         """Return the note on probabilities that are rounded or not all listed."""
-        from pact_eval.evaluation.rounding import rounded_scores
-
         calibrator = self.applied(decoding, calibrated=calibrated)
         views, temperature = self.scored(decoding, calibrated=calibrated).predictions, None
         if calibrator is not None:
@@ -358,7 +351,7 @@ class ExperimentRun:
         """Return the run as if it had been scored with its first k views only; computed once."""
         if k >= self.predictions.k:
             return self
-        return self.once(("views", k), lambda: self._of_views(k, repeats=self._repeats))
+        return self.once(("views", k), lambda: replace(self, views=k))
 
     def with_chosen_views(self, views: IntArray) -> ExperimentRun:
         """Return the run as if it had been scored with these views only.
@@ -366,24 +359,7 @@ class ExperimentRun:
         Args:
             views: (n, k) the views of each item, in the order of `predictions`.
         """
-        return self._of_views(views, repeats=self._repeats)
-
-    def _of_views(
-        self, views: int | IntArray | None, *, repeats: int | None, run: Run | None = None
-    ) -> ExperimentRun:
-        """Return the run with some views, and so many rows per item; None leaves its own."""
-        return ExperimentRun(
-            run or self.run,
-            arm=self.arm,
-            first=self._first,
-            calibration=self._calibration,
-            shipped=self._shipped,
-            allow=self._allow,
-            views=views,
-            without=self._without,
-            repeats=repeats,
-            ece_bins=self._ece_bins,
-        )
+        return replace(self, views=views)
 
     def without_families(
         self, families: Collection[str], first: ExperimentRun | None
@@ -402,18 +378,8 @@ class ExperimentRun:
         if leaves.all():
             message = f"{self.place}: no item is left without the families that leak"
             raise InputError(message)
-        return ExperimentRun(
-            self.run,
-            arm=self.arm,
-            first=first,
-            calibration=self._calibration,
-            shipped=self._shipped,
-            allow=self._allow,
-            views=self._views,
-            without=self._without | frozenset(views.ids[leaves].tolist()),
-            repeats=self._repeats,
-            ece_bins=self._ece_bins,
-        )
+        without = self.without | frozenset(views.ids[leaves].tolist())
+        return replace(self, first=first, without=without)
 
     @contextmanager
     def naming_errors(self) -> Iterator[None]:

@@ -1,22 +1,180 @@
-"""Records of the items of runs: read from files or folders, and checked against the runs."""
+"""Datasets behind runs: the records of their items, and the counts of every data file."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PureWindowsPath
 from typing import Final
 
 from pact_eval._files import sha256_of_file
+from pact_eval.data.files import MANIFEST_NAME, DataFile, Role, dataset_files, read_manifest
 from pact_eval.data.labelled.reader import read_dataset_records
 from pact_eval.data.labelled.reading import AUTOMATIC
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError, counted
-from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.run_data import data_hash, data_reading, scored_hash
+from pact_eval.runs.predictions import Predictions
+
+_KINDS: Final = ("choice", "boolean", "score")
+_ROLES: Final[dict[Role, str]] = {
+    "train": "train",
+    "selection": "select",
+    "calibration": "calibrate",
+    "eval": "test",
+}
+
+
+@dataclass(frozen=True)
+class Split:
+    """One data file.
+
+    Attributes:
+        name: name of the file.
+        role: train, select, calibrate or test; "" if it is unknown.
+        records: number of records, or of ablated contexts.
+        families: number of families.
+        pairs: number of families with one base and one counterfactual record.
+        source_families: number of source families; None if the records have none.
+        kinds: number of records of each kind.
+        runs: number of runs that scored the file.
+        sha256: SHA-256 of the file; None if it is unknown.
+    """
+
+    name: str
+    role: str
+    records: int
+    families: int
+    pairs: int
+    source_families: int | None
+    kinds: tuple[int, ...]
+    runs: int
+    sha256: str | None
+
+
+def run_splits(experiment: Experiment) -> tuple[Split, ...]:
+    """Count the records that the runs scored; one split per data file, identified by SHA-256."""
+    splits: dict[tuple[str, int], Split] = {}
+    for run in experiment.all_runs:
+        name, sha256, views = _data_name(run), run.provenance.data.sha256, run.predictions
+        key = (sha256 or name, len(views))
+        split = splits.get(key) or _of_views(name, sha256, views)
+        splits[key] = replace(split, runs=split.runs + 1)
+    return tuple(splits.values())
+
+
+def splits_of_folder(folder: Path) -> tuple[Split, ...]:
+    """Count the records of every file of a dataset.
+
+    Args:
+        folder: the dataset folder; its manifest, if there is one, gives the role of each file.
+
+    Raises:
+        InputError: there is no dataset, or the role of a file is unknown.
+        RecordError: a line is not a record.
+    """
+    return tuple(
+        _of_records(
+            file.name,
+            _ROLES[file.role],
+            sha256_of_file(file.path),
+            read_dataset_records(file.path, require_reference=False),
+        )
+        for file in files_of(folder)
+    )
+
+
+def data_splits(experiment: Experiment, folders: Sequence[Path] = ()) -> tuple[Split, ...]:
+    """Count the records of datasets and of the files that runs scored, each file once.
+
+    Args:
+        experiment: the runs.
+        folders: dataset folders; if there are several, each file name starts with its folder.
+
+    Raises:
+        InputError: a folder contains no dataset.
+        RecordError: a line is not a record.
+    """
+    listed = [
+        replace(split, name=f"{folder.resolve().name}/{split.name}") if folders[1:] else split
+        for folder in folders
+        for split in splits_of_folder(folder)
+    ]
+    scored = list(run_splits(experiment))
+    for number, split in enumerate(listed):
+        same = next(
+            (scored_split for scored_split in scored if scored_split.sha256 == split.sha256), None
+        )
+        if same is not None:
+            listed[number] = replace(split, runs=same.runs)
+            scored.remove(same)
+    return (*listed, *scored)
+
+
+def files_of(folder: Path) -> tuple[DataFile, ...]:
+    """Return the files of a dataset, from its manifest if it has one.
+
+    Raises:
+        InputError: there is no dataset, or the role of a file is unknown.
+    """
+    path = folder / MANIFEST_NAME
+    manifest = read_manifest(path).value if path.exists() else None
+    return dataset_files(folder, manifest)
+
+
+def _of_views(name: str, sha256: str | None, views: Predictions) -> Split:
+    members = zip(
+        views.family.tolist(),
+        views.variant.tolist(),
+        views.source_family.tolist(),
+        views.kind.tolist(),
+        strict=True,
+    )
+    return _counted(name, "", sha256, members)
+
+
+def _of_records(name: str, role: str, sha256: str, records: Iterable[Record]) -> Split:
+    members = (
+        (record.family, record.variant, record.source_family, record.field.kind)
+        for record in records
+    )
+    return _counted(name, role, sha256, members)
+
+
+def _counted(
+    name: str, role: str, sha256: str | None, members: Iterable[tuple[str, str, str, str]]
+) -> Split:
+    """Count records, given as family, variant, source family and kind."""
+    families: dict[str, list[str]] = {}
+    sources: set[str] = set()
+    kinds: Counter[str] = Counter()
+    for family, variant, source, kind in members:
+        families.setdefault(family, []).append(variant)
+        sources.add(source)
+        kinds[kind] += 1
+    return Split(
+        name=name,
+        role=role,
+        records=kinds.total(),
+        families=len(families),
+        pairs=sum(sorted(variants) == ["base", "counterfactual"] for variants in families.values()),
+        source_families=None if sources <= {""} else len(sources - {""}),
+        kinds=tuple(kinds[kind] for kind in _KINDS),
+        runs=0,
+        sha256=sha256,
+    )
+
+
+def _data_name(run: ExperimentRun) -> str:
+    """Return the name of the file that a run scored, without its folders."""
+    name = PureWindowsPath(run.provenance.data_file or "").name
+    sha256 = run.provenance.data.sha256
+    return name or (f"SHA-256 {sha256[:12]}" if sha256 else run.name)
+
 
 _SHOWN: Final = 5
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,15 @@ import polars as pl
 from pact_eval import metrics
 from pact_eval._choices import OWN_GROUPS, Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
+from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError, RunError, missing_probabilities
 from pact_eval.evaluation.labels import (
     FamilyRuns,
     Labels,
     SliceTexts,
+    column_labels,
     count_repeats,
+    find_column,
     joined_families,
     joined_labels,
 )
@@ -45,9 +48,6 @@ from pact_eval.runs.provenance import Known
 from pact_eval.runs.rows import check_columns, check_values, collected
 from pact_eval.runs.seal import PREFIX
 from pact_eval.stats.permuted_slots import distinct_orders
-
-if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize
-    from pact_eval.calibration.temperatures import Calibrator
 
 """Bins of equal width, from 0 to 1, of ECE and of reliability diagrams."""
 
@@ -456,7 +456,6 @@ class ScoredItems:
         """
         if by in self.labels:
             return self
-        from pact_eval.evaluation.slice_columns import column_labels, find_column
 
         def with_labels() -> ScoredItems:
             column = find_column(self.predictions.metadata, by)
@@ -563,15 +562,11 @@ def read_items(
 def _column_labels(
     scan: pl.LazyFrame, path: Path, by: GroupBy, k: int, bins: Bins | None
 ) -> Labels:
-    from pact_eval.evaluation.slice_columns import column_labels
-
     return column_labels(_metadata_column(scan, path, by, k), by, bins)
 
 
 def _metadata_column(scan: pl.LazyFrame, path: Path, by: GroupBy, k: int) -> pl.Series:
     """Return a further column of the items of a run, whose views are next to each other."""
-    from pact_eval.evaluation.slice_columns import find_column
-
     names = [name for name in scan.collect_schema().names() if name.startswith(PREFIX)]
     if PREFIX + by not in names:
         schema = {name.removeprefix(PREFIX): pl.String() for name in names}

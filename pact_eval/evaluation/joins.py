@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,11 @@ from pact_eval._typing import IntArray
 from pact_eval.errors import InputError, counted
 from pact_eval.notes import Note
 from pact_eval.runs.custody import TrainedRole
+from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.identity import Difference, join_differences
+from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import EVALUATION
 from pact_eval.runs.seal import unsealed_files
-
-if TYPE_CHECKING:
-    from pact_eval.runs.folder import RunFolder
-    from pact_eval.runs.predictions import Predictions
-
 
 _SHOWN = 5
 _ABOUT_FAMILIES = "; logs need the same --family-from when they are imported"

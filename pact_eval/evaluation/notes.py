@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._choices import ClusterUnit
+from pact_eval import metrics
+from pact_eval._choices import ClusterUnit, Decoding
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.items import ScoredItems
 from pact_eval.notes import Note
 from pact_eval.numbers import CLUSTERS, Unit, reason_text, small_text, value_text
 from pact_eval.plain_text import upper_first
+from pact_eval.runs.predictions import Predictions, censored_references, recorded_bounds
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.clusters import concentration
 from pact_eval.stats.estimate import FEW_CLUSTERS, ClusterText
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they import this module
     from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.evaluation.items import ScoredItems
+
 
 NOISE: Final[Mapping[str, float]] = {"float32": 1e-4, "float16": 0.016, "bfloat16": 0.125}
 """Smallest rounding error of a logit that is assumed, by the precision of the run.
@@ -734,3 +738,56 @@ def _between(ends: tuple[float, float], unit: Unit, word: str) -> str:
 
 def _items(number: int) -> str:
     return "1 item has" if number == 1 else f"{number:,} items have"
+
+
+def rounded_scores(
+    predictions: Predictions,
+    decoding: Decoding,
+    decimals: int | None,
+    temperature: FloatArray | None = None,
+) -> RoundedProbabilities:
+    """Return the bounds of NLL, AURC and accuracy.
+
+    Args:
+        predictions: the views, with references; logits are logs of the recorded probabilities.
+        decoding: single or ensemble.
+        decimals: to how many decimals they were rounded; None if they were not.
+        temperature: (n,) of a calibrator; None if there is none.
+    """
+    low, high = recorded_bounds(predictions, decoding, decimals)
+    power = np.ones(len(predictions)) if temperature is None else 1 / temperature
+    least, most = _decoded(low, power), _decoded(high, power)
+    p_least = _share(least, most)
+    p_most = _share(most, least)
+    if decimals is not None and decoding == "single" and temperature is None:
+        p_least, p_most = np.maximum(p_least, low[:, 0]), np.minimum(p_most, high[:, 0])
+    rows, reference = np.arange(len(predictions)), predictions.reference
+    others = np.arange(low.shape[2]) != reference[:, None]
+    can_be_right = most[rows, reference] >= np.where(others, least, 0.0).max(axis=1)
+    can_be_wrong = np.where(others, most, 0.0).max(axis=1) >= least[rows, reference]
+    with np.errstate(divide="ignore"):
+        nll = [-np.log(p[rows, reference]).mean() for p in (p_most, p_least)]
+    return RoundedProbabilities(
+        decimals=decimals,
+        nll=(float(nll[0]), float(nll[1])),
+        aurc=metrics.aurc_bounds(
+            p_least.max(axis=1), p_most.max(axis=1), can_be_right, can_be_wrong
+        ),
+        accuracy=(1 - float(can_be_wrong.mean()), float(can_be_right.mean())),
+        censored=censored_references(predictions, decoding, decimals),
+        undecided=int((can_be_right & can_be_wrong).sum()),
+    )
+
+
+def _decoded(probabilities: FloatArray, power: FloatArray) -> FloatArray:
+    """Return (n, C) geometric means over the views, to a power."""
+    with np.errstate(divide="ignore"):
+        mean = np.log(probabilities).mean(axis=1)
+    return np.asarray(np.exp(mean * power[:, None]))
+
+
+def _share(own: FloatArray, others: FloatArray) -> FloatArray:
+    """Return (n, C) the share of each answer if it has one weight and the others another."""
+    rest = np.maximum(others.sum(axis=1, keepdims=True) - others, 0.0)
+    with np.errstate(invalid="ignore"):
+        return np.where(own > 0, own / (own + rest), 0.0)

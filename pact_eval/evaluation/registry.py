@@ -11,15 +11,17 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._choices import Decoding
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_error import ece_interval
-from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.numbers import Unit, value_text
 from pact_eval.runs.provenance import Known
 from pact_eval.stats.bootstrap import (
     InfluenceStatistic,
@@ -36,9 +38,124 @@ from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference
 from pact_eval.stats.proportions import rate_estimate
 from pact_eval.stats.rate_differences import paired_rates
+from pact_eval.stats.summed_intervals import difference_of_other_rows
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they import this module
     from pact_eval.evaluation.items import ScoredItems
+
+
+DecodingName = Literal["single", "ensemble", "repeats", "repeats_together"]
+"""Name of the decoding of one run in outputs; `decoding_name` says what each is."""
+
+
+def decoding_name(decoding: Decoding, repeats: int) -> DecodingName:
+    """Return the name of a decoding.
+
+    `single` is view 0, and `ensemble` all K views. If the views are repeats of one order, single is
+    the mean over the repeats of each metric (`repeats`), and ensemble the one distribution that
+    they give together (`repeats_together`).
+
+    Args:
+        decoding: the choice of the user.
+        repeats: number of repeats per item; 1 if the views are not repeats.
+
+    Examples:
+        >>> decoding_name("single", 1), decoding_name("single", 3), decoding_name("ensemble", 3)
+        ('single', 'repeats', 'repeats_together')
+    """
+    if repeats == 1:
+        return decoding
+    return "repeats" if decoding == "single" else "repeats_together"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MetricDecoding:
+    """The decoding that a number is of; files and tables have its name.
+
+    Attributes:
+        views: one view alone (of repeats, the mean over them), or the K views together.
+        calibrated: whether the probabilities are divided by a fitted temperature.
+        remedy: name of the remedy that makes one distribution of the views, which is `single`, such
+            as `k2_additive`; empty without one.
+
+    Examples:
+        >>> str(MetricDecoding("single")), str(MetricDecoding("ensemble", calibrated=True))
+        ('single', 'ensemble_calibrated')
+        >>> str(MetricDecoding("single", remedy="k2_additive"))
+        'k2_additive'
+    """
+
+    views: Decoding
+    calibrated: bool = False
+    remedy: str = ""
+
+    @classmethod
+    def parse(cls, name: str) -> MetricDecoding:
+        """Return the decoding of a name.
+
+        Raises:
+            ValueError: no decoding has that name.
+
+        Examples:
+            >>> MetricDecoding.parse("ensemble_calibrated")
+            MetricDecoding(views='ensemble', calibrated=True, remedy='')
+        """
+        return DECODINGS[DECODING_NAMES.index(name)]
+
+    def __str__(self) -> str:
+        if self.remedy:
+            return self.remedy
+        return f"{self.views}_calibrated" if self.calibrated else self.views
+
+
+SINGLE: Final = MetricDecoding("single")
+SINGLE_CALIBRATED: Final = MetricDecoding("single", calibrated=True)
+ENSEMBLE: Final = MetricDecoding("ensemble")
+ENSEMBLE_CALIBRATED: Final = MetricDecoding("ensemble", calibrated=True)
+DECODINGS: Final = (SINGLE, SINGLE_CALIBRATED, ENSEMBLE, ENSEMBLE_CALIBRATED)
+DECODING_NAMES: Final = tuple(map(str, DECODINGS))
+
+
+MINUS: Final = "−"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """Name and display of a metric.
+
+    Attributes:
+        name: key in JSON.
+        title: in tables.
+        unit: how it is shown.
+        better: 1 if higher is better, -1 if lower is better, 0 if differences are not marked.
+    """
+
+    name: str
+    title: str
+    unit: Unit
+    better: Literal[-1, 0, 1]
+
+    @property
+    def difference_unit(self) -> Unit:
+        """Unit of a difference between two values: points if the metric is a rate."""
+        return "points" if self.unit == "percent" else self.unit
+
+    def shown(self, value: float) -> str:
+        """Write a value as papers print it: AURC in percent with two decimals, a true minus.
+
+        Example:
+            >>> from pact_eval.evaluation.registry import metric_spec
+            >>> metric_spec("aurc").shown(0.0341), metric_spec("ensemble_gain").shown(-0.007)
+            ('3.41', '−0.7')
+        """
+        if self.name == "aurc" and math.isfinite(value):
+            return f"{100 * value:.2f}".replace("-", MINUS)
+        return value_text(value, self.unit).replace("-", MINUS)
+
+
+DIFFERENCE: Final = MetricSpec("difference", "Difference", "points", 0)
+"""A difference between two rates, in points and signed."""
+
 
 Need = Literal[
     "references", "ablated contexts", "several views", "ensemble", "pairs", "score items"
@@ -186,8 +303,6 @@ def rate_difference(drawn: Resampled) -> Inference:
     rows = drawn.rows()
     if rows is not None and np.abs(rows[0]).max() <= 1 + _ROUNDING:
         return replace(paired_rates(*rows, drawn.n_clusters), value=drawn.value)
-    from pact_eval.evaluation.combined_differences import difference_of_other_rows
-
     return difference_of_other_rows(drawn)
 
 
@@ -307,8 +422,7 @@ def register_metric(metric: Metric) -> None:
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.evaluation.registry import Metric
-        >>> from pact_eval.evaluation.metric_specs import MetricSpec
+        >>> from pact_eval.evaluation.registry import Metric, MetricSpec
         >>> from pact_eval.evaluation.registry import registered_metrics, temporary_metric
         >>> def margin(block):  # distance of the two largest probabilities
         ...     largest = np.sort(block.probs, axis=0)
@@ -508,247 +622,185 @@ def _mean_confidence(items: ScoredItems, _name: str) -> Reduced:
     return Reduced(mean_statistic(items.confidence, items.cluster, items.n_clusters))
 
 
-_FULL: Final[frozenset[Need]] = frozenset({"references"})
-_SCORE: Final[frozenset[Need]] = frozenset({"references", "score items"})
-_VIEWS: Final[frozenset[Need]] = frozenset({"several views"})
-_ABLATED: Final[frozenset[Need]] = frozenset({"ablated contexts"})
-_NONE: Final[frozenset[Summary]] = frozenset()
-_SHARE: Final = (0.0, 1.0)
-_POSITIVE: Final = (0.0, math.inf)
-# The letters A to Z show 26 levels.
-_LEVELS: Final = (0.0, 25.0)
-_MAIN: Final[frozenset[Summary]] = frozenset({"main results"})
-_TABLES: Final[frozenset[Summary]] = _MAIN | {"every run", "sweep", "ablations"}
-_RUNS: Final[frozenset[Summary]] = frozenset({"every run", "sweep", "ablations"})
-
-
-def _add_rates_of_right_answers() -> None:
-    _add(
-        Metric(
-            MetricSpec("accuracy", "Accuracy", "percent", 1),
-            _FULL,
-            lambda block: block.correct,
-            of_top_answer=True,
-            interval=rate_interval,
-            difference=rate_difference,
-            bounds=_SHARE,
-        ),
-        Metric(
-            MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
-            _FULL | {"pairs"},
-            reduction=_pair_accuracy,
-            of_top_answer=True,
-            interval=rate_interval,
-            difference=rate_difference,
-            bounds=_SHARE,
-        ),
-    )
-
-
-def _add_margins_of_pairs() -> None:
-    _add(
-        Metric(
-            MetricSpec(PAIR_MARGIN, "Pair margin", "nats", 1),
-            _FULL | {"pairs"},
-            lambda block: block.lead_nats,
-            _mean_of_margins,
-            summaries=_NONE,
-        ),
-        *(
-            Metric(
-                # The mean is tested. Tests of shares of the same margins would only cost power.
-                MetricSpec(name, title, "percent", 0),
-                _FULL | {"pairs"},
-                reduction=reduction,
-                summaries=_NONE,
-                interval=rate_interval,
-                difference=rate_difference,
-                bounds=_SHARE,
-            )
-            for name, title, reduction in (
-                ("margin_not_positive", "Margin up to 0", _margins_not_positive),
-                ("margin_below_trained", "Margin below 2", _margins_below_trained),
-            )
-        ),
-    )
-
-
-def _add_losses() -> None:
-    _add(
-        Metric(
-            MetricSpec("nll_nats", "NLL", "nats", -1),
-            _FULL,
-            lambda block: block.nll_nats,
-            summaries=_TABLES,
-            bounds=_POSITIVE,
-            of_errors=True,
-        ),
-        Metric(
-            MetricSpec("brier", "Brier", "score", -1),
-            _FULL,
-            lambda block: block.brier,
-            summaries=_MAIN,
-            bounds=(0.0, 2.0),
-            of_errors=True,
-        ),
-        Metric(
-            MetricSpec("ece", "ECE", "percent", -1),
-            _FULL,
-            reduction=_ece,
-            of_confidence=True,
-            interval=ece_interval,
-            bounds=_SHARE,
-            of_errors=True,
-            noise_floor=True,
-        ),
-        Metric(
-            MetricSpec("aurc", "AURC", "percent", -1),
-            _FULL,
-            reduction=_aurc,
-            of_confidence=True,
-            summaries=_MAIN | {"every run", "ablations"},
-            interval=ranking_interval,
-            difference=ranking_difference,
-            bounds=_SHARE,
-            of_errors=True,
-        ),
-    )
-
-
-def _add_metrics_of_score_items() -> None:
-    _add(
-        Metric(
-            MetricSpec("score_mae", "Score MAE", "levels", -1),
-            _SCORE,
-            lambda block: block.expected_level_error,
-            _over_score_items,
-            summaries=_MAIN | {"ablations"},
-            bounds=_LEVELS,
-            of_errors=True,
-        ),
-        Metric(
-            MetricSpec("score_rps", "Score RPS", "levels", -1),
-            _SCORE,
-            lambda block: block.rps,
-            _over_score_items,
-            summaries=_MAIN,
-            bounds=_LEVELS,
-            of_errors=True,
-        ),
-        Metric(
-            MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
-            _SCORE,
-            lambda block: block.level_error,
-            _over_score_items,
-            summaries=_NONE,
-            of_top_answer=True,
-            bounds=_LEVELS,
-            of_errors=True,
-        ),
-    )
-
-
-def _add_metrics_of_views_and_ablated_contexts() -> None:
-    _add(
-        Metric(
-            MetricSpec(ABLATED_CONFIDENCE, "Mean confidence", "percent", -1),
-            _ABLATED,
-            lambda block: block.confidence,
-            bounds=_SHARE,
-        ),
-        Metric(
-            MetricSpec(ABLATED_GAP, "Answer gap", "nats", -1),
-            _ABLATED,
-            lambda block: block.answer_gap_nats,
-            bounds=_POSITIVE,
-        ),
-        Metric(
-            MetricSpec("view_tv", "View TV", "percent", -1),
-            _VIEWS,
-            lambda block: block.view_tv,
-            _over_views,
-            summaries=_RUNS | {"figure of arms"},
-            bounds=_SHARE,
-        ),
-        Metric(
-            MetricSpec("flip_rate", "Flip rate", "percent", -1),
-            _VIEWS,
-            lambda block: block.flipped,
-            _over_views,
-            summaries=_RUNS,
-            of_top_answer=True,
-            interval=rate_interval,
-            difference=rate_difference,
-            bounds=_SHARE,
-        ),
-        Metric(
-            MetricSpec("order_accuracy", "Mean accuracy", "percent", 1),
-            _FULL | _VIEWS,
-            lambda block: block.order_accuracy,
-            _over_views,
-            summaries=frozenset({"every run"}),
-            of_top_answer=True,
-            interval=rate_interval,
-            bounds=_SHARE,
-        ),
-        Metric(
-            MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
-            _FULL | _VIEWS | {"ensemble"},
-            lambda block: block.ensemble_gain,
-            _over_views,
-            summaries=frozenset({"sweep"}),
-            of_top_answer=True,
-            interval=gain_interval,
-            bounds=(-1.0, 1.0),
-        ),
-    )
-
-
-def _add_metrics_of_confidence() -> None:
-    _add(
-        Metric(
-            MetricSpec("confident_errors", "Confident errors", "percent", -1),
-            _FULL,
-            reduction=_confident_errors,
-            of_confidence=True,
-            summaries=_NONE,
-            interval=rate_interval,
-            difference=rate_difference,
-            bounds=_SHARE,
-        ),
-        Metric(
-            MetricSpec(ANSWER_MASS, "Answer mass", "percent", 1),
-            frozenset(),
-            lambda block: metrics.mean_answer_mass(block.answer_mass),
-            _over_recorded,
-            summaries=frozenset({"every run"}),
-            bounds=_SHARE,
-        ),
-        Metric(
-            MetricSpec(MEAN_CONFIDENCE, "Mean confidence", "percent", 0),
-            _FULL,
-            reduction=_mean_confidence,
-            of_confidence=True,
-            summaries=_NONE,
-            reported=False,
-            bounds=_SHARE,
-        ),
-    )
-
-
-def _add(*entries: Metric) -> None:
-    for metric in entries:
-        register_metric(metric)
-
-
 ANSWER_MASS: Final = "answer_mass"
 ABLATED_CONFIDENCE: Final = "ablated_confidence"
 ABLATED_GAP: Final = "ablated_gap"
 MEAN_CONFIDENCE: Final = "mean_confidence"
 
-_add_rates_of_right_answers()
-_add_margins_of_pairs()
-_add_losses()
-_add_metrics_of_score_items()
-_add_metrics_of_views_and_ablated_contexts()
-_add_metrics_of_confidence()
+_FULL: Final[frozenset[Need]] = frozenset({"references"})
+_PAIRS: Final[frozenset[Need]] = _FULL | {"pairs"}
+_SCORE: Final[frozenset[Need]] = _FULL | {"score items"}
+_VIEWS: Final[frozenset[Need]] = frozenset({"several views"})
+_ABLATED: Final[frozenset[Need]] = frozenset({"ablated contexts"})
+_NONE: Final[frozenset[Summary]] = frozenset()
+_MAIN: Final[frozenset[Summary]] = frozenset({"main results"})
+_RUNS: Final[frozenset[Summary]] = frozenset({"every run", "sweep", "ablations"})
+_SHARE: Final = (0.0, 1.0)
+_POSITIVE: Final = (0.0, math.inf)
+
+_rate = partial(Metric, interval=rate_interval, difference=rate_difference, bounds=_SHARE)
+# The letters A to Z show 26 levels.
+_level = partial(
+    Metric, needs=_SCORE, reduction=_over_score_items, bounds=(0.0, 25.0), of_errors=True
+)
+
+_METRICS: Final = (
+    _rate(
+        MetricSpec("accuracy", "Accuracy", "percent", 1),
+        _FULL,
+        lambda block: block.correct,
+        of_top_answer=True,
+    ),
+    _rate(
+        MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
+        _PAIRS,
+        reduction=_pair_accuracy,
+        of_top_answer=True,
+    ),
+    Metric(
+        MetricSpec(PAIR_MARGIN, "Pair margin", "nats", 1),
+        _PAIRS,
+        lambda block: block.lead_nats,
+        _mean_of_margins,
+        summaries=_NONE,
+    ),
+    # The mean is tested. Tests of shares of the same margins would only cost power.
+    _rate(
+        MetricSpec("margin_not_positive", "Margin up to 0", "percent", 0),
+        _PAIRS,
+        reduction=_margins_not_positive,
+        summaries=_NONE,
+    ),
+    _rate(
+        MetricSpec("margin_below_trained", "Margin below 2", "percent", 0),
+        _PAIRS,
+        reduction=_margins_below_trained,
+        summaries=_NONE,
+    ),
+    Metric(
+        MetricSpec("nll_nats", "NLL", "nats", -1),
+        _FULL,
+        lambda block: block.nll_nats,
+        summaries=_MAIN | _RUNS,
+        bounds=_POSITIVE,
+        of_errors=True,
+    ),
+    Metric(
+        MetricSpec("brier", "Brier", "score", -1),
+        _FULL,
+        lambda block: block.brier,
+        summaries=_MAIN,
+        bounds=(0.0, 2.0),
+        of_errors=True,
+    ),
+    Metric(
+        MetricSpec("ece", "ECE", "percent", -1),
+        _FULL,
+        reduction=_ece,
+        of_confidence=True,
+        interval=ece_interval,
+        bounds=_SHARE,
+        of_errors=True,
+        noise_floor=True,
+    ),
+    Metric(
+        MetricSpec("aurc", "AURC", "percent", -1),
+        _FULL,
+        reduction=_aurc,
+        of_confidence=True,
+        summaries=_MAIN | {"every run", "ablations"},
+        interval=ranking_interval,
+        difference=ranking_difference,
+        bounds=_SHARE,
+        of_errors=True,
+    ),
+    _level(
+        MetricSpec("score_mae", "Score MAE", "levels", -1),
+        per_item=lambda block: block.expected_level_error,
+        summaries=_MAIN | {"ablations"},
+    ),
+    _level(
+        MetricSpec("score_rps", "Score RPS", "levels", -1),
+        per_item=lambda block: block.rps,
+        summaries=_MAIN,
+    ),
+    _level(
+        MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
+        per_item=lambda block: block.level_error,
+        summaries=_NONE,
+        of_top_answer=True,
+    ),
+    Metric(
+        MetricSpec(ABLATED_CONFIDENCE, "Mean confidence", "percent", -1),
+        _ABLATED,
+        lambda block: block.confidence,
+        bounds=_SHARE,
+    ),
+    Metric(
+        MetricSpec(ABLATED_GAP, "Answer gap", "nats", -1),
+        _ABLATED,
+        lambda block: block.answer_gap_nats,
+        bounds=_POSITIVE,
+    ),
+    Metric(
+        MetricSpec("view_tv", "View TV", "percent", -1),
+        _VIEWS,
+        lambda block: block.view_tv,
+        _over_views,
+        summaries=_RUNS | {"figure of arms"},
+        bounds=_SHARE,
+    ),
+    _rate(
+        MetricSpec("flip_rate", "Flip rate", "percent", -1),
+        _VIEWS,
+        lambda block: block.flipped,
+        _over_views,
+        summaries=_RUNS,
+        of_top_answer=True,
+    ),
+    _rate(
+        MetricSpec("order_accuracy", "Mean accuracy", "percent", 1),
+        _FULL | _VIEWS,
+        lambda block: block.order_accuracy,
+        _over_views,
+        summaries=frozenset({"every run"}),
+        of_top_answer=True,
+        difference=mean_difference,
+    ),
+    Metric(
+        MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
+        _FULL | _VIEWS | {"ensemble"},
+        lambda block: block.ensemble_gain,
+        _over_views,
+        summaries=frozenset({"sweep"}),
+        of_top_answer=True,
+        interval=gain_interval,
+        bounds=(-1.0, 1.0),
+    ),
+    _rate(
+        MetricSpec("confident_errors", "Confident errors", "percent", -1),
+        _FULL,
+        reduction=_confident_errors,
+        of_confidence=True,
+        summaries=_NONE,
+    ),
+    Metric(
+        MetricSpec(ANSWER_MASS, "Answer mass", "percent", 1),
+        frozenset(),
+        lambda block: metrics.mean_answer_mass(block.answer_mass),
+        _over_recorded,
+        summaries=frozenset({"every run"}),
+        bounds=_SHARE,
+    ),
+    Metric(
+        MetricSpec(MEAN_CONFIDENCE, "Mean confidence", "percent", 0),
+        _FULL,
+        reduction=_mean_confidence,
+        of_confidence=True,
+        summaries=_NONE,
+        reported=False,
+        bounds=_SHARE,
+    ),
+)
+for _metric in _METRICS:
+    register_metric(_metric)

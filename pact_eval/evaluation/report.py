@@ -1,22 +1,29 @@
-"""Report on one run: every number, from its predictions."""
+"""Report on one run: every number from its predictions, at view 0 and at any number of views."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import metadata
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
+import numpy.typing as npt
+import polars as pl
 
 from pact_eval import metrics
 from pact_eval._choices import Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval._json import Json, sha256_of_json
 from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.calibration.files import calibrator_sha256
+from pact_eval.calibration.notes import CalibrationWarning
+from pact_eval.calibration.temperatures import Calibrator
+from pact_eval.errors import InputError
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_specs import DecodingName, MetricSpec, decoding_name
 from pact_eval.evaluation.notes import (
     IncompletePairs,
     InfiniteNll,
@@ -31,8 +38,16 @@ from pact_eval.evaluation.notes import (
     run_notes,
     small_groups,
 )
-from pact_eval.evaluation.registry import Contexts, registered_metrics
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
+from pact_eval.evaluation.registry import (
+    ANSWER_MASS,
+    Contexts,
+    DecodingName,
+    MetricSpec,
+    decoding_name,
+    find_metric,
+    registered_metrics,
+)
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group, resampled_groups
 from pact_eval.evaluation.settings import Settings
 from pact_eval.notes import Note
 from pact_eval.progress import step, tracked
@@ -41,16 +56,10 @@ from pact_eval.runs.folder import Run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.seal import seal_digest
 from pact_eval.stats.bootstrap import same_stream
-from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.consistency_resampling import calibrated_outcomes, shared_draw_rate
+from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
-
-if TYPE_CHECKING:
-    from pact_eval.calibration.notes import CalibrationWarning
-    from pact_eval.calibration.temperatures import Calibrator
-    from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
-    from pact_eval.evaluation.conclusions.conclusion import Conclusion
-    from pact_eval.notes import Note
-
+from pact_eval.stats.proportions import rate_estimate
 
 Calibration = Literal["raw", "calibrated", "as shipped"]
 """Whether distributions were divided by a temperature: fitted, or shipped with a template."""
@@ -166,8 +175,6 @@ class Group:
     @cached_property
     def chance(self) -> ChanceMiscalibration | None:
         """Their miscalibration if the model were calibrated; None without `top_answers`."""
-        from pact_eval.evaluation.chance_miscalibration import chance_miscalibration
-
         answers = self.top_answers
         if answers is None:
             return None
@@ -468,6 +475,298 @@ def report_digest(
 def _calibrator_sha256(run: ExperimentRun) -> str | None:
     if run.calibrator is None:
         return None
-    from pact_eval.calibration.files import calibrator_sha256
-
     return calibrator_sha256(run.calibrator)
+
+
+_SAMPLES: Final = 300
+# Outcomes drawn for one group: more items get fewer samples, but `_FEWEST` at least.
+_MOST_OUTCOMES: Final = 10_000_000
+_FEWEST: Final = 100
+_MOST_ITEMS: Final = 100_000
+# Samples whose ECE without bins is computed.
+_SMOOTHED: Final = 100
+_ROUNDING: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class ChanceMiscalibration:
+    """Miscalibration of a calibrated model with the same confidences and families.
+
+    Attributes:
+        brier: mean miscalibration of the Brier score.
+        brier_high: 95% quantile of it.
+        log_nats: mean miscalibration of the log score, in nats.
+        log_nats_high: 95% quantile of it.
+        smooth_ece: mean ECE without bins.
+        smooth_ece_high: 95% quantile of it.
+        p_value: of the hypothesis that the model is calibrated: how often a calibrated model has a
+            miscalibration of the Brier score as large.
+        reason: why the numbers are NaN, or None.
+    """
+
+    brier: float
+    brier_high: float
+    log_nats: float
+    log_nats_high: float
+    smooth_ece: float
+    smooth_ece_high: float
+    p_value: float
+    reason: str | None = None
+
+
+def chance_miscalibration(
+    items: ScoredItems | TopAnswers, *, rng: np.random.Generator
+) -> ChanceMiscalibration:
+    """Draw outcomes at the confidences, and split their scores as those of the items.
+
+    This is the noise floor of miscalibration. Isotonic regression fits noise, so miscalibration is
+    above 0 on a calibrated model too.
+
+    Args:
+        items: items with references, under one decoding.
+        rng: source of the draws.
+
+    Returns:
+        Means and 95% quantiles of 300 draws (100 for many items); NaN with a reason without items,
+        or for more than 100,000, where chance is below 0.001.
+
+    References:
+        Consistency resampling: Broecker and Smith 2007; Vaicenavicius et al. 2019. Parts of scores:
+        Dimitriadis, Gneiting and Jordan 2021.
+    """
+    n = len(items)
+    if not 0 < n <= _MOST_ITEMS:
+        reason = "more than 100,000 items: chance is below 0.001" if n else "no items"
+        nan = math.nan
+        return ChanceMiscalibration(nan, nan, nan, nan, nan, nan, nan, reason)
+    samples = max(_FEWEST, min(_SAMPLES, _MOST_OUTCOMES // n))
+    c, drawn = items.confidence, []
+    smooth: list[npt.NDArray[np.float64]] = []
+    with step("Drawing outcomes by chance", samples, "samples") as drawing:
+        for outcomes in outcomes_if_calibrated(items, rng=rng, samples=samples):
+            drawn.append(metrics.miscalibration_samples(c, outcomes))
+            first = outcomes[: max(0, _SMOOTHED - sum(part.size for part in smooth))]
+            smooth.append(metrics.smooth_ece_samples(c, first))
+            drawing.done += len(outcomes)
+    brier, log_nats = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+    own = metrics.miscalibration_samples(c, items.correct[None])[0][0]
+    p_value = (1 + int((brier >= own - _ROUNDING).sum())) / (samples + 1)
+    smooth_ece = _summary(np.concatenate(smooth))
+    return ChanceMiscalibration(*_summary(brier), *_summary(log_nats), *smooth_ece, p_value)
+
+
+def outcomes_if_calibrated(
+    items: ScoredItems | TopAnswers, *, rng: np.random.Generator, samples: int
+) -> Iterator[npt.NDArray[np.bool_]]:
+    """Draw outcomes of a calibrated model; members of a family share draws.
+
+    Args:
+        items: one or more items with references, under one decoding.
+        rng: source of the draws.
+        samples: number of draws.
+
+    Yields:
+        (b, n) samples, all draws in parts.
+    """
+    c, right = items.confidence, items.correct
+    rate = shared_draw_rate(c, right, items.cluster, items.n_clusters)
+    return calibrated_outcomes(
+        c, items.cluster, items.n_clusters, rate=rate, rng=rng, resamples=samples
+    )
+
+
+def _summary(drawn: npt.NDArray[np.float64]) -> tuple[float, float]:
+    return float(drawn.mean()), float(np.quantile(drawn, 1 - LEVEL))
+
+
+HEADLINE: Final = ("accuracy", "pair_accuracy")
+"""The metrics of brief outputs."""
+
+COMPARED: Final = (*HEADLINE, ANSWER_MASS)
+"""The metrics of a conclusion on two runs or arms."""
+
+
+@dataclass(frozen=True)
+class DecodedRates:
+    """Accuracy and pair accuracy of a run under one decoding.
+
+    Attributes:
+        decoding: single (view 0), ensemble (K views), or those of repeats; see `decoding_name`.
+        k: number of views: 1 for view 0.
+        repeats: number of repeats per item; 1 if the views are not repeats.
+        accuracy: with its interval.
+        pair_accuracy: with its interval; undefined without pairs.
+        accuracy_of_asked: accuracy if unanswered items count as wrong, as logs count them; None if
+            all items are answered.
+    """
+
+    decoding: DecodingName
+    k: int
+    repeats: int
+    accuracy: Estimate
+    pair_accuracy: Estimate
+    accuracy_of_asked: Estimate | None = None
+
+    @classmethod
+    def of(
+        cls, decoding: Decoding, k: int, estimates: Mapping[str, Estimate], repeats: int = 1
+    ) -> DecodedRates:
+        """Take the rates from the estimates of all items of a run with k views."""
+        rates = [estimates[name] for name in HEADLINE]
+        name = decoding_name(decoding, repeats)
+        return cls(name, 1 if decoding == "single" else k, repeats, *rates)
+
+
+def other_decoding(decoding: Decoding) -> Decoding:
+    """Return ensemble for single, and single for ensemble."""
+    return "ensemble" if decoding == "single" else "single"
+
+
+def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | None:
+    """Return the accuracy if unanswered items count as wrong; None if all items are answered.
+
+    An item of repeats that lacks some answers counts with those that it has, as in its log.
+
+    Args:
+        items: the answered items, with their units of intervals.
+        without: the unanswered items, as `unanswered_items` returns them.
+    """
+    if without.is_empty():
+        return None
+    rows = items.repeats if items.repeat is not None else 1
+    totals, right = np.full(len(without), rows), np.zeros(len(without), dtype=np.int64)
+    if rows > 1 or items.k == 1:
+        totals, right = (
+            without[name].fill_null(default).to_numpy() if name in without.columns else values
+            for name, default, values in (("asked", rows, totals), ("right", 0, right))
+        )
+    names = np.r_[items.clusters.names, without[items.unit].fill_null("").to_numpy()]
+    _, codes = np.unique(names.astype(str), return_inverse=True)
+    answered = items.n_clusters
+    cluster = np.r_[codes[:answered][items.cluster], codes[answered:]]
+    return rate_estimate(
+        np.bincount(cluster, np.r_[items.correct, right]),
+        np.bincount(cluster, np.r_[np.ones(len(items)), totals]),
+    )
+
+
+def resampled_rates(
+    items: ScoredItems, *, rng: np.random.Generator, resamples: int
+) -> ResampledGroup:
+    """Resample the metrics of `COMPARED` on all items; arguments as for `decoded_rates`."""
+    entries = [find_metric(name) for name in COMPARED]
+    return resampled_group("all", items, rng=rng, resamples=resamples, entries=entries)
+
+
+def decoded_rates(items: ScoredItems, *, rng: np.random.Generator, resamples: int) -> DecodedRates:
+    """Return accuracy and pair accuracy of a run under one decoding.
+
+    Args:
+        items: the items of the run under this decoding.
+        rng: source of the resamples.
+        resamples: bootstrap resamples of families.
+    """
+    group = resampled_rates(items, rng=rng, resamples=resamples)
+    estimates = {name: group.estimate(name) for name in HEADLINE}
+    return DecodedRates.of(items.decoding, items.k, estimates, items.repeats)
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """All numbers of a run as if it had been scored with fewer views.
+
+    Attributes:
+        k: number of views; the first k views of every item are used.
+        group: all items under the ensemble of these views.
+    """
+
+    k: int
+    group: Group
+
+
+def sweep(
+    predictions: Predictions,
+    ks: range,
+    *,
+    rng: np.random.Generator,
+    resamples: int | None = None,
+    calibrator: Calibrator | None = None,
+    unit: ClusterUnit = "family",
+) -> tuple[SweepPoint, ...]:
+    """Evaluate a run at every number of views.
+
+    Views are used in their order, so K = 1 is the canonical view alone. Every point uses the same
+    resamples.
+
+    Args:
+        predictions: the scored views of one run.
+        ks: numbers of views, from 1 to K.
+        rng: source of the resamples.
+        resamples: bootstrap resamples of each interval; None uses `default_resamples`.
+        calibrator: temperatures to divide by; None leaves the distributions raw.
+        unit: units of intervals: families, or source families.
+
+    Returns:
+        One point for each number in `ks`.
+
+    Raises:
+        InputError: the run has fewer views than requested.
+        ValueError: the views of an item have no answer in common.
+    """
+    if not ks or ks.start < 1 or ks[-1] > predictions.k:
+        message = f"expected numbers of views from 1 to {predictions.k}, got {_shown(ks)}"
+        raise InputError(message)
+    points = []
+    for k in tracked(ks, "Evaluating views", "views"):
+        group = swept_group(
+            predictions, k, rng=rng, resamples=resamples, calibrator=calibrator, unit=unit
+        )
+        with step("Computing intervals", len(group.items), "items"):
+            points.append(SweepPoint(k, group_numbers(group)))
+    return tuple(points)
+
+
+def swept_group(
+    predictions: Predictions,
+    k: int,
+    *,
+    rng: np.random.Generator,
+    resamples: int | None = None,
+    calibrator: Calibrator | None = None,
+    unit: ClusterUnit = "family",
+    metrics: Sequence[str] | None = None,
+) -> ResampledGroup:
+    """Resample all items of a run under the ensemble of its first k views.
+
+    Metrics of several views leave out items that these k views show in one order.
+
+    Args:
+        predictions: the scored views of one run.
+        k: number of views, from 1 to K.
+        rng: source of the resamples; its state does not change.
+        resamples: bootstrap resamples of each interval; None uses `default_resamples`.
+        calibrator: temperatures to divide by; None leaves the distributions raw.
+        unit: units of intervals: families, or source families.
+        metrics: names of the metrics; None uses every metric of the report.
+
+    Raises:
+        ValueError: the views of an item have no answer in common.
+    """
+    items = ScoredItems.of(predictions.first_views(k), "ensemble", calibrator).over(unit)
+    return resampled_group(
+        "all",
+        items,
+        rng=rng,
+        resamples=resamples or default_resamples(len(items)),
+        entries=None if metrics is None else [find_metric(name) for name in metrics],
+    )
+
+
+def _shown(ks: range) -> str:
+    """Return numbers of views, for messages.
+
+    Examples:
+        >>> _shown(range(1, 10)), _shown(range(9, 10)), _shown(range(3, 2))
+        ('1 to 9', '9', '3 to 1')
+    """
+    return f"{ks.start} to {ks.stop - 1}" if len(ks) != 1 else f"{ks.start}"

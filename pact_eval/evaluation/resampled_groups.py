@@ -1,4 +1,8 @@
-"""The metrics of a group of items: their values, and their values on resamples of families."""
+"""Metrics of groups of items on resamples of families: values, intervals and differences.
+
+A group of items of a run has each metric as a function of how often a family is drawn. Runs on the
+same items see the same resamples, so their metrics can be subtracted, and averaged over seeds.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +10,270 @@ import math
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._choices import GroupBy
-from pact_eval._typing import IntArray, TextArray
+from pact_eval._typing import FloatArray, IntArray, TextArray
 from pact_eval.errors import NO_PROBABILITIES
-from pact_eval.evaluation.combined_differences import reaching_to_fewer_errors, too_few
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
+from pact_eval.evaluation.notes import NOISE
 from pact_eval.evaluation.registry import (
     Basis,
+    Inference,
     Metric,
     Reduced,
     find_metric,
     metrics_for,
     undefined,
 )
-from pact_eval.stats.bootstrap import Resampled, SampleStatistic, Statistic, resample, same_stream
-from pact_eval.stats.estimate import ClusterText, Estimate
-from pact_eval.stats.proportions import without_interval
+from pact_eval.stats.bootstrap import (
+    Resampled,
+    SampleStatistic,
+    Statistic,
+    TotalsStatistic,
+    resample,
+    same_stream,
+)
+from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
+from pact_eval.stats.multiplicity import holm
+from pact_eval.stats.proportions import (
+    few_clusters,
+    few_outcomes,
+    lowest_share,
+    without_interval,
+)
+from pact_eval.stats.summed_intervals import CombinedDifference, correlations, summed_interval
+
+_OF_ECE: Final = " (differences of ECE)"
+
+
+@dataclass(frozen=True)
+class DifferencePart:
+    """One run in a difference: a weighted sum of one metric over runs.
+
+    Attributes:
+        weight: factor of the run; 1 and -1 for A - B.
+        estimate: the metric of the run with its interval.
+        drawn: the metric on the resamples, which all runs share, with its statistic.
+    """
+
+    weight: float
+    estimate: Estimate
+    drawn: Resampled
+
+
+def ece_difference(drawn: Resampled, parts: Sequence[DifferencePart]) -> CombinedDifference:
+    r"""Return the inference on a difference of ECE, or of another metric with a noise floor.
+
+    The interval is for the difference of true calibration errors. It combines the debiased values
+    of the runs and the ends of their intervals (`summed_interval`). The value is the difference of
+    the published ECE, which can lie outside: the noise floors of two runs differ if one is surer
+    than the other.
+
+    The errors of two runs on the same items are correlated. Two estimates of this are made, and the
+    one is used that makes the interval longer: the correlation of ECE over resamples of families,
+    and that of overconfidence, :math:`\pm\sum (c - y)`, over families. The first is too high for
+    runs whose gaps are mostly noise, the second for runs whose ECE is near its noise floor. Without
+    them, intervals cover 91% if one run is over- and the other underconfident.
+
+    An interval of 95% reaches at most from the lowest A minus the highest B to the highest A minus
+    the lowest B, or to 0 if that is further.
+
+    Args:
+        drawn: the weighted sum on resamples.
+        parts: each run with its weight in the sum, on the same resamples.
+    """
+    plain, estimates = drawn.estimate(), [part.estimate for part in parts]
+    missing = [estimate for estimate in (*estimates, plain) if math.isnan(estimate.low)]
+    if missing:
+        return CombinedDifference(drawn, None, _OF_ECE, reason=missing[0].reason)
+    weights = np.array([part.weight for part in parts])
+    centres = [
+        estimate.debiased if isinstance(estimate, CalibrationError) else estimate.value
+        for estimate in estimates
+    ]
+    lows, highs = np.array([(estimate.low, estimate.high) for estimate in estimates]).T
+    summed = summed_interval(
+        weights, centres, lows, highs, _correlation(parts), n_clusters=drawn.n_clusters
+    )
+    possible = _ends(weights, np.zeros(lows.size), np.ones(lows.size))
+    lowest, highest = _ends(weights, lows, highs)
+    allowed = min(lowest, 0.0), max(highest, 0.0)
+    return CombinedDifference(drawn, summed, _OF_ECE, possible, allowed, plain.reason)
+
+
+def _ends(weights: FloatArray, lows: FloatArray, highs: FloatArray) -> tuple[float, float]:
+    """Return the lowest and the highest weighted sum of numbers between two ends each."""
+    low, high = np.where(weights > 0, (lows, highs), (highs, lows))
+    return float(weights @ low), float(weights @ high)
+
+
+def _correlation(parts: Sequence[DifferencePart]) -> FloatArray:
+    """Return (m, m) correlations of the errors of runs, those that make the interval longer."""
+    of_ece = correlations([part.drawn.replicates for part in parts])
+    of_gaps = correlations([_overconfidence(part.drawn) for part in parts])
+    weight = np.array([part.weight for part in parts])
+    same_sign = np.outer(weight, weight) > 0
+    return np.where(same_sign, np.maximum(of_ece, of_gaps), np.minimum(of_ece, of_gaps))
+
+
+def _overconfidence(drawn: Resampled) -> FloatArray:
+    """Return (F,) sums of confidence minus outcome by family, with the sign of their total."""
+    sums: FloatArray = np.zeros(drawn.n_clusters)
+    if isinstance(drawn.statistic, TotalsStatistic):
+        *_, gaps = drawn.statistic.by_cluster()  # (bins, F)
+        sums = np.asarray(gaps.sum(axis=0), dtype=np.float64)
+    return sums if sums.sum() >= 0 else -sums
+
+
+# Families with an error below which their number is the larger part of what is not known.
+_FEW_ERRORS: Final = 10
+
+_AnyEstimate = TypeVar("_AnyEstimate", bound=Estimate)
+
+
+def too_few(metric: Metric, clusters: int, runs: Sequence[ScoredItems]) -> ClusterText | None:
+    """Return the reason for no interval of a metric or difference; None if enough families count.
+
+    Args:
+        metric: entry of the registry.
+        clusters: number of families that count.
+        runs: the same items of one or more runs; an item is wrong if it is wrong in any of them.
+    """
+    reason = few_clusters(clusters)
+    if reason is not None or clusters < 2 or not metric.of_errors:
+        return reason
+    wrong, right = (_families(metric, runs, right=outcome) for outcome in (False, True))
+    return few_outcomes(wrong, right)
+
+
+def reaching_to_fewer_errors(
+    metric: Metric, estimate: _AnyEstimate, items: ScoredItems
+) -> _AnyEstimate:
+    """Return a loss whose interval allows for its number of errors being too large by chance.
+
+    With fewer than 10 families with an error, the lower end is at most the loss times
+    `stats.lowest_share` of their number. ECE has no interval then if calibration is rejected: an
+    interval that excludes 0, as the test does, would not allow for the number of errors.
+
+    Args:
+        metric: entry of the registry.
+        estimate: the metric of a run.
+        items: of the run.
+    """
+    if not metric.of_errors or math.isnan(estimate.low):
+        return estimate
+    count = _families(metric, [items], right=False)
+    if count >= _FEW_ERRORS:
+        return estimate
+    if isinstance(estimate, CalibrationError) and estimate.rejected:
+        few = f"{count} {{clusters}} with an error, fewer than {_FEW_ERRORS}"
+        return without_interval(
+            estimate, ClusterText(f"{few}, and calibration is rejected: no interval")
+        )
+    share = lowest_share(count, estimate.clusters)
+    return replace(estimate, low=min(estimate.low, share * estimate.value))
+
+
+def _families(metric: Metric, runs: Sequence[ScoredItems], *, right: bool) -> int:
+    """Return how many families have an item that is right, or wrong, in any of the runs."""
+    members = [run.score_items if "score items" in metric.needs else run for run in runs]
+    rows = np.logical_or.reduce([run.correct == right for run in members])
+    return members[0].count_clusters(rows)
+
+
+TestName = Literal["interval", "t over seeds and families"]
+"""What decides whether a difference is marked."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Test of a difference, and its mark.
+
+    Attributes:
+        test: the test behind the mark.
+        p_value: its two-sided p-value; NaN if there is none.
+        adjusted_p_value: the same adjusted by Holm for all tests that are named together, or None
+            if it is tested alone.
+        tests: number of tests that were adjusted together; 0 if it is tested alone.
+        marked: whether the difference is shown at the 5% level, after the adjustment. False for
+            metrics of which neither direction is better.
+    """
+
+    test: TestName
+    p_value: float
+    adjusted_p_value: float | None
+    tests: int
+    marked: bool
+
+    @property
+    def deciding(self) -> float:
+        """The p-value that decides: adjusted if other tests are adjusted with it."""
+        return self.p_value if self.adjusted_p_value is None else self.adjusted_p_value
+
+
+def evidence(test: TestName, p_value: float, *, marked: bool) -> Evidence:
+    """Return the evidence of one difference, not adjusted for others."""
+    return Evidence(test, p_value, None, 0, marked)
+
+
+def sign_of(difference: Estimate) -> int:
+    """Return the sign of a difference: of its interval if that excludes 0, else of its value.
+
+    The difference of two published ECE can lie outside the interval of the true difference.
+
+    Examples:
+        >>> sign_of(Estimate(0.01, -0.09, -0.02, 324, 162))
+        -1
+        >>> sign_of(Estimate(0.01, -0.02, 0.04, 324, 162))
+        1
+    """
+    if difference.excludes_zero:
+        return 1 if difference.low > 0 else -1
+    return (difference.value > 0) - (difference.value < 0)
+
+
+def interval_evidence(metric: Metric, inference: Inference, difference: Estimate) -> Evidence:
+    """Return the evidence of an interval.
+
+    Args:
+        metric: entry of the registry.
+        inference: on the difference.
+        difference: with the interval that is shown; there is no evidence without one.
+    """
+    if math.isnan(difference.low):
+        return evidence("interval", math.nan, marked=False)
+    marked = bool(difference.excludes_zero and metric.spec.better)
+    return evidence("interval", inference.p_value(), marked=marked)
+
+
+def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
+    """Adjust the p-values of several differences together, by Holm's procedure.
+
+    Args:
+        tests: those that are named together; a p-value of NaN is no test.
+
+    Examples:
+        >>> one, two = (evidence("interval", p, marked=p <= 0.05) for p in (0.03, 0.01))
+        >>> [(test.adjusted_p_value, test.marked) for test in adjusted([one, two])]
+        [(0.03, True), (0.02, True)]
+    """
+    together = holm(np.array([test.p_value for test in tests], dtype=np.float64))
+    return [
+        replace(
+            test,
+            adjusted_p_value=math.nan if math.isnan(p_value) else p_value,
+            tests=together.tests,
+            marked=bool(test.marked and p_value <= LEVEL),
+        )
+        for test, p_value in zip(tests, together.adjusted.tolist(), strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -323,3 +569,106 @@ class _Sampling:
                 lazily=True,
             )
         return ResampledGroup(name, statistics, drawn, same_stream(self._rng))
+
+
+def metric_difference(
+    metric: str, pairs: Sequence[tuple[ResampledGroup, ResampledGroup]]
+) -> tuple[Estimate, Evidence]:
+    """Return A minus B in one metric with its interval and evidence: the mean over pairs of runs.
+
+    Args:
+        metric: name of the metric.
+        pairs: the same group of items in A and in B; one pair per seed.
+
+    Returns:
+        The difference with its interval over families, and whether this interval shows it.
+    """
+    entry = find_metric(metric)
+    drawn = Resampled.mean([a.difference(b, metric) for a, b in pairs])
+    inference: Inference
+    if entry.noise_floor:
+        parts = [
+            DifferencePart(sign / len(pairs), group.estimate(metric), group.drawn[metric])
+            for pair in pairs
+            for sign, group in zip((1, -1), pair, strict=True)
+        ]
+        inference = ece_difference(drawn, parts)
+    else:
+        inference = entry.difference(drawn)
+    groups = [group for pair in pairs for group in pair]
+    basis = joint_basis(groups, metric)
+    # Of rates over the errors of a run, each run needs enough of them.
+    fewest = min(basis.families, *(group.basis(metric).families for group in groups))
+    few = too_few(entry, fewest, [group.items for group in groups])
+    estimate = _beyond_rounding(entry.within_difference(inference.estimate()))
+    estimate = without_interval(estimate, few)
+    reasons = (group.undefined_reason(metric) for group in groups)
+    reason = next(filter(None, reasons), estimate.reason)
+    return (
+        replace(estimate, n=basis.units, clusters=basis.families, reason=reason),
+        interval_evidence(entry, inference, estimate),
+    )
+
+
+def _beyond_rounding(difference: Estimate) -> Estimate:
+    """Leave out an interval within the rounding of float32: of two engines, it may exclude 0."""
+    ends = (difference.low, difference.high, difference.value)
+    if not all(abs(end) <= NOISE["float32"] for end in ends):
+        return difference
+    reason = ClusterText("no difference beyond the rounding of float32")
+    return replace(difference, low=math.nan, high=math.nan, reason=reason)
+
+
+def mean_estimate(groups: Sequence[ResampledGroup], metric: str) -> Estimate:
+    """Return the mean of a metric over runs, with its 95% interval over families; runs are fixed.
+
+    Args:
+        groups: the same group of items in each run, one or more.
+        metric: name of the metric.
+
+    Returns:
+        The estimate. For one run it is `ResampledGroup.estimate`; for several, `n` and `clusters`
+        are those of one run.
+    """
+    if len(groups) == 1:
+        return groups[0].estimate(metric)
+    entry = find_metric(metric)
+    drawn = Resampled.mean([group.drawn[metric] for group in groups])
+    if entry.noise_floor:
+        parts = [
+            DifferencePart(1 / len(groups), group.estimate(metric), group.drawn[metric])
+            for group in groups
+        ]
+        estimate = ece_difference(drawn, parts).estimate()
+    else:
+        estimate = entry.interval(groups[0].items, drawn, same_stream(groups[0].rng))
+    basis = joint_basis(groups, metric)
+    few = too_few(entry, basis.families, [group.items for group in groups])
+    estimate = without_interval(entry.within_bounds(estimate), few)
+    undefined = next(filter(None, (group.undefined_reason(metric) for group in groups)), None)
+    return replace(
+        estimate,
+        n=basis.units,
+        clusters=basis.families,
+        reason=undefined or estimate.reason,
+    )
+
+
+def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
+    """Return the items, pairs or errors from which a difference between runs is computed.
+
+    Args:
+        groups: the same group of items in each run, one or more.
+        metric: name of the metric.
+
+    Returns:
+        The basis of the runs. If it depends on the run (errors), it covers the items that count in
+        any run.
+    """
+    bases = [group.basis(metric) for group in groups]
+    masks = [basis.rows for basis in bases if basis.rows is not None]
+    if len(masks) < len(bases):
+        return min(bases, key=lambda basis: basis.units)
+    rows = np.logical_or.reduce(masks)
+    families = groups[0].items.count_clusters(rows)
+    return Basis(int(rows.sum()), families, bases[0].reason_if_none, rows)

@@ -2,7 +2,6 @@
 
     experiment.comparisons
       .of(a, b)            every metric of two runs, with the same resamples
-      .answer(a, b)        the same at view 0 and over K views, in short
       .better_runs         ) whether the first run, or arm,
       .better_arms         ) is better than each of the others
 
@@ -11,44 +10,54 @@ All of them are computed once, by the settings of the experiment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from pact_eval._choices import Decoding, GroupBy
-from pact_eval._hints import readable_hints
+from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
-from pact_eval.evaluation.answers import ComparisonAnswer, compare_rates, decoded_comparison
-from pact_eval.evaluation.common_views import SharedViews, common_repeats, runs_at_common_views
-from pact_eval.evaluation.comparison import Comparison, MetricComparison, compare, same_as_all
+from pact_eval.evaluation.arms.comparison import (
+    ArmPair,
+    ArmsComparison,
+    SeedMatch,
+    against,
+    compare_arms,
+)
+from pact_eval.evaluation.comparison import (
+    Comparison,
+    GroupComparison,
+    MetricComparison,
+    SharedViews,
+    at_common_views,
+    common_repeats,
+    compare,
+    runs_at_common_views,
+    same_as_all,
+    views_in_common,
+)
 from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
     Claim,
-    DecodedArms,
+    DecodedPairs,
     adjusted_claims,
     adjusted_together,
-    better_of_arms,
-    better_of_runs,
-    claim_status,
+    better_of_pairs,
+    claim_of,
     not_comparable,
     turned,
 )
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_differences import metric_difference
-from pact_eval.evaluation.metric_specs import decoding_name
 from pact_eval.evaluation.notes import DifferentViews
-from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.registry import decoding_name
+from pact_eval.evaluation.report import COMPARED, default_resamples, other_decoding, resampled_rates
 from pact_eval.evaluation.resampled_groups import ResampledGroup
-from pact_eval.evaluation.run_rates import COMPARED, HEADLINE, other_decoding, resampled_rates
+from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
-from pact_eval.stats.equivalence import equivalence_verdict
 
-if TYPE_CHECKING:
-    from pact_eval.evaluation.arms.comparison import ArmPair, ArmsComparison, GroupMatch
-    from pact_eval.evaluation.arms.differences import ArmDifference, SeedMatch
+if TYPE_CHECKING:  # they import this module
     from pact_eval.evaluation.experiment import Experiment
 
 
@@ -61,6 +70,9 @@ class RunComparisons:
     """
 
     experiment: Experiment
+    _kept: dict[str, tuple[BetterConclusion, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @cached_property
     def views_note(self) -> DifferentViews | None:
@@ -135,10 +147,7 @@ class RunComparisons:
         """Compare a run with others, and conclude; what one line may name is adjusted together."""
         comparisons = [self._comparison(first, run) for run in tracked(others, "Comparing", "runs")]
         conclusions = adjusted_claims(
-            [
-                self._better(first, run, comparison)
-                for run, comparison in zip(others, comparisons, strict=True)
-            ]
+            [self._better(_names(first, run), (first, run)) for run in others]
         )
         return tuple(
             (_with_claims(comparison, conclusion), conclusion)
@@ -153,22 +162,44 @@ class RunComparisons:
         settings = self.experiment.settings
 
         def compared() -> Comparison:
-            comparison = compare(
-                self._scored(a),
-                self._scored(b),
-                by=settings.by,
-                rng=settings.rng(),
-                resamples=settings.resamples,
-                margin=settings.margin,
-            )
+            comparison = self._compare(a, b)
+            ensemble = settings.decoding == "ensemble"
+            both = runs_at_common_views((a, b))[0] if ensemble else (a, b)
             of_runs = (
                 replace(note, run=name)
-                for name, run in zip("AB", self._decoded_alike(a, b), strict=True)
+                for name, run in zip("AB", both, strict=True)
                 for note in run.score_notes(settings.decoding, calibrated=settings.calibrated)
             )
             return replace(comparison, notes=(*comparison.notes, *of_runs))
 
         return a.once(("comparison", id(b), settings), compared)
+
+    def _compare(
+        self, a: ExperimentRun, b: ExperimentRun, names: Sequence[str] | None = None
+    ) -> Comparison:
+        settings = self.experiment.settings
+        return compare(
+            self._scored(a),
+            self._scored(b),
+            by=settings.by,
+            rng=settings.rng(),
+            resamples=settings.resamples,
+            margin=settings.margin,
+            names=names,
+        )
+
+    def rates(self, a: ExperimentRun, b: ExperimentRun) -> GroupComparison:
+        """Compare two runs over all items in the metrics of conclusions alone; computed once.
+
+        Args:
+            a: the first run.
+            b: the second run, with the same items; differences are a minus b.
+
+        Raises:
+            InputError: a run lacks the decoding or a calibrator.
+        """
+        key = ("rates", id(b), self.experiment.settings)
+        return a.once(key, lambda: self._compare(a, b, COMPARED).groups[0])
 
     def _scored(self, run: ExperimentRun) -> ScoredItems:
         settings = self.experiment.settings
@@ -176,76 +207,31 @@ class RunComparisons:
         items = run.scored(settings.decoding, calibrated=settings.calibrated)
         return items.over(settings.unit).grouped(settings.by, settings.bins)
 
-    def _at_common_views(
-        self, a: ExperimentRun, b: ExperimentRun
-    ) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
-        """Return two runs with the views that both have; computed once."""
-        return a.once(("common views", id(b)), lambda: runs_at_common_views((a, b)))
-
-    def _decoded_alike(self, a: ExperimentRun, b: ExperimentRun) -> tuple[ExperimentRun, ...]:
-        """Return two runs with the views that the decoding of the settings uses of both."""
-        single = self.experiment.settings.decoding == "single"
-        return (a, b) if single else self._at_common_views(a, b)[0]
-
-    def answer(self, a: ExperimentRun, b: ExperimentRun) -> ComparisonAnswer:
-        """Compare A and B under the decoding of the settings, and under the other; not adjusted.
+    def _decoded(self, runs: Sequence[ExperimentRun]) -> list[DecodedPairs]:
+        """Return runs in pairs under the decoding of the settings, and under the other.
 
         The other decoding is never calibrated: a calibrator belongs to one decoding.
 
         Args:
-            a: the first run.
-            b: the second run; differences are a minus b.
-
-        Raises:
-            InputError: the items differ, or a run lacks the decoding or a calibrator.
+            runs: the two runs of each pair, one pair after the other.
         """
-        return self._answer(a, b, self._comparison(a, b))
-
-    def _answer(
-        self, a: ExperimentRun, b: ExperimentRun, comparison: Comparison
-    ) -> ComparisonAnswer:
-        """Return the answer in a comparison under the decoding of the settings."""
-        settings, (pair, shared) = self.experiment.settings, self._at_common_views(a, b)
-        repeats = common_repeats((a, b), settings.decoding)
-        chosen = decoded_comparison(comparison.groups[0], settings.decoding, shared.k, repeats)
-        if shared.k == 1 or any(run.provenance.known != "probabilities" for run in (a, b)):
-            return ComparisonAnswer(chosen, None)
-        decoding = other_decoding(settings.decoding)
-        alike = (a, b) if decoding == "single" else pair
-        runs = [run.scored(decoding).over(settings.unit) for run in alike]
-        resamples = settings.resamples or default_resamples(len(runs[0]))
-        rates = compare_rates(
-            *runs, rng=settings.rng(), resamples=resamples, margin=settings.margin
-        )
-        repeats = common_repeats((a, b), decoding)
-        return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, shared.k, repeats))
-
-    def answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
-        """Compare an arm with each of the others at shared seeds; computed once.
-
-        Args:
-            method: name of the arm.
-
-        Returns:
-            By the name of each other arm that shares a seed: the answer of the two runs, or the
-            difference of the arms if they share several seeds.
-
-        Raises:
-            InputError: items differ.
-        """
-        self.experiment.require_same_items()
-        return self.experiment.arms[method][0].once(
-            ("answers", method, self.experiment.settings), lambda: self._answers(method)
-        )
-
-    def _answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
-        answers: dict[str, ComparisonAnswer | ArmPair] = {}
-        for arm, matches in self.against(method).items():
-            if matches:
-                pair, (only, *others) = self.seeds(method, arm), matches
-                alone = self._answer(only.a, only.b, pair.seeds[only.seed]) if not others else None
-                answers[arm] = alone or pair
-        return answers
+        settings = self.experiment.settings
+        decodings = [settings.decoding]
+        if all(run.provenance.known == "probabilities" for run in runs) and (
+            views_in_common([run.predictions for run in runs]).k > 1
+        ):
+            decodings.append(other_decoding(settings.decoding))
+        decoded = []
+        for decoding in decodings:
+            chosen = decoding == settings.decoding
+            items = [self._scored(run) if chosen else _raw(run, decoding, settings) for run in runs]
+            alike, _ = at_common_views({str(at): of_run for at, of_run in enumerate(items)})
+            drawn = [_resampled(of_run, settings) for of_run in alike.values()]
+            repeats = common_repeats(runs, decoding)
+            k = 1 if decoding == "single" else drawn[0].items.k
+            pairs = list(zip(drawn[::2], drawn[1::2], strict=True))
+            decoded.append(DecodedPairs(decoding_name(decoding, repeats), k, repeats, pairs))
+        return decoded
 
     def against(self, method: str) -> dict[str, tuple[SeedMatch[ExperimentRun], ...]]:
         """Match the runs of an arm with those of every other arm at shared seeds.
@@ -256,8 +242,6 @@ class RunComparisons:
         Returns:
             By the name of each other arm, the matches by seed; none if it shares no seed.
         """
-        from pact_eval.evaluation.arms.differences import against
-
         by_seed = {
             arm: {run.seed: run for run in runs} for arm, runs in self.experiment.arms.items()
         }
@@ -279,11 +263,11 @@ class RunComparisons:
         return self._concluded(a, [b])[0][1]
 
     def _better(
-        self, a: ExperimentRun, b: ExperimentRun, comparison: Comparison
+        self, names: tuple[str, str], runs: Sequence[ExperimentRun], *, arms: bool = False
     ) -> BetterConclusion:
-        """Conclude on two runs of the same items."""
-        differing = (*comparison.only_a, *comparison.only_b)
-        return better_of_runs(self._answer(a, b, comparison), _names(a, b), differing)
+        """Conclude on runs in pairs, as `_decoded` takes them; not adjusted."""
+        margin = self.experiment.settings.margin
+        return better_of_pairs(names, self._decoded(runs), margin, arms=arms)
 
     @cached_property
     def better_runs(self) -> tuple[BetterConclusion, ...]:
@@ -302,43 +286,8 @@ class RunComparisons:
         Raises:
             InputError: there are fewer than two arms, or items differ.
         """
-        return adjusted_claims(
-            [
-                self._better_of_pair(pair)
-                if pair.seeds
-                else not_comparable((pair.a, pair.b), "the arms share no seed")
-                for pair in self._of_arms.pairs
-            ]
-        )
-
-    def _better_of_pair(self, pair: ArmPair) -> BetterConclusion:
-        """Conclude on two arms under the decoding of the settings, and under the other."""
-        from pact_eval.evaluation.arms.differences import arm_difference
-
-        settings = self.experiment.settings
-        matches = self.against(pair.a)[pair.b]
-        runs = [run for match in matches for run in (match.a, match.b)]
-        common, shared = runs_at_common_views(runs)
-
-        def decoded(decoding: Decoding, differences: Mapping[str, ArmDifference]) -> DecodedArms:
-            repeats = common_repeats(runs, decoding)
-            k = 1 if decoding == "single" else shared.k
-            return DecodedArms(decoding_name(decoding, repeats), k, repeats, differences)
-
-        by_decoding = [decoded(settings.decoding, pair.differences["all"])]
-        if shared.k > 1 and all(run.provenance.known == "probabilities" for run in runs):
-            other = other_decoding(settings.decoding)
-            scored = [run.scored(other) for run in (runs if other == "single" else common)]
-            resamples = settings.resamples or default_resamples(len(scored[0]))
-            drawn = [
-                resampled_rates(items.over(settings.unit), rng=settings.rng(), resamples=resamples)
-                for items in scored
-            ]
-            pairs = [*zip(drawn[::2], drawn[1::2], strict=True)]
-            differences = {name: arm_difference(name, pairs) for name in HEADLINE}
-            by_decoding.append(decoded(other, differences))
-        names = pair.a, pair.b
-        return better_of_arms(names, len(pair.seeds), by_decoding, settings.margin)
+        first = self._of_arms.arms[0].name
+        return self._better_than(first, arms=True)
 
     def better_than(self, method: str) -> dict[str, BetterConclusion]:
         """Conclude whether an arm is better than each of the others at shared seeds.
@@ -350,73 +299,25 @@ class RunComparisons:
             By the name of each other arm: arms without a shared seed, or with other items, cannot
             be compared.
         """
+        others = self.against(method)
         if not self.experiment.same_items:
             reason = str(self.experiment.mismatches[0])
-            return {arm: not_comparable((method, arm), reason) for arm in self.against(method)}
-        answers, arms = self.answers(method), list(self.against(method))
-        conclusions = [self._better_than(method, arm, answers.get(arm)) for arm in arms]
-        return dict(zip(arms, adjusted_claims(conclusions), strict=True))
+            return {arm: not_comparable((method, arm), reason) for arm in others}
+        if method not in self._kept:
+            self._kept[method] = self._better_than(method)
+        return dict(zip(others, self._kept[method], strict=True))
 
-    def _better_than(
-        self, method: str, arm: str, answer: ComparisonAnswer | ArmPair | None
-    ) -> BetterConclusion:
-        names = (method, arm)
-        if answer is None:
-            return not_comparable(names, "the arms share no seed")
-        if not isinstance(answer, ComparisonAnswer):
-            return self._better_of_pair(answer)
-        (comparison,) = self.seeds(method, arm).seeds.values()
-        return better_of_runs(answer, names, (*comparison.only_a, *comparison.only_b))
-
-    def seeds(self, a: str, b: str) -> ArmPair:
-        """Compare two arms at the seeds that both have, in the metrics of conclusions.
-
-        It is computed once, over all items. `of_arms` has every metric and group.
-
-        Args:
-            a: name of the first arm.
-            b: name of the second arm; differences are a minus b.
-
-        Raises:
-            InputError: an arm is unknown, the arms have no seed in common, or items differ.
-        """
-        from pact_eval.evaluation.arms.comparison import compare_seeds
-
-        settings = self.experiment.settings
-        return self.experiment.arms[a][0].once(
-            ("seeds", a, b, settings),
-            lambda: compare_seeds(
-                (a, self._scored_seeds(a)),
-                (b, self._scored_seeds(b)),
-                metrics=COMPARED,
-                rng=settings.rng(),
-                resamples=settings.resamples,
-                margin=settings.margin,
-            ),
-        )
-
-    def accuracy_matches(self, a: str, b: str, by: GroupBy) -> tuple[GroupMatch, ...]:
-        """Resample the accuracy of two arms by group, at the seeds that both have.
-
-        Args:
-            a: name of the first arm.
-            b: name of the second arm.
-            by: kind, domain or source_family.
-
-        Raises:
-            InputError: an arm is unknown, the arms have no seed in common, or items differ.
-        """
-        from pact_eval.evaluation.arms.comparison import resampled_matches
-
-        matches, _ = resampled_matches(
-            (a, self._scored_seeds(a)),
-            (b, self._scored_seeds(b)),
-            by=by,
-            metrics=("accuracy",),
-            rng=self.experiment.settings.rng(),
-            resamples=self.experiment.settings.resamples,
-        )
-        return matches
+    def _better_than(self, method: str, *, arms: bool = False) -> tuple[BetterConclusion, ...]:
+        """Conclude on an arm; one shared seed is two runs unless `arms` says otherwise."""
+        conclusions = []
+        for other, matches in self.against(method).items():
+            names, runs = (method, other), [run for match in matches for run in (match.a, match.b)]
+            conclusions.append(
+                self._better(names, runs, arms=arms or len(matches) > 1)
+                if matches
+                else not_comparable(names, "the arms share no seed")
+            )
+        return adjusted_claims(conclusions)
 
     @cached_property
     def of_arms(self) -> ArmsComparison:
@@ -431,8 +332,6 @@ class RunComparisons:
 
     @cached_property
     def _of_arms(self) -> ArmsComparison:
-        from pact_eval.evaluation.arms.comparison import compare_arms
-
         settings = self.experiment.settings
         return compare_arms(
             {arm: self._scored_seeds(arm) for arm in self.experiment.arms},
@@ -447,7 +346,13 @@ class RunComparisons:
         return {run.seed: self._scored(run) for run in self.experiment.arms[arm]}
 
 
-readable_hints(vars(RunComparisons).values())
+def _raw(run: ExperimentRun, decoding: Decoding, settings: Settings) -> ScoredItems:
+    return run.scored(decoding).over(settings.unit)
+
+
+def _resampled(items: ScoredItems, settings: Settings) -> ResampledGroup:
+    resamples = settings.resamples or default_resamples(len(items))
+    return resampled_rates(items, rng=settings.rng(), resamples=resamples)
 
 
 def _with_claims(comparison: Comparison, conclusion: BetterConclusion) -> Comparison:
@@ -483,9 +388,6 @@ def _names(a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:
     return (a.name, b.name) if a.name != b.name else (a.place, b.place)
 
 
-_METRIC: Final = "accuracy"
-
-
 def run_differences(
     experiment: Experiment, references: Sequence[int], first: int = 0
 ) -> tuple[tuple[Claim | None, ...], ...]:
@@ -510,11 +412,12 @@ def run_differences(
     experiment.require_same_items()
     others = [at for at in range(len(experiment.runs)) if at != first]
     with_first = [(at, first) for at in others]
-    by_decoding = _claims(experiment)
-    claims = _adjusted(with_first, by_decoding)
+    decoding = experiment.settings.decoding
+    claims_on = [_claims_on(experiment, views) for views in (decoding, other_decoding(decoding))]
+    claims = _adjusted(with_first, claims_on)
     if set(references) - {first}:
         pairs = [*with_first, *combinations(others, 2)]
-        claims = _adjusted(pairs, by_decoding) | claims
+        claims = _adjusted(pairs, claims_on) | claims
     claims |= {(reference, run): turned(claim) for (run, reference), claim in claims.items()}
     return tuple(
         tuple(claims.get((run, reference)) for run in range(len(experiment.runs)))
@@ -526,54 +429,42 @@ _Pair = tuple[int, int]
 
 
 def _adjusted(
-    pairs: Sequence[_Pair], by_decoding: Sequence[Callable[[_Pair], Claim | None]]
+    pairs: Sequence[_Pair], claims_on: Sequence[Callable[[_Pair], Claim | None]]
 ) -> dict[_Pair, Claim]:
     """Return the claims on pairs under the decoding of the settings, adjusted with the others."""
-    claims = [claim_on(pair) for claim_on in by_decoding for pair in pairs]
+    claims = [claim_on(pair) for claim_on in claims_on for pair in pairs]
     adjusted = adjusted_together([claim for claim in claims if claim is not None])
     return dict(zip(pairs, adjusted, strict=False))  # the decoding of the settings comes first
 
 
-def _claims(experiment: Experiment) -> list[Callable[[_Pair], Claim | None]]:
-    """Return functions from two runs to the claim on the first minus the second, not adjusted.
+def _claims_on(experiment: Experiment, decoding: Decoding) -> Callable[[_Pair], Claim | None]:
+    """Return a function from two runs to the claim on the first minus the second, not adjusted.
 
-    Returns:
-        That of the decoding of the settings, and that of the other, which runs may lack.
+    It returns None for the decoding that is not that of the settings, if one of the runs lacks it.
     """
-    decoding = experiment.settings.decoding
-    return [_claims_of(experiment, decoding), _claims_of(experiment, other_decoding(decoding))]
-
-
-def _claims_of(experiment: Experiment, decoding: Decoding) -> Callable[[_Pair], Claim | None]:
-    settings = experiment.settings
-    chosen = decoding == settings.decoding
-    shared = experiment.comparisons.at_common_views if decoding == "ensemble" else experiment
-    several = [
-        run.predictions.k > 1 and run.provenance.known == "probabilities" for run in shared.runs
-    ]
+    settings, chosen = experiment.settings, decoding == experiment.settings.decoding
+    runs = (
+        experiment.comparisons.at_common_views.runs if decoding == "ensemble" else experiment.runs
+    )
 
     @cache
     def drawn(at: int) -> ResampledGroup:
-        run, calibrated = shared.runs[at], chosen and settings.calibrated
+        calibrated = chosen and settings.calibrated
         if chosen:
-            run.applied(decoding, calibrated=calibrated)
-        items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
-        resamples = settings.resamples or default_resamples(len(items))
-        return resampled_rates(items, rng=settings.rng(), resamples=resamples)
+            runs[at].applied(decoding, calibrated=calibrated)
+        items = runs[at].scored(decoding, calibrated=calibrated).over(settings.unit)
+        return _resampled(items, settings)
 
     @cache
     def claim(pair: _Pair) -> Claim | None:
-        if not chosen and not all(several[at] for at in pair):
+        both = [runs[at] for at in pair]
+        known = (run.provenance.known == "probabilities" for run in both)
+        if not chosen and not (all(known) and min(run.predictions.k for run in both) > 1):
             return None
-        run, reference = pair
-        difference, evidence = metric_difference(_METRIC, [(drawn(run), drawn(reference))])
-        margin = settings.margin
-        verdict = None if margin is None else equivalence_verdict(difference, margin)
-        runs = [shared.runs[at] for at in pair]
-        repeats = common_repeats(runs, decoding)
-        k = 1 if decoding == "single" else min(run.predictions.k for run in runs)
-        status = claim_status(difference, evidence, verdict)
-        views = decoding_name(decoding, repeats), k, repeats
-        return Claim(_METRIC, *views, status, difference, evidence, verdict)
+        repeats = common_repeats(both, decoding)
+        k = 1 if decoding == "single" else min(run.predictions.k for run in both)
+        name = decoding_name(decoding, repeats)
+        pairs = DecodedPairs(name, k, repeats, [(drawn(pair[0]), drawn(pair[1]))])
+        return claim_of("accuracy", pairs, settings.margin)
 
     return claim

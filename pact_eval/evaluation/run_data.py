@@ -7,20 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, dumps, loads
+from pact_eval.audit.context import DataAuditSettings, DatasetSource
+from pact_eval.audit.dataset import DATA_CHECKS, DataAudit, audit_data
+from pact_eval.data.labelled.reading import Reading, reading_of_json
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import read_any_run
-
-if TYPE_CHECKING:  # a report without data does not wait for the checks
-    from pact_eval.audit.dataset import DataAudit
-    from pact_eval.data.labelled.reading import Reading
 
 MOST_AUDITED: Final = 20_000
 """So many records are audited with a report, which takes seconds; more need an own audit."""
@@ -44,8 +43,6 @@ def data_hash(run: ExperimentRun) -> str | None:
 
 def data_reading(run: ExperimentRun) -> Reading:
     """Return how the dataset of a run was read, if it is a labelled file."""
-    from pact_eval.data.labelled.reading import reading_of_json
-
     return reading_of_json(_labelled(run))
 
 
@@ -141,8 +138,6 @@ def _of_remembered(runs: Sequence[ExperimentRun], hashes: Sequence[str | None]) 
     remembered = remembered_data(runs)
     if not remembered.files:
         return DataConclusion.without_audit(remembered.lacking)
-    from pact_eval.audit.dataset import DATA_CHECKS
-
     quick = tuple(name for name in DATA_CHECKS if name != _SLOW.name)
     try:
         conclusion = _audited(remembered.files, hashes, _common_reading(runs), quick)
@@ -163,8 +158,6 @@ def _audited(
     reading: str,
     only: tuple[str, ...] | None = None,
 ) -> DataConclusion:
-    from pact_eval.audit.context import DatasetSource
-
     files = DatasetSource.of_paths(paths).files
     if sum(map(_lines, {file.path for file in files})) > MOST_AUDITED:
         reason = f"more than {MOST_AUDITED:,} records: give --audit with an audit's JSON"
@@ -181,10 +174,6 @@ def _audit(
     only: tuple[str, ...] | None,
 ) -> DataAudit:
     """Audit datasets; once for all runs on them, as long as their files have these hashes."""
-    from pact_eval.audit.context import DataAuditSettings, DatasetSource
-    from pact_eval.audit.dataset import audit_data
-    from pact_eval.data.labelled.reading import reading_of_json
-
     del contents
     source = replace(DatasetSource.of_paths(paths), reading=reading_of_json(loads(reading)))
     return audit_data(source, DataAuditSettings(only=only))

@@ -20,7 +20,7 @@ from pact_eval._choices import OWN_GROUPS
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.slice_columns import column_labels
+from pact_eval.evaluation.labels import column_labels
 from pact_eval.results import Result
 from pact_eval.stats.estimate import LEVEL
 from pact_eval.stats.multiplicity import holm

@@ -5,9 +5,6 @@ unused slots; `reference` is (n,) canonical indices; `logits` is (n, K, C_max). 
 rows are NaN.
 """
 
-from typing import TYPE_CHECKING
-
-from pact_eval._hints import names_at_use
 from pact_eval.metrics._arrays import (
     TIE,
     check_log_probs,
@@ -54,6 +51,19 @@ from pact_eval.metrics.pairs import (
     pair_rows,
     pairs_of_codes,
 )
+from pact_eval.metrics.recalibration import (
+    AnswerScores,
+    Recalibration,
+    ScoreDecomposition,
+    answer_scores,
+    isotonic_pools,
+    recalibrate,
+)
+from pact_eval.metrics.resampled_recalibration import (
+    ResampledRecalibration,
+    miscalibration_samples,
+    recalibrate_samples,
+)
 from pact_eval.metrics.selective import (
     RiskCoverage,
     aurc,
@@ -63,21 +73,6 @@ from pact_eval.metrics.selective import (
     oracle_error_rate,
     risk_coverage,
 )
-
-if TYPE_CHECKING:  # few commands recalibrate
-    from pact_eval.metrics.recalibration import (
-        AnswerScores,
-        Recalibration,
-        ScoreDecomposition,
-        answer_scores,
-        isotonic_pools,
-        recalibrate,
-    )
-    from pact_eval.metrics.resampled_recalibration import (
-        ResampledRecalibration,
-        miscalibration_samples,
-        recalibrate_samples,
-    )
 
 __all__ = [
     "BINS",
@@ -141,9 +136,3 @@ __all__ = [
     "smooth_ece",
     "smooth_ece_samples",
 ]
-
-__getattr__ = names_at_use(__name__, ("recalibration", "resampled_recalibration"))
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -11,10 +11,9 @@ from typing import Final, Literal, TypeVar, get_args
 from pact_eval._files import TomlError, parse_toml, read_text, write_atomically
 from pact_eval._toml import TomlTable, did_you_mean, value_in_words
 from pact_eval.errors import InputError, Problem, RecordError
-from pact_eval.evaluation.arms.cells import MetricCell
-from pact_eval.evaluation.arms.differences import NO_MARGIN, Margin, margin_unit, parse_margin
-from pact_eval.evaluation.metric_specs import DECODING_NAMES, MetricDecoding
-from pact_eval.evaluation.registry import find_metric, metric_names
+from pact_eval.evaluation.arms.arm_metrics import MetricCell
+from pact_eval.evaluation.arms.comparison import NO_MARGIN, Margin, margin_unit, parse_margin
+from pact_eval.evaluation.registry import DECODING_NAMES, MetricDecoding, find_metric, metric_names
 from pact_eval.remedies.decodings import remedies_for, remedy_of_name
 
 __all__ = [

@@ -24,26 +24,36 @@ from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import (
+    MetricCell,
+    MetricRow,
+    MetricTable,
     decodings_of,
+    refuse,
     rows_from_evaluation,
     rows_from_items,
 )
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable, refuse
-from pact_eval.evaluation.arms.differences import Margin
+from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.published_paths import is_published, result_files
-from pact_eval.evaluation.combined_differences import DifferencePart, ece_difference, too_few
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, counted_views
-from pact_eval.evaluation.metric_specs import ENSEMBLE_CALIBRATED, MetricDecoding
-from pact_eval.evaluation.registry import MEAN_CONFIDENCE, Inference, find_metric
+from pact_eval.evaluation.registry import (
+    ENSEMBLE_CALIBRATED,
+    MEAN_CONFIDENCE,
+    Inference,
+    MetricDecoding,
+    find_metric,
+)
 from pact_eval.evaluation.resampled_groups import (
+    DifferencePart,
     GroupStatistics,
     ResampledGroup,
     StatisticSet,
+    ece_difference,
     group_statistics,
     point_estimates,
+    too_few,
 )
 from pact_eval.evaluation.settings import Settings
 from pact_eval.notes import Note

@@ -48,12 +48,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from pact_eval._choices import Demand
-from pact_eval.evaluation.arms.cells import MetricRow
-from pact_eval.evaluation.arms.differences import Margin
+from pact_eval.evaluation.arms.arm_metrics import MetricRow
+from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.conclusions.conclusion import Severity
 from pact_eval.evaluation.diagnostics import Diagnostic
-from pact_eval.evaluation.metric_specs import DIFFERENCE
-from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.registry import DIFFERENCE, metric_spec
 from pact_eval.numbers import has_width
 from pact_eval.preregistration.criteria import Check, Hypothesis, Question, Relation
 from pact_eval.preregistration.registration import Registration
@@ -537,8 +536,8 @@ def weighted_rows(left: Reading, right: Reading) -> tuple[WeightedRow, ...]:
     """Return the difference of two readings as a weighted sum of numbers.
 
     Examples:
-        >>> from pact_eval.evaluation.arms.cells import MetricCell
-        >>> from pact_eval.evaluation.metric_specs import SINGLE
+        >>> from pact_eval.evaluation.arms.arm_metrics import MetricCell
+        >>> from pact_eval.evaluation.registry import SINGLE
         >>> one, other = (MetricRow(MetricCell("ece", arm, SINGLE, "all"), 17, 0.1) for arm in "ab")
         >>> [row.weight for row in weighted_rows(Reading(0.1, (one,)), Reading(0.1, (other,)))]
         [1.0, -1.0]

@@ -19,16 +19,20 @@ from pact_eval._choices import ClusterUnit
 from pact_eval._typing import IntArray
 from pact_eval.calibration.notes import FitNote
 from pact_eval.errors import InputError
-from pact_eval.evaluation.combined_differences import Evidence, adjusted, sign_of
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_differences import metric_difference
-from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.registry import find_metric
+from pact_eval.evaluation.registry import MetricSpec, find_metric
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
+from pact_eval.evaluation.resampled_groups import (
+    Evidence,
+    ResampledGroup,
+    adjusted,
+    metric_difference,
+    resampled_group,
+    sign_of,
+)
 from pact_eval.progress import step, tracked
 from pact_eval.remedies.costs import (
     ItemTokens,

@@ -1,15 +1,20 @@
-"""The interval of a weighted sum of estimates, from the interval of each."""
+"""The interval of a weighted sum of estimates, from the interval of each (MOVER)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
 from pact_eval.stats._quantiles import t_quantile, t_tail
+from pact_eval.stats.bootstrap import Resampled, TotalsStatistic
+from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
+from pact_eval.stats.proportions import rate_estimate
 
 
 @dataclass(frozen=True)
@@ -111,3 +116,84 @@ def summed_interval(
 
 def _reach(parts: FloatArray, correlation: FloatArray) -> float:
     return math.sqrt(max(0.0, float(parts @ correlation @ parts)))
+
+
+_OF_RATES: Final = " (rates of different items)"
+
+
+@dataclass(frozen=True)
+class CombinedDifference:
+    """Inference on a weighted sum, from the intervals of its parts.
+
+    Attributes:
+        drawn: the sum on resamples.
+        summed: the combined interval; None if a part has no interval.
+        detail: what is summed, for the method.
+        possible: lowest and highest sum.
+        allowed: lowest and highest sum of what the 95% intervals of the parts hold, if these
+            end an interval of 95% or less.
+        reason: why there is no interval.
+    """
+
+    drawn: Resampled
+    summed: SummedInterval | None
+    detail: str
+    possible: tuple[float, float] = (-1.0, 1.0)
+    allowed: tuple[float, float] | None = None
+    reason: ClusterText | None = None
+
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Return the sum with its interval."""
+        method = Method("MOVER interval", self.detail, confidence)
+        ends = (math.nan, math.nan) if self.summed is None else self.summed.at(confidence)
+        most = self.possible if confidence > 1 - LEVEL or not self.allowed else self.allowed
+        low, high = np.clip(ends, *most).tolist()
+        return Estimate(
+            self.drawn.value, low, high, self.drawn.n, self.drawn.n_clusters, method, self.reason
+        )
+
+    def p_value(self) -> float:
+        """Return the level at which the interval ends at 0; NaN without an interval."""
+        return math.nan if self.summed is None else self.summed.p_value()
+
+
+def difference_of_other_rows(drawn: Resampled) -> CombinedDifference:
+    """Return the inference on a weighted sum of rates that are shares of different rows.
+
+    The interval combines the Wilson intervals of the rates (`summed_interval`),
+    with the correlation of their linearised values over families, and lies in [-1, 1].
+
+    Args:
+        drawn: the sum, with its rates.
+    """
+    none = CombinedDifference(
+        drawn, None, _OF_RATES, reason=ClusterText("items of one {cluster} count: no interval")
+    )
+    rates, influences = [], []
+    for _, statistic in drawn.terms:
+        if not isinstance(statistic, TotalsStatistic) or (linear := statistic.linearised()) is None:
+            return none
+        (counted,), (positive,) = statistic.by_cluster()
+        rates.append(rate_estimate(positive, counted, squares=statistic.squares()))
+        influences.append(linear.influence)
+    if any(math.isnan(rate.low) for rate in rates):
+        return none
+    summed = summed_interval(
+        [weight for weight, _ in drawn.terms],
+        [rate.value for rate in rates],
+        [rate.low for rate in rates],
+        [rate.high for rate in rates],
+        # Rates without a spread, as of no family or of all, tell nothing of a correlation.
+        np.maximum(correlations(influences), 0.0),
+        n_clusters=min(rate.clusters for rate in rates),
+        ends_at_zero=False,
+    )
+    return CombinedDifference(drawn, summed, _OF_RATES)
+
+
+def correlations(rows: Sequence[FloatArray]) -> FloatArray:
+    """Return (m, m) correlations of rows; 0 with a row that does not vary."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        matrix = np.atleast_2d(np.nan_to_num(np.corrcoef(np.stack(rows))))
+    matrix[np.diag_indices(len(rows))] = 1.0
+    return matrix

@@ -19,7 +19,7 @@ from pact_reports.writers.files import BuiltTables, build_tables, write_tables
 if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-    from pact_eval.evaluation.arms.differences import Margin
+    from pact_eval.evaluation.arms.comparison import Margin
     from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.evaluation.experiment import Experiment
@@ -226,7 +226,7 @@ def _palette(outputs: Outputs) -> Palette:
 
 
 def _clear_changes(outputs: Outputs) -> dict[str, Margin]:
-    from pact_eval.evaluation.arms.ablations import read_clear_changes
+    from pact_eval.evaluation.arms.table_results import read_clear_changes
 
     return {} if outputs.clear is None else read_clear_changes(outputs.clear)
 

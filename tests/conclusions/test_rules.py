@@ -14,7 +14,7 @@ from messages import assert_says
 from run_frames import rows, write_run
 
 from pact_cli.main import main
-from pact_eval.evaluation.conclusions.better import better_of_runs
+from pact_eval.evaluation.conclusions.better import concluded
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import ClusterText, Estimate
@@ -38,12 +38,10 @@ def test_the_adjustment_is_named_if_it_takes_a_mark_away(tmp_path: Path) -> None
 def test_an_undefined_difference_has_a_reason(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, rows(at), arm=name) for at, name in enumerate("ab")]
     experiment = Experiment.read(runs, Settings(resamples=200))
-    answer = experiment.comparisons.answer(*experiment.runs)
+    claims = experiment.comparisons.better(*experiment.runs).claims
     reason = ClusterText("no {cluster} is left")
     nothing = Estimate(math.nan, math.nan, math.nan, 0, 0, None, reason)
-    accuracy = replace(answer.chosen.accuracy, difference=nothing)
-    undefined = replace(answer, chosen=replace(answer.chosen, accuracy=accuracy))
-    conclusion = better_of_runs(undefined, ("a", "b"))
+    conclusion = concluded(("a", "b"), [replace(claims[0], difference=nothing), *claims[1:]])
     assert (conclusion.status, conclusion.reason) == ("cannot be compared", "no family is left")
     assert_says(conclusion.words, "a and b", "cannot be compared", "no family is left")
 

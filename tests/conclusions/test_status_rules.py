@@ -11,7 +11,6 @@ from messages import assert_says
 from run_frames import frame_of
 
 from pact_eval.evaluation.calibration_error import CalibrationError, ConfidenceGap
-from pact_eval.evaluation.combined_differences import evidence
 from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
     BetterStatus,
@@ -25,7 +24,10 @@ from pact_eval.evaluation.conclusions.experiment_conclusions import (
     worst_probabilities,
 )
 from pact_eval.evaluation.conclusions.order import (
+    NoiseFloor,
     OrderConclusion,
+    OrderEffect,
+    OrderFinding,
     order_conclusion,
 )
 from pact_eval.evaluation.conclusions.probabilities import (
@@ -34,8 +36,8 @@ from pact_eval.evaluation.conclusions.probabilities import (
     probabilities_conclusion,
 )
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_specs import DecodingName
-from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, OrderFinding
+from pact_eval.evaluation.registry import DecodingName
+from pact_eval.evaluation.resampled_groups import evidence
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.equivalence import equivalence_verdict
 from pact_eval.stats.estimate import Estimate

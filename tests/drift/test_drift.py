@@ -19,7 +19,7 @@ from pact_cli.main import main
 from pact_eval import measure_drift
 from pact_eval.drift.distances import joint_floor
 from pact_eval.drift.drift import Drift
-from pact_eval.evaluation.order_effect import noise_floor
+from pact_eval.evaluation.conclusions.order import noise_floor
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.provenance import Provenance

@@ -11,19 +11,18 @@ from messages import assert_says
 from run_frames import frame_of
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.figure_results import published_comparison, published_ece_by_kind
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import ItemMismatch, align, mismatch
-from pact_eval.evaluation.metric_specs import (
+from pact_eval.evaluation.registry import (
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,
     SINGLE,
     SINGLE_CALIBRATED,
     MetricDecoding,
 )
-from pact_eval.evaluation.run_rates import DecodedRates, accuracy_of_asked, other_decoding
+from pact_eval.evaluation.report import DecodedRates, accuracy_of_asked, other_decoding
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import Estimate
 

@@ -15,10 +15,10 @@ from statsmodels.stats.multitest import multipletests
 
 from pact_eval._choices import Decoding
 from pact_eval._typing import BoolArray, IntArray
-from pact_eval.evaluation.combined_differences import evidence
 from pact_eval.evaluation.conclusions.better import Claim, adjusted_together, claim_status
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.resampled_groups import evidence
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.rate_differences import paired_rates
 from pact_reports.views.brief import mass_lines
@@ -42,18 +42,17 @@ def pair(compared: Experiment) -> tuple[ExperimentRun, ExperimentRun]:
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])
 def test_both_decodings_are_those_of_the_comparisons(tmp_path: Path, decoding: Decoding) -> None:
     compared = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
-    answer = compared.comparisons.answer(*pair(compared))
-    assert [views_answer.k for views_answer in answer.by_views] == [1, 3]
-    assert answer.chosen.decoding == decoding
-    for views_answer in answer.by_views:
-        views: Decoding = "single" if views_answer.k == 1 else "ensemble"
+    conclusion = compared.comparisons.better(*pair(compared))
+    assert [claim.k for claim in conclusion.of("accuracy")] == [1, 3]
+    assert conclusion.claims[0].decoding == decoding
+    for claim in (*conclusion.of("accuracy"), *conclusion.of("pair_accuracy")):
+        views: Decoding = "single" if claim.k == 1 else "ensemble"
         chosen = Experiment(compared.runs, settings=replace(SETTINGS, decoding=views))
         group = chosen.comparisons.of(*pair(chosen)).groups[0]
-        for metric in (views_answer.accuracy, views_answer.pair_accuracy):
-            adjusted = group.metrics[metric.spec.name]
-            assert metric.difference == adjusted.difference
-            assert metric.evidence.p_value == adjusted.evidence.p_value
-        assert views_answer.detectable == group.accuracy.detectable
+        assert claim.difference == group.metrics[claim.metric].difference
+        assert claim.evidence.p_value == group.metrics[claim.metric].evidence.p_value
+        if views == decoding:
+            assert conclusion.detectable == group.accuracy.detectable
 
 
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])
@@ -76,8 +75,8 @@ def test_runs_of_different_k_are_compared_on_the_views_of_both(tmp_path: Path) -
         write_run(tmp_path / "b", rows(2, k=2), arm="b", seed=1),
     ]
     compared = Experiment.read(folders, SETTINGS)
-    answer = compared.comparisons.answer(*pair(compared))
-    assert [views_answer.k for views_answer in answer.by_views] == [1, 2]
+    conclusion = compared.comparisons.better(*pair(compared))
+    assert [claim.k for claim in conclusion.of("accuracy")] == [1, 2]
 
 
 def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -> None:
@@ -181,7 +180,7 @@ def test_over_seeds_a_conclusion_has_the_mean_of_both_decodings(
     views: dict[Decoding, int] = {"single": 1, "ensemble": 3}
     for other, k in views.items():
         same = Experiment.read(folders, replace(SETTINGS, decoding=other))
-        expected = same.comparisons.seeds("a", "b").differences["all"]
+        expected = same.comparisons.of_arms.pairs[0].differences["all"]
         for metric in ("accuracy", "pair_accuracy"):
             assert claims[metric, k].difference == expected[metric].tested
             assert claims[metric, k].evidence.p_value == expected[metric].evidence.p_value

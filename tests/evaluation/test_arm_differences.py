@@ -9,8 +9,12 @@ import pytest
 from messages import assert_says
 from run_frames import predictions
 
-from pact_eval.evaluation.arms.comparison import ArmsComparison, compare_arms
-from pact_eval.evaluation.arms.differences import ArmDifference, standings
+from pact_eval.evaluation.arms.comparison import (
+    ArmDifference,
+    ArmsComparison,
+    compare_arms,
+    standings,
+)
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import metric_spec
 

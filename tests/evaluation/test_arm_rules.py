@@ -11,12 +11,19 @@ import pytest
 from messages import assert_says
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.ablations import ablations, change_mark, read_clear_changes
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, k_views, main_results
-from pact_eval.evaluation.arms.cells import ArmSummary, MetricCell, MetricRow, MetricTable, refuse
-from pact_eval.evaluation.arms.differences import (
+from pact_eval.evaluation.arms.arm_metrics import (
+    ArmMetrics,
+    MetricCell,
+    MetricRow,
+    MetricTable,
+    k_views,
+    main_results,
+    refuse,
+)
+from pact_eval.evaluation.arms.comparison import (
     NO_MARGIN,
     ArmDifference,
+    ArmSummary,
     Margin,
     best_mean,
     margin_unit,
@@ -26,22 +33,24 @@ from pact_eval.evaluation.arms.differences import (
     standings,
 )
 from pact_eval.evaluation.arms.figure_results import published_differences
-from pact_eval.evaluation.arms.published import read_csv_rows
-from pact_eval.evaluation.arms.published_rows import metric_table
-from pact_eval.evaluation.arms.single_runs import CalibratedRun, calibrated_runs, group_accuracy
-from pact_eval.evaluation.combined_differences import (
-    adjusted,
-    evidence,
-    sign_of,
+from pact_eval.evaluation.arms.published import metric_table, read_csv_rows
+from pact_eval.evaluation.arms.table_results import (
+    CalibratedRun,
+    ablations,
+    calibrated_runs,
+    change_mark,
+    group_accuracy,
+    read_clear_changes,
 )
-from pact_eval.evaluation.metric_specs import (
+from pact_eval.evaluation.registry import (
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,
     SINGLE,
     SINGLE_CALIBRATED,
     MetricDecoding,
+    find_metric,
 )
-from pact_eval.evaluation.registry import find_metric
+from pact_eval.evaluation.resampled_groups import adjusted, evidence, sign_of
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import same_sign
 

@@ -11,7 +11,7 @@ from messages import assert_says
 from pact_eval import metrics
 from pact_eval._typing import BoolArray, FloatArray
 from pact_eval.evaluation.calibration_error import calibration_error
-from pact_eval.evaluation.combined_differences import DifferencePart, ece_difference
+from pact_eval.evaluation.resampled_groups import DifferencePart, ece_difference
 from pact_eval.stats.bootstrap import RowSums, TotalsStatistic, resample
 from pact_eval.stats.estimate import Estimate
 

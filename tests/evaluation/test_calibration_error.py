@@ -13,8 +13,8 @@ from run_frames import frame_of
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_error import calibration_error
-from pact_eval.evaluation.chance_miscalibration import chance_miscalibration
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.report import chance_miscalibration
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.consistency_resampling import (
     calibrated_outcomes,

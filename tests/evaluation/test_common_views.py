@@ -9,8 +9,7 @@ import pytest
 from run_frames import rows
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.common_views import shared_views
-from pact_eval.evaluation.comparison import compare
+from pact_eval.evaluation.comparison import compare, shared_views
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.prompts.contract import code_orders

@@ -21,11 +21,11 @@ from scipy import stats
 from pact_eval import metrics
 from pact_eval.evaluation import diagnostics as d
 from pact_eval.evaluation.calibration_error import CalibrationError
-from pact_eval.evaluation.combined_differences import evidence
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, Claim
 from pact_eval.evaluation.conclusions.conclusion import Severity
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import SmallGroups
+from pact_eval.evaluation.resampled_groups import evidence
 from pact_eval.evaluation.settings import Settings
 from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.scorecard import on_registration

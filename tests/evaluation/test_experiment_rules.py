@@ -20,9 +20,9 @@ from pact_eval.calibration.notes import NeutralTemperatures, UnknownFamilies, Un
 from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
 from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.table_results import TRAINING_NAME, run_costs
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_differences import mean_estimate
 from pact_eval.evaluation.notes import (
     AnswersOnly,
     ChangedModel,
@@ -34,7 +34,7 @@ from pact_eval.evaluation.notes import (
     run_notes,
     several_right,
 )
-from pact_eval.evaluation.run_costs import TRAINING_NAME, run_costs
+from pact_eval.evaluation.resampled_groups import mean_estimate
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance

@@ -16,24 +16,22 @@ from run_frames import frame_of, predictions, write_run
 
 from pact_eval._choices import Bins
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.ablations import ablations
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.table_results import ablations
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.curves.distributions import view_tv_distribution
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.labels import ordered_groups
-from pact_eval.evaluation.metric_specs import (
-    ENSEMBLE,
-    ENSEMBLE_CALIBRATED,
-    SINGLE,
-    SINGLE_CALIBRATED,
+from pact_eval.evaluation.labels import (
+    check_bins,
+    column_labels,
+    find_column,
+    ordered_groups,
+    parse_bins,
 )
 from pact_eval.evaluation.notes import LowAnswerMass, small_groups
-from pact_eval.evaluation.report import ViewTvQuantiles, default_resamples, evaluate_items
-from pact_eval.evaluation.slice_columns import check_bins, column_labels, find_column, parse_bins
+from pact_eval.evaluation.registry import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, SINGLE_CALIBRATED
+from pact_eval.evaluation.report import ViewTvQuantiles, default_resamples, evaluate_items, sweep
 from pact_eval.evaluation.slice_search import search_slices
-from pact_eval.evaluation.sweep import sweep
 from pact_eval.runs.predictions import Predictions
 
 

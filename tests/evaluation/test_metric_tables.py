@@ -15,19 +15,24 @@ from pact_eval import metrics
 from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import collection_metrics, rows_from_evaluation
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.arm_metrics import (
+    MetricCell,
+    MetricRow,
+    MetricTable,
+    collection_metrics,
+    rows_from_evaluation,
+)
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_specs import (
+from pact_eval.evaluation.registry import (
     DECODINGS,
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,
     SINGLE,
     MetricDecoding,
+    registered_metrics,
 )
-from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import evaluate
 from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.runs.predictions import Predictions

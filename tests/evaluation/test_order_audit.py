@@ -11,8 +11,13 @@ import pytest
 from run_frames import predictions
 
 from pact_eval._choices import Decoding
+from pact_eval.evaluation.conclusions.order import (
+    OrderAudit,
+    noise_floor,
+    order_audit,
+    order_effect,
+)
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.order_effect import OrderAudit, noise_floor, order_audit, order_effect
 from pact_eval.evaluation.report import evaluate
 from pact_eval.metrics import nll_nats, predicted
 from pact_eval.runs.predictions import Predictions

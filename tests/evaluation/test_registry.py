@@ -14,9 +14,9 @@ from run_frames import ablated_predictions, ablated_rows, predictions, rows, wri
 from pact_eval.evaluation.comparison import compare
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems, read_items
-from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import (
     Metric,
+    MetricSpec,
     find_metric,
     register_metric,
     registered_metrics,

@@ -15,8 +15,8 @@ from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.arms.published import read_metric_table, read_published
 from pact_eval.evaluation.arms.published_paths import is_published, result_files
 from pact_eval.evaluation.arms.released_training import ReleasedTraining, SelectionPoint
+from pact_eval.evaluation.arms.table_results import arm_costs
 from pact_eval.evaluation.curves.training import released_trajectories
-from pact_eval.evaluation.run_costs import arm_costs
 
 
 @pytest.fixture

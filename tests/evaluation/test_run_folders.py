@@ -18,8 +18,8 @@ from pact_eval._json import sha256_of_json
 from pact_eval.calibration.files import calibrator_sha256, write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.errors import InputError
-from pact_eval.evaluation.data_splits import data_splits, run_splits, splits_of_folder
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_records import data_splits, run_splits, splits_of_folder
 from pact_eval.evaluation.report import report_digest
 from pact_eval.evaluation.run_list import list_runs
 from pact_eval.evaluation.settings import Settings

@@ -16,8 +16,7 @@ from pact_eval.evaluation.arms.comparison import compare_arms
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import UnmatchedSeeds
 from pact_eval.evaluation.registry import registered_metrics
-from pact_eval.evaluation.report import evaluate
-from pact_eval.evaluation.sweep import sweep
+from pact_eval.evaluation.report import evaluate, sweep
 from pact_eval.runs.predictions import Predictions
 
 

@@ -16,8 +16,7 @@ from pact_eval.calibration.notes import RoundedItems
 from pact_eval.calibration.runs import fit_on_run
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import read_items
-from pact_eval.evaluation.notes import OneOrder, RoundedProbabilities, Unanswered
-from pact_eval.evaluation.rounding import rounded_scores
+from pact_eval.evaluation.notes import OneOrder, RoundedProbabilities, Unanswered, rounded_scores
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.predictions import Predictions, with_censored_zeros

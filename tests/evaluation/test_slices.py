@@ -14,7 +14,7 @@ from run_frames import rows
 from pact_eval._choices import Bins
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems, read_items
-from pact_eval.evaluation.slice_columns import MISSING, column_labels, parse_bins
+from pact_eval.evaluation.labels import MISSING, column_labels, parse_bins
 from pact_eval.evaluation.slice_search import search_slices
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.slice_permutation import slice_permutation_test

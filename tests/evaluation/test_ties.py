@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pact_eval.evaluation.conclusions.order import Ties
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.order_effect import Ties
 from pact_eval.importing.writing import import_run
 
 Probabilities = Callable[[int, list[int]], Sequence[float]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.metric_specs import SINGLE, MetricDecoding
+from pact_eval.evaluation.arms.arm_metrics import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.registry import SINGLE, MetricDecoding
 from pact_eval.preregistration.criteria import Check, Hypotheses, Hypothesis, Instead
 from pact_eval.preregistration.run_scorecard import judge
 from pact_eval.preregistration.scorecard import HypothesisResult, WeightedRow

@@ -8,8 +8,8 @@ import pytest
 from messages import assert_says
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.differences import Margin
-from pact_eval.evaluation.metric_specs import SINGLE
+from pact_eval.evaluation.arms.comparison import Margin
+from pact_eval.evaluation.registry import SINGLE
 from pact_eval.preregistration.criteria import Check, Instead, parse_hypotheses, read_hypotheses
 
 GOOD = """\

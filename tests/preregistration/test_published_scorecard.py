@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from messages import assert_says
 
-from pact_eval.evaluation.arms.cells import MetricTable
+from pact_eval.evaluation.arms.arm_metrics import MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.preregistration.criteria import read_hypotheses
 from pact_eval.preregistration.run_scorecard import judge

@@ -14,10 +14,10 @@ from run_frames import predictions, rows, write_run
 from pact_eval import metrics
 from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow
+from pact_eval.evaluation.arms.arm_metrics import MetricCell, MetricRow
 from pact_eval.evaluation.comparison import GroupComparison, compare
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_specs import SINGLE
+from pact_eval.evaluation.registry import SINGLE
 from pact_eval.evaluation.report import evaluate
 from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.evaluation.settings import Settings

@@ -19,7 +19,7 @@ from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
 from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import AdapterError
-from pact_eval.evaluation.run_costs import TRAINING_NAME
+from pact_eval.evaluation.arms.table_results import TRAINING_NAME
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG
 from pact_eval.models.hub_adapters import ADAPTER_FILES, find_adapter, label_of
 from pact_eval.runs.training_log import LOG_NAME

@@ -23,10 +23,10 @@ from published import printed_cells
 from released_results import write_result_folder
 
 from pact_cli.main import main
-from pact_eval.evaluation.arms.cells import MetricCell
+from pact_eval.evaluation.arms.arm_metrics import MetricCell
 from pact_eval.evaluation.arms.figure_results import published_ece_by_kind
 from pact_eval.evaluation.arms.published import read_published
-from pact_eval.evaluation.metric_specs import ENSEMBLE
+from pact_eval.evaluation.registry import ENSEMBLE
 from pact_fixtures.paper import NUMBERS
 
 pytestmark = pytest.mark.slow

@@ -22,9 +22,13 @@ import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.registry import find_metric
-from pact_eval.evaluation.resampled_groups import group_statistics, point_values, resampled_group
+from pact_eval.evaluation.resampled_groups import (
+    group_statistics,
+    metric_difference,
+    point_values,
+    resampled_group,
+)
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import Estimate
 

@@ -1,4 +1,4 @@
-"""Arms: recipes over several seeds, and the differences between two arms at each seed.
+"""Arms: recipes over several seeds, their means, and the differences between two arms.
 
 A seed of one arm is compared with the same seed of the other arm, on the same items. Mean and
 deviation over seeds describe the variation of training. The tests at one seed describe the
@@ -9,29 +9,19 @@ runs are resampled together.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, starmap
+from typing import Final, Generic, Literal, TypeVar
 
 import numpy as np
 
 from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.cells import ArmSummary
-from pact_eval.evaluation.arms.differences import (
-    GroupDifferences,
-    GroupPairs,
-    SeedMatch,
-    Standing,
-    arm_differences,
-    matched_seeds,
-    sorted_seeds,
-    standings,
-)
-from pact_eval.evaluation.common_views import at_common_views
-from pact_eval.evaluation.comparison import Comparison, compare_groups
+from pact_eval.evaluation.calibration_error import ChanceError
+from pact_eval.evaluation.comparison import Comparison, at_common_views, compare_groups
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     DifferentViews,
     LargeFamilies,
@@ -39,12 +29,316 @@ from pact_eval.evaluation.notes import (
     UnmatchedSeeds,
     small_groups,
 )
-from pact_eval.evaluation.registry import find_metric, registered_metrics
+from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
+from pact_eval.evaluation.resampled_groups import (
+    Evidence,
+    ResampledGroup,
+    evidence,
+    metric_difference,
+    resampled_groups,
+)
+from pact_eval.notes import Note
+from pact_eval.numbers import Unit
 from pact_eval.progress import tracked
 from pact_eval.results import Result
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.seeds import SignAgreement, crossed_difference, same_sign, seed_summary
+
+_Run = TypeVar("_Run")
+
+
+@dataclass(frozen=True)
+class SeedMatch(Generic[_Run]):
+    """Two runs that are compared with each other.
+
+    Attributes:
+        seed: seed of both runs, or of the only run that has one; None if neither has a seed.
+        a: run of the first arm.
+        b: run of the second arm.
+    """
+
+    seed: int | None
+    a: _Run
+    b: _Run
+
+
+def matched_seeds(
+    a: Mapping[int | None, _Run], b: Mapping[int | None, _Run]
+) -> tuple[SeedMatch[_Run], ...]:
+    """Match the runs of two arms by seed.
+
+    If the only run of an arm has no seed (a base model), it is compared with every run of the other
+    arm.
+
+    Args:
+        a: runs of the first arm by seed.
+        b: runs of the second arm by seed.
+
+    Returns:
+        The matches in ascending order of seeds; none if the arms share no seed.
+
+    Examples:
+        >>> runs = {1: "a1", 2: "a2"}
+        >>> matched_seeds(runs, {2: "b2"})
+        (SeedMatch(seed=2, a='a2', b='b2'),)
+        >>> [(match.seed, match.b) for match in matched_seeds(runs, {None: "base"})]
+        [(1, 'base'), (2, 'base')]
+    """
+    if set(b) == {None}:
+        return tuple(SeedMatch(seed, a[seed], b[None]) for seed in sorted_seeds(a))
+    if set(a) == {None}:
+        return tuple(SeedMatch(seed, a[None], b[seed]) for seed in sorted_seeds(b))
+    return tuple(SeedMatch(seed, a[seed], b[seed]) for seed in sorted_seeds(a) if seed in b)
+
+
+def against(
+    arms: Mapping[str, Mapping[int | None, _Run]], method: str
+) -> dict[str, tuple[SeedMatch[_Run], ...]]:
+    """Match the runs of an arm with those of every other arm by seed.
+
+    Args:
+        arms: by arm, its runs by seed.
+        method: name of an arm; the first of each match.
+
+    Returns:
+        By the name of each other arm, in their order, the matches; none if it shares no seed.
+
+    Examples:
+        >>> arms = {"pact": {1: "p1"}, "ce": {1: "c1"}, "late": {2: "l2"}}
+        >>> {arm: [match.b for match in matches] for arm, matches in against(arms, "pact").items()}
+        {'ce': ['c1'], 'late': []}
+    """
+    return {arm: matched_seeds(arms[method], runs) for arm, runs in arms.items() if arm != method}
+
+
+def sorted_seeds(runs: Mapping[int | None, object]) -> list[int | None]:
+    """Return the seeds in ascending order, a run without a seed first."""
+    return sorted(runs, key=lambda seed: (seed is not None, seed or 0))
+
+
+GroupPairs = Sequence[tuple[ResampledGroup, ResampledGroup]]
+"""The same group of items in two arms: one pair of runs per shared seed."""
+
+Generalisation = Literal["new families, same seeds", "new families and new seeds"]
+"""The data for which an interval of a difference between arms is made."""
+
+Standing = Literal["best", "tied"]
+"""best: shown to be better than every other arm; tied: the best value, or not shown worse."""
+
+
+@dataclass(frozen=True)
+class ArmDifference:
+    """The mean difference between two arms over their shared seeds, in one metric.
+
+    Attributes:
+        spec: the metric.
+        same_seeds: the mean with its interval over families; seeds are held fixed.
+        new_seeds: the same mean with its interval over families and seeds; without an interval for
+            fewer than three shared seeds.
+        sign: whether the difference has the same sign at every seed.
+        generalises_to: what `evidence` is about: new seeds too if there are three or more.
+        evidence: whether the difference is shown at the 5% level, and by which test.
+    """
+
+    spec: MetricSpec
+    same_seeds: Estimate
+    new_seeds: Estimate
+    sign: SignAgreement
+    generalises_to: Generalisation
+    evidence: Evidence
+
+    @property
+    def marked(self) -> bool:
+        """Whether the difference is marked: shown at the 5% level."""
+        return self.evidence.marked
+
+    @property
+    def tested(self) -> Estimate:
+        """The mean with the interval that `evidence` is about, for sentences that give one."""
+        over_seeds = self.generalises_to == "new families and new seeds"
+        return self.new_seeds if over_seeds else self.same_seeds
+
+
+GroupDifferences = Mapping[str, Mapping[str, ArmDifference]]
+"""Differences between two arms by group and metric."""
+
+
+def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
+    """Compare two arms in one metric over the seeds that they share.
+
+    Args:
+        metric: name of the metric.
+        pairs: the group of items in both arms at each shared seed, one or more.
+    """
+    entry = find_metric(metric)
+    by_seed = [a.difference(b, metric).value for a, b in pairs]
+    same_seeds, test = metric_difference(metric, pairs)
+    crossed = crossed_difference(by_seed, same_seeds)
+    new_seeds = entry.within_difference(crossed.estimate)
+    if math.isnan(same_seeds.value):
+        new_seeds = replace(new_seeds, reason=same_seeds.reason)
+    scope: Generalisation = "new families, same seeds"
+    if not math.isnan(new_seeds.low):
+        scope = "new families and new seeds"
+        marked = bool(crossed.p_value <= LEVEL and entry.spec.better)
+        test = evidence("t over seeds and families", crossed.p_value, marked=marked)
+    sign = same_sign(by_seed)
+    return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, test)
+
+
+def arm_differences(by_group: Sequence[GroupPairs]) -> GroupDifferences:
+    """Compare two arms in every resampled metric on every group; see `arm_difference`."""
+    return {
+        pairs[0][0].name: {
+            spec.name: arm_difference(spec.name, pairs)
+            for spec in registered_metrics()
+            if spec.name in pairs[0][0].drawn
+        }
+        for pairs in by_group
+    }
+
+
+def standings(
+    means: Mapping[str, float],
+    spec: MetricSpec,
+    differences: Mapping[tuple[str, str], ArmDifference],
+) -> dict[str, Standing]:
+    """Return which arms are best in a metric, as far as paired differences show it.
+
+    Args:
+        means: by arm, the mean over its seeds.
+        spec: the metric.
+        differences: by the names of two arms, the difference over their shared seeds.
+
+    Returns:
+        The arm with the best mean is "best" if it is shown to be better than every other arm.
+        Otherwise it is "tied", and so is every arm that is not shown to be worse. Nothing if
+        neither direction is better, or fewer than two arms have a value.
+    """
+    defined = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
+    top = best_mean(means, spec)
+    if top is None:
+        return {}
+    tied = [arm for arm in defined if arm != top and not _shown_worse(arm, top, differences)]
+    if not tied:
+        return {top: "best"}
+    return {arm: "tied" for arm in defined if arm in (top, *tied)}
+
+
+def best_mean(means: Mapping[str, float], spec: MetricSpec) -> str | None:
+    """Return the arm with the best mean in a metric.
+
+    Returns:
+        None if neither direction is better, fewer than two arms have a value, or it is infinite.
+
+    Examples:
+        >>> best_mean({"a": 0.3, "b": 0.2, "c": math.nan}, find_metric("nll_nats").spec)
+        'b'
+    """
+    defined = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
+    if not spec.better or len(defined) < 2:
+        return None
+    top = max(defined, key=lambda arm: spec.better * defined[arm])
+    return None if math.isinf(defined[top]) else top
+
+
+def _shown_worse(arm: str, top: str, differences: Mapping[tuple[str, str], ArmDifference]) -> bool:
+    """Return whether a paired difference shows that an arm is worse than the top arm."""
+    for pair, sign in (((top, arm), 1), ((arm, top), -1)):
+        if pair in differences:
+            difference = differences[pair]
+            return difference.marked and sign * difference.spec.better * _lead(difference) > 0
+    return False
+
+
+def _lead(difference: ArmDifference) -> float:
+    """Return the middle of the interval behind the mark, which has the sign that is shown."""
+    tested = difference.tested
+    middle = (tested.low + tested.high) / 2
+    return tested.value if math.isnan(middle) else middle
+
+
+_UNIT_WORDS: Final[dict[Unit, str]] = {
+    "percent": "points",
+    "points": "points",
+    "nats": "nats",
+    "levels": "levels",
+    "score": "",
+}
+_MARGIN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """A distance between two values of a metric, with its unit.
+
+    Attributes:
+        amount: at least 0.
+        unit: points, nats, levels, or nothing (Brier).
+
+    Examples:
+        >>> margin = Margin(2.0, "points")
+        >>> str(margin), margin.distance
+        ('2 points', 0.02)
+    """
+
+    amount: float
+    unit: str
+
+    @property
+    def distance(self) -> float:
+        """The distance in the scale of values: rates are fractions."""
+        return self.amount / 100 if self.unit == "points" else self.amount
+
+    def __str__(self) -> str:
+        amount = f"{self.amount!r}".removesuffix(".0")
+        return f"{amount} {self.unit[:-1] if self.amount == 1 else self.unit}".strip()
+
+
+NO_MARGIN: Final = Margin(0.0, "")
+
+
+def margin_unit(metric: str) -> str:
+    """Return the unit of differences of a metric; empty if it has none.
+
+    Examples:
+        >>> margin_unit("accuracy"), margin_unit("score_mae"), margin_unit("brier")
+        ('points', 'levels', '')
+    """
+    return _UNIT_WORDS[metric_spec(metric).unit]
+
+
+def parse_margin(text: str, metric: str) -> Margin:
+    """Read a margin as hypotheses write it.
+
+    Args:
+        text: a number and the unit of the metric's differences.
+        metric: name of a registered metric.
+
+    Raises:
+        ValueError: it is not a number of at least 0 in that unit.
+
+    Examples:
+        >>> parse_margin("2 points", "accuracy")
+        Margin(amount=2.0, unit='points')
+        >>> parse_margin("2", "accuracy")
+        Traceback (most recent call last):
+            ...
+        ValueError: expected a number of points, such as "2 points", got "2"
+    """
+    unit = margin_unit(metric)
+    match = _MARGIN.fullmatch(text.strip())
+    if (
+        match is None
+        or match[2] not in ({unit, unit[:-1]} if unit else {""})
+        or not math.isfinite(float(match[1]))
+    ):
+        expected = f'a number of {unit}, such as "2 {unit}"' if unit else 'a number, such as "0.01"'
+        message = f'expected {expected}, got "{text}"'
+        raise ValueError(message)
+    return Margin(float(match[1]), unit)
+
 
 SeedRuns = Mapping[int | None, ScoredItems]
 """The runs of one arm by seed, all on the same items in the same order. The key is None for a run
@@ -54,6 +348,79 @@ _Groups = Mapping[int | None, tuple[ResampledGroup, ...]]
 
 GroupMatch = SeedMatch[tuple[ResampledGroup, ...]]
 """The groups of two runs with the same seed, in the same order."""
+
+
+@dataclass(frozen=True)
+class ArmSummary:
+    """One metric of one arm, in the unit of the metric.
+
+    Attributes:
+        arm: name of the arm.
+        seeds: seeds of its runs, ascending; None for a run without a seed.
+        runs: the metric of each run, in the same order; published metrics have no intervals.
+        mean: mean over runs; NaN if a run has no value.
+        deviation: sample standard deviation over runs (n - 1); NaN for fewer than two.
+        reason: why the mean or the deviation is NaN or infinite; otherwise None.
+        low: lower end of the 95% interval of the mean over families, with the runs held fixed; NaN
+            if there is none, or it was not computed. The interval of ECE is that of the true error,
+            and can lie below the mean.
+        high: upper end of the interval.
+        standing: whether the arm is best, or tied with the best, of those next to it; None if it
+            is neither, or no difference was tested.
+        calibrated: the same after T(x); None if a run has no calibrator, or T(x) was not requested.
+    """
+
+    arm: str
+    seeds: tuple[int | None, ...]
+    runs: tuple[Estimate, ...]
+    mean: float
+    deviation: float
+    reason: str | None = None
+    low: float = math.nan
+    high: float = math.nan
+    standing: Standing | None = None
+    calibrated: ArmSummary | None = None
+
+    @classmethod
+    def of(
+        cls, arm: str, runs: Mapping[int | None, Estimate], mean: Estimate | None = None
+    ) -> ArmSummary:
+        """Summarise the runs of an arm.
+
+        Args:
+            arm: name of the arm.
+            runs: the metric of each run, by seed.
+            mean: their mean with its interval over families; None leaves the interval out.
+
+        Examples:
+            >>> runs = {seed: Estimate(value, math.nan, math.nan, 324, 162)
+            ...         for seed, value in {17: 0.840, 18: 0.821, 19: 0.877}.items()}
+            >>> summary = ArmSummary.of("pact", runs)
+            >>> round(summary.mean, 3), round(summary.deviation, 3), summary.seeds
+            (0.846, 0.028, (17, 18, 19))
+        """
+        with np.errstate(invalid="ignore"):
+            over_seeds = seed_summary([run.value for run in runs.values()])
+        return cls(
+            arm=arm,
+            seeds=tuple(runs),
+            runs=tuple(runs.values()),
+            mean=over_seeds.mean if mean is None else mean.value,
+            deviation=over_seeds.deviation,
+            reason=over_seeds.reason,
+            low=math.nan if mean is None else mean.low,
+            high=math.nan if mean is None else mean.high,
+        )
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The value of each run."""
+        return tuple(run.value for run in self.runs)
+
+    @property
+    def chance(self) -> ChanceError | None:
+        """ECE of these runs expected by chance; None for other metrics."""
+        return ChanceError.of(self.runs)
 
 
 @dataclass(frozen=True)
@@ -81,14 +448,14 @@ class ArmPair:
         seeds: the comparison at each seed, in ascending order.
         differences: by group and metric, the difference over all of these seeds; empty if the arms
             share no seed.
-        notes: number of views of each run, if they differ.
+        notes: none; those of the comparison say what concerns a pair.
     """
 
     a: str
     b: str
     seeds: Mapping[int | None, Comparison]
     differences: GroupDifferences
-    notes: tuple[DifferentViews, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,83 +588,6 @@ def _with_standings(
     )
 
 
-def compare_seeds(
-    a: tuple[str, SeedRuns],
-    b: tuple[str, SeedRuns],
-    *,
-    metrics: Sequence[str],
-    rng: np.random.Generator,
-    resamples: int | None = None,
-    margin: float | None = None,
-) -> ArmPair:
-    """Compare two arms at their shared seeds, over all items.
-
-    Args:
-        a: name and runs of the first arm.
-        b: name and runs of the second arm, on the same items in the same order.
-        metrics: names of the metrics.
-        rng: source of the resamples; every run has the same resamples.
-        resamples: bootstrap resamples of families; None uses `default_resamples`.
-        margin: largest difference in a rate that does not matter; see `compare`.
-
-    Raises:
-        InputError: the arms have no seed in common.
-    """
-    resamples = resamples or default_resamples(len(next(iter(a[1].values()))))
-    matches, notes = resampled_matches(a, b, by=None, metrics=metrics, rng=rng, resamples=resamples)
-    return replace(_pair((a[0], b[0]), matches, "kind", rng, resamples, margin), notes=notes)
-
-
-def resampled_matches(
-    a: tuple[str, SeedRuns],
-    b: tuple[str, SeedRuns],
-    *,
-    by: GroupBy | None,
-    metrics: Sequence[str],
-    rng: np.random.Generator,
-    resamples: int | None = None,
-) -> tuple[tuple[GroupMatch, ...], tuple[DifferentViews, ...]]:
-    """Resample some metrics of two arms at their shared seeds.
-
-    Args:
-        a: name and runs of the first arm.
-        b: name and runs of the second arm, on the same items in the same order.
-        by: kind, domain or source_family; None has no group but all items.
-        metrics: names of the metrics.
-        rng: source of the resamples; every run has the same resamples.
-        resamples: bootstrap resamples of families; None uses `default_resamples`.
-
-    Returns:
-        The runs of both arms by seed, as groups; and a note if their views differ.
-
-    Raises:
-        InputError: the arms have no seed in common.
-    """
-    matches = matched_seeds(a[1], b[1])
-    if not matches:
-        message = f"{a[0]} and {b[0]} have no seed in common"
-        raise InputError(message)
-    resamples = resamples or default_resamples(len(matches[0].a))
-    compared = {
-        name: {
-            seed: run
-            for seed, run in runs.items()
-            if any(run is match.a or run is match.b for match in matches)
-        }
-        for name, runs in (a, b)
-    }
-    same_k, notes = _at_common_views(compared)
-    entries = [find_metric(name) for name in metrics]
-    drawn = [
-        {
-            seed: resampled_groups(run, by, rng=rng, resamples=resamples, entries=entries)
-            for seed, run in same_k[name].items()
-        }
-        for name in (a[0], b[0])
-    ]
-    return matched_seeds(*drawn), notes
-
-
 def _at_common_views(
     arms: Mapping[str, SeedRuns],
 ) -> tuple[dict[str, SeedRuns], tuple[DifferentViews, ...]]:
@@ -343,11 +633,8 @@ def _estimate(group: ResampledGroup, metric: str) -> Estimate:
 
 def by_group(matches: Sequence[GroupMatch]) -> list[GroupPairs]:
     """Return the runs of two arms group by group: one pair per shared seed."""
-    runs = (*(match.a for match in matches), *(match.b for match in matches))
-    return [
-        list(zip(groups[: len(matches)], groups[len(matches) :], strict=True))
-        for groups in zip(*runs, strict=True)
-    ]
+    groups = range(len(matches[0].a)) if matches else ()
+    return [[(match.a[at], match.b[at]) for match in matches] for at in groups]
 
 
 def _pair(

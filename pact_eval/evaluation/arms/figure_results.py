@@ -9,21 +9,29 @@ from typing import Final, Literal
 
 import numpy as np
 
-from pact_eval._choices import Decoding
+from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.cells import ArmSummary, MetricCell, MetricRow
-from pact_eval.evaluation.arms.comparison import by_group
-from pact_eval.evaluation.arms.differences import GroupPairs, SeedMatch, against, arm_difference
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow
+from pact_eval.evaluation.arms.comparison import (
+    ArmSummary,
+    GroupPairs,
+    SeedMatch,
+    against,
+    arm_difference,
+    by_group,
+)
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.metric_differences import mean_estimate
-from pact_eval.evaluation.metric_specs import MetricDecoding, MetricSpec
-from pact_eval.evaluation.registry import find_metric, metric_spec, registered_metrics
-from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
+from pact_eval.evaluation.registry import (
+    MetricDecoding,
+    MetricSpec,
+    find_metric,
+    metric_spec,
+    registered_metrics,
+)
+from pact_eval.evaluation.report import default_resamples, swept_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, mean_estimate, resampled_groups
 from pact_eval.evaluation.settings import Settings
-from pact_eval.evaluation.sweep import swept_group
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import SignAgreement, same_sign
 
@@ -232,14 +240,21 @@ def _summary(
 
 
 def _groups(
-    experiment: Experiment, run: ExperimentRun, *, calibrated: bool
+    experiment: Experiment,
+    run: ExperimentRun,
+    *,
+    calibrated: bool = False,
+    by: GroupBy | None = None,
+    names: Sequence[str] | None = None,
 ) -> tuple[ResampledGroup, ...]:
-    """Return all items of a run, then those of each kind, with their resamples."""
+    """Return all items of a run, then those of each group, with the resamples of some metrics."""
     settings = experiment.settings
     items = run.scored(settings.decoding, calibrated=calibrated).over(settings.unit)
-    items = items.grouped(settings.by, settings.bins)
+    by = by or settings.by
+    items = items.grouped(by, settings.bins)
     resamples = settings.resamples or default_resamples(len(items))
-    return resampled_groups(items, settings.by, rng=settings.rng(), resamples=resamples)
+    entries = None if names is None else [find_metric(name) for name in names]
+    return resampled_groups(items, by, rng=settings.rng(), resamples=resamples, entries=entries)
 
 
 def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
@@ -359,17 +374,32 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
         InputError: the item sets differ, or the arms have no seed in common.
     """
     views = experiment.shared_items().predictions
-    raw = replace(experiment, settings=replace(experiment.settings, calibrated=False))
-    kinds, domains = (raw.comparisons.accuracy_matches(a, b, by) for by in ("kind", "domain"))
+    matches = experiment.comparisons.against(a).get(b, ())
+    if not matches:
+        message = f"{a} and {b} have no seed in common"
+        raise InputError(message)
+    kinds, domains = (_accuracies(experiment, matches, by) for by in _GROUPINGS)
     groups = (
-        *(_difference("kind", pairs) for pairs in by_group(kinds)),
-        *(_difference("domain", pairs) for pairs in by_group(domains)[1:]),
+        *(_difference("kind", pairs) for pairs in kinds),
+        *(_difference("domain", pairs) for pairs in domains[1:]),
     )
     families = len(set(views.family.tolist()))
-    seeds = tuple(match.seed for match in kinds)
+    seeds = tuple(match.seed for match in matches)
     return ArmDifferences(
         a, b, seeds, (replace(groups[0], by="all"), *groups[1:]), len(views), families
     )
+
+
+def _accuracies(
+    experiment: Experiment, matches: Sequence[SeedMatch[ExperimentRun]], by: GroupBy
+) -> list[GroupPairs]:
+    """Resample the accuracy of matched runs, group by group; all items first."""
+    matched = [
+        SeedMatch(match.seed, *(_groups(experiment, run, by=by, names=("accuracy",))
+                                for run in (match.a, match.b)))
+        for match in matches
+    ]  # fmt: skip
+    return by_group(matched)
 
 
 def _difference(by: Literal["kind", "domain"], pairs: GroupPairs) -> GroupDifference:

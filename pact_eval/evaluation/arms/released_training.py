@@ -22,7 +22,7 @@ from pact_eval._json import Json, finite_number
 from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary, Weights
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation.arms.published_paths import result_files
-from pact_eval.evaluation.metric_specs import SINGLE_CALIBRATED
+from pact_eval.evaluation.registry import SINGLE_CALIBRATED
 
 _RUN_FILE: Final = "results.json"
 _LARGEST: Final = 2**53

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from pact_eval._hints import readable_hints
-from pact_eval.evaluation.answers import PLANNED_DIFFERENCE, ComparisonAnswer, DecodedComparison
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.combined_differences import Evidence, adjusted, sign_of
-from pact_eval.evaluation.comparison import MetricComparison
+from pact_eval.evaluation.arms.comparison import GroupPairs, arm_difference
+from pact_eval.evaluation.comparison import detectable_accuracy, only_first
 from pact_eval.evaluation.conclusions.conclusion import (
     NOT_SHOWN,
     Conclusion,
@@ -21,9 +19,9 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Unchecked,
 )
 from pact_eval.evaluation.conclusions.data import DataLeak, beside_leak, leak_prefix
-from pact_eval.evaluation.metric_specs import DecodingName
-from pact_eval.evaluation.registry import ANSWER_MASS
-from pact_eval.evaluation.run_rates import COMPARED, HEADLINE
+from pact_eval.evaluation.registry import ANSWER_MASS, DecodingName
+from pact_eval.evaluation.report import COMPARED, HEADLINE
+from pact_eval.evaluation.resampled_groups import Evidence, adjusted, sign_of
 from pact_eval.numbers import (
     Unit,
     at_views,
@@ -38,11 +36,11 @@ from pact_eval.plain_text import one_line, short_names, upper_first
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import Estimate
 
-if TYPE_CHECKING:  # a report of one run needs no arms
-    from pact_eval.evaluation.arms.differences import ArmDifference
-
 BetterStatus = Literal["better", "worse", "equivalent", "not shown", "cannot be compared"]
 """Of the first run or arm. equivalent: only with a margin."""
+
+PLANNED_DIFFERENCE: Final = 0.02
+"""The difference in accuracy for which a conclusion says how many items would show it."""
 
 _NOT_AT: Final = "not shown"
 _SHORT: Final[Mapping[BetterStatus, str]] = {
@@ -270,70 +268,68 @@ def turned(claim: Claim) -> Claim:
     return replace(claim, status=status, difference=claim.difference.negated)
 
 
-def better_of_runs(
-    answer: ComparisonAnswer, names: tuple[str, str], items: tuple[str, ...] = ()
-) -> BetterConclusion:
-    """Return whether the first of two runs is better.
-
-    Args:
-        answer: the differences at view 0 and over K views.
-        names: names of both runs.
-        items: ids of the items that only one of them answers correctly.
-    """
-    decoded = [answer.chosen, *([] if answer.other is None else [answer.other])]
-    claims = [
-        _claim(metric, entry)
-        for entry in decoded
-        for metric in (entry.accuracy, entry.pair_accuracy)
-    ]
-    claims.append(_claim(decoded[-1].answer_mass, max(decoded, key=lambda entry: entry.k)))
-    return _concluded(
-        names,
-        claims,
-        detectable=answer.chosen.detectable,
-        needed=answer.chosen.needed,
-        items=items,
-    )
-
-
 @dataclass(frozen=True)
-class DecodedArms:
-    """Accuracy and pair accuracy of one arm minus another under one decoding.
+class DecodedPairs:
+    """Pairs of runs under one decoding: one pair per shared seed, or two runs.
 
     Attributes:
         decoding: single (view 0), ensemble (K views), or those of repeats; see `decoding_name`.
         k: number of views: 1 for view 0.
         repeats: number of repeats per item; 1 if the views are not repeats.
-        differences: by metric, over the seeds that both have.
+        pairs: all items of both runs, with their resamples.
     """
 
     decoding: DecodingName
     k: int
     repeats: int
-    differences: Mapping[str, ArmDifference]
+    pairs: GroupPairs
 
 
-def better_of_arms(
-    names: tuple[str, str], seeds: int, decoded: Sequence[DecodedArms], margin: float | None = None
+def better_of_pairs(
+    names: tuple[str, str],
+    decoded: Sequence[DecodedPairs],
+    margin: float | None = None,
+    *,
+    arms: bool = False,
 ) -> BetterConclusion:
-    """Return whether the first of two arms is better over the seeds that both have.
+    """Return whether the first of two runs, or arms, is better; not adjusted for other tests.
 
     Args:
-        names: of both arms.
-        seeds: number of seeds that both have.
-        decoded: the differences, those under the decoding of the settings first.
+        names: of both.
+        decoded: the runs in pairs, those under the decoding of the settings first.
         margin: largest difference that does not matter, as a fraction.
+        arms: whether the runs are those of arms, so that seeds are counted.
     """
-    claims = [_arm_claim(metric, arms, margin) for arms in decoded for metric in HEADLINE]
-    most = max(decoded, key=lambda arms: arms.k)
-    claims.append(
-        _arm_claim(ANSWER_MASS, replace(most, differences=decoded[0].differences), margin)
-    )
-    scope = decoded[0].differences["accuracy"].generalises_to
-    return _concluded(names, claims, seeds=seeds, generalises_to=scope)
+    claims = [claim_of(metric, pairs, margin) for pairs in decoded for metric in HEADLINE]
+    most, (first, other) = max(decoded, key=lambda pairs: pairs.k), decoded[0].pairs[0]
+    claims.append(claim_of(ANSWER_MASS, replace(most, pairs=decoded[0].pairs), margin))
+    if arms:
+        scope = arm_difference("accuracy", decoded[0].pairs).generalises_to
+        return concluded(names, claims, seeds=len(decoded[0].pairs), generalises_to=scope)
+    detectable, needed = detectable_accuracy(claims[0].difference, first.items), None
+    if not math.isnan(detectable):
+        needed = math.ceil(first.items.n_items * (detectable / PLANNED_DIFFERENCE) ** 2)
+    items = (*only_first(first.items, other.items), *only_first(other.items, first.items))
+    return concluded(names, claims, detectable=detectable, needed=needed, items=items)
 
 
-def _concluded(names: tuple[str, str], claims: Sequence[Claim], **fields: Any) -> BetterConclusion:
+def claim_of(metric: str, decoded: DecodedPairs, margin: float | None) -> Claim:
+    """Return the finding on a metric in pairs of runs, not adjusted for other tests.
+
+    Args:
+        metric: accuracy, pair_accuracy or answer_mass.
+        decoded: the runs.
+        margin: largest difference that does not matter, as a fraction; None gives no verdict.
+    """
+    difference = arm_difference(metric, decoded.pairs)
+    tested = difference.tested
+    verdict = None if margin is None else equivalence_verdict(tested, margin)
+    status = claim_status(tested, difference.evidence, verdict)
+    views = decoded.decoding, decoded.k, decoded.repeats
+    return Claim(metric, *views, status, tested, difference.evidence, verdict)
+
+
+def concluded(names: tuple[str, str], claims: Sequence[Claim], **fields: Any) -> BetterConclusion:
     """Conclude from claims, of which the first is on accuracy.
 
     Undefined ones are left out, and so is an answer mass that does not differ beyond rounding.
@@ -432,28 +428,6 @@ def overall(conclusions: tuple[BetterConclusion, ...]) -> BetterStatus:
     if "worse" in statuses:
         return "worse"
     return statuses.pop() if len(statuses) == 1 else "not shown"
-
-
-def _claim(metric: MetricComparison, decoded: DecodedComparison) -> Claim:
-    return Claim(
-        metric.spec.name,
-        decoded.decoding,
-        decoded.k,
-        decoded.repeats,
-        claim_status(metric.difference, metric.evidence, metric.verdict),
-        metric.difference,
-        metric.evidence,
-        metric.verdict,
-    )
-
-
-def _arm_claim(metric: str, arms: DecodedArms, margin: float | None) -> Claim:
-    difference = arms.differences[metric]
-    tested = difference.tested
-    verdict = None if margin is None else equivalence_verdict(tested, margin)
-    status = claim_status(tested, difference.evidence, verdict)
-    views = arms.decoding, arms.k, arms.repeats
-    return Claim(metric, *views, status, tested, difference.evidence, verdict)
 
 
 def claim_status(
@@ -596,6 +570,3 @@ def _points(claim: Claim, unit: Unit) -> str:
         return interval_text(difference, unit, " points")
     value, interval = estimate_parts(difference, unit)
     return f"{value} points {interval}"
-
-
-readable_hints([better_of_arms])

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
+from pact_eval._choices import Severity as AuditSeverity
 from pact_eval._files import read_json
 from pact_eval._json import Json, finite_number
+from pact_eval.audit.dataset import DataAudit
+from pact_eval.audit.findings import CODES, TAMPERED, CheckResult, Leak
 from pact_eval.errors import InputError, Place
 from pact_eval.evaluation.conclusions.conclusion import (
     NOT_SHOWN,
@@ -30,11 +33,6 @@ from pact_eval.numbers import value_text
 from pact_eval.plain_text import lower_first, one_line
 from pact_eval.runs.custody import Custody, TrainedOn
 from pact_eval.stats.estimate import Estimate
-
-if TYPE_CHECKING:  # a page without data does not wait for the checks
-    from pact_eval._choices import Severity as AuditSeverity
-    from pact_eval.audit.dataset import DataAudit
-    from pact_eval.audit.findings import CheckResult, Leak
 
 Sound = Literal["leak", "problems", "doubts", "sound as far as checked", "not checked"]
 
@@ -249,8 +247,6 @@ class DataConclusion(Conclusion):
         """Whether a file is not the one that its manifest names."""
         if self.changed or not self.checks:
             return bool(self.changed)
-        from pact_eval.audit.findings import TAMPERED
-
         return any(code.code in TAMPERED for check in self.checks for code in check.codes)
 
     @property
@@ -478,8 +474,6 @@ def _joined(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _audited(result: CheckResult) -> AuditedCheck:
-    from pact_eval.audit.findings import CODES
-
     codes = {code: (CODES[code].severity, count) for code, count in result.counts.items()}
     places = [(finding.code, finding.place) for finding in result.findings]
     measurements = {} if result.measured is None else _values_of(result.measured)
@@ -511,8 +505,6 @@ def _read_check(value: Json) -> AuditedCheck:
 
 def _read_leak(value: Json) -> Leak:
     """Read one leak; raises KeyError if it is not one."""
-    from pact_eval.audit.findings import Leak
-
     lists = [_texts(value, key) for key in ("sources", "items", "families")]
     return Leak(_text(value, "file"), _text(value, "sha256"), *lists)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pact_eval.evaluation.arms.cells import ArmSummary
+from pact_eval.evaluation.arms.comparison import ArmSummary
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, overall
 from pact_eval.evaluation.conclusions.conclusion import Tone
 from pact_eval.evaluation.conclusions.data import DataConclusion

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
 from pact_eval.evaluation.calibration_error import CalibrationError, ConfidenceGap
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Said, Tone
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.report import Group
 from pact_eval.numbers import interval_text, p_value_text, value_text
 from pact_eval.plain_text import one_line
 from pact_eval.stats.clusters import few_worth
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import holm
-
-if TYPE_CHECKING:
-    from pact_eval.evaluation.items import ScoredItems
-    from pact_eval.evaluation.report import Group
 
 ProbabilitiesStatus = Literal[
     "over-confident", "under-confident", "miscalibrated", "no error shown", "cannot tell"

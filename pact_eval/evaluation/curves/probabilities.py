@@ -14,16 +14,16 @@ from pact_eval import metrics
 from pact_eval._typing import FloatArray
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.evaluation.chance_miscalibration import (
-    ChanceMiscalibration,
-    chance_miscalibration,
-    outcomes_if_calibrated,
-)
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import label_codes
-from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.report import (
+    ChanceMiscalibration,
+    chance_miscalibration,
+    default_resamples,
+    outcomes_if_calibrated,
+)
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import step, tracked
 from pact_eval.stats.bootstrap import cluster_sums, expanded_tail

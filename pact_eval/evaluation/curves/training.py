@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.cells import MetricCell
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.metric_specs import SINGLE
+from pact_eval.evaluation.registry import SINGLE
 from pact_eval.runs.training_log import SELECTION_NLL, TrainingLog, training_log_of_run
 from pact_eval.stats.estimate import Estimate
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.cells import ArmSummary
+from pact_eval.evaluation.arms.comparison import ArmSummary
 from pact_eval.evaluation.arms.figure_results import (
     ArmDifferences,
     EceByKind,

@@ -16,8 +16,7 @@ from pact_eval._json import Json, dumps
 from pact_eval.errors import InputError, RunError, missing_extra
 from pact_eval.evaluation.conclusions.data import DataConclusion, leak_prefix
 from pact_eval.evaluation.experiment import RunReport
-from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.registry import registered_metrics
+from pact_eval.evaluation.registry import MetricSpec, registered_metrics
 from pact_eval.numbers import sample_text
 from pact_eval.plain_text import one_line
 from pact_eval.runs.places import url_of

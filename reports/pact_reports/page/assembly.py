@@ -11,7 +11,7 @@ from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.metric_specs import MetricDecoding
+from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.progress import step, tracked
 from pact_reports.figures.style import Looks
 from pact_reports.markup import Html, csp_hash, data_text, element, joined, script_json

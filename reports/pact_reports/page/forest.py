@@ -14,7 +14,7 @@ from typing import Final
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.evaluation.run_rates import COMPARED
+from pact_eval.evaluation.report import COMPARED
 from pact_eval.numbers import estimate_parts, p_value_text, value_text, views_words
 from pact_eval.stats.estimate import Estimate
 from pact_reports.markup import Html, data_text, element, joined

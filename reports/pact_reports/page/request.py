@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import ArmNames, names_in
-from pact_eval.evaluation.arms.differences import Margin
+from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.item_records import ItemRecords
+from pact_eval.evaluation.item_records import ItemRecords, files_of
 from pact_eval.evaluation.report import ReportDigest, report_digest
 from pact_reports.figures.style import NEUTRAL, Palette
 from pact_reports.tables.request import TableRequest

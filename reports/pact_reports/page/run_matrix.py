@@ -18,10 +18,9 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
-from pact_eval.evaluation.metric_specs import MetricDecoding
-from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.registry import MetricDecoding, metric_spec
+from pact_eval.evaluation.report import COMPARED
 from pact_eval.evaluation.run_comparisons import run_differences
-from pact_eval.evaluation.run_rates import COMPARED
 from pact_eval.numbers import (
     UNDEFINED,
     Unit,

@@ -10,9 +10,13 @@ from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.metric_specs import MetricDecoding, MetricSpec
 from pact_eval.evaluation.notes import views_notes
-from pact_eval.evaluation.registry import find_metric, registered_metrics
+from pact_eval.evaluation.registry import (
+    MetricDecoding,
+    MetricSpec,
+    find_metric,
+    registered_metrics,
+)
 from pact_eval.evaluation.report import Group
 from pact_eval.numbers import methods_text
 from pact_reports.table import Cell, Column, Row, Table

@@ -21,7 +21,7 @@ from pact_eval.evaluation.diagnostics import (
     on_other_data,
 )
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.metric_specs import MetricDecoding
+from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.numbers import interval_text
 from pact_eval.preregistration.scorecard import on_registration, on_verdicts
 from pact_reports.figures.figure import reason

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.answer_scores import RunAnswerScores, run_answer_scores
 from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
-from pact_eval.evaluation.metric_specs import SINGLE, MetricDecoding, MetricSpec
-from pact_eval.evaluation.report import Calibration, Group
+from pact_eval.evaluation.arms.table_results import RunAnswerScores, run_answer_scores
+from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec
+from pact_eval.evaluation.report import Calibration, ChanceMiscalibration, Group
 from pact_eval.metrics.recalibration import AnswerScores, ScoreDecomposition
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (

@@ -10,13 +10,15 @@ from pact_eval._choices import Decoding
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.ablations import Ablation, Ablations, ablations
 from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
 from pact_eval.evaluation.arms.released_training import ReleasedCalibration
-from pact_eval.evaluation.arms.single_runs import (
+from pact_eval.evaluation.arms.table_results import (
     CALIBRATED_METRICS,
+    Ablation,
+    Ablations,
     CalibratedRun,
     GroupAccuracy,
+    ablations,
     calibrated_runs,
     group_accuracy,
 )
@@ -26,10 +28,9 @@ from pact_eval.evaluation.curves.training import (
     released_trajectories,
     selection_trajectory,
 )
-from pact_eval.evaluation.data_splits import Split, data_splits
 from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
-from pact_eval.evaluation.metric_specs import DIFFERENCE, MetricDecoding
-from pact_eval.evaluation.registry import find_metric, metric_spec
+from pact_eval.evaluation.item_records import Split, data_splits
+from pact_eval.evaluation.registry import DIFFERENCE, MetricDecoding, find_metric, metric_spec
 from pact_eval.evaluation.report import Calibration
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (

@@ -8,12 +8,16 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.arms.cells import ArmSummary
-from pact_eval.evaluation.arms.differences import Standing
+from pact_eval.evaluation.arms.comparison import ArmSummary, Standing
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.conclusions.data import DataLeak
-from pact_eval.evaluation.metric_specs import MINUS, MetricDecoding, MetricSpec
-from pact_eval.evaluation.registry import find_metric, metric_spec
+from pact_eval.evaluation.registry import (
+    MINUS,
+    MetricDecoding,
+    MetricSpec,
+    find_metric,
+    metric_spec,
+)
 from pact_eval.numbers import UNDEFINED, Unit, ends_text, estimate_parts, has_width, value_text
 from pact_eval.plain_text import upper_first
 from pact_eval.stats.estimate import LEVEL, Estimate

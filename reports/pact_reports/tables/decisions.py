@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import run_risks
-from pact_eval.evaluation.metric_specs import MetricDecoding
+from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Column, Row, Table

@@ -14,10 +14,14 @@ from pact_eval.evaluation.arms.arm_metrics import (
     k_views,
     main_results,
 )
-from pact_eval.evaluation.arms.cells import ArmSummary
-from pact_eval.evaluation.arms.differences import Standing
-from pact_eval.evaluation.metric_specs import ENSEMBLE, ENSEMBLE_CALIBRATED, MetricDecoding
-from pact_eval.evaluation.registry import find_metric, metric_spec
+from pact_eval.evaluation.arms.comparison import ArmSummary, Standing
+from pact_eval.evaluation.registry import (
+    ENSEMBLE,
+    ENSEMBLE_CALIBRATED,
+    MetricDecoding,
+    find_metric,
+    metric_spec,
+)
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import (
     CALIBRATION_ERROR,

@@ -12,11 +12,17 @@ from pact_eval._choices import ClusterUnit
 from pact_eval.data.records import position_name
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.conclusions.order import OrderConclusion, slot_name, ties_words
+from pact_eval.evaluation.conclusions.order import (
+    NoiseFloor,
+    OrderAudit,
+    OrderConclusion,
+    OrderEffect,
+    OrderGain,
+    slot_name,
+    ties_words,
+)
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.order_effect import NoiseFloor, OrderAudit, OrderEffect, OrderGain
-from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.registry import MetricSpec, metric_spec
 from pact_eval.numbers import CLUSTERS, Unit, ends_text, interval_text, small_text, value_text
 from pact_eval.plain_text import lower_first
 from pact_eval.stats.estimate import Estimate

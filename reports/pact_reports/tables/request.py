@@ -12,10 +12,10 @@ from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.differences import Margin
-from pact_eval.evaluation.data_splits import files_of
+from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.item_records import files_of
 from pact_eval.evaluation.notes import ViewsUse
 from pact_eval.evaluation.settings import Settings
 from pact_reports.table import Table

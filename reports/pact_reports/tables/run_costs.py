@@ -11,11 +11,16 @@ from pact_eval._choices import ClusterUnit
 from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.arms.table_results import (
+    TRAINING_NAME,
+    ArmCost,
+    RunCost,
+    arm_costs,
+    run_costs,
+)
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.metric_specs import SINGLE, MetricDecoding, MetricSpec
-from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec, metric_spec
 from pact_eval.evaluation.report import Group
-from pact_eval.evaluation.run_costs import TRAINING_NAME, ArmCost, RunCost, arm_costs, run_costs
 from pact_eval.numbers import reason_text, short_clusters
 from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Row, Table

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.differences import margin_unit
+from pact_eval.evaluation.arms.comparison import margin_unit
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.numbers import (

@@ -29,8 +29,7 @@ from pact_eval.evaluation.notes import (
     Unverified,
 )
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP
-from pact_eval.evaluation.report import Evaluation
-from pact_eval.evaluation.run_rates import DecodedRates
+from pact_eval.evaluation.report import DecodedRates, Evaluation
 from pact_eval.notes import Note
 from pact_eval.numbers import (
     interval_text,

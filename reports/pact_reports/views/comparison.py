@@ -12,16 +12,14 @@ from pact_eval._json import Json
 from pact_eval.data.records import Record
 from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.comparison import Arm, ArmPair, ArmsComparison
-from pact_eval.evaluation.arms.differences import ArmDifference
-from pact_eval.evaluation.combined_differences import sign_of
+from pact_eval.evaluation.arms.comparison import Arm, ArmDifference, ArmPair, ArmsComparison
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
 from pact_eval.evaluation.conclusions.better import several_line
 from pact_eval.evaluation.conclusions.data import beside_leak
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import named
-from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.registry import MetricSpec, metric_spec
+from pact_eval.evaluation.resampled_groups import sign_of
 from pact_eval.numbers import (
     CLUSTER,
     CLUSTERS,

@@ -16,7 +16,7 @@ from pact_eval.drift.run_comparison import PriorRemoval, QuantisingCost, RunComp
 from pact_eval.drift.tempering import ServedTempering, Tempering
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import after_leak
-from pact_eval.evaluation.order_effect import NoiseFloor
+from pact_eval.evaluation.conclusions.order import NoiseFloor
 from pact_eval.numbers import (
     CLUSTERS,
     GENERALISATION,

@@ -23,7 +23,7 @@ from pact_reports.writers.json import to_json, warnings_json
 if TYPE_CHECKING:
     from pact_eval.calibration.effect import CalibrationEffect
     from pact_eval.calibration.selection import LeftOutNll
-    from pact_eval.evaluation.sweep import SweepPoint
+    from pact_eval.evaluation.report import SweepPoint
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_reports.ci.gates import CiReport
 

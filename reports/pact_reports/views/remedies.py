@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from pact_eval._json import Json
 from pact_eval.data.records import position_name
-from pact_eval.evaluation.metric_specs import SINGLE, MetricSpec
+from pact_eval.evaluation.registry import SINGLE, MetricSpec
 from pact_eval.numbers import UNDEFINED, interval_text, prompts_text, value_text
 from pact_eval.remedies.comparison import (
     FittedNote,

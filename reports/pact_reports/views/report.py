@@ -14,11 +14,10 @@ from pact_eval.data.records import LETTERS, position_name
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataLeak
+from pact_eval.evaluation.conclusions.order import OrderAudit, OrderEffect
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import SkippedRun
-from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.order_effect import OrderAudit, OrderEffect
-from pact_eval.evaluation.registry import ANSWER_MASS, CONFIDENT, find_metric
+from pact_eval.evaluation.registry import ANSWER_MASS, CONFIDENT, MetricSpec, find_metric
 from pact_eval.evaluation.report import SMALL_VIEW_TV, Evaluation, Group
 from pact_eval.metrics.pairs import PairOutcomes
 from pact_eval.numbers import (
@@ -49,7 +48,7 @@ from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_jso
 
 if TYPE_CHECKING:
     from pact_eval.drift.tempering import ServedTempering
-    from pact_eval.evaluation.order_effect import OrderAudit
+    from pact_eval.evaluation.conclusions.order import OrderAudit
 
 
 def present_run_report(

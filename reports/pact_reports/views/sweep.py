@@ -11,8 +11,7 @@ from pact_eval.evaluation.conclusions.data import after_leak
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import registered_metrics
-from pact_eval.evaluation.report import Calibration
-from pact_eval.evaluation.sweep import SweepPoint
+from pact_eval.evaluation.report import Calibration, SweepPoint
 from pact_eval.numbers import methods_text, sample_text, value_text
 from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table

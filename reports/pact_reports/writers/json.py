@@ -17,7 +17,7 @@ from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.metric_specs import MetricDecoding
+from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.hub.downloads import hub_json
 from pact_eval.notes import Note
 from pact_eval.numbers import CLUSTERS, reason_text

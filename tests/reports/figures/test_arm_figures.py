@@ -19,15 +19,14 @@ from scipy.stats import t
 
 from pact_eval import metrics
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.figure_results import (
     arm_differences,
     main_comparison,
     published_differences,
 )
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.metric_specs import SINGLE
+from pact_eval.evaluation.registry import SINGLE
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.proportions import rate_estimate
 from pact_reports.figures.arms import (

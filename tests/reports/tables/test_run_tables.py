@@ -15,8 +15,8 @@ from run_frames import rows, write_run
 from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
 from pact_eval.errors import InputError, RecordError, ShapeError
-from pact_eval.evaluation.arms.ablations import read_clear_changes
-from pact_eval.evaluation.arms.differences import Margin
+from pact_eval.evaluation.arms.comparison import Margin
+from pact_eval.evaluation.arms.table_results import read_clear_changes
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.settings import Settings

@@ -12,8 +12,8 @@ from builders import question, record, write_jsonl
 from commands import runner
 
 from pact_cli.main import main
+from pact_eval.evaluation.conclusions.order import OrderAudit
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.order_effect import OrderAudit
 from pact_eval.evaluation.settings import Settings
 from scoring.servers.loopback import Response, Sent, score_served, serving, systemone
 
