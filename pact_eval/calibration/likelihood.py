@@ -212,12 +212,6 @@ class Design:
     def calibrator(self, fitted: FloatArray) -> Calibrator:
         """Return the calibrator with these fitted numbers; a kind without items keeps T = 1."""
         values = dict(zip(self.names, (self.raw @ fitted).tolist(), strict=True))
-        neutral = {
-            name: NEUTRAL_BIAS
-            for name, number, slope in zip(self.names, fitted, self.is_slope, strict=True)
-            if not slope and number == inverse_softplus(1.0) and not fitted[self.is_slope].any()
-        }
-        values |= neutral
         shared = values.get("bias", NEUTRAL_BIAS)
         bias = tuple(values.get(f"bias_{kind}", shared) for kind in KINDS)
         slopes = (values.get(name, 0.0) for name in _SLOPES)

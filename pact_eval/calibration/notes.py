@@ -193,6 +193,12 @@ class RoundedItems(Note):
         censored: items whose correct answer was rounded to 0, or not listed, in some view of the
             decoding.
         items: number of all items.
+
+    Examples:
+        >>> str(RoundedItems(2, 0, 40))
+        'probabilities are rounded to 2 decimals; no correct answer was rounded to 0'
+        >>> str(RoundedItems(2, 3, 40)).partition(": ")[2]
+        'they count as 0.005 or less, and NLL and T depend on that'
     """
 
     decimals: int | None

@@ -692,8 +692,8 @@ def percentile_estimate(
     *,
     n: int,
     n_clusters: int,
-    confidence: float = 0.95,
-    expanded: bool = True,
+    confidence: float,
+    expanded: bool,
 ) -> Estimate:
     """Turn replicates into the percentile interval and the reasons of `bootstrap_intervals`.
 

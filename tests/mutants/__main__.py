@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -27,6 +28,7 @@ from cosmic_ray.modules import find_modules
 from cosmic_ray.work_db import use_db
 
 HERE = Path(__file__).parent
+TIMES_UNCHANGED = 5
 
 
 def sample(items: list[Any], settings: dict[str, str], size: int, seed: int) -> list[Any]:
@@ -79,7 +81,10 @@ def main() -> None:
         config = load_config(str(HERE / "cosmic-ray.toml"))
         package, *_ = folders = settings["tests"][options.package]
         config["test-command"] = f"{config.test_command} {' '.join(folders)}"
+        start = time.monotonic()
         subprocess.run(shlex.split(config.test_command), check=True)
+        # The machine may be busier later: a slow test is not a dead mutant.
+        config["timeout"] = max(config.timeout, TIMES_UNCHANGED * (time.monotonic() - start))
         outcomes: Counter[str] = Counter()
         with use_db(f"{folder}/mutants.sqlite") as database:
             init(find_modules([Path(package)]), database, {})

@@ -144,3 +144,22 @@ def test_text_that_is_not_split_into_bytes_has_no_bound() -> None:
     bytes_then = pre_tokenizers.ByteLevel(add_prefix_space=False)
     both = pre_tokenizers.Sequence([removed, bytes_then])
     assert PromptBytes(_WithSpec(alphabet, both), 1).most is None
+
+
+SIGNS = {sign: at for at, sign in enumerate(pre_tokenizers.ByteLevel.alphabet())}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.BPE(SIGNS, [], end_of_word_suffix="</w>"),
+        models.BPE(SIGNS, [], continuing_subword_prefix="##"),
+        models.WordLevel(SIGNS, unk_token="!"),
+    ],
+)
+def test_models_with_tokens_for_more_than_their_bytes_have_no_bound(model: models.Model) -> None:
+    """A suffix belongs to a token's spelling alone; an unknown word of any length is one token."""
+    tokenizer = _WithSpec([*SIGNS], pre_tokenizers.ByteLevel(add_prefix_space=False))
+    assert PromptBytes(tokenizer, 1).most is not None
+    tokenizer.backend_tokenizer.model = model
+    assert PromptBytes(tokenizer, 1).most is None

@@ -9,7 +9,6 @@ from run_frames import predictions
 from pact_eval import metrics
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.resampled_groups import group_statistics
-from pact_eval.stats.consistency_resampling import shared_draw_rate
 
 
 @pytest.mark.parametrize("name", ["aurc", "ece", "confident_errors", "pair_accuracy", "nll_nats"])
@@ -53,7 +52,3 @@ def test_small_batches_of_resamples_have_the_numbers_of_large_ones(
     monkeypatch.setattr(bootstrap, "_BATCH_NUMBERS", 500)
     for name, replicates in drawn().items():
         np.testing.assert_allclose(replicates, large[name], rtol=0, atol=1e-12, err_msg=name)
-
-
-def test_nothing_shares_no_draw() -> None:
-    assert shared_draw_rate([], [], [], 0) == 0.0

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from commands import runner
+from messages import assert_says
 from thresholds.simulated import run
 
 import pact_eval
@@ -63,12 +64,24 @@ def test_a_planted_run_has_its_status(
     answer = json.loads(command(runs[name], "--target-error", 0.1, "--json").stdout)["answer"]
     assert (answer["question"], answer["status"]) == ("acting", status)
     assert answer["text"] == str(conclusion.words)
+    assert_says(answer["text"], "with 95% confidence")
     (gate,) = conclusion.gates
     assert gate.tested == thresholds.gates[0].chosen.tested_units
     assert answer["gates"][0]["tested"] == gate.tested
     assert (conclusion.share is not None) == (status == "share guaranteed")
     assert bool(conclusion.unchecked) == (status == "cannot tell")
     assert gate.needed is None or gate.threshold is None
+
+
+def test_a_failed_test_is_told_of_one_gate_and_of_no_one_of_several(
+    runs: dict[str, Path], chosen: dict[str, Thresholds]
+) -> None:
+    words = str(acting(chosen["hopeless"]).words)
+    assert_says(words, "tested items are wrong", "most promising gate")
+    by_kind = choose_thresholds(runs["hopeless"], Target.of_error(0.1), by="kind")
+    words = str(acting(by_kind).words)
+    assert_says(words, "for any of 2 groups")
+    assert "tested items" not in words
 
 
 def test_one_group_with_a_gate_is_a_share_of_all_items(runs: dict[str, Path]) -> None:

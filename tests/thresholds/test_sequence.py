@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.integrate import quad
+from scipy.stats import beta, binom
 from thresholds.simulated import items, resampled, true_error, unequal_items
 
 from pact_eval.stats.proportions import trials_needed
+from pact_eval.thresholds.checking import checked_gates
 from pact_eval.thresholds.choice import families_needed
-from pact_eval.thresholds.gate_items import GateItems, choose_gate, expected_cost
+from pact_eval.thresholds.gate_items import GateItems, chance_to_pass, choose_gate, expected_cost
 from pact_eval.thresholds.targets import Target
 
 
@@ -175,6 +177,25 @@ def test_too_few_families_have_a_number_that_would_do() -> None:
     assert trials is not None
     planned = families_needed(few, Target.of_escalation(0.05), 0.95)
     assert planned == int(np.ceil(trials * 1.25))
+
+
+@pytest.mark.parametrize("critical", [-1, 0, 1, 4])
+def test_the_chance_to_pass_against_an_integral(critical: int) -> None:
+    """One of 12 learning items is wrong: the error has the beta distribution of Jeffreys."""
+    error = beta(1.5, 11.5)
+    exact, _ = quad(lambda p: float(error.pdf(p) * binom.cdf(critical, 30, p)), 0, 1)
+    counts = (np.array([count]) for count in (12, 1, 30, critical))
+    assert chance_to_pass(*counts)[0] == pytest.approx(exact, abs=0.01)
+
+
+def test_a_check_that_cannot_tell_has_a_number_that_would_do() -> None:
+    """Half of 40 items are accepted, none of them wrong: 0.5 wrong of 21 is assumed."""
+    few = made(np.random.default_rng(10), 40, (1,))
+    few = replace(few, sureness=np.arange(40) / 40, wrong=np.zeros(40, dtype=np.bool_))
+    (gate,) = checked_gates({"all": few}, {"all": 0.5}, target=Target.of_error(0.05), level=0.05)
+    trials = trials_needed(0.5 / 21, 0.05, 0.05)
+    assert trials is not None
+    assert (gate.verdict, gate.needed) == ("cannot tell", 2 * trials)
 
 
 def test_a_plan_does_what_it_says_for_resampled_families() -> None:

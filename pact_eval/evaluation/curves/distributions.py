@@ -282,7 +282,6 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
     first = experiment.shared_items()
     experiment.require_probabilities()
     x = np.geomspace(_LOWEST_TV, 1.0, _TV_POINTS)
-    x[-1] = 1.0
     family = label_codes(first.predictions.family)
     arms = []
     for arm, runs in experiment.arms.items():
