@@ -20,7 +20,7 @@ from pact_eval.importing.row_reader import COLUMNS
 from pact_eval.runs.rows import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[1]
-PRINTING = {"ci_output.py", "commands.py", "console.py", "errors.py", "steps.py", "rich_output.py"}
+PRINTING = {"commands.py", "console.py", "errors.py", "steps.py"}
 PACKAGES = sorted(
     ".".join(path.parent.relative_to(ROOT).parts)
     for path in (ROOT / "pact_eval").rglob("__init__.py")
@@ -53,6 +53,14 @@ def test_every_command_is_on_the_page_of_commands() -> None:
             for parameter in command.params:
                 if isinstance(parameter, click.Option):
                     assert parameter.help, (name, parameter.name)
+
+
+def test_the_list_of_commands_has_the_first_sentence_of_each() -> None:
+    for group in (evaluate, audit):
+        for commands in group.sections.values():
+            for name, (_, sentence) in commands.items():
+                command = group.commands[name]
+                assert (command.name, (command.help or "").split("\n")[0]) == (name, sentence)
 
 
 def test_every_option_is_in_the_docs() -> None:

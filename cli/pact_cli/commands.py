@@ -1,35 +1,54 @@
-"""Commands: options in groups, settings of the project as defaults, `-q` and `-v`.
+"""Commands made of functions: the signature has the options, the docstring says what they mean.
 
-Every command is a `PactCommand`, which the group runs with the settings of `config.py`.
+    @command
+    def demo(*, limit: Count | None = None) -> None:
+        \"\"\"Score the bundled adapters.
+
+        Data:
+            --limit: Score only the first N records.
+        \"\"\"
+
+Parameters before the `*` are arguments, the others options. A heading of the docstring is one of
+`--help`. Options that several commands share are the parameters of a function too: `gathered` adds
+them to a command, which gets what the function returns.
 """
 
 from __future__ import annotations
 
 import copy
-import math
-import pkgutil
+import inspect
+import re
 import sys
 import time
-from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from importlib import import_module
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
+from types import FunctionType, NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import click
 from click.core import ParameterSource
 
-from pact_cli.console import QUIET, VERBOSE, announce, warn
-from pact_cli.steps import load, watched_steps
+from pact_cli.config import Config, Value, read_config
+from pact_cli.console import CI_FORMAT, QUIET, VERBOSE, announce, warn
+from pact_cli.param_types import INTEGER, PATH
+from pact_cli.param_types import LazyChoice as LazyChoice
+from pact_cli.param_types import choice as choice
+from pact_cli.steps import watched_steps
 from pact_eval.errors import InputError
 
-if TYPE_CHECKING:
-    from pact_cli.config import Config, Value
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 Group: TypeAlias = Literal[
     "Data", "Model", "Server", "Views", "Numbers", "Sets", "Checks", "Speed", "Output"
@@ -39,80 +58,171 @@ Group: TypeAlias = Literal[
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 """The groups, in the order in which `--help` shows them."""
 
-
-class PactOption(click.Option):
-    """An option in a group of `--help`.
-
-    Args:
-        declarations: the names, as for `click.option`.
-        group: its group in `--help`.
-        alone: value of the option if no value follows it; None if one must follow.
-        accepts: whether a word after the option is its value, for an option with `alone`.
-        attributes: as for `click.option`.
-    """
-
-    def __init__(
-        self,
-        declarations: Sequence[str],
-        *,
-        group: Group = "Output",
-        alone: str | None = None,
-        accepts: Callable[[str], bool] = bool,
-        **attributes: Any,
-    ) -> None:
-        super().__init__(declarations, **attributes)
-        self.group = group
-        self.alone = alone
-        self.accepts = accepts
-
-
-def option(*names: str, group: Group = "Output", **attributes: Any) -> Callable[[Command], Command]:
-    """Return a decorator that adds a `PactOption`, as `click.option` does."""
-    return click.option(*names, cls=PactOption, group=group, **attributes)
-
-
-class LazyChoice(click.Choice[str]):
-    """A choice whose names are read when they are needed: to show them, or to check a value.
-
-    Args:
-        names: returns them.
-
-    Example:
-        >>> kind = LazyChoice(lambda: ("rows", "helm"))
-        >>> kind.convert("rows", None, None)
-        'rows'
-    """
-
-    def __init__(self, names: Callable[[], Sequence[str]]) -> None:
-        self._names = names
-        self.case_sensitive = True
-
-    @property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override] # click sets it once
-        """The names."""
-        return tuple(self._names())
-
-
-def choice(names: object, *more: str) -> click.Choice[str]:
-    """Return the choice of a closed list: one of the names of a `Literal`.
-
-    Args:
-        names: the `Literal`.
-        more: names that come first.
-
-    Example:
-        >>> choice(Literal["scalar", "contextual"], "auto").choices
-        ('auto', 'scalar', 'contextual')
-    """
-    return click.Choice([*more, *get_args(names)])
-
-
-_HELP: Final = ("-h", "--help")
 CHOSEN: Final = "pact.chosen"
 """Key in the context of a command: what its parameters chose, each with its reason."""
 
+_SECTION: Final = re.compile(rf"^({'|'.join(GROUPS)}):\n", re.MULTILINE)
+_ENTRY: Final = re.compile(r"^    (?:(-\w), )?(--[\w-]+)(?: (\S+))?: ", re.MULTILINE)
+_HELP: Final = ("-h", "--help")
 _TARGETS: Final = ("out", "html", "markdown")
 """Parameters that name a file or folder to write."""
+
+
+@dataclass(frozen=True)
+class Doc:
+    """What `--help` says of an option: in a docstring, or in the annotation of a parameter.
+
+    Attributes:
+        name: the option, such as `--out`.
+        text: its meaning.
+        group: its group in `--help`.
+        short: its short name, such as `-o`.
+        metavar: name of its value; None takes that of the type.
+    """
+
+    name: str
+    text: str
+    group: str = "Output"
+    short: str | None = None
+    metavar: str | None = None
+
+
+class Option(click.Option):
+    """An option in a group of `--help`."""
+
+    group: str = "Output"
+
+
+def option(
+    *names: str, group: Group = "Output", **attributes: Any
+) -> Callable[[Function], Function]:
+    """Return a decorator that adds an option to a function, as `click.option` does."""
+
+    def decorate(function: Function) -> Function:
+        click.option(*names, cls=Option, **attributes)(function)
+        parameters: list[Option] = vars(function)["__click_params__"]
+        parameters[-1].group = group
+        return function
+
+    return decorate
+
+
+def documented(docstring: str | None) -> tuple[str, dict[str, Doc]]:
+    """Return a docstring without its options, and these by their names.
+
+    Example:
+        >>> lines = ("Score.", "", "Data:", "    -n, --limit N: The first", "        N.")
+        >>> text, options = documented(chr(10).join(lines))
+        >>> text, options["--limit"].text
+        ('Score.', 'The first N.')
+    """
+    text, *sections = _SECTION.split(inspect.cleandoc(docstring or ""))
+    docs = {}
+    for group, section in zip(sections[::2], sections[1::2], strict=True):
+        _, *parts = _ENTRY.split(section)
+        for short, name, metavar, meaning in zip(*(parts[i::4] for i in range(4)), strict=True):
+            docs[name] = Doc(name, " ".join(meaning.split()), group, short, metavar)
+    return text.strip(), docs
+
+
+def parameters_of(
+    function: Callable[..., Any], names: Iterable[str] | None = None
+) -> list[click.Parameter]:
+    """Return the parameters of the command line that a function has.
+
+    Args:
+        function: the function; its docstring has the options.
+        names: those of its parameters to return; None returns all.
+    """
+    made = {each.name: each for each in getattr(function, "__click_params__", ())}
+    signature = inspect.signature(function).parameters
+    wanted = [*(signature if names is None else names)]
+    if all(name in made for name in wanted):
+        return [made[name] for name in wanted]
+    _, docs = documented(function.__doc__)
+    hints = get_type_hints(function, include_extras=True)
+    return [made.get(name) or _parameter(signature[name], hints[name], docs) for name in wanted]
+
+
+def _parameter(parameter: inspect.Parameter, hint: Any, docs: Mapping[str, Doc]) -> click.Parameter:
+    """Return the argument or option of one parameter."""
+    name = parameter.name
+    kind, many = _type_of(hint)
+    required = parameter.default is parameter.empty
+    notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    if parameter.kind is not parameter.KEYWORD_ONLY:
+        metavar = next((note for note in notes if isinstance(note, str)), None)
+        callback = next((note for note in notes if isinstance(note, FunctionType)), None)
+        return click.Argument(
+            [name],
+            type=kind,
+            required=required,
+            metavar=metavar,
+            nargs=-1 if many else 1,
+            callback=callback,
+        )
+    called = "--" + name.strip("_").replace("_", "-")
+    negated = called.replace("--", "--no-", 1)
+    doc = next((note for note in notes if isinstance(note, Doc)), None)
+    doc = doc or docs.get(called) or docs[negated]
+    attributes: dict[str, Any] = {"type": kind, "multiple": many}
+    if kind is click.BOOL:
+        attributes = {"is_flag": True, "flag_value": doc.name != negated}
+    if not required and not any(parameter.default is empty for empty in (None, (), False)):
+        attributes |= {"default": parameter.default, "show_default": kind is not click.BOOL}
+    declarations = [*filter(None, (doc.short,)), doc.name, name]
+    made = Option(declarations, help=doc.text, metavar=doc.metavar, required=required, **attributes)
+    made.group = doc.group
+    return made
+
+
+def _type_of(hint: Any) -> tuple[click.ParamType[Any], bool]:
+    """Return the type of an annotation, and whether it takes several values."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        noted = [note for note in parts[1:] if isinstance(note, click.ParamType)]
+        kind, many = (noted[0], get_origin(parts[0]) is tuple) if noted else _type_of(parts[0])
+        return kind, many
+    if origin in (Union, UnionType):
+        parts = tuple(part for part in parts if part is not NoneType)
+        if len(parts) == 1:
+            return _type_of(parts[0])
+        return click.Choice([name for part in parts for name in get_args(part)]), False
+    if origin is Literal:
+        return click.Choice(parts), False
+    if origin is tuple:
+        return _type_of(parts[0])[0], True
+    return {bool: click.BOOL, int: INTEGER, str: click.STRING, Path: PATH}[hint], False
+
+
+def gathered(
+    name: str,
+    make: Callable[..., object],
+    options: Sequence[click.Parameter | Callable[[Any], Any]] | None = None,
+) -> Callable[[Function], Function]:
+    """Add options to a command, which gets `make(**values)` as its argument `name`.
+
+    Args:
+        name: the argument.
+        make: makes it of the values of the options.
+        options: the options, or their decorators; None takes all parameters of `make`.
+    """
+
+    def holder() -> None: ...
+
+    parameters = []
+    for each in parameters_of(make) if options is None else options:
+        if not isinstance(each, click.Parameter):
+            each(holder)
+            each = vars(holder)["__click_params__"][-1]
+        parameters.append(each)
+
+    def decorate(function: Function) -> Function:
+        groups = vars(function).setdefault("__option_groups__", {})
+        vars(function)["__option_groups__"] = {name: (make, parameters), **groups}
+        return function
+
+    return decorate
 
 
 class PactCommand(click.Command):
@@ -121,8 +231,6 @@ class PactCommand(click.Command):
     Args:
         arguments: as for `click.Command`.
         announces: whether the command itself calls `announce_choices`, with more to say.
-        loads: modules that it needs and that take long to import; the terminal says so meanwhile.
-        one_thread: whether numpy gets one thread of BLAS if `loads` import it.
         tells_steps: whether each step stays on the terminal, with its time, when it is over; with
             `-v`, all commands do.
         reads_settings: whether the settings of the project have defaults of its options.
@@ -134,8 +242,6 @@ class PactCommand(click.Command):
         self,
         *arguments: Any,
         announces: bool = False,
-        loads: Sequence[str] = (),
-        one_thread: bool = False,
         tells_steps: bool = False,
         reads_settings: bool = True,
         elsewhere: Mapping[str, str] | None = None,
@@ -143,8 +249,6 @@ class PactCommand(click.Command):
     ) -> None:
         super().__init__(*arguments, **attributes)
         self.announces = announces
-        self.loads = loads
-        self.one_thread = one_thread
         self.tells_steps = tells_steps
         self.reads_settings = reads_settings
         self.elsewhere = elsewhere or {}
@@ -161,43 +265,37 @@ class PactCommand(click.Command):
         Raises:
             InputError: the settings cannot be used; help is shown without them.
         """
-        from pact_cli.config import Config, read_config
-
         config = Config()
         if self.reads_settings:
             try:
-                config = self._with_options(read_config())
+                config = read_config().of_command(self, _VERBOSITY)
             except InputError as error:
                 completing = bool(extra.get("resilient_parsing"))
                 if not completing and not any(name in args for name in _HELP):
                     raise
                 if not completing:
                     warn([f"{error}; the defaults below are those without settings"])
-        defaults = {
-            name: default.value for name, default in config.defaults(self.name or "").items()
-        }
+        defaults = {name: default.value for name, default in config.defaults.items()}
         return super().make_context(
             info_name, args, parent, default_map=defaults, obj=config, **extra
         )
 
-    def _with_options(self, config: Config) -> Config:
-        """Add the options that the settings have for this command alone."""
-        if self.name not in config.options:
-            return config
-        from pact_cli.config import option_values
-
-        return replace(config, of_command=option_values(self, _VERBOSITY, config))
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words; an option that another command has is named with that command."""
         try:
-            return super().parse_args(ctx, _with_values(self.params, args))
+            rest = super().parse_args(ctx, _with_values(self.params, args))
         except click.NoSuchOption as error:
             place = self.elsewhere.get(error.option_name)
             if place is None:
                 raise
             message = f"{error.option_name} is not an option of {self.name}; use: {place}"
             raise click.UsageError(message, ctx) from None
+        # Noted for errors, which are printed when the command has ended.
+        ctx.meta[CI_FORMAT] = ctx.params.get("ci_format")
+        if ctx.params.get("as_json") and ctx.params.get("ci_format"):
+            message = "--json and --format both say what stdout has: give one of them"
+            raise click.UsageError(message)
+        return rest
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters, with `-q`, `-v` and `--help` at the end."""
@@ -209,20 +307,17 @@ class PactCommand(click.Command):
         if not self.announces:
             announce_choices()
         verbose = ctx.meta.get(VERBOSE, False)
+        if verbose:
+            announce(_sources(ctx))
         told = verbose or (self.tells_steps and sys.stderr.isatty())
         targets = [ctx.params[name] for name in _TARGETS if ctx.params.get(name)]
-        if not verbose:
-            with watched_steps(told=told, targets=targets):
-                load(*self.loads, one_thread=self.one_thread)
-                return super().invoke(ctx)
-        announce(_sources(ctx))
         started = time.monotonic()
         try:
             with watched_steps(told=told, targets=targets):
-                load(*self.loads, one_thread=self.one_thread)
                 return super().invoke(ctx)
         finally:
-            announce([f"{ctx.info_name}: {time.monotonic() - started:.1f} s"])
+            if verbose:
+                announce([f"{ctx.info_name}: {time.monotonic() - started:.1f} s"])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in groups; one group alone needs no name."""
@@ -238,14 +333,38 @@ class PactCommand(click.Command):
                 formatter.write_dl(records)
 
 
-command: Final = partial(click.command, cls=PactCommand)
-"""Decorator: a function is a command."""
+def command(
+    name: str | None = None, **attributes: Any
+) -> Callable[[Callable[..., Any]], PactCommand]:
+    """Return a decorator that makes a command of a function.
+
+    Args:
+        name: of the command; None takes that of the function.
+        attributes: as for `PactCommand`.
+    """
+
+    def decorate(function: Callable[..., Any]) -> PactCommand:
+        groups: dict[str, Any] = getattr(function, "__option_groups__", {})
+
+        def run(**values: Any) -> Any:
+            for group, (make, parameters) in groups.items():
+                values[group] = make(**{each.name: values.pop(each.name) for each in parameters})
+            return function(**values)
+
+        names = [*inspect.signature(function).parameters]
+        own = parameters_of(function, [each for each in names if each not in groups])
+        by_name = {each.name: [each] for each in own}
+        lists = [groups[each][1] if each in groups else by_name[each] for each in names]
+        parameters = [parameter for each in lists for parameter in each]
+        called = name or function.__name__.replace("_", "-")
+        text, _ = documented(function.__doc__)
+        return PactCommand(called, callback=run, params=parameters, help=text, **attributes)
+
+    return decorate
 
 
 def config_of(ctx: click.Context) -> Config:
     """Return the settings that a command was started with."""
-    from pact_cli.config import Config
-
     return ctx.obj if isinstance(ctx.obj, Config) else Config()
 
 
@@ -255,10 +374,19 @@ def from_settings(name: str | None) -> bool:
     return source is ParameterSource.DEFAULT_MAP
 
 
-def grouped() -> bool:
-    """Return whether the current command was given --by: only the full tables have groups."""
-    source = click.get_current_context().get_parameter_source("by")
-    return source is ParameterSource.COMMANDLINE
+def given(names: Iterable[str] | None = None) -> list[str]:
+    """Return the parameters of the current command that are on the command line, as it calls them.
+
+    Args:
+        names: those that are asked for; None asks for all.
+    """
+    context = click.get_current_context()
+    return [
+        max(parameter.opts, key=len) if isinstance(parameter, click.Option) else called(parameter)
+        for parameter in context.command.params
+        if (names is None or parameter.name in names)
+        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    ]
 
 
 def announce_choices(more: Sequence[str] = ()) -> None:
@@ -271,15 +399,16 @@ def announce_choices(more: Sequence[str] = ()) -> None:
     named = {parameter.name: parameter for parameter in ctx.command.params}
     more = (*ctx.meta.get(CHOSEN, ()), *more)
     chosen = [
-        f"{_called(named[name])} {_text(default)} ({default.source})"
-        for name, default in config_of(ctx).defaults(ctx.command.name or "").items()
+        f"{called(named[name])} {_text(default)} ({default.source})"
+        for name, default in config_of(ctx).defaults.items()
         if name in named and from_settings(name)
     ]
     if chosen or more:
         announce([f"Using {', '.join((*more, *chosen))}"])
 
 
-def _called(parameter: click.Parameter) -> str:
+def called(parameter: click.Parameter) -> str:
+    """Return what users call a parameter."""
     if isinstance(parameter, click.Option):
         return parameter.opts[0]
     return parameter.make_metavar(click.get_current_context()).strip("[]").rstrip(".")
@@ -292,22 +421,22 @@ def _text(default: Value) -> str:
 
 def _sources(ctx: click.Context) -> Iterable[str]:
     """Return a line for each option that has a value: the value, and where it is from."""
-    configured = config_of(ctx).defaults(ctx.command.name or "")
+    configured = config_of(ctx).defaults
     for parameter in ctx.command.params:
         name = str(parameter.name)
         value, source = ctx.params.get(name), ctx.get_parameter_source(name)
         if value in (None, (), False) or not parameter.expose_value:
             continue
-        where = {ParameterSource.COMMANDLINE: "command line"}.get(source, "default")  # type: ignore[arg-type] # None is not a key
+        where = "command line" if source is ParameterSource.COMMANDLINE else "default"
         if source is ParameterSource.DEFAULT_MAP and name in configured:
             where = configured[name].source
         shown = " ".join(map(str, value)) if isinstance(value, tuple) else value
-        yield f"  {_called(parameter)} {shown} ({where})"
+        yield f"  {called(parameter)} {shown} ({where})"
 
 
 def _with_source(parameter: click.Option, ctx: click.Context) -> click.Option:
     """Let the help of an option say that its default is from the settings of the project."""
-    configured = config_of(ctx).defaults(ctx.command.name or "").get(str(parameter.name))
+    configured = config_of(ctx).defaults.get(str(parameter.name))
     if configured is None:
         return parameter
     shown = copy.copy(parameter)
@@ -320,189 +449,35 @@ def _with_source(parameter: click.Option, ctx: click.Context) -> click.Option:
 def _with_values(parameters: Sequence[click.Parameter], words: Sequence[str]) -> list[str]:
     """Give an option that may be alone its value, if the next word is not one.
 
-    Example:
-        >>> views = PactOption(["--views"], alone="all", accepts=str.isdigit)
-        >>> _with_values([views], ["--views", "runs/a"])
-        ['--views=all', 'runs/a']
+    The type of such an option has a value `alone`, and a function `accepts` of the next word.
     """
     optional = {
-        name: parameter
+        name: parameter.type
         for parameter in parameters
-        if isinstance(parameter, PactOption) and parameter.alone is not None
+        if hasattr(parameter.type, "alone")
         for name in parameter.opts
     }
     complete = []
     for word, following in zip(words, [*words[1:], ""], strict=False):
-        parameter = optional.get(word)
-        has_value = parameter is None or parameter.accepts(following)
-        complete.append(word if has_value or parameter is None else f"{word}={parameter.alone}")
+        kind: Any = optional.get(word)
+        alone = kind is not None and not kind.accepts(following)
+        complete.append(f"{word}={kind.alone}" if alone else word)
     return complete
 
 
-def _set_quiet(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-    del parameter
-    ctx.meta[QUIET] = ctx.meta.get(QUIET, False) or value
+def _flag(names: Sequence[str], key: str, text: str) -> click.Option:
+    def note(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+        ctx.meta[key] = ctx.meta.get(key, False) or value
 
-
-def _set_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-    del parameter
-    ctx.meta[VERBOSE] = value
+    return click.Option(names, is_flag=True, expose_value=False, callback=note, help=text)
 
 
 _VERBOSITY: Final[list[click.Parameter]] = [
-    click.Option(
-        ["-q", "--quiet"],
-        is_flag=True,
-        expose_value=False,
-        callback=_set_quiet,
-        help="Show no progress and no remarks; warnings and errors stay.",
-    ),
-    click.Option(
+    _flag(["-q", "--quiet"], QUIET, "Show no progress and no remarks; warnings and errors stay."),
+    _flag(
         ["-v", "--verbose"],
-        is_flag=True,
-        expose_value=False,
-        callback=_set_verbose,
-        help="Show every option with where its value is from, the time of each step, and reasons "
-        "for files that were not made.",
+        VERBOSE,
+        "Show every option with where its value is from, the time of each step, and reasons for "
+        "files that were not made.",
     ),
 ]
-
-
-class WholeNumber(click.IntRange):
-    """A whole number in a range.
-
-    Example:
-        >>> WholeNumber(min=1).expected
-        'a whole number from 1'
-    """
-
-    name = "N"
-
-    @property
-    def expected(self) -> str:
-        """The numbers that are expected, in words."""
-        return f"a whole number{_range(self)}"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number; refuse another value with the numbers that are expected."""
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter:
-            self.fail(f"expected {self.expected}, got {value!r:.60}", param, ctx)
-
-    def _describe_range(self) -> str:
-        return _range(self).strip(", ")
-
-
-class Number(click.FloatRange):
-    """A number in a range; not nan, which no range has.
-
-    Example:
-        >>> Number(min=0, max=1, min_open=True).expected
-        'a number above 0, at most 1'
-    """
-
-    name = "X"
-
-    @property
-    def expected(self) -> str:
-        """The numbers that are expected, in words."""
-        return f"a number{_range(self)}"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number; refuse another value with the numbers that are expected."""
-        try:
-            number = super().convert(value, param, ctx)
-        except click.BadParameter:
-            number = math.nan
-        if isinstance(number, float) and math.isnan(number):
-            self.fail(f"expected {self.expected}, got {value!r:.60}", param, ctx)
-        return number
-
-    def _describe_range(self) -> str:
-        return _range(self).strip(", ")
-
-
-def _range(kind: WholeNumber | Number) -> str:
-    """Return a range in words that follow "number"."""
-    if isinstance(kind, WholeNumber):
-        least = "" if kind.min is None else f" from {kind.min}"
-        return least if kind.max is None else f"{least} to {kind.max}"
-    least = "" if kind.min is None else f" above {kind.min:g}"
-    if kind.max is None:
-        return least
-    return f"{least} and below {kind.max:g}" if kind.max_open else f"{least}, at most {kind.max:g}"
-
-
-INTEGER: Final = WholeNumber()
-"""Any whole number, such as a seed."""
-
-COUNT: Final = WholeNumber(min=1)
-"""A whole number from 1."""
-
-NATURAL: Final = WholeNumber(min=0)
-"""A whole number from 0."""
-
-RESAMPLES: Final = WholeNumber(min=100)
-"""A number of resamples that gives an interval."""
-
-POSITIVE: Final = Number(min=0, min_open=True)
-"""A number above 0."""
-
-SHARE: Final = Number(min=0, max=1, min_open=True)
-"""A share above 0, at most 1."""
-
-RATE: Final = Number(min=0, max=1, min_open=True, max_open=True)
-"""A share above 0 and below 1."""
-
-
-class LazyCommands(UserDict[str, Any]):
-    """Commands by name; `report` does not wait for the modules of `score`.
-
-    Args:
-        places: by name, in the order of `--help`, the module and the command in it.
-        folder: folder of the modules of the group; a command of a module that is not named in
-            `places` is found when it is asked for, and comes last.
-
-    Examples:
-        >>> commands = LazyCommands({"paper": "pact_cli.paper:paper"})
-        >>> commands["paper"].name
-        'paper'
-    """
-
-    def __init__(self, places: Mapping[str, str], folder: Path | None = None) -> None:
-        super().__init__(places)
-        modules = [] if folder is None else pkgutil.iter_modules([str(folder)])
-        named = {place.partition(":")[0] for place in places.values()}
-        self._others = [
-            f"pact_cli.{module.name}"
-            for module in modules
-            if f"pact_cli.{module.name}" not in {*named, "pact_cli.main", "pact_cli.__main__"}
-        ]
-
-    def __getitem__(self, name: str) -> click.Command:
-        if name not in self.data:
-            self._find()
-        entry = self.data[name]
-        if isinstance(entry, click.Command):
-            return entry
-        module, _, attribute = entry.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        self.data[name] = command
-        return command
-
-    def __contains__(self, name: object) -> bool:
-        if name not in self.data:
-            self._find()
-        return name in self.data
-
-    def __iter__(self) -> Iterator[str]:
-        self._find()
-        return iter(self.data)
-
-    def _find(self) -> None:
-        """Import the modules that are not named, and add their commands."""
-        while self._others:
-            for member in vars(import_module(self._others.pop(0))).values():
-                if isinstance(member, PactCommand) and member.name is not None:
-                    self.data.setdefault(member.name, member)

@@ -6,31 +6,26 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
 
 import click
 
-from pact_cli.commands import command, from_settings, grouped, option
-from pact_cli.console import emit, warn
-from pact_cli.errors import exit_on_leak
-from pact_cli.options import (
-    PATH,
-    RunPath,
-    ci_option,
-    json_option,
-    named_data,
-    names_of,
-    settings_options,
-)
+from pact_cli.commands import command, from_settings, given
+from pact_cli.console import emit, exit_on_leak, warn
+from pact_cli.options import Ci, Json, RunPath, named_data, names_of, settings_options
+from pact_eval._choices import CiFormat
 from pact_eval._files import is_url
+from pact_eval.data.records import Record
+from pact_eval.drift.drift import measure_drift
+from pact_eval.drift.run_comparison import compare_runs
 from pact_eval.errors import GateError, InconclusiveError
-
-if TYPE_CHECKING:
-    from pact_eval._choices import CiFormat
-    from pact_eval.data.records import Record
-    from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.evaluation.settings import Settings
-
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_records import has_data_of, read_item_records
+from pact_eval.evaluation.run_data import remembered_data
+from pact_eval.evaluation.settings import Settings
+from pact_reports.views.arms import present_arms
+from pact_reports.views.comparison import present_run_comparison
+from pact_reports.views.drift import present_drift
 
 _PAPER: Final = "pact-eval paper A B"
 _ELSEWHERE: Final = {
@@ -42,6 +37,11 @@ _ELSEWHERE: Final = {
     "--markdown": f"{_PAPER} --tables all --format markdown",
     "--target-error": "pact-eval thresholds RUN --target-error 0.05",
     "--method": "pact-eval paper RUN... --method ARM",
+}
+_EXIT_CODES: Final = {
+    "equivalent": 0,
+    "cannot tell": InconclusiveError.exit_code,
+    "changed": GateError.exit_code,
 }
 
 
@@ -57,74 +57,22 @@ class RunOrArm(RunPath):
         return text if path == Path(text) else str(path)
 
 
-@command(
-    loads=("pact_eval.evaluation.experiment", "pact_reports.views.comparison"),
-    one_thread=True,
-    elsewhere=_ELSEWHERE,
-)
-@click.argument("runs", nargs=-1, required=True, metavar="A B [C ...]", type=RunOrArm())
-@option(
-    "--gate",
-    group="Numbers",
-    is_flag=True,
-    help="Has B drifted from A? Exits with 0 if accuracy is equivalent within --margin, with 3 if "
-    "it changed beyond it, and with 4 if the runs cannot tell. Files of thresholds after A and B "
-    "are checked on both; one that is broken on B exits with 3.",
-)
-@option(
-    "--arms",
-    group="Numbers",
-    is_flag=True,
-    help="Compare arms over seeds: give NAME=PATTERN, such as pact=runs/pact-*.",
-)
-@option(
-    "--mcnemar",
-    is_flag=True,
-    help="Show the exact test and the items that only one of the two runs answers correctly.",
-)
-@option(
-    "--full",
-    is_flag=True,
-    help="Print every table; --by prints the tables too.",
-)
-@option(
-    "--data",
-    group="Data",
-    metavar="FILE_OR_FOLDER",
-    type=PATH,
-    multiple=True,
-    help="Dataset of the runs, which is audited; --mcnemar shows its questions and answers. The "
-    "audit is that of the folder if the manifest.json next to a file names it. Default: the file "
-    "that run.json names, if it is unchanged. May be given several times.",
-)
+@command(elsewhere=_ELSEWHERE)
 @settings_options(
-    *(
-        "by",
-        "bins",
-        "ece_bins",
-        "unit",
-        "margin",
-        "calibrated",
-        "shipped",
-        "allow",
-        "decoding",
-        "resamples",
-        "seed",
-    ),
-    *("audit", "without_leaks"),
+    *("by", "bins", "ece_bins", "unit", "margin", "calibrated", "as_shipped", "allow"),
+    *("decoding", "resamples", "bootstrap_seed", "audit", "without_leaks"),
 )
-@ci_option
-@json_option
 def compare(
-    runs: tuple[str, ...],
-    gate: bool,
-    arms: bool,
-    mcnemar: bool,
-    full: bool,
-    data: tuple[Path, ...],
+    runs: Annotated[tuple[str, ...], RunOrArm(), "A B [C ...]"],
+    *,
+    gate: bool = False,
+    arms: bool = False,
+    mcnemar: bool = False,
+    full: bool = False,
+    data: tuple[Path, ...] = (),
     settings: Settings,
-    ci_format: CiFormat | None,
-    as_json: bool,
+    ci_format: Ci = None,
+    as_json: Json = False,
 ) -> None:
     """Compare A with B (and with C, ...), item by item.
 
@@ -136,15 +84,26 @@ def compare(
     others.
 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
-    """
-    from pact_eval.drift.run_comparison import compare_runs
-    from pact_eval.evaluation.experiment import Experiment
-    from pact_reports.views.arms import present_arms
-    from pact_reports.views.comparison import present_run_comparison
 
+    Numbers:
+        --gate: Has B drifted from A? Exits with 0 if accuracy is equivalent within --margin, with 3
+            if it changed beyond it, and with 4 if the runs cannot tell. Files of thresholds after A
+            and B are checked on both; one that is broken on B exits with 3.
+        --arms: Compare arms over seeds: give NAME=PATTERN, such as pact=runs/pact-*.
+
+    Data:
+        --data FILE_OR_FOLDER: Dataset of the runs, which is audited; --mcnemar shows its questions
+            and answers. The audit is that of the folder if the manifest.json next to a file names
+            it. Default: the file that run.json names, if it is unchanged. May be given several
+            times.
+
+    Output:
+        --mcnemar: Show the exact test and the items that only one of the two runs answers
+            correctly.
+        --full: Print every table; --by prints the tables too.
+    """
     settings = replace(settings, data=named_data(data))
     if gate:
-        _refuse_with_gate(arms=arms, mcnemar=mcnemar)
         _gate(runs, settings, ci_format, as_json=as_json)
         return
     if ci_format is not None:
@@ -152,39 +111,30 @@ def compare(
     if not arms and len(runs) < 2:
         message = f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B"
         raise click.UsageError(message)
+    full = full or bool(given(["by"]))
     if arms:
         experiment = Experiment.read_arms(runs, settings)
         names = names_of(experiment.arms)
-        presenter = present_arms(experiment, names, full=full or grouped(), show_items=mcnemar)
-        emit(presenter, as_json=as_json)
+        emit(present_arms(experiment, names, full=full, show_items=mcnemar), as_json=as_json)
     else:
         experiment = Experiment.read(runs, settings, unique_labels=False)
         warn(map(str, experiment.applied_warnings))  # before runs are refused
         comparisons = compare_runs(experiment)
         records = _records(experiment, data) if mcnemar else None
         presenter = present_run_comparison(
-            *comparisons, full=full or grouped(), show_items=mcnemar, records=records
+            *comparisons, full=full, show_items=mcnemar, records=records
         )
         emit(presenter, warned=presenter.warnings, as_json=as_json)
     exit_on_leak([experiment.data])
-
-
-def _refuse_with_gate(*, arms: bool, mcnemar: bool) -> None:
-    """Refuse options that a gate does not have."""
-    own = {"--arms": arms, "--mcnemar": mcnemar}
-    refused = [name for name, value in own.items() if value]
-    if refused:
-        message = f"{refused[0]} does not go with --gate, which judges two runs by one margin"
-        raise click.UsageError(message)
 
 
 def _gate(
     arguments: tuple[str, ...], settings: Settings, ci_format: CiFormat | None, *, as_json: bool
 ) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
-    from pact_eval.drift.drift import measure_drift
-    from pact_reports.views.drift import present_drift
-
+    if refused := given(["arms", "mcnemar"]):
+        message = f"{refused[0]} does not go with --gate, which judges two runs by one margin"
+        raise click.UsageError(message)
     files = [Path(argument) for argument in arguments[2:]]
     if len(arguments) < 2 or any(file.is_dir() for file in files):
         message = "--gate: expected two runs, and then files of thresholds if there are any"
@@ -195,19 +145,11 @@ def _gate(
     drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
     emit(present_drift(drift), ci_format=ci_format, as_json=as_json)
     exit_on_leak([drift.data])
-    codes = {
-        "equivalent": 0,
-        "cannot tell": InconclusiveError.exit_code,
-        "changed": GateError.exit_code,
-    }
-    click.get_current_context().exit(codes[drift.finding])
+    click.get_current_context().exit(_EXIT_CODES[drift.finding])
 
 
 def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Record] | None:
     """Read the records of the items; None if no dataset of the runs is known."""
-    from pact_eval.evaluation.item_records import has_data_of, read_item_records
-    from pact_eval.evaluation.run_data import remembered_data
-
     if not data or (from_settings("data") and not has_data_of(data, experiment)):
         data = remembered_data(experiment.runs).files
     return read_item_records(data, experiment).records if data else None

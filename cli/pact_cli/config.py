@@ -9,142 +9,79 @@ folder. The command line comes first, then the environment, the file, and the op
     [arms.pact]                                    name = "PACT (ours)"
     [options.score]                                device = "cuda"
 
-`SETTINGS` lists every setting and the options that it is the default of. Every other option of a
-command has its default in the table `options.COMMAND` (`option_settings.py`).
+`SETTINGS` lists every setting and the commands whose default it is. Every other option of a command
+has its default in the table `options.COMMAND`. Commands get all of them as click's `default_map`.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import click
 
-from pact_cli.commands import COUNT, INTEGER, NATURAL, choice
+from pact_cli.param_types import COUNT, INTEGER, NATURAL, choice
 from pact_eval._choices import Decoding
 from pact_eval._files import is_url, read_text, read_toml
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import read_names
 
 NAME: Final = "pact.toml"
 """The file of settings; `[tool.pact-eval]` in pyproject.toml holds the same."""
 
 PREFIX: Final = "PACT_EVAL_"
-"""Of environment variables: `PACT_EVAL_K` is `k`."""
+"""Of environment variables: `PACT_EVAL_BASE_MODEL` is `base-model`."""
 
 CONFIG_VARIABLE: Final = "PACT_EVAL_CONFIG"
 """Path of the file to use instead of the nearest one; empty for none."""
 
 _PROJECT = "pyproject.toml"
 _TOOL = "pact-eval"
-_TABLES = ("arms", "options")
 _ARM_KEYS = ("colour", "marker", "name")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting.
+    """One setting, the default of options with its name.
 
     Attributes:
-        name: its key in the file.
         type: of its value.
-        meaning: what it is, in a sentence.
-        kind: "path" starts from the folder of the file; "model" is a path, or the id of a hub.
-        options: by command, the parameter that it is the default of.
+        commands: those whose option it is the default of.
+        place: "path" starts from the folder of the file; "model" is a path, or the id of a hub.
+        arguments: by command, another parameter that it is the default of.
     """
 
-    name: str
     type: click.ParamType[Any]
-    meaning: str
-    kind: Literal["value", "path", "model"] = "value"
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def variable(self) -> str:
-        """The environment variable with the same meaning.
-
-        Example:
-            >>> Setting("base-model", click.STRING, "").variable
-            'PACT_EVAL_BASE_MODEL'
-        """
-        return PREFIX + self.name.upper().replace("-", "_")
+    commands: tuple[str, ...] = ()
+    place: str | None = None
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
 
-def _each(parameter: str, *commands: str) -> dict[str, str]:
-    return dict.fromkeys(commands, parameter)
-
-
-_RESAMPLING = ("report", "compare", "paper", "thresholds", "scorecard", "data")
-
+_TEXT: Final = click.STRING
 SETTINGS: Final = {
-    setting.name: setting
-    for setting in (
-        Setting(
-            "data",
-            click.STRING,
-            "Folder of the dataset, with its manifest.json.",
-            "path",
-            _each("data", "score", "report", "compare", "paper") | {"data": "folder"},
-        ),
-        Setting("eval", click.STRING, "Evaluation file in the folder of the dataset."),
-        Setting(
-            "base-model",
-            click.STRING,
-            "Folder or hub id of the base model.",
-            "model",
-            _each("base_model", "score", "decide", "export"),
-        ),
-        Setting("runs", click.STRING, "Folder of runs.", "path", {"runs": "folders"}),
-        Setting(
-            "k",
-            COUNT,
-            "Views per record.",
-            options=_each("k", "score", "data"),
-        ),
-        Setting(
-            "train-seed",
-            INTEGER,
-            "Seed that adapters were trained with.",
-            options=_each("seed", "score", "import"),
-        ),
-        Setting(
-            "order-seed",
-            INTEGER,
-            "Seed of the letter orders.",
-            options=_each("order_seed", "score", "decide"),
-        ),
-        Setting(
-            "bootstrap-seed",
-            NATURAL,
-            "Seed of the bootstrap.",
-            options=_each("seed", *_RESAMPLING),
-        ),
-        Setting(
-            "decoding",
-            choice(Decoding),
-            "View 0 alone, or the mean over all K views.",
-            options=_each("decoding", "report", "compare", "calibrate", "paper"),
-        ),
-        Setting(
-            "method",
-            click.STRING,
-            "Arm that the others are compared with.",
-            options=_each("method", "report", "paper"),
-        ),
-        Setting(
-            "criteria",
-            click.STRING,
-            "Hypotheses to judge.",
-            "path",
-            _each("criteria", "report", "paper", "verify"),
-        ),
-    )
-}  # fmt: skip
-"""Every setting by its name; `arms` is a table besides them."""
+    "data": Setting(
+        _TEXT, ("score", "report", "compare", "paper"), "path", arguments={"data": "folder"}
+    ),
+    "eval": Setting(_TEXT),  # a file in the folder of `data`
+    "base-model": Setting(_TEXT, ("score", "decide", "export"), "model"),
+    "runs": Setting(_TEXT, place="path", arguments={"runs": "folders"}),
+    "k": Setting(COUNT, ("score", "data")),
+    "train-seed": Setting(INTEGER, ("score", "import")),
+    "order-seed": Setting(INTEGER, ("score", "decide")),
+    "bootstrap-seed": Setting(
+        NATURAL, ("report", "compare", "paper", "thresholds", "scorecard", "data")
+    ),
+    "decoding": Setting(choice(Decoding), ("report", "compare", "calibrate", "paper")),
+    "method": Setting(_TEXT, ("report", "paper")),
+    "criteria": Setting(_TEXT, ("report", "paper", "verify"), "path"),
+}
+"""Every setting by its name; `arms` and `options` are tables besides them."""
 
-_MULTIPLE = {("report", "data"), ("compare", "data"), ("paper", "data"), ("runs", "folders")}
+_VARIABLES: Final = {PREFIX + name.upper().replace("-", "_"): name for name in SETTINGS}
 
 
 @dataclass(frozen=True)
@@ -169,58 +106,76 @@ class Config:
         values: by name, those that are set.
         arms: by arm, its colour, marker and display name.
         options: by command, the values of its options as the file has them.
-        of_command: those of the command that runs, checked, by the name of the parameter.
+        defaults: by the name of its parameter, the defaults of the command that runs.
     """
 
     path: Path | None = None
     values: Mapping[str, Value] = field(default_factory=dict)
     arms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    of_command: Mapping[str, Value] = field(default_factory=dict)
+    defaults: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def names(self) -> dict[str, str]:
         """The display names of arms, by key."""
-        return {
-            arm: attributes["name"] for arm, attributes in self.arms.items() if "name" in attributes
-        }
+        return {arm: look["name"] for arm, look in self.arms.items() if "name" in look}
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of a setting, or a default."""
         value = self.values.get(name)
         return default if value is None else value.value
 
-    def defaults(self, command: str) -> dict[str, Value]:
-        """Return the default values of a command's parameters, by the name of the parameter.
+    def of_command(self, command: click.Command, more: Sequence[click.Parameter] = ()) -> Config:
+        """Return the settings with the defaults of the parameters of a command.
 
-        Example:
-            >>> Config(values={"k": Value(2, "pact.toml")}).defaults("score")
-            {'k': Value(value=2, source='pact.toml')}
+        Args:
+            command: the command.
+            more: options that every command has.
+
+        Raises:
+            InputError: its table has an unknown option, or a value of the wrong type.
         """
-        defaults = {}
-        for name, value in self._of_options().items():
-            parameter = SETTINGS[name].options.get(command)
-            if parameter is not None:
-                many = (command, parameter) in _MULTIPLE
-                defaults[parameter] = Value((value.value,) if many else value.value, value.source)
-        evaluation = self.evaluation_file
-        if command == "score" and evaluation is not None:
-            defaults["data"] = evaluation
-        from_environment = {
+        called = command.name or ""
+        parameters = {each.name: each for each in command.params}
+        defaults: dict[str, Value] = {}
+        for name, value in self.values.items():
+            setting = SETTINGS[name]
+            own = name.replace("-", "_") if called in setting.commands else None
+            target = setting.arguments.get(called, own)
+            if target in parameters:
+                parameter = parameters[target]
+                many = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+                defaults[target] = replace(value, value=(value.value,)) if many else value
+        if called == "score" and "eval" in self.values:
+            evaluation = self.values["eval"]
+            place = str(Path(self.get("data", "data")) / evaluation.value)
+            defaults["data"] = Value(place, evaluation.source)
+        environment = {
             name: value for name, value in defaults.items() if value.source.startswith(PREFIX)
         }
-        return defaults | {**self.of_command} | from_environment
+        return replace(self, defaults=defaults | self._of_table(command, more) | environment)
 
-    def _of_options(self) -> dict[str, Value]:
-        return {name: value for name, value in self.values.items() if name in SETTINGS}
-
-    @property
-    def evaluation_file(self) -> Value | None:
-        """The evaluation file, if it is set."""
-        evaluation = self.values.get("eval")
-        if evaluation is None:
-            return None
-        return Value(str(Path(self.get("data", "data")) / evaluation.value), evaluation.source)
+    def _of_table(
+        self, command: click.Command, more: Sequence[click.Parameter]
+    ) -> dict[str, Value]:
+        """Return the values of the table `options` of a command."""
+        table = self.options.get(command.name or "", {})
+        shown = shown_path(self.path or Path())
+        by_key = {
+            name.lstrip("-"): parameter
+            for parameter in (*command.params, *more)
+            if isinstance(parameter, click.Option)
+            for name in parameter.opts
+            if name.startswith("--")
+        }
+        where = f"{shown}: options.{command.name}"
+        refuse_unknown(where, table, tuple(by_key))
+        return {
+            str(by_key[key].name): Value(
+                _of_option(f"{where}: {key}", by_key[key], value, shown.parent), str(shown)
+            )
+            for key, value in table.items()
+        }
 
 
 def read_config(environment: Mapping[str, str] = os.environ) -> Config:
@@ -241,7 +196,14 @@ def read_config(environment: Mapping[str, str] = os.environ) -> Config:
     if named is None:
         path = find_config(Path.cwd())
     config = Config() if path is None else _from_file(path, shown_path(path))
-    return replace(config, values={**config.values} | _from_environment(environment))
+    variables = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
+    refuse_unknown("environment", variables, (*_VARIABLES, CONFIG_VARIABLE))
+    values = {
+        _VARIABLES[name]: Value(_converted(name, SETTINGS[_VARIABLES[name]].type, text), name)
+        for name, text in variables.items()
+        if name in _VARIABLES and text
+    }
+    return replace(config, values={**config.values, **values})
 
 
 def shown_path(path: Path) -> Path:
@@ -269,9 +231,7 @@ def find_config(start: Path) -> Path | None:
 
 
 def _has_settings(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    return path.name == NAME or isinstance(_tool_table(path), dict)
+    return path.is_file() and (path.name == NAME or isinstance(_tool_table(path), dict))
 
 
 def _tool_table(path: Path) -> object:
@@ -295,52 +255,56 @@ def _from_file(path: Path, shown: Path) -> Config:
         message = f"{shown}: expected a table [tool.{_TOOL}]"
         raise InputError(message)
     where = str(shown) if path.name != _PROJECT else f"{shown}: [tool.{_TOOL}]"
-    refuse_unknown(where, table, (*SETTINGS, *_TABLES))
-    values = {
-        name: Value(_placed(SETTINGS[name], _checked(where, name, value), shown.parent), str(shown))
-        for name, value in table.items()
-        if name not in _TABLES
-    }
+    refuse_unknown(where, table, (*SETTINGS, "arms", "options"))
+    values = {}
+    for name, setting in SETTINGS.items():
+        if name in table:
+            value = _checked(f"{where}: {name}", setting.type, table[name])
+            value = placed(setting.place, value, shown.parent) if setting.place else value
+            values[name] = Value(value, str(shown))
     arms, options = _arms(where, table.get("arms", {})), _options(where, table.get("options", {}))
     return Config(path, values, arms, options)
 
 
-def _placed(setting: Setting, value: Any, folder: Path) -> Any:
-    return value if setting.kind == "value" else placed(setting.kind, value, folder)
-
-
-def placed(kind: Literal["path", "model"], value: str, folder: Path) -> str:
+def placed(place: str, value: str, folder: Path) -> str:
     """Let a path start from the current folder.
 
     Args:
-        kind: "model" may be the id of a hub too, unless there is such a path. A URL stays as it is.
+        place: "path"; or "model", which may be the id of a hub too, unless there is such a path. A
+            URL stays as it is.
         value: the path, from the folder of the file of settings.
         folder: that folder.
     """
     if is_url(value):
         return value
     path = folder / Path(value).expanduser()
-    if kind == "path" or path.exists() or str(value).startswith((".", "/", "~")):
+    if place == "path" or path.exists() or str(value).startswith((".", "/", "~")):
         return str(path)
     return value
 
 
-def _checked(where: str, name: str, value: object) -> Any:
-    """Check the value of a setting in a file.
+def _checked(place: str, kind: click.ParamType[Any], value: object) -> Any:
+    """Return a value of a file.
 
     Raises:
         InputError: it has the wrong type, or is out of range.
     """
-    kind = SETTINGS[name].type
-    expected_type = int if isinstance(kind, click.types.IntParamType) else str
+    expected_type: Any = str
+    word = "text in quotes"
+    if isinstance(kind, click.types.IntParamType):
+        expected_type, word = int, "an integer"
+    elif isinstance(kind, click.types.FloatParamType):
+        expected_type, word = (int, float), "a number"
     if not isinstance(value, expected_type) or isinstance(value, bool):
-        word = "an integer" if expected_type is int else "text in quotes"
-        message = f"{where}: {name}: expected {word}, got {value!r:.60}"
+        message = f"{place}: expected {word}, got {value!r:.60}"
         raise InputError(message)
-    return _converted(f"{where}: {name}", kind, value)
+    _converted(place, kind, value)
+    return value
 
 
 def _converted(place: str, kind: click.ParamType[Any], value: object) -> Any:
+    if isinstance(kind, click.Path):
+        return value
     try:
         return kind.convert(value, None, None)
     except click.BadParameter as error:
@@ -348,15 +312,23 @@ def _converted(place: str, kind: click.ParamType[Any], value: object) -> Any:
         raise InputError(message) from None
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
-    by_variable = {setting.variable: setting for setting in SETTINGS.values()}
-    variables = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
-    refuse_unknown("environment", variables, (*by_variable, CONFIG_VARIABLE))
-    return {
-        by_variable[name].name: Value(_converted(name, by_variable[name].type, text), name)
-        for name, text in variables.items()
-        if name in by_variable and text
-    }
+def _of_option(place: str, option: click.Option, value: object, folder: Path) -> Any:
+    """Return the value of an option in a file.
+
+    Raises:
+        InputError: it has the wrong type, or is out of range.
+    """
+    if option.is_flag:
+        if not isinstance(value, bool):
+            message = f"{place}: expected true or false, got {value!r:.60}"
+            raise InputError(message)
+        return value if option.flag_value is not False else not value  # such as --no-probe
+    values = value if option.multiple and isinstance(value, list) else [value]
+    where = "path" if isinstance(option.type, click.Path) else "model"
+    is_place = where == "path" or "PATH" in (option.metavar or "")
+    checked = [_checked(place, option.type, item) for item in values]
+    checked = [placed(where, item, folder) for item in checked] if is_place else checked
+    return tuple(checked) if option.multiple else checked[0]
 
 
 def _arms(where: str, value: object) -> Mapping[str, Mapping[str, str]]:
@@ -365,23 +337,18 @@ def _arms(where: str, value: object) -> Mapping[str, Mapping[str, str]]:
         place = f"{where}: arms.{name:.60}"
         refuse_unknown(place, _table(place, look), _ARM_KEYS)
         for key, text in look.items():
-            if not isinstance(text, str):
-                message = f"{place}: {key}: expected text in quotes, got {text!r:.60}"
-                raise InputError(message)
-    if arms:
-        from pact_eval.evaluation.arm_names import read_names
-
-        read_names(where, arms)
+            _checked(f"{place}: {key}", _TEXT, text)
+    read_names(where, arms)
     return arms
 
 
 def _options(where: str, value: object) -> Mapping[str, Mapping[str, object]]:
     options = _table(f"{where}: options", value)
-    if options:
-        from pact_cli.audit.main import COMMANDS as AUDITS
-        from pact_cli.main import COMMANDS
+    if options:  # imported here: the programs import this module
+        from pact_cli.audit.main import main as audit
+        from pact_cli.main import main
 
-        refuse_unknown(f"{where}: options", options, (*COMMANDS.data, *AUDITS.data))
+        refuse_unknown(f"{where}: options", options, (*main.commands, *audit.commands))
     return {name: _table(f"{where}: options.{name}", table) for name, table in options.items()}
 
 
@@ -399,83 +366,9 @@ def refuse_unknown(where: str, settings: Mapping[str, object], allowed: Sequence
         InputError: there is one; the message has the nearest name that is allowed.
     """
     unknown = [name for name in settings if name not in allowed]
-    if not unknown:
-        return
-    import difflib
-
-    name = f"{unknown[0]:.60}"
-    near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(allowed)}"
-    message = f"{where}: unknown setting {name!r}; {hint}"
-    raise InputError(message)
-
-
-def option_values(
-    command: click.Command, more: Sequence[click.Parameter], config: Config
-) -> dict[str, Value]:
-    """Return the values that the settings have for the options of a command.
-
-    Args:
-        command: the command.
-        more: options that every command has.
-        config: the settings; paths in them start from the folder of their file.
-
-    Returns:
-        By the name of the parameter, its value, to be converted as one of the command line.
-
-    Raises:
-        InputError: an option is not known, or a value has the wrong type.
-    """
-    shown = shown_path(config.path or Path())
-    table = config.options[command.name or ""]
-    by_key = {
-        name.lstrip("-"): parameter
-        for parameter in (*command.params, *more)
-        if isinstance(parameter, click.Option)
-        for name in parameter.opts
-        if name.startswith("--")
-    }
-    where = f"{shown}: options.{command.name}"
-    refuse_unknown(where, table, tuple(by_key))
-    return {
-        str(by_key[key].name): Value(
-            _value(f"{where}: {key}", by_key[key], value, shown.parent), str(shown)
-        )
-        for key, value in table.items()
-    }
-
-
-def _value(place: str, option: click.Option, value: object, folder: Path) -> Any:
-    """Return the value of an option, checked.
-
-    Raises:
-        InputError: it has the wrong type, or is out of range.
-    """
-    if option.is_flag:
-        if not isinstance(value, bool):
-            message = f"{place}: expected true or false, got {value!r:.60}"
-            raise InputError(message)
-        return value if option.flag_value is not False else not value  # such as --no-probe
-    if option.multiple:
-        values = value if isinstance(value, list) else [value]
-        return tuple(_single(place, option, item, folder) for item in values)
-    return _single(place, option, value, folder)
-
-
-def _single(place: str, option: click.Option, value: object, folder: Path) -> Any:
-    numbers = (click.types.IntParamType, click.types.FloatParamType)
-    expected_type = (int, float) if isinstance(option.type, numbers) else str
-    if not isinstance(value, expected_type) or isinstance(value, bool):
-        word = "a number" if isinstance(option.type, numbers) else "text in quotes"
-        message = f"{place}: expected {word}, got {value!r:.60}"
+    if unknown:
+        name = f"{unknown[0]:.60}"
+        near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(allowed)}"
+        message = f"{where}: unknown setting {name!r}; {hint}"
         raise InputError(message)
-    if isinstance(value, str) and isinstance(option.type, click.Path):
-        return placed("path", value, folder)
-    if isinstance(value, str) and "PATH" in (option.metavar or ""):
-        return placed("model", value, folder)
-    try:
-        option.type.convert(value, None, None)
-    except click.BadParameter as error:
-        message = f"{place}: {error.message}"
-        raise InputError(message) from None
-    return value

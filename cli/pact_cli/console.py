@@ -8,20 +8,22 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pact_eval._choices import CiFormat
 from pact_eval._json import Json
+from pact_eval.errors import GateError, TamperedError
 from pact_eval.plain_text import one_line, visible
 
-if TYPE_CHECKING:  # --help prints no table: it does not wait for rich
-    from pathlib import Path
-
+if TYPE_CHECKING:  # --help prints no table: it waits neither for rich nor for what is printed
     from rich.console import Console
 
-    from pact_eval._choices import CiFormat
+    from pact_eval.evaluation.conclusions.data import DataConclusion
+    from pact_reports.ci.gates import CiReport
     from pact_reports.views.presenter import Presenter
 
 JSON_PRINTED = "pact.json_printed"
@@ -36,6 +38,7 @@ QUIET = "pact.quiet"
 VERBOSE = "pact.verbose"
 """Key in the context of a command: whether details are printed too."""
 
+_SUMMARY = "GITHUB_STEP_SUMMARY"
 _PIPED_WIDTH = 120
 _ASCII_LIKE = "pact-ascii-like"
 _NOT_ASCII = re.compile(r"[^\n -~]")  # JSON has line feeds only between values
@@ -133,8 +136,6 @@ def emit(
         print_json({**(provenance or {}), **presenter.json()})
         return
     if ci_format is not None and presenter.ci is not None:
-        from pact_cli.ci_output import print_ci
-
         print_ci(presenter.ci(), ci_format)
         return
     from pact_reports.writers.terminal import show
@@ -147,6 +148,48 @@ def emit(
     tell(f"wrote {path}" for path in files)
     for block in blocks:
         show(output(), block)
+
+
+def print_ci(report: CiReport, ci_format: CiFormat) -> None:
+    """Print the cases and annotations of a result.
+
+    Args:
+        report: the result.
+        ci_format: sarif, junit or github. github also appends Markdown to the file that the
+            variable `GITHUB_STEP_SUMMARY` names.
+    """
+    from pact_reports.writers.ci import to_github, to_junit, to_sarif, to_step_summary
+
+    if ci_format == "sarif":
+        print_json(to_sarif(report))
+    elif ci_format == "junit":
+        click.echo(to_junit(report))
+    else:
+        console_file = output().file  # characters that the encoding lacks are replaced
+        for line in to_github(report):
+            click.echo(line, file=console_file)
+        if path := os.environ.get(_SUMMARY):
+            _append(Path(path), to_step_summary(report))
+
+
+def _append(path: Path, text: str) -> None:
+    """Append to a file that the other commands of the step write to as well.
+
+    The exit code is that of the gate, so a file that cannot be written is a warning.
+    """
+    try:
+        with path.open("ab") as file:
+            file.write(text.encode())
+    except OSError as error:
+        warn([f"{path}: the step summary was not written: {error.strerror or error}"])
+
+
+def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:
+    """Exit with 5 if data are not those of their manifest, with 3 if they leak; all is printed."""
+    if any(conclusion.tampered for conclusion in conclusions):
+        click.get_current_context().exit(TamperedError.exit_code)
+    if any(conclusion.status == "leak" for conclusion in conclusions):
+        click.get_current_context().exit(GateError.exit_code)
 
 
 def _json_escape(match: re.Match[str]) -> str:

@@ -1,126 +1,104 @@
-"""`pact-eval decide`: answer one request of several fields."""
+"""`pact-eval decide` and `probe`: answer one request of several fields; examine a server."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 import click
 
-from pact_cli.choices import contract_remarks
-from pact_cli.commands import COUNT, command, option
+from pact_cli.commands import command
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
-from pact_cli.model_options import model_or_server_to_ask_options
-from pact_cli.options import PATH, json_option, order_seed_option
-from pact_eval.scoring.request import server_extra
-
-if TYPE_CHECKING:
-    from pact_eval._json import Json
-    from pact_eval.data.records import Field
-    from pact_eval.scoring.request import ModelRequest
-    from pact_eval.scoring.servers.request import ServerRequest
-
-_K_OF_A_SERVER = 4
-
-
-@command(loads=("pact_eval.prompts.encoding",))
-@option(
-    "--context",
-    group="Data",
-    required=True,
-    metavar="FILE_OR_TEXT",
-    help="The context: a file (a .json file is read as JSON), or the text itself.",
+from pact_cli.model_options import (
+    contract_remarks,
+    model_or_server_to_ask_options,
+    server_options,
 )
-@option(
-    "--schema",
-    group="Data",
-    required=True,
-    type=PATH,
-    help="JSON file of questions by field name.",
+from pact_cli.options import Json, OrderSeed
+from pact_cli.param_types import Count
+from pact_eval.errors import GateError
+from pact_eval.prompts.requests import read_context, read_schema
+from pact_eval.scoring.request import ModelRequest, server_extra
+from pact_eval.scoring.servers.request import ServerRequest
+from pact_reports.views.servers import (
+    present_decide,
+    present_served_decisions,
+    present_server_probe,
 )
-@option(
-    "--k",
-    group="Views",
-    type=COUNT,
-    help="Number of views to average over. Default: 1; of a server, 4.",
-)
-@order_seed_option
-@option(
-    "--as-shipped",
-    group="Numbers",
-    is_flag=True,
-    help="Apply the temperatures that the decision template ships.",
-)
+
+_K_OF_A_SERVER: Final = 4
+
+
+@command()
 @model_or_server_to_ask_options
-@json_option
 def decide(
+    *,
     context: str,
     schema: Path,
-    k: int | None,
-    order_seed: int,
-    as_shipped: bool,
+    k: Count | None = None,
+    order_seed: OrderSeed = 0,
+    as_shipped: bool = False,
     request: ModelRequest | ServerRequest,
-    as_json: bool,
+    as_json: Json = False,
 ) -> None:
     """Answer every field of one request.
 
     ADAPTER is a LoRA folder as PEFT writes it, or a hub id. Without an adapter, give --base-model
     and --no-adapter. With --server and --model, a server answers; each field is asked in K orders
     of its answers, and five times in the first: what the order moves is shown beside noise.
-    """
-    from pact_eval.prompts.requests import read_context, read_schema
-    from pact_eval.scoring.servers.request import ServerRequest
 
+    Data:
+        --context FILE_OR_TEXT: The context: a file (a .json file is read as JSON), or the text
+            itself.
+        --schema: JSON file of questions by field name.
+
+    Views:
+        --k: Number of views to average over. Default: 1; of a server, 4.
+
+    Numbers:
+        --as-shipped: Apply the temperatures that the decision template ships.
+    """
     state, fields = read_context(context), read_schema(schema)
     if isinstance(request, ServerRequest):
         if as_shipped:
-            message = "--as-shipped: a server applies its own temperatures"
-            raise click.UsageError(message)
-        _by_server(request, state, fields, k or _K_OF_A_SERVER, order_seed, as_json)
-    else:
-        remaining = {"as_shipped": as_shipped, "as_json": as_json}
-        _by_model(request, state, fields, k or 1, order_seed, **remaining)
+            raise click.UsageError("--as-shipped: a server applies its own temperatures")
+        with server_extra():
+            from pact_eval.scoring.servers.decide import decide_served
 
-
-def _by_model(
-    model: ModelRequest,
-    state: Json,
-    fields: tuple[Field, ...],
-    k: int,
-    order_seed: int,
-    *,
-    as_shipped: bool,
-    as_json: bool,
-) -> None:
+        served = decide_served(request, state, fields, k=k or _K_OF_A_SERVER, order_seed=order_seed)
+        emit(present_served_decisions(served), as_json=as_json)
+        return
     with needs_model_extra():
         from pact_eval.scoring.contracts import shipped_temperatures
         from pact_eval.scoring.decide import decide as decide_request
         from pact_eval.scoring.model import identify
         from pact_eval.scoring.quantisation import quantisation_remarks
-    from pact_reports.views.servers import present_decide
 
-    loaded = identify(model).load()
+    loaded = identify(request).load()
     source = loaded.source
     announce([*contract_remarks(source), *quantisation_remarks(source.quantisation)])
-    temperatures = shipped_temperatures(loaded.source.contract) if as_shipped else None
+    temperatures = shipped_temperatures(source.contract) if as_shipped else None
     decisions = decide_request(
-        loaded, state, fields, k=k, order_seed=order_seed, temperatures=temperatures
+        loaded, state, fields, k=k or 1, order_seed=order_seed, temperatures=temperatures
     )
     emit(present_decide(decisions), as_json=as_json)
 
 
-def _by_server(
-    server: ServerRequest,
-    state: Json,
-    fields: tuple[Field, ...],
-    k: int,
-    order_seed: int,
-    as_json: bool,
-) -> None:
-    with server_extra():
-        from pact_eval.scoring.servers.decide import decide_served
-    from pact_reports.views.servers import present_served_decisions
+@command()
+@server_options
+def probe(*, server: ServerRequest, as_json: Json = False) -> None:
+    """Say what a server is: its model, noise, orders, adapter.
 
-    served = decide_served(server, state, fields, k=k, order_seed=order_seed)
-    emit(present_served_decisions(served), as_json=as_json)
+    Who answers? What does noise alone move? Does the server see the order of the answers, and is
+    the adapter applied? This asks five frozen items, in 12 to 24 requests, and in five more if the
+    name of the base model is known. Exit code 3: the adapter is not applied, or --local or the
+    tokenizer differs.
+    """
+    with server_extra():
+        from pact_eval.scoring.servers.source import probe as probe_server
+
+    probed = probe_server(server)
+    emit(present_server_probe(probed), as_json=as_json)
+    if probed.faults:
+        raise GateError("; ".join(probed.faults))

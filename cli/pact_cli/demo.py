@@ -4,60 +4,51 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
-from pact_cli.commands import COUNT, command, option
+from pact_cli.commands import command
 from pact_cli.console import tell
 from pact_cli.errors import needs_model_extra
-from pact_cli.options import PATH
+from pact_cli.param_types import Count
 from pact_cli.report import open_in_browser, print_reports
 from pact_cli.score import says_what_is_kept
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.scoring.request import ModelRequest
+from pact_eval.scoring.windows import read_dataset
+from pact_eval.thresholds.choice import choose_thresholds
+from pact_eval.thresholds.conclusion import acting
+from pact_eval.thresholds.targets import Target
+from pact_reports.files import write_report
+from pact_reports.outputs import Outputs
 
-_ARMS = ("nimble_recipe", "pact")
-_SEED = 17
-_TARGET_ERROR = 0.1
+_ARMS: Final = ("nimble_recipe", "pact")
+_SEED: Final = 17
+_TARGET_ERROR: Final = 0.1
 
 
-@command(loads=("pact_eval.evaluation.experiment",), tells_steps=True)
-@option(
-    "--out",
-    type=PATH,
-    default=Path("runs"),
-    show_default=True,
-    help="Folder for the runs `demo-nimble_recipe` and `demo-pact`, and for demo.html.",
-)
-@option(
-    "--k",
-    group="Views",
-    type=COUNT,
-    default=4,
-    show_default=True,
-    help="Views per record.",
-)
-@option("--limit", group="Data", type=COUNT, help="Score only the first N records.")
-@option(
-    "--open",
-    "open_page",
-    is_flag=True,
-    help="Open the page in the browser when it is written.",
-)
-def demo(out: Path, k: int, limit: int | None, open_page: bool) -> None:
+@command(tells_steps=True)
+def demo(
+    *, out: Path = Path("runs"), k: Count = 4, limit: Count | None = None, open_: bool = False
+) -> None:
     """Score two bundled adapters and put them on one page.
 
     The model, the adapters and 324 records are part of the package `pact_fixtures`. This takes
     one to two minutes on two cores. The same command resumes an interrupted demo.
+
+    Data:
+        --limit: Score only the first N records.
+
+    Views:
+        --k: Views per record.
+
+    Output:
+        --out: Folder for the runs `demo-nimble_recipe` and `demo-pact`, and for demo.html.
+        --open: Open the page in the browser when it is written.
     """
     with needs_model_extra():
         from pact_eval.scoring.model import identify
-        from pact_eval.scoring.request import ModelRequest
         from pact_eval.scoring.score import score
-        from pact_eval.scoring.windows import read_dataset
-    from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.evaluation.settings import Settings
-    from pact_eval.thresholds.choice import choose_thresholds
-    from pact_eval.thresholds.conclusion import acting
-    from pact_eval.thresholds.targets import Target
-    from pact_reports.files import write_report
-    from pact_reports.outputs import Outputs
 
     # By name: no command imports the package of the fixtures, which is above this one.
     with resources.as_file(resources.files("pact_fixtures")) as fixtures:
@@ -81,5 +72,5 @@ def demo(out: Path, k: int, limit: int | None, open_page: bool) -> None:
             f"{runs[-1].name}: {acting(thresholds).words}",
         ]
     )
-    if open_page:
+    if open_:
         open_in_browser(page)

@@ -6,22 +6,21 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Final
+from collections import UserDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from typing import IO, Any, Final, TypeAlias, cast
 
 import click
 
-from pact_cli.console import CI_FORMAT, JSON_PRINTED, print_json
-from pact_cli.steps import loading
+from pact_cli.console import CI_FORMAT, JSON_PRINTED, QUIET, print_json
+from pact_cli.steps import LOADING, loading, one_blas_thread, watched_steps
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
-from pact_eval.errors import GateError, PactError, RecordError, TamperedError
+from pact_eval.errors import PactError, RecordError
 from pact_eval.plain_text import error_text, one_line, visible
-
-if TYPE_CHECKING:
-    from pact_eval.evaluation.conclusions.data import DataConclusion
-
+from pact_eval.scoring.request import model_extra, ray_extra
 
 # Windows answers EINVAL where others answer EPIPE.
 _LEFT: Final = frozenset({errno.EPIPE, *((errno.EINVAL,) if os.name == "nt" else ())})
@@ -77,9 +76,32 @@ def _outliving(stream: IO[str]) -> IO[str]:
 
 
 _INTERRUPTED = 1
-_SUMMARY = 80
 _LONGEST_LINE = 10_000
 _AS_JSON = "pact.as_json"
+
+Sections: TypeAlias = Mapping[str, Mapping[str, tuple[str, str]]]
+"""By heading of `--help` and name of a command: its place, such as `pact_cli.score:score`, and the
+first sentence of its help."""
+
+
+class LazyCommands(UserDict[str, Any]):
+    """Commands by name, each imported when it is asked for: `report` does not wait for `score`.
+
+    Args:
+        places: by name, the module and the command in it, or the command.
+
+    Examples:
+        >>> commands = LazyCommands({"paper": "pact_cli.paper:paper"})
+        >>> commands["paper"].name
+        'paper'
+    """
+
+    def __getitem__(self, name: str) -> click.Command:
+        entry = self.data[name]
+        if isinstance(entry, str):
+            module, _, attribute = entry.partition(":")
+            self.data[name] = entry = getattr(import_module(module), attribute)
+        return cast("click.Command", entry)
 
 
 class PactGroup(click.Group):
@@ -90,18 +112,28 @@ class PactGroup(click.Group):
 
     Args:
         arguments: as for `click.Group`.
-        sections: by heading of `--help`, the names of its commands; those of none come last.
+        sections: the commands that are imported when they are asked for, in the order of `--help`.
+        one_thread: those whose numpy gets one thread of BLAS.
         attributes: as for `click.Group`.
     """
 
     def __init__(
         self,
         *arguments: Any,
-        sections: Mapping[str, Collection[str]] | None = None,
+        sections: Sections | None = None,
+        one_thread: Sequence[str] = (),
         **attributes: Any,
     ) -> None:
         super().__init__(*arguments, **attributes)
         self.sections = sections or {}
+        self.one_thread = one_thread
+        places = {
+            name: place
+            for commands in self.sections.values()
+            for name, (place, _) in commands.items()
+        }
+        if places:
+            self.commands = LazyCommands(places)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program; a reader that leaves (`| head`) changes no exit code."""
@@ -111,7 +143,16 @@ class PactGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note whether errors are printed as JSON as well."""
         ctx.meta[_AS_JSON] = "--json" in args
+        ctx.meta[QUIET] = any(name in args for name in ("-q", "--quiet"))
         return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; the terminal says that its libraries are loaded."""
+        if ctx.resilient_parsing or cmd_name not in self.commands:
+            return super().get_command(ctx, cmd_name)
+        thread = one_blas_thread() if cmd_name in self.one_thread else nullcontext()
+        with watched_steps(told=False), loading(LOADING), thread:
+            return self.commands[cmd_name]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of work, as they were added."""
@@ -122,18 +163,12 @@ class PactGroup(click.Group):
         """Write the commands under the headings of their sections."""
         if not self.sections:
             super().format_commands(ctx, formatter)
-            return
-        in_sections = {name for section in self.sections.values() for name in section}
-        others = [name for name in self.list_commands(ctx) if name not in in_sections]
-        width = max(map(len, self.list_commands(ctx)))
-        for heading, names in {**self.sections, "More": others}.items():
-            rows = [
-                (name.ljust(width), self.commands[name].get_short_help_str(_SUMMARY))
-                for name in names
-            ]
-            if rows:
-                with formatter.section(heading):
-                    formatter.write_dl(rows)
+        width = max(map(len, self.commands))
+        for heading, commands in self.sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name.ljust(width), text) for name, (_, text) in commands.items()]
+                )
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn our errors and system errors into a message."""
@@ -191,29 +226,17 @@ def _annotate(ctx: click.Context, error: PactError) -> None:
             click.echo(line)
 
 
-def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:
-    """Exit with 5 if data are not those of their manifest, with 3 if they leak; all is printed."""
-    if any(conclusion.tampered for conclusion in conclusions):
-        click.get_current_context().exit(TamperedError.exit_code)
-    if any(conclusion.status == "leak" for conclusion in conclusions):
-        click.get_current_context().exit(GateError.exit_code)
+@contextmanager
+def needs_model_extra() -> Iterator[None]:
+    """Show that torch is loaded; raise an error that names the extra if it is missing."""
+    with loading("Loading torch"), model_extra():
+        yield
 
 
 @contextmanager
 def needs_ray_extra() -> Iterator[None]:
     """Show that Ray is loaded; raise an error that names the extra if it is missing."""
-    from pact_eval.scoring.request import ray_extra
-
     with loading("Loading Ray"), ray_extra():
-        yield
-
-
-@contextmanager
-def needs_model_extra() -> Iterator[None]:
-    """Show that torch is loaded; raise an error that names the extra if it is missing."""
-    from pact_eval.scoring.request import model_extra
-
-    with loading("Loading torch"), model_extra():
         yield
 
 

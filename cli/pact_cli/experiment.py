@@ -3,76 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import click
-from click.core import ParameterSource
 
-from pact_cli.commands import COUNT, choice, command, option
+from pact_cli.commands import command, given
 from pact_cli.console import announce, emit, tell
-from pact_cli.options import PATH, json_option, path_argument
+from pact_cli.options import Json
+from pact_cli.param_types import Count
 from pact_eval._choices import ExperimentStage
+from pact_eval.experiments.experiment import (
+    ExperimentOutcome,
+    PlannedExperiment,
+    StepOutcome,
+    open_experiment,
+)
+from pact_eval.experiments.running import run
 from pact_eval.plain_text import one_line
-
-if TYPE_CHECKING:
-    from pact_eval.experiments.experiment import ExperimentOutcome, PlannedExperiment, StepOutcome
+from pact_reports.views.experiment import present_experiment_outcome
 
 
-@command(loads=("pact_eval.experiments.running",))
-@path_argument("plan", "PLAN.toml")
-@option(
-    "--out",
-    type=PATH,
-    help="Folder of the experiment. Default: next to PLAN.toml, with its name.",
-)
-@option(
-    "--dry-run",
-    is_flag=True,
-    help="List the steps in order, and which are done; start nothing and load no model.",
-)
-@option(
-    "--print",
-    "print_script",
-    is_flag=True,
-    help="Print the commands of the steps that are not done, in order, as a shell script.",
-)
-@option(
-    "--jobs",
-    group="Speed",
-    type=COUNT,
-    default=1,
-    show_default=True,
-    help="Processes at a time, each with its own GPUs; without GPUs, they share the cores.",
-)
-@option(
-    "--ray",
-    group="Speed",
-    metavar="ADDRESS",
-    help="Run the steps as tasks of a Ray cluster instead: host:port, or auto for the cluster that "
-    "this machine belongs to. All nodes share the folders. Needs the extra `ray`.",
-)
-@option(
-    "--only",
-    metavar="ARM",
-    help="Run the steps of this arm, or of base, and what they need.",
-)
-@option(
-    "--stage",
-    type=choice(ExperimentStage),
-    metavar="STAGE",
-    help="Run the steps of this stage, such as train or score, and what they need.",
-)
-@json_option
+@command()
 def experiment(
-    plan: Path,
-    out: Path | None,
-    dry_run: bool,
-    print_script: bool,
-    jobs: int,
-    ray: str | None,
-    only: str | None,
-    stage: ExperimentStage | None,
-    as_json: bool,
+    plan: Annotated[Path, "PLAN.toml"],
+    *,
+    out: Path | None = None,
+    dry_run: bool = False,
+    print_: bool = False,
+    jobs: Count = 1,
+    ray: str | None = None,
+    only: str | None = None,
+    stage: ExperimentStage | None = None,
+    as_json: Json = False,
 ) -> None:
     """Train, score and judge what PLAN.toml describes.
 
@@ -86,36 +48,36 @@ def experiment(
     Exits with 1 if a step failed, with 2 and every problem if the plan cannot be used, with 3 if
     the audit of the data or of an adapter failed, and with 5 if the hypotheses are not the
     registered ones.
+
+    Speed:
+        --jobs: Processes at a time, each with its own GPUs; without GPUs, they share the cores.
+        --ray ADDRESS: Run the steps as tasks of a Ray cluster instead: host:port, or auto for the
+            cluster that this machine belongs to. All nodes share the folders. Needs the extra
+            `ray`.
+
+    Output:
+        --out: Folder of the experiment. Default: next to PLAN.toml, with its name.
+        --dry-run: List the steps in order, and which are done; start nothing and load no model.
+        --print: Print the commands of the steps that are not done, in order, as a shell script.
+        --only ARM: Run the steps of this arm, or of base, and what they need.
+        --stage STAGE: Run the steps of this stage, such as train or score, and what they need.
     """
-    from pact_eval.experiments.experiment import open_experiment
-    from pact_reports.views.experiment import present_experiment_outcome
-
-    _refuse_unfit(ray, print_script=print_script, as_json=as_json)
-    opened = open_experiment(plan, folder=out, arm=only, stage=stage, jobs=jobs, ray=ray)
-    if print_script:
-        tell(opened.shell_script())
-        return
-    outcome = opened.dry_run() if dry_run else run_shown(opened)
-    emit(present_experiment_outcome(outcome), as_json=as_json)
-    click.get_current_context().exit(outcome.exit_code)
-
-
-def _refuse_unfit(ray: str | None, *, print_script: bool, as_json: bool) -> None:
-    """Refuse options that do not go together.
-
-    Raises:
-        UsageError: --jobs with --ray, or --print with --json.
-    """
-    source = click.get_current_context().get_parameter_source("jobs")
-    if ray is not None and source is ParameterSource.COMMANDLINE:
+    if ray is not None and given(["jobs"]):
         message = (
             "--jobs is for this machine; with --ray, the plan says what each step has for itself: "
             "cpus and gpus in [train] and [model]"
         )
         raise click.UsageError(message)
-    if print_script and as_json:
+    if print_ and as_json:
         message = "--print writes a shell script; --dry-run --json has every command"
         raise click.UsageError(message)
+    opened = open_experiment(plan, folder=out, arm=only, stage=stage, jobs=jobs, ray=ray)
+    if print_:
+        tell(opened.shell_script())
+        return
+    outcome = opened.dry_run() if dry_run else run_shown(opened)
+    emit(present_experiment_outcome(outcome), as_json=as_json)
+    click.get_current_context().exit(outcome.exit_code)
 
 
 def run_shown(experiment: PlannedExperiment) -> ExperimentOutcome:
@@ -124,8 +86,6 @@ def run_shown(experiment: PlannedExperiment) -> ExperimentOutcome:
     Raises:
         KeyboardInterrupt: it was interrupted; the message says what stays.
     """
-    from pact_eval.experiments.running import run
-
     over = 0
 
     def watch(outcome: StepOutcome) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import click
 
-from pact_cli.commands import command, option
-from pact_cli.console import emit
-from pact_cli.errors import exit_on_leak, needs_model_extra
+from pact_cli.commands import command
+from pact_cli.console import emit, exit_on_leak
+from pact_cli.errors import needs_model_extra
 from pact_cli.hub_places import adapter_here
-from pact_cli.options import ADAPTER, PATH, RUN, json_option, path_argument
+from pact_cli.options import Json, RunFolder
+from pact_cli.param_types import ADAPTER
+from pact_eval.data.records import Record, read_records
 from pact_eval.errors import InputError
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.models.folders import read_adapter_files
+from pact_eval.remedies.fitting import exported_prior
+from pact_reports.views.export import present_export
 
-if TYPE_CHECKING:
-    from pact_eval.data.records import Record
+if TYPE_CHECKING:  # they load torch, or libraries that may be missing
     from pact_eval.export.export import PriorOf
     from pact_eval.export.layouts import Layout
     from pact_reports.model_card.card import ModelCard
@@ -24,68 +29,19 @@ _SAMPLE: Final = 64
 
 
 @command()
-@path_argument("adapter", "ADAPTER", ADAPTER)
-@option("--out", required=True, type=PATH, help="Folder to write; a new one.")
-@option(
-    "--with-base",
-    is_flag=True,
-    help="Write the full base model too, with the LoRA in the subfolder `adapter`.",
-)
-@option(
-    "--merged",
-    is_flag=True,
-    help="Write the base model with the LoRA in its weights.",
-)
-@option(
-    "--calibrator",
-    type=PATH,
-    help="Calibrator whose temperatures are shipped, one per kind. Default: none.",
-)
-@option(
-    "--letter-prior",
-    metavar="REMEDY",
-    type=PATH,
-    help="File of `pact-eval calibrate --remedy` whose letter prior is shipped as "
-    "letter_prior.json.",
-)
-@option(
-    "--data",
-    group="Data",
-    type=PATH,
-    help="Dataset file: compare prompts and answers on a sample of its records too.",
-)
-@option(
-    "--base-model",
-    group="Model",
-    metavar="PATH_OR_ID",
-    help="Folder or hub id of the base model. Default: the one that the adapter names.",
-)
-@option(
-    "--contract",
-    group="Model",
-    metavar="NAME_OR_PATH",
-    help="Prompt contract, as for `score`. Default: the one that the adapter states.",
-)
-@option(
-    "--results",
-    group="Data",
-    metavar="RUN",
-    type=RUN,
-    help="Run of ADAPTER: write its evaluation results into the README, as a model card.",
-)
-@json_option
 def export(
-    adapter: Path,
+    adapter: Annotated[Path, ADAPTER, "ADAPTER"],
+    *,
     out: Path,
-    with_base: bool,
-    merged: bool,
-    calibrator: Path | None,
-    letter_prior: Path | None,
-    data: Path | None,
-    base_model: str | None,
-    contract: str | None,
-    results: Path | None,
-    as_json: bool,
+    with_base: bool = False,
+    merged: bool = False,
+    calibrator: Path | None = None,
+    letter_prior: Path | None = None,
+    data: Path | None = None,
+    base_model: str | None = None,
+    contract: str | None = None,
+    results: RunFolder | None = None,
+    as_json: Json = False,
 ) -> None:
     """Write ADAPTER as a decision model of transformers.
 
@@ -98,14 +54,31 @@ def export(
     --letter-prior ships a fitted letter prior next to them. transformers does not read it: the
     README of the folder has the function that removes it. Exits with 3 if it was fitted on families
     of --data.
+
+    Data:
+        --data: Dataset file: compare prompts and answers on a sample of its records too.
+        --results RUN: Run of ADAPTER: write its evaluation results into the README, as a model
+            card.
+
+    Model:
+        --base-model PATH_OR_ID: Folder or hub id of the base model. Default: the one that the
+            adapter names.
+        --contract NAME_OR_PATH: Prompt contract, as for `score`. Default: the one that the adapter
+            states.
+
+    Output:
+        --out: Folder to write; a new one.
+        --with-base: Write the full base model too, with the LoRA in the subfolder `adapter`.
+        --merged: Write the base model with the LoRA in its weights.
+        --calibrator: Calibrator whose temperatures are shipped, one per kind. Default: none.
+        --letter-prior REMEDY: File of `pact-eval calibrate --remedy` whose letter prior is shipped
+            as letter_prior.json.
     """
     if with_base and merged:
         message = "--with-base and --merged are two layouts: give one of them"
         raise click.UsageError(message)
     with needs_model_extra():
         from pact_eval.export.export import README, export_adapter
-    from pact_reports.views.export import present_export
-
     folder = adapter_here(adapter).folder
     card = None if results is None else _card_of(results, folder)
     layout: Layout = "with-base" if with_base else "merged" if merged else "adapter"
@@ -132,9 +105,7 @@ def _card_of(run: Path, adapter: Path) -> ModelCard:
     Raises:
         InputError: the run is not of this adapter.
     """
-    from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.models.folders import read_adapter_files
-    from pact_reports.model_card.card import ModelCard
+    from pact_reports.model_card.card import ModelCard  # its libraries may be missing
 
     report = Experiment.read([run]).report()
     scored, sha256 = report.run.provenance.adapter, read_adapter_files(adapter).sha256
@@ -147,16 +118,11 @@ def _card_of(run: Path, adapter: Path) -> ModelCard:
 
 def _prior_of(remedy: Path, data: Path | None) -> PriorOf:
     """Return what makes the content of the letter prior for an adapter."""
-    from pact_eval.data.records import read_records
-    from pact_eval.remedies.fitting import exported_prior
-
     records = () if data is None else read_records(data)
     return lambda adapter_sha256: exported_prior(remedy, adapter_sha256, records)
 
 
 def _sample(data: Path) -> list[Record]:
     """Return records from all over a file."""
-    from pact_eval.data.records import read_records
-
     records = read_records(data)
     return records[:: max(1, len(records) // _SAMPLE)][:_SAMPLE]

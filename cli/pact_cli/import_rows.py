@@ -107,7 +107,7 @@ _read = gathered(
 )
 
 
-@command("import", loads=("pact_eval.importing.writing",))
+@command("import")
 @path_argument("log", "LOG", RUN_OR_LOG)
 @option(
     "--out",

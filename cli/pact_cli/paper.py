@@ -5,83 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pact_cli.commands import command, option
-from pact_cli.console import emit, verbose, warn
-from pact_cli.errors import exit_on_leak
+from pact_cli.commands import command
+from pact_cli.console import emit, exit_on_leak, verbose, warn
 from pact_cli.options import (
-    PATH,
-    json_option,
+    Json,
+    Runs,
     left_out_files,
-    listed,
     named_data,
+    names_in,
     output_options,
-    runs_argument,
     settings_options,
 )
+from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.published_paths import is_published
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
 from pact_eval.plain_text import one_line
-
-if TYPE_CHECKING:
-    from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.evaluation.settings import Settings
-    from pact_reports.outputs import Outputs
+from pact_reports.files import write_report
+from pact_reports.outputs import Outputs
+from pact_reports.tables.registry import TABLES
+from pact_reports.views.written_report import present_written_report, skipped_lines
+from pact_reports.writers.files import FORMATS as TABLE_FORMATS
 
 _ALL: Final = "all"
+_ELSEWHERE: Final = {
+    "--latex": "pact-eval paper RUN... --tables all --format latex",
+    "--markdown": "pact-eval paper RUN... --tables all --format markdown",
+    "--html": "pact-eval report RUN... --html page.html",
+}
 
 
-@command(
-    loads=("pact_reports.files", "pact_reports.figures.files"),
-    one_thread=True,
-    elsewhere={
-        "--latex": "pact-eval paper RUN... --tables all --format latex",
-        "--markdown": "pact-eval paper RUN... --tables all --format markdown",
-        "--html": "pact-eval report RUN... --html page.html",
-    },
-)
-@runs_argument
-@option(
-    "--figures",
-    metavar="NAME,...",
-    help="Figures to draw, such as reliability,risk-coverage, or all. Alone: no tables.",
-)
-@option(
-    "--tables",
-    metavar="NAME,...",
-    help="Tables to make, such as main,paired, or all. Alone: no figures.",
-)
-@option(
-    "-o",
-    "--out",
-    type=PATH,
-    default=Path("paper"),
-    show_default=True,
-    help="Folder to write to; existing files are replaced.",
-)
-@option(
-    "--format",
-    "formats",
-    metavar="FORMAT,...",
-    help="Formats of figures (svg, pdf, png) and of tables (latex, markdown, csv); markdown also "
-    "writes report.md with all tables. Default: svg, or pdf with a --style for LaTeX; all three "
-    "of tables.",
-)
+@command(elsewhere=_ELSEWHERE)
 @output_options(
-    *("figure_style", "figure_width", "palette", "data", "criteria", "clear", "thresholds"),
+    *("style", "width", "palette", "data", "criteria", "clear_changes", "thresholds"),
     *("cost_wrong", "cost_review"),
 )
-@settings_options(*("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks"))
-@json_option
+@settings_options(
+    *("method", "decoding", "allow", "resamples", "bootstrap_seed", "audit", "without_leaks")
+)
 def paper(
-    runs: tuple[Path, ...],
-    figures: str | None,
-    tables: str | None,
-    out: Path,
-    formats: str | None,
+    runs: Runs,
+    *,
+    figures: str | None = None,
+    tables: str | None = None,
+    out: Path = Path("paper"),
+    format_: str | None = None,
     outputs: Outputs,
     settings: Settings,
-    as_json: bool,
+    as_json: Json = False,
 ) -> None:
     """Write figures and tables of RUNs, or of published metrics.
 
@@ -95,11 +68,17 @@ def paper(
 
     Exits with 3 if items are also in a file that the model is made from (see --without-leaks), and
     with 5 if the criteria differ from the registered ones, or were registered after a run began.
-    """
-    from pact_reports.files import write_report
-    from pact_reports.views.written_report import present_written_report, skipped_lines
 
-    chosen = _chosen(outputs, out, figures=figures, tables=tables, formats=formats)
+    Output:
+        --figures NAME,...: Figures to draw, such as reliability,risk-coverage, or all. Alone: no
+            tables.
+        --tables NAME,...: Tables to make, such as main,paired, or all. Alone: no figures.
+        -o, --out: Folder to write to; existing files are replaced.
+        --format FORMAT,...: Formats of figures (svg, pdf, png) and of tables (latex, markdown,
+            csv); markdown also writes report.md with all tables. Default: svg, or pdf with a
+            --style for LaTeX; all three of tables.
+    """
+    chosen = _chosen(outputs, out, figures=figures, tables=tables, formats=format_)
     settings = replace(settings, data=named_data(outputs.data))
     experiment, chosen, warned = _read(runs, settings, chosen)
     written = write_report(experiment, chosen)
@@ -121,15 +100,13 @@ def _chosen(
     Raises:
         click.UsageError: a name is not known, or a format is of what is not written.
     """
-    from pact_reports.figures.files import FORMATS as FIGURE_FORMATS
+    from pact_reports.figures.files import FORMATS as FIGURE_FORMATS  # it loads Matplotlib
     from pact_reports.figures.registry import FIGURES
-    from pact_reports.tables.registry import TABLES
-    from pact_reports.writers.files import FORMATS as TABLE_FORMATS
 
     both = figures is None and tables is None
     draws, makes = both or figures is not None, both or tables is not None
     choices = [*(FIGURE_FORMATS if draws else ()), *(TABLE_FORMATS if makes else ())]
-    names = [] if formats is None else listed("--format", formats, choices)
+    names = [] if formats is None else names_in("--format", formats, choices)
     figure_formats = tuple(name for name in names if name in FIGURE_FORMATS)
     table_formats = tuple(name for name in names if name in TABLE_FORMATS)
     return replace(
@@ -146,7 +123,7 @@ def _chosen(
 def _names(option_name: str, text: str | None, choices: Iterable[str]) -> tuple[str, ...]:
     if text is None or text.strip() == _ALL:
         return tuple(choices)
-    return tuple(listed(option_name, text, tuple(choices)))
+    return tuple(names_in(option_name, text, tuple(choices)))
 
 
 def _refuse_nothing(outputs: Outputs, reasons: Sequence[str]) -> None:
@@ -155,8 +132,6 @@ def _refuse_nothing(outputs: Outputs, reasons: Sequence[str]) -> None:
     Raises:
         InputError: the message has the reasons.
     """
-    from pact_eval.errors import InputError
-
     kinds = {"figure": outputs.figures, "table": outputs.tables}
     names = " and no ".join(kind for kind, folder in kinds.items() if folder is not None)
     raise InputError("\n".join([f"no {names} could be made", *map(one_line, reasons)]))
@@ -170,9 +145,6 @@ def _read(
     Returns:
         The runs, the outputs with the published metrics, and the warnings.
     """
-    from pact_eval.errors import InputError
-    from pact_eval.evaluation.experiment import Experiment
-
     if not is_published(runs[0]):
         experiment = Experiment.read(runs, settings)
         return experiment, outputs, warn(map(str, experiment.warnings))

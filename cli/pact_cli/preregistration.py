@@ -5,57 +5,43 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated, Final, get_args
 
 import click
 
-from pact_cli.commands import RESAMPLES, choice, command, option
+from pact_cli.commands import command
 from pact_cli.console import emit, tell
-from pact_cli.options import (
-    PATH,
-    RUN,
-    ci_option,
-    json_option,
-    names_of,
-    path_argument,
-    settings_options,
-)
-from pact_eval._choices import CiFormat, Demand
+from pact_cli.options import RUN, Ci, Json, names_of, settings_options
+from pact_cli.param_types import Resamples
+from pact_eval._choices import Demand
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
+from pact_eval.evaluation.settings import Settings
+from pact_eval.preregistration.criteria import write_example
+from pact_eval.preregistration.registration import lock_path
+from pact_eval.preregistration.registration import register as register_criteria
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
+from pact_reports.views.datasets import present_lock
+from pact_reports.views.hypotheses import present_judged_hypotheses
 
-if TYPE_CHECKING:
-    from pact_eval.evaluation.settings import Settings
-    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 
-
-@command(loads=("pact_eval.preregistration.registration",))
-@path_argument("criteria", "HYPOTHESES.toml")
-@option(
-    "--data",
-    group="Data",
-    type=PATH,
-    multiple=True,
-    help="Dataset file of the hypotheses; may be given several times.",
-)
-@option(
-    "--example",
-    group="Data",
-    is_flag=True,
-    help="Write an example to HYPOTHESES.toml, to be edited and registered. A file that exists is "
-    "kept.",
-)
-def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
+@command()
+def register(
+    criteria: Annotated[Path, "HYPOTHESES.toml"],
+    *,
+    data: tuple[Path, ...] = (),
+    example: bool = False,
+) -> None:
     """Freeze criteria before the runs.
 
     HYPOTHESES.lock, next to the criteria, contains a hash of the criteria, the time, and hashes
     of the data. It is never overwritten for different criteria. `--example` writes criteria to
     start from.
-    """
-    from pact_eval.preregistration.criteria import write_example
-    from pact_eval.preregistration.registration import lock_path
-    from pact_eval.preregistration.registration import register as register_criteria
-    from pact_reports.views.datasets import present_lock
 
+    Data:
+        --data: Dataset file of the hypotheses; may be given several times.
+        --example: Write an example to HYPOTHESES.toml, to be edited and registered. A file that
+            exists is kept.
+    """
     if example:
         if data:
             raise click.UsageError("--example writes criteria; --data is for registering them")
@@ -67,56 +53,45 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     emit(present_lock(lock, lock_path(criteria)), as_json=False)
 
 
-def _is_demand(word: str) -> bool:
-    """Return whether the word after --demand is its value, maybe a wrong one, and not a run.
+class DemandChoice(click.Choice[str]):
+    """The type of --demand, which alone means values.
 
     Examples:
-        >>> _is_demand("shown"), _is_demand("runs/pact-17"), _is_demand("--json")
-        (True, False, False)
+        >>> kind = DemandChoice(("values", "shown"))
+        >>> [kind.accepts(word) for word in ("shown", "runs/pact-17", "--json")]
+        [True, False, False]
     """
-    return word[:1] not in ("", "-") and "/" not in word and not Path(word).exists()
+
+    alone: Final = "values"
+
+    def accepts(self, word: str) -> bool:
+        """Return whether the word after --demand is its value, maybe a wrong one, and not a run."""
+        return word[:1] not in ("", "-") and "/" not in word and not Path(word).exists()
 
 
-@command(loads=("pact_eval.preregistration.run_scorecard", "pact_reports.tables.scorecard"))
-@path_argument("criteria", "HYPOTHESES.toml")
-@click.argument("sources", nargs=-1, required=True, type=RUN, metavar="RUNS...")
-@option(
-    "--resamples",
-    group="Numbers",
-    type=RESAMPLES,
-    default=2_000,
-    show_default=True,
-    help="Number of bootstrap resamples of the intervals; verdicts by value do not need them.",
-)
-@settings_options("seed", "allow")
-@option(
-    "--demand",
-    group="Numbers",
-    type=choice(Demand),
-    alone="values",
-    accepts=_is_demand,
-    help="Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict: by the "
-    "values, or as shown. --demand alone means values.",
-)
-@ci_option
-@json_option
+@command()
+@settings_options("bootstrap_seed", "allow")
 def scorecard(
-    criteria: Path,
-    sources: tuple[Path, ...],
-    resamples: int,
+    criteria: Annotated[Path, "HYPOTHESES.toml"],
+    sources: Annotated[tuple[Path, ...], RUN, "RUNS..."],
+    *,
+    resamples: Resamples = 2_000,
     settings: Settings,
-    demand: Demand | None,
-    ci_format: CiFormat | None,
-    as_json: bool,
+    demand: Annotated[Demand, DemandChoice(get_args(Demand))] | None = None,
+    ci_format: Ci = None,
+    as_json: Json = False,
 ) -> None:
     """Judge hypotheses on run folders, or on a .csv of metrics.
 
     Exits with 5 if the criteria, their lock or the data differ from the registered ones, or if they
     were registered after a run began.
-    """
-    from pact_eval.preregistration.run_scorecard import judge_sources
-    from pact_reports.views.hypotheses import present_judged_hypotheses
 
+    Numbers:
+        --resamples: Number of bootstrap resamples of the intervals; verdicts by value do not need
+            them.
+        --demand: Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict:
+            by the values, or as shown. --demand alone means values.
+    """
     if ci_format is not None and demand is None:
         message = "--format needs --demand, which says which verdicts fail"
         raise click.UsageError(message)

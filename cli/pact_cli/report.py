@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 import re
+import webbrowser
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import click
 
-from pact_cli.commands import command, from_settings, grouped, option
-from pact_cli.console import announce, emit, verbose, warn
-from pact_cli.errors import exit_on_leak
+from pact_cli.commands import command, from_settings, given
+from pact_cli.console import announce, emit, exit_on_leak, verbose, warn
 from pact_cli.options import (
-    PATH,
-    RUN,
-    json_option,
+    Json,
+    RunFolder,
+    Runs,
     left_out_files,
     named_data,
     names_of,
     output_options,
-    runs_argument,
     settings_options,
 )
-from pact_cli.steps import load, rare_collection
+from pact_eval._json import Json as JsonValue
+from pact_eval.drift.tempering import ServedTempering, served_tempering
 from pact_eval.errors import InputError
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.experiment import Experiment, RunReport
+from pact_eval.evaluation.item_records import has_data_of
+from pact_eval.evaluation.run_data import remembered_data
+from pact_eval.evaluation.settings import Settings
+from pact_eval.remedies.comparison import remedies_of_run
+from pact_eval.runs.places import run_folder
+from pact_eval.thresholds.conclusion import with_acting
+from pact_reports.files import write_report
+from pact_reports.outputs import Outputs
+from pact_reports.views.remedies import present_remedy_comparison
+from pact_reports.views.report import present_reports, present_run_report
+from pact_reports.views.slices import present_slice_search
+from pact_reports.views.sweep import present_sweep
+from pact_reports.views.written_report import present_written_report
 
-if TYPE_CHECKING:
-    from pact_eval._json import Json
-    from pact_eval.drift.tempering import ServedTempering
-    from pact_eval.evaluation.conclusions.data import DataConclusion
-    from pact_eval.evaluation.experiment import Experiment, RunReport
-    from pact_eval.evaluation.settings import Settings
-    from pact_reports.outputs import Outputs
-
-_ALL: Final = "all"
-_RANGE: Final = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?")
 _PAPER: Final = "pact-eval paper RUN..."
 _ELSEWHERE: Final = {
     "--figures": f"{_PAPER} --figures all -o DIR",
@@ -47,135 +52,73 @@ _ELSEWHERE: Final = {
     "--mcnemar": "pact-eval compare A B --mcnemar",
     "--sets": "pact-eval thresholds RUN --sets",
 }
+_OF_RUN: Final = (
+    *("runs", "resamples", "bootstrap_seed", "allow", "data", "audit", "without_leaks"),
+    *("full", "as_json"),
+)
+_USED: Final = {
+    "--views": (*_OF_RUN, "views", "calibration", "as_shipped"),
+    "--remedies": (*_OF_RUN, "remedies", "fitted", "unit"),
+}
+"""By option that replaces the report, the parameters that it uses."""
+
+_OF_PAGE: Final = (
+    *("palette", "criteria", "clear_changes", "thresholds", "cost_wrong", "cost_review", "method"),
+)
 
 
-@dataclass(frozen=True)
-class Views:
-    """Numbers of views to show; None stands for all that the run has."""
-
-    numbers: range | None = None
-
-
-def _views(context: click.Context, parameter: click.Parameter, text: str | None) -> Views | None:
-    if text is None or text == _ALL:
-        return None if text is None else Views()
-    match = _RANGE.fullmatch(text)
-    if match is None:
-        message = f"expected a number or FROM..TO, got {text!r}"
-        raise click.BadParameter(message, context, parameter)
-    return Views(range(int(match[1]), int(match[2] or match[1]) + 1))
-
-
-def _accepts(word: str) -> bool:
-    """Return whether the word after --views is its value, and not a RUN.
+class ViewNumbers(click.ParamType[Any]):
+    """The type of numbers of views: one, FROM..TO, or all if no value follows.
 
     Examples:
-        >>> _accepts("1..4"), _accepts("runs/17"), _accepts("--json")
-        (True, False, False)
+        >>> ViewNumbers().convert("2..4", None, None)
+        range(2, 5)
+        >>> [ViewNumbers().accepts(word) for word in ("1..4", "runs/17", "--json")]
+        [True, False, False]
     """
-    return word == _ALL or word[:1].isdigit()
+
+    name = "views"
+    alone = "all"
+    _RANGE: Final = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?")
+
+    def accepts(self, word: str) -> bool:
+        """Return whether the word after --views is its value, and not a RUN."""
+        return word == self.alone or word[:1].isdigit()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the numbers; "all" as it is."""
+        match = self._RANGE.fullmatch(value)
+        if match is None and value != self.alone:
+            self.fail(f"expected a number or FROM..TO, got {value!r}", param, ctx)
+        return value if match is None else range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
-_VIEWS_OPTION: Final = option(
-    "--views",
-    group="Views",
-    metavar="[FROM..TO]",
-    callback=_views,
-    alone=_ALL,
-    accepts=_accepts,
-    help="Show the metrics for every number of views, or for a range such as 1..4.",
-)
+Views: TypeAlias = Annotated[range | Literal["all"], ViewNumbers()]
 
 
-@command(
-    loads=("pact_eval.evaluation.experiment", "pact_reports.views.brief"),
-    one_thread=True,
-    elsewhere=_ELSEWHERE,
-)
-@runs_argument
+@command(elsewhere=_ELSEWHERE)
 @settings_options(
-    *(
-        "by",
-        "bins",
-        "ece_bins",
-        "unit",
-        "decoding",
-        "resamples",
-        "seed",
-        "calibration",
-        "shipped",
-        "allow",
-        "method",
-    ),
-    *("audit", "without_leaks", "target_error"),
+    *("by", "bins", "ece_bins", "unit", "decoding", "resamples", "bootstrap_seed", "calibration"),
+    *("as_shipped", "allow", "method", "audit", "without_leaks", "target_error"),
 )
 @output_options(
-    *("html", "palette", "data", "criteria", "clear", "thresholds", "cost_wrong", "cost_review"),
+    *("html", "palette", "data", "criteria", "clear_changes", "thresholds"),
+    *("cost_wrong", "cost_review"),
 )
-@option(
-    "--full",
-    is_flag=True,
-    help="Print every table; with --json, the whole order audit. --by prints the tables too.",
-)
-@_VIEWS_OPTION
-@option(
-    "--remedies",
-    group="Views",
-    is_flag=True,
-    help="Compare what removes order effects: more views, letter priors, batch calibration.",
-)
-@option(
-    "--fitted",
-    group="Views",
-    metavar="FILE",
-    type=PATH,
-    multiple=True,
-    help="With --remedies: also apply this remedy, which `calibrate --remedy` fitted on other "
-    "families. May be given several times.",
-)
-@option(
-    "--local-run",
-    group="Server",
-    metavar="RUN",
-    type=RUN,
-    help="Run of the same model, scored here: test whether the probabilities of a served RUN were "
-    "divided by a temperature.",
-)
-@option(
-    "--find-slices",
-    group="Numbers",
-    is_flag=True,
-    help="Search half of the families for slices whose accuracy differs, and test these on the "
-    "other half: print the tests instead of the report.",
-)
-@option(
-    "--model-card",
-    "card",
-    group="Output",
-    metavar="FILE",
-    type=PATH,
-    help="Also write the results of one RUN into FILE, the model card (README.md) of its model.",
-)
-@option(
-    "--open",
-    "open_page",
-    is_flag=True,
-    help="Open the page of --html in the browser.",
-)
-@json_option
 def report(
-    runs: tuple[Path, ...],
+    runs: Runs,
+    *,
     settings: Settings,
     outputs: Outputs,
-    full: bool,
-    views: Views | None,
-    remedies: bool,
-    fitted: tuple[Path, ...],
-    local_run: Path | None,
-    find_slices: bool,
-    card: Path | None,
-    open_page: bool,
-    as_json: bool,
+    full: bool = False,
+    views: Views | None = None,
+    remedies: bool = False,
+    fitted: tuple[Path, ...] = (),
+    local_run: RunFolder | None = None,
+    find_slices: bool = False,
+    model_card: Path | None = None,
+    open_: bool = False,
+    as_json: Json = False,
 ) -> None:
     """Show what RUN is worth, in twelve lines; --full shows all.
 
@@ -203,45 +146,60 @@ def report(
     Exits with 3 if items of a RUN are also in a file that the model is made from (see
     --without-leaks) or a remedy of --fitted was fitted on its families, and with 5 if the criteria
     differ from the registered ones, or were registered after a run began.
-    """
-    if card is not None:
-        _check_card(runs, outputs, other=views is not None or remedies or find_slices)
-    if views is not None:
-        from pact_cli.views_of_run import print_views
 
-        settings = replace(settings, data=named_data(outputs.data))
-        print_views(runs, views.numbers, settings, full=full, as_json=as_json)
+    Views:
+        --views [FROM..TO]: Show the metrics for every number of views, or for a range such as 1..4.
+        --remedies: Compare what removes order effects: more views, letter priors, batch
+            calibration.
+        --fitted FILE: With --remedies: also apply this remedy, which `calibrate --remedy` fitted on
+            other families. May be given several times.
+
+    Server:
+        --local-run RUN: Run of the same model, scored here: test whether the probabilities of a
+            served RUN were divided by a temperature.
+
+    Numbers:
+        --find-slices: Search half of the families for slices whose accuracy differs, and test these
+            on the other half: print the tests instead of the report.
+
+    Output:
+        --full: Print every table; with --json, the whole order audit. --by prints the tables too.
+        --model-card FILE: Also write the results of one RUN into FILE, the model card (README.md)
+            of its model.
+        --open: Open the page of --html in the browser.
+    """
+    page = outputs.html is not None
+    if model_card is not None:
+        _check_card(runs, terminal=not page and views is None and not remedies and not find_slices)
+    audited = replace(settings, data=named_data(outputs.data))
+    if views is not None:
+        print_views(runs, None if views == "all" else views, audited, full=full, as_json=as_json)
         return
     if remedies:
-        from pact_cli.views_of_run import print_remedies
-
-        settings = replace(settings, data=named_data(outputs.data))
-        print_remedies(runs, settings, fitted=fitted, full=full, as_json=as_json)
+        print_remedies(runs, audited, fitted=fitted, full=full, as_json=as_json)
         return
     if fitted:
         raise click.UsageError("--fitted is for --remedies, which was not given")
-    _check_usage(runs, settings, outputs, full=full)
-    if open_page and outputs.html is None:
+    _check_usage(runs, settings, page=page, full=full)
+    if open_ and not page:
         raise click.UsageError("--open opens the page of --html, which was not given")
-    if outputs.html is not None and local_run is not None:
+    if page and local_run is not None:
         raise click.UsageError("--local-run is for the report in the terminal and --json")
     if find_slices:
-        _print_slices(runs, settings, outputs, as_json=as_json)
-        return
-    if outputs.html is not None:
-        _write_page(runs, settings, outputs, open_page=open_page, as_json=as_json)
-        return
-    full = full or grouped()
-    settings = replace(settings, data=named_data(outputs.data))
-    conclusions = print_reports(
-        runs, settings, as_json=as_json, full=full, local=local_run, card=card
-    )
-    exit_on_leak(conclusions)
+        _print_slices(runs, settings, page=page, as_json=as_json)
+    elif page:
+        _write_page(runs, settings, outputs, open_page=open_, as_json=as_json)
+    else:
+        full = full or bool(given(["by"]))
+        conclusions = print_reports(
+            runs, audited, as_json=as_json, full=full, local=local_run, card=model_card
+        )
+        exit_on_leak(conclusions)
 
 
-def _check_card(runs: Sequence[Path], outputs: Outputs, *, other: bool) -> None:
+def _check_card(runs: Sequence[Path], *, terminal: bool) -> None:
     """Refuse a model card that is not of the report on one run."""
-    if outputs.html is not None or other:
+    if not terminal:
         message = (
             "--model-card is for the report in the terminal and --json, without --views, "
             "--remedies and --find-slices"
@@ -249,24 +207,45 @@ def _check_card(runs: Sequence[Path], outputs: Outputs, *, other: bool) -> None:
         raise click.UsageError(message)
     if len(runs) != 1:
         raise click.UsageError(f"--model-card: expected one RUN, got {len(runs):,}")
-    load("pact_reports.model_card.card")  # it may be missing, and a report takes long
+    from pact_reports.model_card import card  # noqa: F401 - its libraries may be missing
+
+
+def _check_usage(runs: Sequence[Path], settings: Settings, *, page: bool, full: bool) -> None:
+    """Refuse options that would have no effect."""
+    idle = [] if page else given(_OF_PAGE)
+    message = None
+    if idle:
+        message = f"{idle[0]} is for --html, which was not given"
+    elif page and settings.calibration is not None:
+        message = (
+            "--calibration is for the report on one RUN in the terminal; the page uses the "
+            "calibration.json in the folder of each run, which `pact-eval calibrate CALIB_RUN "
+            "--holdout RUN` writes"
+        )
+    elif page and full:
+        message = "--full is for the terminal; the page has every table"
+    elif page and settings.unit != "family":
+        message = (
+            f"--unit {settings.unit} is for the report in the terminal and --json; the intervals "
+            "of the page are over families"
+        )
+    elif settings.calibration is not None and len(runs) > 1:
+        message = (
+            f"--calibration: expected one RUN, got {len(runs):,}; a calibrator is fitted on one "
+            "adapter, so give each run its own"
+        )
+    if message is not None:
+        raise click.UsageError(message)
 
 
 def _write_page(
     runs: Sequence[Path], settings: Settings, outputs: Outputs, *, open_page: bool, as_json: bool
 ) -> None:
     """Write the page, print its path, and open it."""
-    load("pact_reports.files", "pact_reports.page")
-    from pact_eval.evaluation.experiment import Experiment
-    from pact_reports.files import write_report
-    from pact_reports.views.written_report import present_written_report
-
     outputs, other_data = _with_data_of(Experiment.read(runs, settings), outputs)
     experiment = Experiment.read(runs, replace(settings, data=outputs.data))
     warned = warn(map(str, experiment.warnings))
-    with rare_collection():
-        load("pact_reports.page.assembly")
-        written = write_report(experiment, outputs)
+    written = write_report(experiment, outputs)
     presenter = present_written_report(
         written, left_out=left_out_files(), other_data=other_data, reasons=verbose()
     )
@@ -277,33 +256,13 @@ def _write_page(
     exit_on_leak([written.data])
 
 
-def _print_slices(
-    runs: Sequence[Path], settings: Settings, outputs: Outputs, *, as_json: bool
-) -> None:
-    """Print the slices of one run that were tested."""
-    if outputs.html is not None or len(runs) != 1:
-        what = (
-            "the terminal and --json" if outputs.html is not None else f"one RUN, got {len(runs)}"
-        )
-        raise click.UsageError(f"--find-slices is for {what}")
-    from pact_eval.evaluation.experiment import Experiment
-    from pact_reports.views.slices import present_slice_search
-
-    experiment = Experiment.read(runs, settings)
-    warn(map(str, experiment.warnings))
-    emit(present_slice_search(experiment.find_slices()), as_json=as_json)
-
-
-def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, list[Json]]:
+def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, list[JsonValue]]:
     """Leave out a dataset that only the settings name, if the runs were scored on another one.
 
     Returns:
         The outputs, and the warning as a JSON value if there is no dataset then.
     """
-    from pact_eval.evaluation.item_records import has_data_of
-    from pact_eval.evaluation.run_data import remembered_data
-
-    if not outputs.html or not from_settings("data") or has_data_of(outputs.data, experiment):
+    if not from_settings("data") or has_data_of(outputs.data, experiment):
         return outputs, []
     if remembered_data(experiment.runs).files:
         return replace(outputs, data=()), []
@@ -319,10 +278,77 @@ def open_in_browser(page: Path) -> None:
     Args:
         page: its file.
     """
-    import webbrowser
-
     if not webbrowser.open(page.resolve().as_uri()):
         warn([f"{page}: no browser could be started; open the file yourself"])
+
+
+def _print_slices(runs: Sequence[Path], settings: Settings, *, page: bool, as_json: bool) -> None:
+    """Print the slices of one run that were tested."""
+    if page or len(runs) != 1:
+        what = "the terminal and --json" if page else f"one RUN, got {len(runs)}"
+        raise click.UsageError(f"--find-slices is for {what}")
+    experiment = Experiment.read(runs, settings)
+    warn(map(str, experiment.warnings))
+    emit(present_slice_search(experiment.find_slices()), as_json=as_json)
+
+
+def print_views(
+    runs: Sequence[Path], numbers: range | None, settings: Settings, *, full: bool, as_json: bool
+) -> None:
+    """Print the metrics of a run for several numbers of views.
+
+    Args:
+        runs: the run.
+        numbers: the numbers of views; None stands for all that the run has.
+        settings: those of the report; the decoding is that of the ensemble.
+        full: print every metric with its interval below the answer.
+        as_json: print JSON.
+
+    Raises:
+        click.UsageError: there are several runs, or an option changes nothing here.
+    """
+    experiment = _of_one_run("--views", runs, replace(settings, decoding="ensemble"))
+    (swept,) = experiment.all_runs
+    points = experiment.sweep(swept, numbers)
+    emit(present_sweep(experiment, swept, points, full=full), as_json=as_json)
+    exit_on_leak([experiment.data])
+
+
+def print_remedies(
+    runs: Sequence[Path], settings: Settings, *, fitted: Sequence[Path], full: bool, as_json: bool
+) -> None:
+    """Print the remedies of the order effects of a run.
+
+    Args:
+        runs: the run.
+        settings: those of the report; distributions are raw.
+        fitted: files of remedies of other families.
+        full: print every table below the answer.
+        as_json: print JSON.
+
+    Raises:
+        click.UsageError: there are several runs, or an option changes nothing here.
+    """
+    experiment = _of_one_run("--remedies", runs, settings)
+    (run,) = experiment.all_runs
+    comparison = remedies_of_run(experiment, run, fitted)
+    warned = warn(map(str, experiment.applied_warnings))
+    presenter = present_remedy_comparison(comparison, full=full)
+    emit(presenter, warned=warned, as_json=as_json)
+    exit_on_leak([experiment.data])
+
+
+def _of_one_run(option: str, runs: Sequence[Path], settings: Settings) -> Experiment:
+    """Read the one run of an option that replaces the report."""
+    used = [called for name in _USED[option] for called in given([name])]
+    others = [called for called in given() if called not in used]
+    if others:
+        message = f"{others[0]} changes nothing with {option}; leave one of them out"
+        raise click.UsageError(message)
+    if len(runs) > 1:
+        message = f"{option}: expected one RUN, got {len(runs):,}; report each of them alone"
+        raise click.UsageError(message)
+    return Experiment.read([run_folder(runs[0])], settings)
 
 
 def print_reports(
@@ -347,12 +373,12 @@ def print_reports(
     Returns:
         Of each run, the conclusion on its data.
     """
-    from pact_eval.evaluation.experiment import Experiment
-    from pact_reports.views.report import present_reports, present_run_report
-
     experiments, skipped = Experiment.read_each(folders, settings)
     warn(map(str, skipped))
-    reports = [_reported(experiment) for experiment in experiments]
+    # With --target-error, the report also says whether the run may act alone.
+    asked = settings is not None and settings.target_error is not None
+    reports = [experiment.report() for experiment in experiments]
+    reports = [with_acting(report) for report in reports] if asked else reports
     names = names_of(report.run.arm for report in reports)
     presented = []
     for report in reports:
@@ -375,25 +401,12 @@ def written_card(report: RunReport, card: Path) -> tuple[Path, ...]:
     return ()
 
 
-def _reported(experiment: Experiment) -> RunReport:
-    """Return the report on a run; with --target-error, also whether it may act alone."""
-    report = experiment.report()
-    if experiment.settings.target_error is None:
-        return report
-    from pact_eval.thresholds.conclusion import with_acting
-
-    return with_acting(report)
-
-
 def _tempering(report: RunReport, local: Path) -> ServedTempering:
     """Compare the temperatures of a served run with those of a local one.
 
     Raises:
         InputError: the run was not served, or the other one was.
     """
-    from pact_eval.drift.tempering import served_tempering
-    from pact_eval.evaluation.experiment import Experiment
-
     run, settings = report.run, report.experiment.settings
     local_run = Experiment.read([local], replace(settings, calibrated=False)).report().run
     tempering = served_tempering(local_run, run, settings) if run.provenance.served else None
@@ -401,45 +414,3 @@ def _tempering(report: RunReport, local: Path) -> ServedTempering:
         message = f"--local-run: {run.place} was not served, or {local} was not scored here"
         raise InputError(message)
     return tempering
-
-
-def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, full: bool) -> None:
-    """Refuse options that would have no effect."""
-    options = {
-        "--palette": outputs.palette,
-        "--criteria": outputs.criteria,
-        "--clear-changes": outputs.clear,
-        "--thresholds": outputs.thresholds,
-        "--cost-wrong": outputs.cost_wrong,
-        "--cost-review": outputs.cost_review,
-        "--method": settings.method,
-    }
-    settled = {"--criteria": "criteria", "--method": "method"}
-    idle = [
-        name
-        for name, value in options.items()
-        if value and outputs.html is None and not from_settings(settled.get(name))
-    ]
-    message = None
-    if idle:
-        message = f"{idle[0]} is for --html, which was not given"
-    elif outputs.html is not None and settings.calibration is not None:
-        message = (
-            "--calibration is for the report on one RUN in the terminal; the page uses the "
-            "calibration.json in the folder of each run, which `pact-eval calibrate CALIB_RUN "
-            "--holdout RUN` writes"
-        )
-    elif outputs.html is not None and full:
-        message = "--full is for the terminal; the page has every table"
-    elif outputs.html is not None and settings.unit != "family":
-        message = (
-            f"--unit {settings.unit} is for the report in the terminal and --json; the intervals "
-            "of the page are over families"
-        )
-    elif settings.calibration is not None and len(runs) > 1:
-        message = (
-            f"--calibration: expected one RUN, got {len(runs):,}; a calibrator is fitted on one "
-            "adapter, so give each run its own"
-        )
-    if message is not None:
-        raise click.UsageError(message)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import click
+from typing import Annotated
 
 from pact_cli.commands import command
 from pact_cli.console import emit
-from pact_cli.options import PATH, json_option, names_of
+from pact_cli.options import Json, names_of
+from pact_cli.param_types import PATH
+from pact_eval.evaluation.run_list import list_runs
+from pact_reports.views.run_list import present_run_list
 
 
-@command(loads=("pact_eval.evaluation.run_list",))
-@click.argument("folders", nargs=-1, type=PATH, metavar="[FOLDER...]")
-@json_option
-def runs(folders: tuple[Path, ...], as_json: bool) -> None:
+@command()
+def runs(
+    folders: Annotated[tuple[Path, ...], PATH, "[FOLDER...]"] = (), *, as_json: Json = False
+) -> None:
     """Show the runs in a folder as a leaderboard.
 
     FOLDER holds run folders, or is one; the default is `runs`. Runs on the same data file are
@@ -22,9 +24,6 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     complete, resumable (repeat the command that started it), tampered (its seal does not match) or
     unreadable. --json also has arm, seed, role, K and the digest of rows, settings and labels.
     """
-    from pact_eval.evaluation.run_list import list_runs
-    from pact_reports.views.run_list import present_run_list
-
     places = folders or (Path("runs"),)
     listed_runs = list_runs(places)
     names = names_of(run.arm for run in listed_runs if run.arm is not None)

@@ -5,104 +5,80 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from pact_cli.choices import chosen_data, chosen_run, contract_remarks, next_command
-from pact_cli.commands import COUNT, announce_choices, command, option
+from pact_cli.commands import announce_choices, command, config_of
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra, needs_ray_extra
+from pact_cli.hub_places import data_file_here
 from pact_cli.labelled import announce_labelled, reading_options
-from pact_cli.model_options import model_or_server_options, workers_options
-from pact_cli.options import (
-    DATASET,
-    PATH,
-    data_allowances,
-    json_option,
-    label_options,
-    order_seed_option,
-)
+from pact_cli.model_options import contract_remarks, model_or_server_options, workers_options
+from pact_cli.options import DataAllow, Json, OrderSeed, label_options
+from pact_cli.param_types import Count, DatasetPath
 from pact_cli.report import print_reports
-from pact_eval.errors import ServerError
+from pact_eval.data.files import MANIFEST_NAME, dataset_file
+from pact_eval.data.labelled.reading import Reading
+from pact_eval.errors import InputError, PactError, RunError, ServerError
 from pact_eval.plain_text import one_line
+from pact_eval.runs.folder import items_written
+from pact_eval.runs.provenance import Provenance, RunLabels, read_provenance
+from pact_eval.scoring.content_free import score_content_free
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.sources import refuse_workers_of_server, row_source
+from pact_eval.scoring.sources import (
+    RUNS,
+    default_folder,
+    refuse_workers_of_server,
+    row_source,
+)
+from pact_eval.scoring.windows import Dataset, RowSource, read_dataset, score_windows
+from pact_eval.scoring.workers.cluster import import_ray
+from pact_eval.scoring.workers.messages import WorkersRequest
+from pact_eval.scoring.workers.pool import PoolProgress
+from pact_reports.views.servers import (
+    plan_sentence,
+    probe_lines,
+    progress_sentence,
+    thread_remarks,
+)
 
-if TYPE_CHECKING:
-    from pact_eval._choices import Allowance
-    from pact_eval.data.labelled.reading import Reading
-    from pact_eval.runs.provenance import RunLabels
-    from pact_eval.scoring.request import ModelRequest
-    from pact_eval.scoring.windows import Dataset, RowSource
-    from pact_eval.scoring.workers.messages import WorkersRequest
-    from pact_eval.scoring.workers.pool import PoolProgress
+_DATA: Final = Path("data")
+"""Folder of the dataset if none is given."""
 
+_EVALUATION: Final = (None, "evaluation")
 _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 
 
 @command(
     announces=True,
-    loads=("pact_eval.scoring.windows",),
     tells_steps=True,
     elsewhere={"--html": "pact-eval report RUN --html page.html, after the scoring"},
 )
-@option(
-    "--data",
-    group="Data",
-    metavar="FILE_OR_FOLDER",
-    type=DATASET,
-    help="Dataset file: records with references, labelled data of a known shape (JSON lines, CSV, "
-    "Parquet), or the ablated contexts of `pact-audit ablate`. For a folder: the evaluation file "
-    "that its manifest names. On the Hub: hf://datasets/OWNER/NAME[@REVISION][/PATH]. Default: the "
-    "folder `data`.",
-)
-@option(
-    "--out",
-    type=PATH,
-    help="Run folder to write or resume. Default: ADAPTER or --arm in the folder `runs`, with "
-    "--train-seed and a --role.",
-)
-@option(
-    "--k",
-    group="Views",
-    type=COUNT,
-    default=4,
-    show_default=True,
-    help="Views per record: the canonical order of the answers and K - 1 permutations.",
-)
-@option(
-    "--content-free",
-    group="Views",
-    is_flag=True,
-    help="Also score each question with the context replaced by N/A, [MASK] and nothing, for "
-    "contextual calibration in `report --remedies`. A complete run gets only these prompts.",
-)
-@option("--limit", group="Data", type=COUNT, help="Score only the first N records.")
-@order_seed_option
-@data_allowances
 @reading_options
 @label_options
 @model_or_server_options
 @workers_options
-@json_option
 def score(
-    data: Path | None,
-    out: Path | None,
-    k: int,
-    content_free: bool,
-    limit: int | None,
-    order_seed: int,
-    allow: tuple[Allowance, ...],
+    *,
+    data: DatasetPath | None = None,
+    out: Path | None = None,
+    k: Count = 4,
+    content_free: bool = False,
+    limit: Count | None = None,
+    order_seed: OrderSeed = 0,
+    allow: DataAllow = (),
     reading: Reading,
     labels: RunLabels,
     request: ModelRequest | ServerRequest,
     workers: WorkersRequest | None,
-    as_json: bool,
+    as_json: Json = False,
 ) -> None:
     """Score an adapter on a dataset: write a run and report on it.
 
@@ -117,13 +93,31 @@ def score(
 
     Exits with 3 if the adapter was trained or selected on families of the data, and with 5 if the
     data are not those that their manifest names; see --allow.
-    """
-    from pact_eval.scoring.content_free import score_content_free
-    from pact_eval.scoring.windows import read_dataset, score_windows
 
+    Data:
+        --data FILE_OR_FOLDER: Dataset file: records with references, labelled data of a known shape
+            (JSON lines, CSV, Parquet), or the ablated contexts of `pact-audit ablate`. For a
+            folder: the evaluation file that its manifest names. On the Hub:
+            hf://datasets/OWNER/NAME[@REVISION][/PATH]. Default: the folder `data`.
+        --limit: Score only the first N records.
+
+    Views:
+        --k: Views per record: the canonical order of the answers and K - 1 permutations.
+        --content-free: Also score each question with the context replaced by N/A, [MASK] and
+            nothing, for contextual calibration in `report --remedies`. A complete run gets only
+            these prompts.
+
+    Output:
+        --out: Run folder to write or resume. Default: ADAPTER or --arm in the folder `runs`, with
+            --train-seed and a --role.
+    """
     file, why = chosen_data(data)
-    folder, why_there = (out, ()) if out is not None else chosen_run(request, labels)
-    announce_choices([*why, *why_there])
+    folder = out
+    if folder is None:
+        runs = config_of(click.get_current_context()).get("runs", RUNS)
+        folder = default_folder(request, labels, runs)
+        why = (*why, f"--out {folder}")
+    announce_choices(why)
     with says_what_is_kept(folder):
         dataset = read_dataset(
             file,
@@ -161,8 +155,6 @@ def _source(
 
 
 def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> RowSource:
-    from pact_reports.views.servers import plan_sentence, probe_lines
-
     source = row_source(
         server, on_probe=lambda probe: announce(line.text for line in probe_lines(probe))
     )
@@ -175,9 +167,7 @@ def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> Row
 def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> RowSource:
     with needs_model_extra():
         from pact_eval.scoring.quantisation import quantisation_remarks
-        from pact_eval.scoring.workers.cluster import import_ray
         from pact_eval.scoring.workers.pool import WorkerSource
-    from pact_reports.views.servers import thread_remarks
 
     if workers is not None:
         with needs_ray_extra():
@@ -194,8 +184,6 @@ def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> RowSou
 
 def _progress_teller() -> Callable[[PoolProgress], None]:
     """Return what says now and then how far workers are."""
-    from pact_reports.views.servers import progress_sentence
-
     told = -math.inf
 
     def tell(progress: PoolProgress) -> None:
@@ -239,10 +227,71 @@ def _is_complete(folder: Path) -> bool:
 
 def _items_written(folder: Path) -> int:
     """Return the number of items that an earlier process has written; 0 if that is not known."""
-    from pact_eval.errors import PactError
-    from pact_eval.runs.folder import items_written
-
     try:
         return items_written(folder)
     except PactError:
         return 0
+
+
+def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
+    """Return the dataset file to score, and what was chosen.
+
+    Args:
+        data: a file, a place on the Hub, or a folder whose manifest names one evaluation file, or
+            that has one dataset file and no manifest; None is the folder `data`.
+
+    Raises:
+        click.UsageError: nothing was given, and there is no folder `data`; or the folder has no
+            manifest, and not one dataset file.
+        InputError: the manifest does not name exactly one evaluation file.
+    """
+    if data is None and not _DATA.is_dir():
+        message = (
+            "expected --data FILE: there is no folder `data` here, and no setting `data` "
+            "(`pact-eval init` writes settings)"
+        )
+        raise click.UsageError(message)
+    place = data_file_here(_DATA if data is None else data)
+    has_manifest = (place / MANIFEST_NAME).exists()
+    try:
+        file = dataset_file(place)
+    except InputError as error:
+        if has_manifest or not place.is_dir():
+            raise
+        raise click.UsageError(str(error)) from None
+    if file == place:
+        return file, ()
+    if not has_manifest:
+        return file, (f"--data {file} (the only dataset file of {place}, without a manifest)",)
+    return file, (f"--data {file} (evaluation file of {place / MANIFEST_NAME})",)
+
+
+def next_command(folder: Path) -> str:
+    """Return the command that usually follows the scoring of a run.
+
+    Args:
+        folder: the run folder, complete.
+    """
+    run = read_provenance(folder)
+    here = shlex.quote(str(folder))
+    others = _same_data(folder, run)
+    if run.role == "calibration":
+        return f"pact-eval calibrate {here} --holdout RUN"
+    if others:
+        return f"pact-eval compare {here} {shlex.quote(str(others[0]))} --mcnemar"
+    return f"pact-eval report {here} --html report.html --open"
+
+
+def _same_data(folder: Path, run: Provenance) -> list[Path]:
+    """Return the complete runs next to a run that were scored on the same data."""
+    runs = []
+    for other in sorted(path for path in folder.parent.iterdir() if path.is_dir()):
+        if other.name == folder.name or not (other / "predictions.parquet").exists():
+            continue
+        try:
+            theirs = read_provenance(other)
+        except RunError:
+            continue
+        if theirs.data == run.data and theirs.role in _EVALUATION:
+            runs.append(other)
+    return runs

@@ -7,15 +7,14 @@ a terminal and the command was started without `-q`.
 from __future__ import annotations
 
 import gc
-import importlib
 import math
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +26,7 @@ from pact_eval.plain_text import one_line
 from pact_eval.progress import Step, step, watched
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.live import Live
 
 _COMMAND_SECONDS: Final = 0.7  # a command that is faster shows no line
@@ -34,10 +34,12 @@ _STEP_SECONDS: Final = 0.5  # nor does a faster step inside another
 _LEAST_TOLD_SECONDS: Final = 0.2
 _WAIT_SECONDS: Final = 30.0  # between two lines about what is waited for
 _MOST_FILES: Final = 3
-_RARELY: Final = 50_000  # objects between two collections, in place of 700
-_LOADING: Final = "Loading libraries"
+LOADING: Final = "Loading libraries"
 """The only step that is shown at once, because nothing came before it."""
 
+_WIDE: Final = 100  # columns from which counts are shown next to shares
+_TEXT_WIDTH: Final = 52  # columns that a line usually needs besides its bar
+_UNCOUNTED: Final = ("bytes", "parts")
 _PREFIXES: Final = ("", "k", "M", "G", "T")
 _THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 """Variables that OpenBLAS reads when numpy is imported; the first counts."""
@@ -145,13 +147,11 @@ class CommandSteps:
             _restore_python_interrupts()
         if not self._drawn or depth:
             return
-        if step.name == _LOADING:
+        if step.name == LOADING:
             # Without rich, which takes long to import too.
-            click.echo(_LOADING, nl=False, err=True)
+            click.echo(LOADING, nl=False, err=True)
         else:
-            from pact_cli.rich_output import live_lines
-
-            self._live = live_lines(self._shown)
+            self._live = _live_lines(self._shown)
             self._live.start()
 
     def ended(self, depth: int, *, failed: bool) -> None:
@@ -164,8 +164,8 @@ class CommandSteps:
             self._live.stop()
             self._live = None
         for line in ended:
-            if self._drawn and line.step.name == _LOADING:
-                click.echo(f"\r{'':{len(_LOADING)}}\r", nl=False, err=True)
+            if self._drawn and line.step.name == LOADING:
+                click.echo(f"\r{'':{len(LOADING)}}\r", nl=False, err=True)
             if self._told and not failed and line.seconds >= _LEAST_TOLD_SECONDS:
                 texts = (f"{line.seconds:.1f} s", line.rate, line.numbers)
                 announce([f"{line.name}: {', '.join(text for text in texts if text)}"])
@@ -191,23 +191,72 @@ class CommandSteps:
         return [*lines[:1], *(measured or inner)[-1:]]
 
 
-def load(*modules: str, one_thread: bool = False) -> None:
-    """Import modules that take long, in a step of their own.
+def _live_lines(shown: Callable[[], Sequence[StepLine]]) -> Live:
+    """Return lines on stderr that show open steps and leave nothing when they are stopped.
 
     Args:
-        modules: their names; those that are imported already take no time and make no step.
-        one_thread: whether numpy, if they import it, gets one thread of BLAS.
+        shown: returns the steps to show now.
     """
-    missing = [name for name in modules if name not in sys.modules]
-    if missing:
-        threads = _one_blas_thread() if one_thread else nullcontext()
-        with loading(_LOADING), threads:
-            for name in missing:
-                importlib.import_module(name)
+    from rich.console import Console  # rich takes a third of the time of `pact-eval --help`
+    from rich.live import Live
+
+    console = Console(stderr=True)
+    return Live(
+        get_renderable=lambda: _lines(shown(), console.width),
+        console=console,
+        refresh_per_second=5,
+        transient=True,
+        redirect_stdout=False,
+    )
+
+
+def _lines(steps: Sequence[StepLine], width: int) -> RenderableType:
+    """Lay out steps: name, bar, share and count, rate and time left."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    if not steps:
+        return Text()
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for _ in range(3):
+        table.add_column(no_wrap=True, justify="right")
+    bar_width = max(8, min(40, width - _TEXT_WIDTH))
+    for line in steps:
+        total, share = line.step.total, line.step.share
+        bar = ProgressBar(
+            total=None if share is None else 1.0, completed=share or 0.0, width=bar_width
+        )
+        done = "" if share is None else f"{math.floor(100 * share)}%"
+        if total is not None and line.step.unit not in _UNCOUNTED and width >= _WIDE:
+            done = f"{line.step.reached:,.0f}/{total:,.0f}  {done}"
+        table.add_row(line.name, bar, done, f"{line.rate}  {_time_of(line)}".strip())
+    numbers = [Text(f"  {line.numbers} so far", style="dim") for line in steps if line.numbers]
+    return Group(table, *numbers)
+
+
+def _time_of(line: StepLine) -> str:
+    left = line.seconds_left
+    if left is None:
+        return _clock(line.seconds)
+    return f"{_clock(left)} left"
+
+
+def _clock(seconds: float) -> str:
+    """Return a time as hours, minutes and seconds, rounded up.
+
+    >>> _clock(75), _clock(3675.2)
+    ('1:15', '1:01:16')
+    """
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
     """Let numpy start no threads if the block imports it: they wait busily for work.
 
     On two cores, this took a tenth of the CPU time of a page. A number that the user has set
@@ -242,17 +291,6 @@ def loading(title: str) -> Iterator[None]:
             gc.freeze()
         if collects:
             gc.enable()
-
-
-@contextmanager
-def rare_collection() -> Iterator[None]:
-    """Collect garbage rarely in the block: most of the many objects of a page live to its end."""
-    before = gc.get_threshold()
-    gc.set_threshold(_RARELY, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @contextmanager

@@ -2,74 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 import click
 
-from pact_cli.commands import command, option
+from pact_cli.commands import command, given
 from pact_cli.console import emit
-from pact_cli.options import PATH, json_option, runs_argument
+from pact_cli.options import Json, Runs
 from pact_eval.errors import GateError, InconclusiveError, InputError, TamperedError
+from pact_eval.runs.folder import open_run
+from pact_eval.verification.report_file import verify_report
+from pact_eval.verification.run_checks import (
+    CheckedRun,
+    FamilyRoles,
+    Places,
+    family_roles,
+    verify_runs,
+)
+from pact_reports.views.registry import presenter_of
+from pact_reports.views.verification import present_verification
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pact_eval.verification.run_checks import CheckedRun, FamilyRoles, Places
+_OF_RUNS: Final = ("adapter", "base_model", "data", "criteria", "thresholds", "strict")
 
 
-@command(loads=("pact_eval.verification.run_checks",))
-@runs_argument
-@option(
-    "--adapter",
-    group="Model",
-    type=PATH,
-    help="Adapter folder. Default: the one that was scored.",
-)
-@option(
-    "--base-model",
-    "base",
-    group="Model",
-    type=PATH,
-    help="Folder of the base model. Default: as run.",
-)
-@option(
-    "--data",
-    group="Data",
-    type=PATH,
-    help="Dataset file. Default: the one that was scored.",
-)
-@option(
-    "--criteria",
-    group="Data",
-    type=PATH,
-    help="Hypotheses; their lock is compared with the start and the data of each run.",
-)
-@option(
-    "--thresholds",
-    "choices",
-    metavar="FILE",
-    type=PATH,
-    multiple=True,
-    help="File of thresholds or of answer sets: may its families also be evaluated or trained on? "
-    "May be given several times.",
-)
-@option(
-    "--strict",
-    group="Checks",
-    is_flag=True,
-    help="Exit with 4 if anything could not be checked.",
-)
-@json_option
+@command()
 def verify(
-    runs: tuple[Path, ...],
-    adapter: Path | None,
-    base: Path | None,
-    data: Path | None,
-    criteria: Path | None,
-    choices: tuple[Path, ...],
-    strict: bool,
-    as_json: bool,
+    runs: Runs,
+    *,
+    adapter: Path | None = None,
+    base_model: Path | None = None,
+    data: Path | None = None,
+    criteria: Path | None = None,
+    thresholds: tuple[Path, ...] = (),
+    strict: bool = False,
+    as_json: Json = False,
 ) -> None:
     """Check each RUN against the hashes in its run.json.
 
@@ -84,16 +52,30 @@ def verify(
 
     Every RUN is checked. Exits with 5 if anything differs, with 1 if a folder is not a run, and
     with 3 if a family has two roles, such as training and evaluation.
-    """
-    from pact_eval.runs.folder import open_run
-    from pact_eval.verification.report_file import verify_report
-    from pact_eval.verification.run_checks import Places, family_roles, verify_runs
-    from pact_reports.views.registry import presenter_of
-    from pact_reports.views.verification import present_verification
 
-    places = Places(adapter=adapter, base=base, data=data, criteria=criteria)
+    Data:
+        --data: Dataset file. Default: the one that was scored.
+        --criteria: Hypotheses; their lock is compared with the start and the data of each run.
+
+    Model:
+        --adapter: Adapter folder. Default: the one that was scored.
+        --base-model: Folder of the base model. Default: as run.
+
+    Checks:
+        --strict: Exit with 4 if anything could not be checked.
+
+    Output:
+        --thresholds FILE: File of thresholds or of answer sets: may its families also be evaluated
+            or trained on? May be given several times.
+    """
+    places = Places(adapter=adapter, base=base_model, data=data, criteria=criteria)
     if runs[0].is_file():
-        _refuse_options_of_runs(places, choices, strict=strict)
+        if idle := given(_OF_RUNS):
+            message = (
+                f"{idle[0]} is for run folders; a page or JSON is compared with its runs by "
+                f"digest. Use {idle[0]} with the folders alone"
+            )
+            raise click.UsageError(message)
         report = verify_report(runs[0], runs[1:])
         emit(presenter_of(report), as_json=as_json)
         if report.reasons:
@@ -102,28 +84,9 @@ def verify(
         return
     checked = verify_runs(runs, places)
     intact = [open_run(run.folder) for run in checked if run.digest is not None]
-    roles = family_roles(intact, adapter=adapter, choices=choices)
+    roles = family_roles(intact, adapter=adapter, choices=thresholds)
     emit(present_verification(checked, roles), as_json=as_json)
     _judge(checked, roles, strict=strict)
-
-
-def _refuse_options_of_runs(places: Places, choices: tuple[Path, ...], *, strict: bool) -> None:
-    """Refuse options that do nothing for a page or JSON."""
-    options = {
-        "--adapter": places.adapter,
-        "--base-model": places.base,
-        "--data": places.data,
-        "--criteria": places.criteria,
-        "--thresholds": choices,
-        "--strict": strict,
-    }
-    idle = [name for name, value in options.items() if value]
-    if idle:
-        message = (
-            f"{idle[0]} is for run folders; a page or JSON is compared with its runs by digest. "
-            f"Use {idle[0]} with the folders alone"
-        )
-        raise click.UsageError(message)
 
 
 def _judge(checked: Sequence[CheckedRun], roles: Sequence[FamilyRoles], *, strict: bool) -> None:

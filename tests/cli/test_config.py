@@ -117,7 +117,7 @@ def test_a_wrong_setting_is_an_error_that_names_it(
     ("text", "message"),
     [
         ("devise = 'cpu'", "options.score: unknown"),
-        ("k = 'four'", "options.score: k: expected a number, got 'four'"),
+        ("k = 'four'", "options.score: k: expected an integer, got 'four'"),
         ("batch-tokens = 0", "expected a whole number from 1, got 0"),
     ],
 )

@@ -6,27 +6,41 @@ from typing import Final
 
 import click
 
-from pact_cli.commands import LazyCommands
-from pact_cli.errors import PactGroup
+from pact_cli.errors import PactGroup, Sections
 
 __all__ = ["main"]
 
-COMMANDS: Final = LazyCommands(
-    {  # in the order of work, which `--help` shows
-        "manifest": "pact_cli.audit.manifest:manifest",
-        "convert": "pact_cli.audit.convert:convert",
-        "data": "pact_cli.audit.data:data",
-        "split": "pact_cli.audit.split:split",
-        "ablate": "pact_cli.audit.ablate:ablate",
-        "diff": "pact_cli.audit.diff:diff",
-        "adapter": "pact_cli.audit.adapter:adapter",
+_COMMANDS: Final[Sections] = {  # in the order of work
+    "Commands": {
+        "manifest": (
+            "pact_cli.audit.files:manifest",
+            "Write or update DIR/manifest.json, or check it.",
+        ),
+        "convert": (
+            "pact_cli.audit.files:convert",
+            "Write a labelled file in the full format, with a manifest.",
+        ),
+        "data": (
+            "pact_cli.audit.checks:data",
+            "Audit a dataset, and conclude whether to trust evaluations on it.",
+        ),
+        "split": ("pact_cli.audit.files:split", "Split a training file by source family."),
+        "ablate": (
+            "pact_cli.audit.files:ablate",
+            "Write the context of every pair without its evidence.",
+        ),
+        "diff": (
+            "pact_cli.audit.files:diff",
+            "Show which records and references differ in two versions.",
+        ),
+        "adapter": ("pact_cli.audit.checks:adapter", "Audit a LoRA adapter without loading it."),
     }
-)
+}
 
 
 @click.group(
     cls=PactGroup,
-    commands=COMMANDS,
+    sections=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="pact-eval")

@@ -1,0 +1,250 @@
+"""`pact-audit data` and `adapter`: findings, and the exit codes for them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Final, Literal, NoReturn, TypeAlias
+
+import click
+
+from pact_cli.commands import Doc, command, from_settings
+from pact_cli.console import announce, emit
+from pact_cli.errors import needs_model_extra
+from pact_cli.hub_places import adapter_here, data_file_here, data_here
+from pact_cli.labelled import reading_options
+from pact_cli.options import Ci, Json
+from pact_cli.param_types import AdapterPath, Count, DatasetPath, Natural, Share
+from pact_eval._choices import (
+    DATA_CHECK_NAMES,
+    FINDINGS_KEPT,
+    MOST_EDIT_WORDS,
+    NEAR_DUPLICATE,
+    Severity,
+)
+from pact_eval._json import Json as JsonValue
+from pact_eval.audit.adapter.audit import audit_adapter
+from pact_eval.audit.adapter.compare import compare_adapters
+from pact_eval.audit.context import DataAuditSettings, DatasetSource, NamedTokenizer
+from pact_eval.audit.dataset import audit_data
+from pact_eval.audit.findings import CheckResult, failed
+from pact_eval.data.labelled.reading import Reading
+from pact_eval.errors import GateError, InputError, TamperedError
+from pact_eval.models.folders import SCHEMA_CONFIG
+from pact_eval.progress import tracked
+from pact_eval.templates.statement import write_contract as write_stated_contract
+from pact_reports.views.audit import (
+    adapter_tampered,
+    present_adapter_audit,
+    present_data_audit,
+)
+
+_HERE: Final = Path("data")
+
+FailOn: TypeAlias = Annotated[
+    Severity,
+    Doc("--fail-on", "Exit with 3 on a finding of this severity or higher.", "Checks"),
+]
+MaxFindings: TypeAlias = Annotated[
+    Natural, Doc("--max-findings", "Findings shown per code; the rest are counted.", "Checks")
+]
+NearDuplicate: TypeAlias = Annotated[
+    Share,
+    Doc(
+        "--near-duplicate",
+        "Cosine similarity of character 5-grams at which two contexts count as near duplicates.",
+        "Checks",
+    ),
+]
+
+
+@command()
+@reading_options
+def data(
+    folder: Annotated[DatasetPath | None, "[DIR|FILE]"] = None,
+    *,
+    train: tuple[DatasetPath, ...] = (),
+    eval_: tuple[DatasetPath, ...] = (),
+    manifest: Path | None = None,
+    tokenizer: Path | None = None,
+    only: Annotated[tuple[str, ...], click.Choice(DATA_CHECK_NAMES)] = (),
+    max_edit_words: Count = MOST_EDIT_WORDS,
+    near_duplicate: NearDuplicate = NEAR_DUPLICATE,
+    k: Count = 1,
+    bootstrap_seed: Natural = 0,
+    reading: Reading,
+    fail_on: FailOn = "error",
+    max_findings: MaxFindings = FINDINGS_KEPT,
+    ci_format: Ci = None,
+    as_json: Json = False,
+) -> None:
+    """Audit a dataset, and conclude whether to trust evaluations on it.
+
+    DIR is a folder of .jsonl files with a manifest.json; the default is `data`. FILE has records,
+    or labelled data of a known shape, for evaluation unless its name says otherwise, such as
+    train.csv; with a manifest.json next to it that names it, the folder is audited. Or give files
+    with --train and --eval. Each may be a place on the Hub:
+    hf://datasets/OWNER/NAME[@REVISION][/PATH].
+
+    Data:
+        --train: Training file: records, or labelled data (JSON lines, CSV, Parquet).
+        --eval: Evaluation file of the same kinds; with DIR or FILE, an additional one.
+        --manifest: Manifest to compare the files with. Default: DIR/manifest.json.
+
+    Model:
+        --tokenizer: Folder of the base model's tokenizer: also measure prompts (needs the model
+            extra).
+
+    Views:
+        --k: Number of views per record whose prompts are measured.
+
+    Numbers:
+        --bootstrap-seed: Seed of the resamples, and of the samples of large datasets.
+
+    Checks:
+        --max-edit-words: Largest number of words that may differ within a pair.
+
+    Output:
+        --only: Run only this check; may be given several times.
+    """
+    if (train or eval_) and from_settings("folder"):
+        folder = None
+    elif folder is None and not (train or eval_) and _HERE.is_dir():
+        folder = _HERE
+        announce([f"Using DIR {_HERE} (the folder here)"])
+    train, eval_ = (tuple(map(data_file_here, files)) for files in (train, eval_))
+    folder = None if folder is None else data_here(folder)
+    if folder is None and not (train or eval_):
+        message = "expected DIR, FILE, or --train and --eval; there is no folder `data` here"
+        raise click.UsageError(message)
+    if "lengths" in only and tokenizer is None:
+        raise click.UsageError("--only lengths: expected --tokenizer")
+    if "hashes" in only and folder is None and manifest is None:
+        raise click.UsageError("--only hashes: expected DIR with a manifest, or --manifest")
+    settings = DataAuditSettings(
+        only=only or None,
+        max_edit_words=max_edit_words,
+        near_duplicate=near_duplicate,
+        keep=max_findings,
+        k=k,
+        seed=bootstrap_seed,
+        tokenizer=None if tokenizer is None else _tokenizer(tokenizer),
+    )
+    source = replace(_source(folder, train, eval_, manifest), reading=reading)
+    audit = audit_data(source, settings)
+    presenter = present_data_audit(audit, fail_on)
+    emit(presenter, provenance=provenance(), ci_format=ci_format, as_json=as_json)
+    exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
+
+
+def _source(
+    folder: Path | None,
+    train: tuple[Path, ...],
+    evaluation: tuple[Path, ...],
+    manifest: Path | None,
+) -> DatasetSource:
+    if folder is None:
+        return DatasetSource.of_files(train, evaluation, manifest)
+    if folder.is_file():
+        return DatasetSource.of_paths([folder], manifest).joined_by(train, evaluation)
+    return DatasetSource.of_folder(folder, manifest).joined_by(train, evaluation)
+
+
+def _tokenizer(folder: Path) -> NamedTokenizer:
+    with needs_model_extra():
+        from pact_eval.scoring.tokenizer import load_tokenizer
+
+    return NamedTokenizer(str(folder), load_tokenizer(folder))
+
+
+@command()
+def adapter(
+    folder: Annotated[AdapterPath, "DIR_OR_ID"],
+    other: Annotated[AdapterPath | None, "[OTHER]"] = None,
+    *,
+    base_model: Path | None = None,
+    data: tuple[DatasetPath, ...] = (),
+    write_contract: Literal["nimble"] | None = None,
+    near_duplicate: NearDuplicate = NEAR_DUPLICATE,
+    fail_on: FailOn = "error",
+    max_findings: MaxFindings = FINDINGS_KEPT,
+    ci_format: Ci = None,
+    as_json: Json = False,
+) -> None:
+    """Audit a LoRA adapter without loading it.
+
+    DIR_OR_ID is a folder, or a hub id (organisation/name[@revision]); a local folder wins. Of the
+    Hub, only the files that an adapter needs are downloaded; the others are judged by their names.
+
+    With OTHER, audit both and show the differences between them.
+
+    Data:
+        --data: Dataset, file or folder, to compare with the training record: was the adapter
+            trained or selected on what it evaluates with? May be given several times.
+
+    Model:
+        --base-model: Folder of the base model to compare with. Default: the one that the adapter
+            names, if that is a local folder. It is never downloaded.
+        --write-contract: Before the audit, write into the folder that you state its prompt
+            contract, for an adapter of a trainer that records none.
+    """
+    if write_contract is not None:
+        if other is not None or not folder.is_dir():
+            message = "--write-contract: expected one adapter, in a local folder"
+            raise click.UsageError(message)
+        write_stated_contract(folder)
+        announce([f"{folder / SCHEMA_CONFIG}: written, contract stated by the user"])
+    places = [folder] if other is None else [folder, other]
+    adapters = [adapter_here(place, audited=True) for place in places]
+    datasets = [data_here(place) for place in data]
+    audits = [
+        audit_adapter(
+            adapter.folder,
+            base_model=base_model,
+            data=datasets,
+            near_duplicate=near_duplicate,
+            others=adapter.others,
+            keep=max_findings,
+        )
+        for adapter in tracked(adapters, "Auditing", "adapters")
+    ]
+    comparison = None if other is None else compare_adapters(*audits)
+    presenter = present_adapter_audit(*audits, comparison=comparison, fail_on=fail_on)
+    emit(presenter, provenance=provenance(), ci_format=ci_format, as_json=as_json)
+    checks = [check for audit in audits for check in audit.checks]
+    exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))
+
+
+def exit_with(
+    checks: Sequence[CheckResult], fail_on: Severity, *, tampered: bool, all_wanted: bool = False
+) -> NoReturn:
+    """End the command with the exit code for the results, which have been printed.
+
+    Args:
+        checks: the results.
+        fail_on: the lowest severity that fails.
+        tampered: whether a hash does not match.
+        all_wanted: whether all checks were requested by name, so none may be skipped.
+
+    Raises:
+        InputError: a requested check was skipped, and nothing else fails.
+    """
+    code = GateError.exit_code if failed(checks, fail_on) else 0
+    code = TamperedError.exit_code if tampered else code
+    skipped = [f"{check.check} ({check.skipped})" for check in checks if check.skipped is not None]
+    if code == 0 and all_wanted and skipped:
+        message = f"expected every check of --only to run, skipped {', '.join(skipped)}"
+        raise InputError(message)
+    click.get_current_context().exit(code)
+
+
+def provenance() -> dict[str, JsonValue]:
+    """Return the provenance of an audit: the tool, its version, and the command line as given."""
+    return {
+        "tool": "pact-audit",
+        "version": metadata.version("pact-eval"),
+        "command_line": [*sys.argv],
+    }
