@@ -1,6 +1,6 @@
 """The record of ratios: what each benchmark measured, by processor, commit and date.
 
-    python benchmarks/records.py --write docs/performance.md
+    python benchmarks/records.py
 
 A benchmark that writes its section (`--write`) also adds its ratios to `records.json`. It prints
 the change since the last record of the same processor, and marks losses of more than 10%. Ratios

@@ -21,7 +21,6 @@ from pact_cli.main import main as evaluation
 from pact_eval.audit.adapter.audit import ADAPTER_CHECKS
 from pact_eval.audit.dataset import DATA_CHECKS
 from pact_eval.audit.findings import Check
-from pact_eval.evaluation.diagnostics import CATALOGUE
 from pact_eval.importing.registry import sources
 
 if TYPE_CHECKING:
@@ -94,10 +93,6 @@ def codes() -> dict[str, str]:
     return {
         "data-codes": _codes(DATA_CHECKS),
         "adapter-codes": _codes(ADAPTER_CHECKS),
-        "diagnostics": _table(
-            ("code", "title", "why it matters"),
-            [(f"`{kind}`", each.title, each.why) for kind, each in CATALOGUE.items()],
-        ),
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -20,7 +19,6 @@ from pact_cli.main import main as evaluation
 from pact_eval import metrics, stats
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +86,3 @@ def test_the_tables_of_codes_are_those_of_the_registries() -> None:
     for path, blocks in site_hooks.pages().items():
         page = path.read_text(encoding="utf-8")
         assert page == site_hooks.with_blocks(page, blocks), "run: python docs/site_hooks.py"
-
-
-def test_the_essay_on_ece_has_the_numbers_of_the_statistics_page() -> None:
-    essay = (DOCS / "why" / "ece.md").read_text(encoding="utf-8")
-    measured = (DOCS / "statistics.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([\d,]+) \| ([\d.]+)% \| ([\d.]+)% \|$", essay, re.MULTILINE)
-    assert len(rows) == 4
-    for families, mean, covered in rows:
-        (row,) = re.findall(rf"^\| {families} \| 0\.0 \| (.+) \|$", measured, re.MULTILINE)
-        cells = row.split(" | ")
-        assert (cells[0], float(cells[4])) == (mean, float(covered)), families

@@ -1,7 +1,7 @@
 """Runs with a known truth, and the status that every question must have for them.
 
 Logits are mu * z with z ~ N(mu [j = y], 1): the softmax of such logits is the exact posterior, so
-a run that is not changed is calibrated. `docs/conclusions.md` has the same table.
+a run that is not changed is calibrated.
 """
 
 from __future__ import annotations
@@ -384,21 +384,3 @@ CASES = (
     ),
 )
 """An empty status is not told: the truth is neither."""
-
-
-def documented() -> str:
-    """Returns the table of `docs/conclusions.md`."""
-    rows = ["| run | order | probabilities | may act | better |", "|---|---|---|---|---|"]
-    for case in CASES:
-        better = ", ".join(
-            f"{status} ({_views(case.first, k)})" for k, status in case.better.items()
-        )
-        told = [status or "-" for status in (case.order, case.probabilities, case.acting, better)]
-        rows.append(f"| {case.name} | {' | '.join(told)} |")
-    return "\n".join(rows)
-
-
-def _views(plan: Plan, k: int) -> str:
-    if plan.imported:
-        return f"mean of {plan.k} repeats" if k == 1 else f"{k} repeats together"
-    return "view 0" if k == 1 else f"{k} views"

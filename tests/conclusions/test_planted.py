@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from commands import runner
 from conclusions import surfaces
-from conclusions.planted import CASES, TARGET, Case, documented
+from conclusions.planted import CASES, TARGET, Case
 from messages import assert_says
 
 from pact_cli.main import main
@@ -81,8 +81,3 @@ def test_a_mean_gap_that_is_not_shown_is_not_called_0(name: str, tmp_path: Path)
         assert_says(
             line, "MISCALIBRATED: says 82.5%", f"CORP miscalibration {conclusion.corp.value:.4f}"
         )
-
-
-def test_the_docs_have_these_cases() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "conclusions.md").read_text(encoding="utf-8")
-    assert f"<!-- planted -->\n{documented()}\n<!-- /planted -->" in page

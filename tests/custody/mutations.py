@@ -613,10 +613,3 @@ def _(setting: Setting) -> Words:
 def _(setting: Setting) -> Words:
     edit_json(setting.run / "run.json", custody={})
     return setting.verify()
-
-
-def documented() -> str:
-    """Return the table of the docs."""
-    rows = [(change.what, f"`{change.command}`", str(change.exit_code)) for change in MUTATIONS]
-    lines = [("what was done", "found by", "exit"), ("---", "---", "---"), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from custody.adapters import ROOT
-from custody.mutations import MUTATIONS, Mutation, Setting, Words, documented, ran
+from custody.mutations import MUTATIONS, Mutation, Setting, Words, ran
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +64,3 @@ def test_nothing_is_found_where_nothing_is_hidden(
 ) -> None:
     result = ran(command(setting))
     assert result.exit_code == 0, result.output
-
-
-def test_the_docs_list_them() -> None:
-    page = (ROOT / "docs" / "custody.md").read_text("utf-8")
-    assert f"<!-- mutations -->\n{documented()}\n<!-- /mutations -->" in page
