@@ -57,7 +57,7 @@ def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pages of commands draw one figure: figures take most of the time of a page."""
     from pact_reports.figures.registry import FIGURES
 
-    monkeypatch.setattr("pact_reports.page.sections.FIGURES", {"pairs": FIGURES["pairs"]})
+    monkeypatch.setattr("pact_reports.page.figures.FIGURES", {"pairs": FIGURES["pairs"]})
 
 
 @pytest.fixture(scope="session", params=SOURCES)

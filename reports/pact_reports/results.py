@@ -6,11 +6,9 @@ from typing import Final
 
 from pact_eval._json import Json
 from pact_eval.results import Result
-from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.table import Legend, Line, Part, Table
+from pact_reports.page.html import render
 from pact_reports.views.registry import presenter_of
 from pact_reports.writers import terminal
-from pact_reports.writers.html import legend_html, table_html
 
 _COLUMNS: Final = 92
 
@@ -24,7 +22,7 @@ def to_html(result: Result) -> str:
     Returns:
         HTML; all text from data is escaped.
     """
-    return joined(_part(part) for part in presenter_of(result).parts()).text
+    return str(render("parts.html", parts=presenter_of(result).parts()))
 
 
 def to_text(result: Result) -> str:
@@ -43,13 +41,3 @@ def to_json(result: Result) -> dict[str, Json]:
         result: what a function of `pact_eval` returned.
     """
     return presenter_of(result).json()
-
-
-def _part(part: Part) -> Html:
-    match part:
-        case Line():
-            return element("pre", data_text(part.text))
-        case Legend():
-            return legend_html(part)
-        case Table():
-            return table_html(part)

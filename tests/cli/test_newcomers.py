@@ -106,5 +106,6 @@ def test_what_is_built_has_what_the_readme_names(
         "pact_fixtures/adapters/pact/adapter_model.safetensors",
         "pact_fixtures/data/holdout.jsonl",
         "pact_fixtures/model/model.safetensors",
-        "pact_reports/page/assets/page.html",
+        "pact_reports/page/assets/page.css",
+        "pact_reports/page/templates/page.html",
     }

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from string import Template
-from typing import Final
+from typing import Any, Final
+
+from markupsafe import Markup
 
 from pact_eval._files import write_atomically
-from pact_eval._json import Json
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.progress import step, tracked
+from pact_eval.verification.report_file import PAGE_ELEMENT
+from pact_reports.figures.figure import reason
 from pact_reports.figures.style import Looks
-from pact_reports.markup import Html, csp_hash, data_text, element, joined, script_json
+from pact_reports.page.figures import make_sections, reliability_diagrams
+from pact_reports.page.html import csp_hash, data_text, render, script_json, trusted
 from pact_reports.page.item_blocks import BlockStore, pack_experiment
-from pact_reports.page.provenance import digest_data, provenance_html
-from pact_reports.page.reliability import reliability_html
+from pact_reports.page.provenance import provenance
 from pact_reports.page.request import PageRequest
-from pact_reports.page.sections import (
-    CALIBRATION_TABLES,
-    ORDER_TABLES,
-    DrawnFigures,
-    copyable_table,
-    drawn_figures,
-    figures_html,
-    left_out_html,
-    stylesheet,
-    tables_html,
-)
-from pact_reports.page.summary import headline_html, summary_html
+from pact_reports.page.summary import summarise
+from pact_reports.page.svg import stylesheet
+from pact_reports.page.tables import ablated_table, runs_table
+from pact_reports.table import Table
 from pact_reports.tables.cells import decoding_words
 from pact_reports.tables.run_costs import run_groups_table
 from pact_reports.writers.files import BuiltTables, build_tables
@@ -44,32 +38,21 @@ def title_text(request: PageRequest) -> str:
     return f"{_subject(request)}: {', '.join(_facts(request.experiment))}"
 
 
-def heading_html(request: PageRequest) -> Html:
-    """Write the heading of the page, and a line on what else is in it."""
+def _heading(request: PageRequest) -> dict[str, Any]:
+    """Return the heading of the page, and what else is in it."""
     experiment = request.experiment
-    heading = element(
-        "h1",
-        data_text(_subject(request)),
-        " ",
-        element("span", *_unbroken(_facts(experiment)), class_="facts-line"),
-    )
-    runs = len(experiment.runs)
-    parts = [f"{runs:,} {'run' if runs == 1 else 'runs'}"]
+    contents = [counted(len(experiment.runs), "run")]
     if experiment.same_items:
         families = len(set(experiment.runs[0].predictions.family.tolist()))
-        parts.append(f"{families:,} families of items")
+        contents.append(f"{families:,} families of items")
     if experiment.ablated:
-        parts.append(f"{len(experiment.ablated):,} more on ablated contexts")
+        contents.append(f"{len(experiment.ablated):,} more on ablated contexts")
     texts = "texts are in the page" if request.records is not None else "without texts"
-    return joined([heading, element("p", f"{', '.join(parts)}; {texts}.", class_="lead")])
-
-
-def _unbroken(facts: Sequence[str]) -> Iterator[Html | str]:
-    """Separate facts by commas, so that a narrow line breaks only between them."""
-    for at, fact in enumerate(facts):
-        last = at == len(facts) - 1
-        yield element("span", fact if last else f"{fact},")
-        yield "" if last else " "
+    return {
+        "subject": _subject(request),
+        "facts": _facts(experiment),
+        "contents": f"{', '.join(contents)}; {texts}",
+    }
 
 
 def _subject(request: PageRequest) -> str:
@@ -144,32 +127,57 @@ def make_page(
 
 
 def _made(request: PageRequest, built: BuiltTables | None) -> str:
-    groups_link, groups = _groups(request)  # a missing column ends the command at once
+    experiment = request.experiment
+    # A missing column ends the command at once.
+    grouped = request.grouped
+    groups = None if grouped is None else run_groups_table(grouped, request.names)
     with step("metrics", counts=10):
-        for run in tracked(request.experiment.runs, "Computing metrics", "runs"):
-            request.experiment.evaluation(run, calibrated=False)
+        for run in tracked(experiment.runs, "Computing metrics", "runs"):
+            experiment.evaluation(run, calibrated=False)
     if built is None:
         with step("tables", counts=10):
             built = build_tables(request.for_tables, request.tables)
     with step("summary", counts=10):
-        summary = summary_html(request)
+        summary = summarise(request)
     with step("figures", counts=50):
-        drawn = drawn_figures(request)
-    sections = {
-        "summary": summary,
-        "groups": groups,
-        "groups_link": groups_link,
-        "calibration": _calibration(request, drawn, built),
-        "order": _or_none(tables_html(built, ORDER_TABLES), left_out_html(built, ORDER_TABLES)),
-        "figures": _or_none(
-            figures_html(drawn, calibration=False), left_out_html(drawn=drawn, calibration=False)
-        ),
-        "tables": joined([headline_html(request, built), tables_html(built), left_out_html(built)]),
-    }
+        sections = make_sections(request, built)
     store = BlockStore()
     with step("items", counts=20):
-        items = pack_experiment(store, request.experiment, request.records, request.names)
-    return _document(request, store, items, sections)
+        items = pack_experiment(store, experiment, request.records, request.names)
+    body = render(
+        "body.html",
+        **summary,
+        heading=_heading(request),
+        groups=groups,
+        decoding=decoding_words(MetricDecoding(experiment.settings.decoding)),
+        bins=experiment.settings.ece_bins,
+        diagrams=reliability_diagrams(experiment, Looks.of(experiment, request.palette)),
+        sections=sections,
+        headline=_headline(request, built),
+        provenance=provenance(request),
+    )
+    digest = script_json(request.digest.json, PAGE_ELEMENT)
+    return _document(
+        body, title_text(request), [script_json(items, "page-data"), digest, *store.elements]
+    )
+
+
+def _headline(request: PageRequest, built: BuiltTables) -> Iterator[Table | str]:
+    """Return the tables of every run and of ablated contexts, or why there is none."""
+    experiment = request.experiment
+    if "main" not in built.tables:
+        why = built.skipped.get("main", "it was not requested")
+        yield _without("main results", why)
+    yield runs_table(experiment, request.names)
+    if experiment.ablated:
+        try:
+            yield ablated_table(experiment, request.names)
+        except InputError as error:
+            yield _without("runs on ablated contexts", reason(error))
+
+
+def _without(table: str, why: str) -> str:
+    return Markup("No table of {}: {}.").format(table, data_text(why))
 
 
 def write_page(page: str, path: Path) -> None:
@@ -184,71 +192,23 @@ def write_page(page: str, path: Path) -> None:
     write_atomically(path, page.encode("utf-8", errors="backslashreplace"))
 
 
-def _document(
-    request: PageRequest, store: BlockStore, items: Json, sections: Mapping[str, Html]
-) -> str:
-    style = _asset("page.css") + stylesheet(sections.values())
+def _document(body: Markup, title: str, data: Sequence[Markup]) -> str:
+    style = _asset("page.css") + stylesheet(body)
     script = "".join(map(_asset, _SCRIPTS))
     policy = (
         f"default-src 'none'; script-src {csp_hash(script)}; style-src {csp_hash(style)}; "
         "img-src data:; connect-src 'none'; base-uri 'none'; form-action 'none'; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    return Template(_asset("page.html")).substitute(
-        policy=policy,
-        title=element("title", title_text(request)).text,
-        style=style,
-        heading=heading_html(request).text,
-        **{name: section.text for name, section in sections.items()},
-        decoding=_decoding(request).text,
-        provenance=provenance_html(request).text,
-        items=script_json(items, "page-data").text + digest_data(request).text,
-        blocks=store.html.text,
-        script=script,
+    return render(
+        "page.html",
+        policy=trusted(policy),
+        title=title,
+        style=trusted(style),
+        body=body,
+        data=data,
+        script=trusted(script),
     )
-
-
-def _groups(request: PageRequest) -> tuple[Html, Html]:
-    """Return the link to the section of groups, and the section; both are empty without a column.
-
-    Raises:
-        InputError: a run lacks the column.
-    """
-    if request.grouped is None:
-        return Html(""), Html("")
-    table = run_groups_table(request.grouped, request.names)
-    title = element("h2", "Groups", id="groups-title")
-    section = element(
-        "section", title, copyable_table(table), id="groups", aria_labelledby="groups-title"
-    )
-    return element("a", "Groups", href="#groups"), section
-
-
-def _calibration(request: PageRequest, drawn: DrawnFigures, built: BuiltTables) -> Html:
-    looks = Looks.of(request.experiment, request.palette)
-    return joined(
-        [
-            reliability_html(request.experiment, looks),
-            figures_html(drawn, calibration=True),
-            tables_html(built, CALIBRATION_TABLES),
-            left_out_html(built, CALIBRATION_TABLES, drawn, calibration=True),
-        ]
-    )
-
-
-def _or_none(*parts: Html | None) -> Html:
-    """Join the parts of a section; say so if it has none."""
-    return joined(parts) if any(parts) else element("p", "Nothing was asked for.")
-
-
-def _decoding(request: PageRequest) -> Html:
-    """Name the decoding of the numbers in the item browser."""
-    words = decoding_words(MetricDecoding(request.experiment.settings.decoding))
-    text = (
-        f"Decoding of answer, outcome and confidence: {words}; the column After T(x) is "
-        "calibrated. TV and flips are between the K views."
-    )
-    return element("p", text, class_="hint")
 
 
 def _asset(name: str) -> str:

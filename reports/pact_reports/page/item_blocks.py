@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 
 from pact_eval._json import Json, dumps
 from pact_eval._typing import IntArray
@@ -30,7 +31,7 @@ from pact_eval.progress import tracked
 from pact_eval.prompts.contract import ChatContract, canonical_code_order
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.predictions import Predictions
-from pact_reports.markup import Html
+from pact_reports.page.html import trusted
 
 NOT_KNOWN: Final = 65_535
 """The step that encodes NaN."""
@@ -131,14 +132,13 @@ class BlockStore:
         return [[len(text) for text in texts] for texts in self._elements]
 
     @property
-    def html(self) -> Html:
+    def elements(self) -> list[Markup]:
         """The elements; base64 needs no escaping."""
-        return Html(
-            "\n".join(
-                f'<script type="text/plain" id="blocks-{number}">{"".join(texts)}</script>'
-                for number, texts in enumerate(self._elements)
-            )
-        )
+        start = '<script type="text/plain" id="blocks-'
+        return [
+            trusted(f'{start}{number}">{"".join(texts)}</script>')
+            for number, texts in enumerate(self._elements)
+        ]
 
 
 Part: TypeAlias = str | tuple[str, str]

@@ -10,15 +10,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
-from typing import Final
+from typing import Any, Final
 
 from pact_eval._json import Json, dumps
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.provenance import Contract, Provenance
-from pact_eval.verification.report_file import PAGE_ELEMENT
-from pact_reports.markup import Html, data_text, element, joined, script_json
 from pact_reports.page.request import PageRequest
-from pact_reports.page.sections import copyable_table
 from pact_reports.table import Cell, Column, Row, Table
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")
@@ -56,39 +53,42 @@ _TIMES: Final = ("Scored", "Seconds")
 """Keys that are columns in any case: pages of one experiment, made twice, have the same layout."""
 
 
-def provenance_html(request: PageRequest) -> Html:
-    """Write the provenance of the runs by keys, and the command of the page."""
+def provenance(request: PageRequest) -> dict[str, Any]:
+    """Return the provenance of the runs by keys, and the command of the page."""
     experiment = request.experiment
     run_name = request.names.run
     runs = {run_name(run.label): run for run in experiment.runs}
     runs |= {f"{run_name(run.label)} on ablated contexts": run for run in experiment.ablated}
-    return joined([*_by_keys(runs), _page(request), _full(runs)])
-
-
-def _by_keys(runs: Mapping[str, ExperimentRun]) -> Iterator[Html]:
     values = {
         key: [_text(value(run.provenance)) for run in runs.values()] for key, value in _KEYS.items()
     }
     differing = {key for key, texts in values.items() if len(set(texts)) > 1}
     differing |= set(_TIMES) if len(runs) > 1 else set()
-    shared = {key: texts[0] for key, texts in values.items() if key not in differing}
     columns = {key: texts for key, texts in values.items() if key in differing}
-    if len(runs) > 1:
-        table = Table(
-            name="provenance",
-            title="What differs between the runs",
-            caption="",
-            columns=(Column("Run", "left"), *(Column(key, "left") for key in columns)),
-            rows=tuple(
-                Row((Cell(label), *(Cell(texts[at]) for texts in columns.values())))
-                for at, label in enumerate(runs)
-            ),
-        )
-        yield copyable_table(table)
-        yield element("h3", "What all runs share")
-    else:
-        yield element("h3", next(iter(runs)))
-    yield _list([(key, value) for key, value in shared.items() if value != _UNKNOWN])
+    return {
+        "table": _table([*runs], columns) if len(runs) > 1 else None,
+        "only": next(iter(runs)),
+        "shared": [
+            (key, texts[0])
+            for key, texts in values.items()
+            if key not in differing and texts[0] != _UNKNOWN
+        ],
+        "page": _page(request),
+        "recorded": [(label, _recorded(run)) for label, run in runs.items()],
+    }
+
+
+def _table(labels: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Table:
+    return Table(
+        name="provenance",
+        title="What differs between the runs",
+        caption="",
+        columns=(Column("Run", "left"), *(Column(key, "left") for key in columns)),
+        rows=tuple(
+            Row((Cell(label), *(Cell(texts[at]) for texts in columns.values())))
+            for at, label in enumerate(labels)
+        ),
+    )
 
 
 def _text(value: object) -> str:
@@ -104,22 +104,12 @@ def _short(sha256: str | None) -> str | None:
     return None if sha256 is None else sha256[:_HASH]
 
 
-def _full(runs: Mapping[str, ExperimentRun]) -> Html:
-    """Write the content of `run.json` of every run, folded."""
-    return element(
-        "div",
-        element("h3", "Full run.json"),
-        *(_run(label, run) for label, run in runs.items()),
-        class_="on-screen",
-    )
-
-
-def _run(label: str, run: ExperimentRun) -> Html:
+def _recorded(run: ExperimentRun) -> list[tuple[str, str]]:
+    """Return the content of `run.json`, the most asked for first."""
     recorded = run.provenance.recorded
     first = {name: recorded[name] for name in _FIRST if name in recorded}
     rest = {name: value for name, value in recorded.items() if name not in first}
-    facts = [("folder", run.place), *_facts(first | rest)]
-    return element("details", element("summary", data_text(label)), _list(facts))
+    return [("folder", run.place), *_facts(first | rest)]
 
 
 def _facts(value: Json, way: str = "") -> Iterator[tuple[str, str]]:
@@ -135,32 +125,14 @@ def _facts(value: Json, way: str = "") -> Iterator[tuple[str, str]]:
         yield way, "none" if value is None else dumps(value)
 
 
-def _list(facts: Sequence[tuple[str, str]]) -> Html:
-    return element(
-        "dl",
-        *(
-            joined([element("dt", data_text(name)), element("dd", data_text(value))])
-            for name, value in facts
-        ),
-        class_="facts",
-    )
-
-
-def _page(request: PageRequest) -> Html:
+def _page(request: PageRequest) -> list[tuple[str, str]]:
     settings = request.experiment.settings
     resamples = settings.resamples
-    facts = [
+    return [
         ("made by", f"pact-eval {metadata.version('pact-eval')}"),
         ("command", shlex.join(request.command) if request.command else "none: made from Python"),
         ("decoding", settings.decoding),
         ("bootstrap seed", str(settings.seed)),
         ("resamples", "default" if resamples is None else f"{resamples:,}"),
+        ("digest", request.digest.sha256),
     ]
-    note = element("p", "The same runs and options give the same bytes: no date is recorded.")
-    facts.append(("digest", request.digest.sha256))
-    return joined([element("h3", "How this page was made"), _list(facts), note])
-
-
-def digest_data(request: PageRequest) -> Html:
-    """Return the digest of a page as data, for `pact-eval verify`."""
-    return script_json(request.digest.json, PAGE_ELEMENT)

@@ -23,8 +23,8 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import read_item_records
 from pact_eval.prompts.nimble import NIMBLE
-from pact_reports.markup import csp_hash
 from pact_reports.page.assembly import make_page
+from pact_reports.page.html import csp_hash
 from pact_reports.page.item_blocks import (
     bytes_of,
     marked,
