@@ -137,8 +137,8 @@ class _Draft:
             self.statement |= values
 
 
-REFERENCE: Final = ("label", "reference", "gold", "target", "gold_label", "true_label", "expected")
-REFERENCE_OF_OPTIONS: Final = ("answer", "label", "correct_answer", "answerKey", "gold", "target")
+REFERENCE: Final = ("label", "reference", "gold", "target", "gold_label", "true_label", "y_true")
+REFERENCE_OF_OPTIONS: Final = ("answer", "label", "reference", "answerKey", "gold", "target")
 PREDICTION: Final = ("prediction", "predicted", "pred", "predicted_label", "y_pred")
 
 
@@ -277,9 +277,7 @@ def _add_columns(draft: _Draft, options: str) -> None:
     names = draft.answers.names[0] if shared else [*LETTERS[:size]]
     for k, name in enumerate(names):
         draft.add(role, f"{prefix}{name}", [row[k] for row in values])
-    if any(mark in name for name in names for mark in ",+"):
-        draft.statement = None  # such a column cannot be named
-    elif shared and options == "none":
+    if shared and options == "none":
         draft.state(options=[*names])
 
 
@@ -443,8 +441,8 @@ def _rename(draft: _Draft) -> None:
     draft.traits.append("foreign names")
 
 
-def _named_columns(draft: _Draft) -> dict[str, str]:
-    return {role: "+".join(names) for role, names in draft.roles.items()}
+def _named_columns(draft: _Draft) -> dict[str, list[str]]:
+    return {role: [*names] for role, names in draft.roles.items()}
 
 
 def _ordered(draft: _Draft) -> list[str]:

@@ -39,7 +39,8 @@ _OPTIONS: Final = [
         group="Data",
         multiple=True,
         metavar="ROLE=COLUMN,...",
-        help="Columns of a file of others, such as state=text,reference=label. Roles: state, "
+        help="Columns of a file of others, such as state=text,reference=label, or a JSON object of "
+        'any names, such as \'{"options": ["yes, please", "no"]}\'. Roles: state, '
         "question, options (A+B+C for one column each), reference, prediction, probabilities, "
         "log_probabilities, logits, confidence, correct, ignored, type, id, family, "
         "source_family, split, domain, variant.",

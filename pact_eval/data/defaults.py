@@ -1,6 +1,6 @@
 """Defaults of records from a labelled file: facts that nobody named, and the cost of that.
 
-`provenance.labelled.defaults` of a record lists them; `labelled/records.py` writes it.
+`provenance.labelled.defaults` of a record lists them; `labelled/reader.py` writes it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """Tables of others with the answers of a model, translated to rows of our own format.
 
-A row has the right answer and what a model said: numbers for the answers (`scores.py`), its answer
-alone, or both. The right answer may be in a dataset file instead (`--data`), joined by id.
+A row has the right answer and what a model said: numbers for the answers (`table_cells.py`), its
+answer alone, or both. The right answer may be in a dataset file instead (`--data`), joined by id.
+Columns have roles as in labelled data (`data/labelled/columns.py`), and those of `PREDICTED`:
 
-    role                names of columns
-    reference           label, answer, gold, target, ... (`data/labelled/roles.py`)
-    prediction          prediction, predicted, pred, y_pred, ...
-    probabilities       probabilities, probs, ..., or one column per answer: p_refund, prob.refund
-    log_probabilities   logprobs, top_logprobs, ..., logprob_refund; logits likewise
-    confidence          confidence, conf, ...: the probability of the prediction, without the others
-    correct             correct, is_correct, ...: a check of every row
-    options             options, choices, option1, ...; --options; the names of the numbers
+    prediction          prediction, predicted, predicted_label, pred, y_pred
+    probabilities       a column of lists or objects; or a column per answer: p_refund, prob.refund
+    log_probabilities   likewise: logprob_refund; logits: logit_refund
+    confidence          the probability of the prediction, without the others
+    correct             a check of every row
 
 All rows decide together what cells mean: a reading has to fit every row, the prediction has to be
 the most probable answer, and `correct` has to agree. If two readings pass and differ, nothing is
@@ -20,13 +18,15 @@ guessed.
 from __future__ import annotations
 
 import math
+import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from pact_eval._json import Json, dumps, loads
+from pact_eval._json import Json, dumps, loads, sha256_of_json
 from pact_eval.data.labelled.answers import (
     FORMS,
     LETTER,
@@ -34,48 +34,55 @@ from pact_eval.data.labelled.answers import (
     TEXT,
     Answers,
     Form,
+    Options,
     cell_text,
     distinct_labels,
+    flagged,
     fold_label,
     is_unlabelled,
+    options_of_row,
+    sort_labels,
     two_readings,
 )
 from pact_eval.data.labelled.columns import (
+    SETS,
+    check_truths,
+    check_unread,
+    find_roles,
+    levels_by_value,
     minus_one,
 )
-from pact_eval.data.labelled.draft import as_text
-from pact_eval.data.labelled.entries import Entries
-from pact_eval.data.labelled.reading import Reading
-from pact_eval.data.labelled.roles import (
-    IGNORED,
-    columns_option,
-    fold_name,
-)
+from pact_eval.data.labelled.entries import Entries, Entry
+from pact_eval.data.labelled.questions import DraftError, as_text
+from pact_eval.data.labelled.reading import IGNORED, PREDICTED, ROLES, Reading, columns_option
+from pact_eval.data.records import Record
 from pact_eval.errors import Problem, ShapeError
-from pact_eval.importing.references import References
+from pact_eval.importing.references import References, texts_of_record
 from pact_eval.importing.source import Grouping, LogRow
-from pact_eval.importing.table_options import TableOptions
-from pact_eval.importing.table_rows import (
-    SCORE_KINDS,
+from pact_eval.importing.table_cells import (
     Scores,
-    TableRoles,
-    TableRow,
-    answer_cell,
-    facts_of_record,
-    parse_rows,
-    record_answer,
-    roles_of_predictions,
-    stated_kind,
-    unread_numbers,
+    confidence_of,
+    log_sum,
+    naming,
+    number_of,
+    scores_of,
+    truth_of,
+    with_names,
 )
 from pact_eval.runs.predictions import SUM_TOLERANCE
 from pact_eval.runs.rows import STATUSES
 
 __all__ = ["Table", "read_table"]
 
-_OWN_NAMES: Final = ("reference", "gold")
+_OWN_REFERENCES: Final = ("reference", "gold")
+_SCORES: Final = ("probabilities", "log_probabilities", "logits")
+_GROUP: Final = re.compile(r"(p|pr|prob|proba|probability|logprob|logit)[_.](.+)")
+_GROUPS: Final = {"logprob": "log_probabilities", "logit": "logits"}
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
 _VARIANTS: Final = ("base", "counterfactual")
+_KINDS: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
+_TIE: Final = 1e-12
+_HASH: Final = 12
 
 
 @dataclass(frozen=True)
@@ -113,17 +120,389 @@ def read_table(
         ShapeError: two readings fit and differ, a check contradicts the only one, or a role has no
             column.
     """
-    roles = roles_of_predictions(entries, reading, source, references)
-    rows, problems = parse_rows(entries, roles, references)
+    roles = _find_roles(entries, reading, source, references)
+    rows, problems = _parse_rows(entries, roles, references)
     problems = [*entries.problems, *problems]
     if problems:
         return Table(problems)
-    labels = grouping or Grouping({})
-    return _TableReader(entries, roles, rows, reading, source, references, labels).table()
+    reader = _TableReader(entries, roles, reading, source, references, grouping or Grouping({}))
+    return reader.table(rows)
+
+
+# Roles
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Columns by role, and columns with one number for one answer each.
+
+    Attributes:
+        columns: by role, its columns.
+        groups: by kind of number, the answer that each column is of.
+        form: how the public set that has these columns writes answers.
+        outcomes: whether rows say how sure a model is and whether it is right, and no answers.
+    """
+
+    columns: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, Mapping[str, str]]
+    form: Form | None = None
+    outcomes: bool = False
+
+    def first(self, role: str) -> str | None:
+        """Return the column of a role; None without one."""
+        return next(iter(self.columns.get(role, ())), None)
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether there are numbers for the answers."""
+        return bool(self.groups) or any(kind in self.columns for kind in _SCORES)
+
+    @property
+    def used(self) -> set[str]:
+        """Columns that have a role."""
+        named = {name for names in self.columns.values() for name in names}
+        return named | {name for names in self.groups.values() for name in names}
+
+
+def _find_roles(
+    entries: Entries, reading: Reading, source: str, references: References | None
+) -> _Roles:
+    """Return the columns of a table by role: one for each, but for lists of columns.
+
+    Raises:
+        ShapeError: a named column is missing, two fit one role, or a role has none.
+    """
+    columns, known = find_roles(entries, reading, source)
+    stated = reading.columns
+    taken = {name for names in (*columns.values(), *stated.values()) for name in names}
+    free = [name for name in entries.columns if name not in taken]
+    groups = {} if {*_SCORES} & {*stated} else _groups_of_answers(free)
+    for role, tried in PREDICTED.items():
+        names = stated.get(role) or tuple(name for name in tried if name in free)
+        if len(names) > 1 and role in stated:
+            shared = _shared_prefix(names)
+            groups[role] = {name: name[len(shared) :].strip("()[] ") for name in names}
+        elif names:
+            columns[role] = names
+    roles = _Roles(columns, groups, None if known is None else SETS[known][1])
+    single = [
+        name
+        for name in columns.get("probabilities", ())
+        if "probabilities" not in stated and _has_single_numbers(entries, name)
+    ]
+    if single and "confidence" not in columns:
+        message = (
+            f"{source}: {single[0]} has one number per row: the probability of the answer that the "
+            f"model chose, or of one of the answers. Decide with "
+            f"{columns_option('confidence', single[:1])} or {columns_option(IGNORED, single[:1])}"
+        )
+        raise ShapeError(message)
+    if roles.has_scores:
+        columns.pop("confidence", None)
+    _settle_answer(columns, roles, reading, source, references)
+    _check_roles(roles, reading, source)
+    return _checked_parts(roles, entries, source, references)
+
+
+def _groups_of_answers(free: Sequence[str]) -> dict[str, Mapping[str, str]]:
+    """Return the columns with a number for one answer each, by kind."""
+    groups: dict[str, dict[str, str]] = {}
+    for name in free:
+        match = _GROUP.fullmatch(name)
+        if match:
+            groups.setdefault(_GROUPS.get(match[1], "probabilities"), {})[name] = match[2]
+    return {kind: group for kind, group in groups.items() if len(group) > 1}
+
+
+def _shared_prefix(names: Sequence[str]) -> str:
+    """Return what all names begin with, up to a separator."""
+    low, high = min(names), max(names)
+    same = next((i for i, c in enumerate(low) if i >= len(high) or high[i] != c), len(low))
+    ends = [match.end() for match in re.finditer(r"[_. :/\-(\[]+", low[:same])]
+    return low[: ends[-1]] if ends else ""
+
+
+def _has_single_numbers(entries: Entries, name: str) -> bool:
+    """Return whether a column has one number per row, which can be that of one answer only."""
+    try:
+        return all(number_of(entry.value.get(name)) or True for entry in entries.entries)
+    except ValueError:
+        return False
+
+
+def _settle_answer(
+    columns: dict[str, tuple[str, ...]],
+    roles: _Roles,
+    reading: Reading,
+    source: str,
+    references: References | None,
+) -> None:
+    """Take a column "answer" next to our own names, or to the data, as what a model said.
+
+    Raises:
+        ShapeError: nothing says which of two columns is the right answer.
+    """
+    names = columns.get("reference", ())
+    if "reference" in reading.columns or "prediction" in columns:
+        return
+    others = tuple(name for name in names if name != "answer")
+    own = bool(others) and {*others} <= {*_OWN_REFERENCES}
+    if "answer" in names and (own if references is None else not roles.has_scores):
+        columns["prediction"] = ("answer",)
+        columns["reference"] = others
+        if not others:
+            del columns["reference"]
+    elif len(names) == 2 and references is None and not roles.has_scores:
+        a, b = names
+        message = (
+            f"{source}: {a} or {b} can be the right answer, and the other one that of the model. "
+            f"Decide with --columns reference={a},prediction={b} or --columns reference={b},"
+            f"prediction={a}"
+        )
+        raise ShapeError(message)
+
+
+def _check_roles(roles: _Roles, reading: Reading, source: str) -> None:
+    """Check that every role has one column, and that one column has the numbers.
+
+    Raises:
+        ShapeError: several fit a role.
+    """
+    for role, tried in {**ROLES, **PREDICTED}.items():
+        names = [name for name in roles.columns.get(role, ()) if name in tried]
+        if len(names) > 1 and role not in reading.columns:
+            either = " or ".join(columns_option(role, [name]) for name in names)
+            message = f"{source}: {' and '.join(names)} both fit the {role}; use {either}"
+            raise ShapeError(message)
+    kinds = [name for kind in _SCORES for name in roles.columns.get(kind, ())]
+    kinds += [next(iter(group)) for group in roles.groups.values()]
+    if len(kinds) > 1:
+        either = " or ".join(columns_option(IGNORED, [name]) for name in kinds)
+        message = (
+            f"{source}: {' and '.join(kinds)} all have numbers for the answers; leave all but one "
+            f"out: {either}"
+        )
+        raise ShapeError(message)
+
+
+def _checked_parts(
+    roles: _Roles, entries: Entries, source: str, references: References | None
+) -> _Roles:
+    """Check that there is a right answer, and something that a model said.
+
+    Raises:
+        ShapeError: one of them has no column.
+    """
+    sure = {"confidence", "correct"} <= roles.columns.keys()
+    if sure and "prediction" not in roles.columns and not roles.has_scores:
+        left = roles.columns.keys() - {"reference", "options"}
+        columns = {role: names for role, names in roles.columns.items() if role in left}
+        return replace(roles, columns=columns, outcomes=True)
+    lacks_reference = references is None and "reference" not in roles.columns
+    names = ", ".join(entries.columns) or "no columns"
+    if lacks_reference:
+        message = (
+            f"{source}: no column is known as the right answer ({', '.join(ROLES['reference'])}); "
+            f"there are {names}. Name it: --columns reference=NAME, or give the file that has it: "
+            f"--data FILE{_or_outcomes(roles)}"
+        )
+        raise ShapeError(message)
+    if not roles.has_scores and "prediction" not in roles.columns:
+        used = roles.used
+        numbers = [n for n in entries.columns if n not in used and _has_single_numbers(entries, n)]
+        several = f", {columns_option('probabilities', numbers)}" if len(numbers) > 1 else ""
+        message = (
+            f"{source}: no column is known as what a model said; there are {names}. Name it: "
+            f"--columns probabilities=NAME or --columns prediction=NAME{several}"
+            f"{_or_outcomes(roles)}"
+        )
+        raise ShapeError(message)
+    return roles
+
+
+def _or_outcomes(roles: _Roles) -> str:
+    """Return the remedy for a table that has a confidence, or whether the answers are right."""
+    named = {role: roles.first(role) or "NAME" for role in ("confidence", "correct")}
+    if roles.has_scores or {*named.values()} == {"NAME"}:
+        return ""
+    stated = ",".join(f"{role}={name}" for role, name in named.items())
+    prediction = roles.columns.get("prediction", ())
+    stated += f",{IGNORED}={prediction[0]}" if prediction else ""
+    return f". If it only says whether each answer is right: --columns {shlex.quote(stated)}"
+
+
+# Rows
 
 
 @dataclass
-class _Reading:
+class _Row:
+    """One row, parsed; what its cells name is not yet decided."""
+
+    entry: Entry
+    id: str
+    scores: Scores | None = None
+    confidence: float | None = None
+    correct: bool | None = None
+    record: Record | None = None
+    options: Options = field(default_factory=lambda: Options(()))
+    vector: list[float | None] = field(default_factory=list)
+
+    @property
+    def place(self) -> str:
+        """Where the row is, for messages."""
+        part = f"{self.entry.part}, row" if self.entry.part else "line"
+        return f"{part} {self.entry.line} (id {self.id})"
+
+    def cell(self, column: str | None) -> Json:
+        """Return what a column of answers has."""
+        return flagged(self.entry.value.get(str(column)))
+
+    def named(self, indices: set[int]) -> str:
+        """Return options in words."""
+        texts = self.options.texts
+        return ", ".join(
+            dumps(texts[index]) if texts else f"answer {index + 1} of {len(self.options)}"
+            for index in sorted(indices)
+        )
+
+    @property
+    def recorded(self) -> str | None:
+        """The text of the right answer of its record."""
+        if self.record is None or self.record.reference is None:
+            return None
+        return texts_of_record(self.record)[self.record.reference]
+
+    @cached_property
+    def tops(self) -> set[int]:
+        """The most probable answers; several if they tie."""
+        known = [value for value in self.vector if value is not None]
+        best = max(known, default=-math.inf)
+        tie = _TIE * max(1.0, abs(best)) if math.isfinite(best) else 0.0
+        return {i for i, v in enumerate(self.vector) if v is not None and v >= best - tie}
+
+
+def _parse_rows(
+    entries: Entries, roles: _Roles, references: References | None
+) -> tuple[list[_Row], list[Problem]]:
+    """Parse the cells of every row, and join it with its record."""
+    rows: list[_Row] = []
+    problems: list[Problem] = []
+    repeats: Counter[str] = Counter()
+    has_views = "view" in entries.columns
+    for entry in entries.entries:
+        row = _Row(entry, _id_of(entry, roles))
+        repeats[row.id] += 1
+        if roles.first("id") is None and repeats[row.id] > 1 and not has_views:
+            row.id = f"{row.id}-{repeats[row.id]}"
+        try:
+            if references is not None:
+                row.record = references.record(row.id)
+            row.scores = _scores(entry.value, roles)
+            row.confidence = _confidence_in(entry.value, roles)
+            column = roles.first("correct")
+            if column is not None:
+                with naming(column):
+                    row.correct = truth_of(entry.value.get(column))
+        except ValueError as error:
+            problems.append(Problem(entry.line, row.id, str(error), "cells that cannot be read"))
+        rows.append(row)
+    return rows, problems
+
+
+def _id_of(entry: Entry, roles: _Roles) -> str:
+    """Return the id of a row: its own, a hash of its text, or its number."""
+    column = roles.first("id")
+    own = None if column is None else as_text(entry.value.get(column))
+    if own is not None:
+        return own
+    names = (*roles.columns.get("state", ()), *roles.columns.get("question", ()))
+    texts = {name: entry.value[name] for name in names if name in entry.value}
+    return sha256_of_json({**texts})[:_HASH] if texts else str(entry.line)
+
+
+def _scores(value: Mapping[str, Json], roles: _Roles) -> Scores | None:
+    """Return the numbers of a row.
+
+    Raises:
+        ValueError: they cannot be read.
+    """
+    for kind in _SCORES:
+        column = roles.first(kind)
+        if column is not None:
+            with naming(column):
+                scores = scores_of(kind, value.get(column))
+            return None if scores is None else with_names(scores, value.get("labels"))
+    for kind, group in roles.groups.items():
+        numbers = []
+        for name in group:
+            with naming(name):
+                numbers.append(number_of(value.get(name)))
+        present = [number for number in numbers if number is not None]
+        if present and len(present) < len(numbers):
+            lacking = [*group][numbers.index(None)]
+            raise ValueError(f"{lacking}: expected a number, got none; fill the cell in")
+        return Scores(kind, tuple(present), tuple(group.values())) if present else None
+    return None
+
+
+def _confidence_in(value: Mapping[str, Json], roles: _Roles) -> float | None:
+    """Return the probability of the answer of a row.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    column = roles.first("confidence")
+    try:
+        return None if column is None else confidence_of(value.get(column))
+    except ValueError as error:
+        other = f"if it is not the probability of the answer: --columns {IGNORED}={column}"
+        raise ValueError(f"{column}: {error}; {other}") from None
+
+
+def _names_fit(row: _Row, form: Form) -> bool:
+    """Return whether the names of the numbers of a row name its options under a form."""
+    if row.scores is None or row.scores.names is None or form not in row.options.forms:
+        return False
+    indices = [row.options.index(name, form) for name in row.scores.names]
+    known = {index for index in indices if index is not None}
+    if row.scores.listed:
+        return bool(known)
+    return len(known) == len(indices) == len(row.options)
+
+
+def _vector(row: _Row, form: Form) -> list[float | None]:
+    """Return the numbers of a row by option; None for an option that is not listed.
+
+    Raises:
+        ValueError: they are not those of the options.
+    """
+    if row.scores is None:
+        return []
+    names, numbers = row.scores.names, row.scores.numbers
+    if names is None:
+        if len(numbers) != len(row.options):
+            message = (
+                f"expected {len(row.options)} numbers, one per answer, got {len(numbers)}; if rows "
+                "have options of their own, name them: --columns options=NAME"
+            )
+            raise ValueError(message)
+        return [*numbers]
+    if not _names_fit(row, form):
+        texts = ", ".join(row.options.texts[:8])
+        message = f"expected a number for each of {texts}; got {', '.join(names)[:200]}"
+        raise ValueError(message)
+    vector: list[float | None] = [None] * len(row.options)
+    for name, number in zip(names, numbers, strict=True):
+        index = row.options.index(name, form)
+        if index is None:
+            continue
+        earlier = vector[index]  # "yes" and "Yes" may both be listed
+        vector[index] = number if earlier is None else log_sum([earlier, number])
+    return vector
+
+
+@dataclass
+class _Chosen:
     """One reading of all rows that have a label.
 
     Attributes:
@@ -136,36 +515,6 @@ class _Reading:
     references: Sequence[int]
     predictions: Sequence[int] | None
 
-    def answers(self, rows: Sequence[TableRow]) -> list[set[int]]:
-        """Return the answers of the model: the most probable ones, or the prediction."""
-        if self.predictions is None:
-            return [row.tops for row in rows]
-        return [
-            {prediction} if row.scores is None else row.tops
-            for row, prediction in zip(rows, self.predictions, strict=True)
-        ]
-
-    def contradiction(self, rows: Sequence[TableRow], roles: TableRoles) -> str | None:
-        """Return what a row says against this reading; None if nothing does."""
-        for number, (row, answer) in enumerate(zip(rows, self.answers(rows), strict=True)):
-            right = self.references[number]
-            if self.predictions is not None and self.predictions[number] not in answer:
-                column = roles.first("prediction")
-                return (
-                    f"{row.place}: {column} = {dumps(row.entry.value.get(str(column)))} is not the "
-                    f"most probable answer ({', '.join(map(row.named, sorted(answer)))}). If it is "
-                    f"no fact about these numbers: {columns_option(IGNORED, [str(column)])}"
-                )
-            if row.correct is not None and row.correct not in {right == top for top in answer}:
-                column = roles.first("correct")
-                return (
-                    f"{row.place}: {column} = {dumps(row.entry.value.get(str(column)))}, but the "
-                    f"answer is read as {', '.join(map(row.named, sorted(answer)))} and the right "
-                    f"one as {row.named(right)}. If it is no fact about these answers: "
-                    f"{columns_option(IGNORED, [str(column)])}"
-                )
-        return None
-
 
 class _TableReader:
     """Steps from parsed rows to rows in our format."""
@@ -173,8 +522,7 @@ class _TableReader:
     def __init__(
         self,
         entries: Entries,
-        roles: TableRoles,
-        rows: Sequence[TableRow],
+        roles: _Roles,
         reading: Reading,
         source: str,
         references: References | None,
@@ -184,50 +532,36 @@ class _TableReader:
         self._roles = roles
         self._reading = reading
         self._source = source
-        self._references = references
+        self._data = references
         self._grouping = grouping
         self._remarks = [*entries.remarks]
-        self._literal = self._from_0 = False
         self._reference = None if references is not None else roles.first("reference")
         self._prediction = roles.first("prediction")
-        self._copies = [
-            name for name in roles.columns.get("reference", ()) if name != self._reference
-        ]
-        self._settle_answer()
-        self._outcomes = self._are_outcomes()
-        if self._outcomes:
-            self._forget_answers()
-        self._check_roles()
-        self._rows = self._labelled(rows)
+        self._forms: tuple[Form, ...] = ()  # taken if they fit, before any other
+        self._rows: Sequence[_Row] = ()
 
-    def table(self) -> Table:
+    def table(self, rows: Sequence[_Row]) -> Table:
         """Return the rows in our format."""
-        options = TableOptions(
-            *(self._entries, self._roles, self._rows, self._reading, self._source),
-            *(self._references, self._reference, self._prediction),
-        )
-        problems = [] if self._outcomes else options.find()
+        self._rows = self._labelled(rows)
+        problems = [] if self._roles.outcomes else self._set_options() or self._set_vectors()
         if problems:
             return Table(problems)
-        self._remarks += options.remarks
-        self._literal, self._from_0 = options.literal, options.from_0
         answered = [row for row in self._rows if self._has_answer(row)]
         chosen = self._choose(answered)
-        self._check_copies(answered, chosen)
+        self._check_copy(answered, chosen)
         predictions: Sequence[int | None] = chosen.predictions or [None] * len(answered)
         pairs = zip(answered, chosen.references, predictions, strict=True)
         indices = {id(row): (right, said) for row, right, said in pairs}
         made: list[LogRow | Problem] = []
         for row in self._rows:
-            reference, prediction = indices.get(id(row), (None, None))
             try:
-                values = self._values(row, reference, prediction)
+                values = self._values(row, *indices.get(id(row), (None, None)))
                 made.append(LogRow(row.entry.line, row.id, values, further=self._further(row)))
             except ValueError as error:
                 made.append(Problem(row.entry.line, row.id, str(error), "values out of range"))
-        return Table(made, (self._reading_remark(chosen), *self._remarks), self._block(chosen))
+        return Table(made, (self._remark(chosen), *self._remarks), self._block(chosen))
 
-    def _reading_remark(self, chosen: _Reading) -> str:
+    def _remark(self, chosen: _Chosen) -> str:
         """Say which columns were read, and how the right answer names an option."""
         roles = {role: "+".join(names) for role, names in self._roles.columns.items()}
         roles |= {kind: "+".join(group) for kind, group in self._roles.groups.items()}
@@ -236,164 +570,24 @@ class _TableReader:
                 roles[role] += f" ({form})"
         return f"Columns: {', '.join(f'{role} = {names}' for role, names in roles.items())}."
 
-    # Roles
-
-    def _settle_answer(self) -> None:
-        """Take a column "answer" as what a model said, if another column is the right answer.
-
-        Raises:
-            ShapeError: nothing decides which of the two it is.
-        """
-        answers = [name for name in self._copies if fold_name(name) == "answer"]
-        if self._reference is not None and fold_name(self._reference) == "answer" and self._copies:
-            if "reference" in self._roles.stated:
-                return
-            answers, self._copies = [self._reference], self._copies
-            self._reference = next(n for n in self._copies if n not in answers)
-            self._copies = [*answers, *(n for n in self._copies if n != self._reference)]
-        if not answers or self._prediction is not None or self._same(answers[0]):
-            return
-        documented = self._reference is None or fold_name(self._reference) in _OWN_NAMES
-        if self._roles.has_scores or documented:
-            self._copies.remove(answers[0])
-            self._prediction = answers[0]
-            columns = {**self._roles.columns, "prediction": (answers[0],)}
-            self._roles = replace(self._roles, columns=columns)
-            return
-        message = (
-            f"{self._source}: {self._reference} or {answers[0]} can be the right answer, and the "
-            f"other one that of the model. Decide with --columns reference={self._reference},"
-            f"prediction={answers[0]} or --columns reference={answers[0]},prediction="
-            f"{self._reference}"
-        )
-        raise ShapeError(message)
-
-    def _same(self, column: str) -> bool:
-        """Return whether a column says the same as the right answer in every row."""
-        if self._reference is None:
-            return self._roles.has_scores
-        pairs = [
-            (entry.value.get(self._reference), entry.value.get(column))
-            for entry in self._entries.entries
-        ]
-        same = all(cell_text(a) == cell_text(b) for a, b in pairs)
-        return same and (self._roles.has_scores or self._prediction is not None)
-
-    def _are_outcomes(self) -> bool:
-        """Return whether rows have a confidence and whether they are right, and no answers."""
-        columns = self._roles.columns
-        if self._roles.has_scores or not {"confidence", "correct"} <= columns.keys():
-            return False
-        known = self._references is not None or self._reference is not None
-        if known or self._prediction is None:
-            return self._prediction is None
-        words = {
-            fold_label(cell_text(e.value.get(self._prediction)) or "")
-            for e in self._entries.entries
-        }
-        if words <= {"0", "1", "true", "false", ""}:
-            column = columns["correct"][0]
-            message = (
-                f"{self._source}: {column} may say whether {self._prediction} is right, or be the "
-                f"right answer. Decide with {columns_option('reference', [column])} or "
-                f"{columns_option(IGNORED, [self._prediction])}"
-            )
-            raise ShapeError(message)
-        return True
-
-    def _forget_answers(self) -> None:
-        """Take columns with the right answer or that of the model alone as further columns."""
-        columns = {
-            role: names
-            for role, names in self._roles.columns.items()
-            if role not in ("reference", "prediction", "options")
-        }
-        self._roles = replace(self._roles, columns=columns)
-        self._reference, self._prediction, self._copies = None, None, []
-
-    def _check_roles(self) -> None:
-        """Check that there is a right answer, and something that a model said.
-
-        Raises:
-            ShapeError: there is none, or one column has both roles.
-        """
-        names = ", ".join(self._entries.columns) or "no columns"
-        if self._outcomes:
-            return
-        if self._references is None and self._reference is None:
-            message = (
-                f"{self._source}: no column is known as the right answer; there are {names}. Name "
-                "it: --columns reference=NAME, or give the file that has it: --data FILE"
-                + _or_outcomes(self._roles)
-            )
-            raise ShapeError(message)
-        known = self._roles.used | {
-            name for names in self._reading.columns.values() for name in names
-        }
-        unread = [] if self._roles.has_scores else unread_numbers(self._entries, known)
-        if unread:
-            message = (
-                f"{self._source}: {', '.join(unread)} look like numbers for the answers, and were "
-                f"not read as such. Decide with {columns_option('probabilities', unread[:1])} or "
-                f"{columns_option(IGNORED, unread)}"
-            )
-            raise ShapeError(message)
-        if not self._roles.has_scores and self._prediction is None:
-            message = (
-                f"{self._source}: no column is known as what a model said; there are {names}. Name "
-                "it: --columns probabilities=NAME or --columns prediction=NAME"
-                + _or_outcomes(self._roles)
-            )
-            raise ShapeError(message)
-        self._check_predictions()
-        kinds = [name for kind in SCORE_KINDS for name in self._roles.columns.get(kind, ())]
-        kinds += [next(iter(group)) for group in self._roles.groups.values()]
-        if len(kinds) > 1:
-            either = " or ".join(columns_option(IGNORED, [name]) for name in kinds)
-            message = (
-                f"{self._source}: {' and '.join(kinds)} all have numbers for the answers; leave "
-                f"all but one out: {either}"
-            )
-            raise ShapeError(message)
-
-    def _check_predictions(self) -> None:
-        """Check that columns with the name of a prediction say the same.
-
-        Raises:
-            ShapeError: one differs.
-        """
-        first, *others = self._roles.columns.get("prediction", ("",))
-        for other in others:
-            for entry in self._entries.entries:
-                a, b = entry.value.get(first), entry.value.get(other)
-                if fold_label(cell_text(a) or "") != fold_label(cell_text(b) or ""):
-                    message = (
-                        f"{self._source}: {first} and {other} both fit the prediction and differ: "
-                        f"line {entry.line} has {dumps(a)} and {dumps(b)}. Decide with "
-                        f"{columns_option('prediction', [first])} or "
-                        f"{columns_option('prediction', [other])}"
-                    )
-                    raise ShapeError(message)
-
-    def _labelled(self, rows: Sequence[TableRow]) -> list[TableRow]:
+    def _labelled(self, rows: Sequence[_Row]) -> list[_Row]:
         """Return the rows that have a right answer, and say how many have none."""
-        if self._reference is None:
-            return [*rows]
         column = self._reference
-        cells = [row.entry.value.get(column) for row in rows]
-        missing = self._missing_labels(cells, column, rows)
+        if column is None or self._roles.outcomes:
+            return [*rows]
+        missing = self._missing_labels([row.cell(column) for row in rows], column, rows)
         labelled = [
             row
-            for row, cell in zip(rows, cells, strict=True)
-            if not is_unlabelled(cell) and cell_text(cell) not in missing
+            for row in rows
+            if not is_unlabelled(row.cell(column)) and cell_text(row.cell(column)) not in missing
         ]
-        left_out = len(rows) - len(labelled)
-        if left_out:
+        if len(labelled) < len(rows):
+            left_out = len(rows) - len(labelled)
             self._remarks.append(f"Left out: {left_out:,} rows without a label ({column}).")
         return labelled
 
     def _missing_labels(
-        self, cells: Sequence[Json], column: str, rows: Sequence[TableRow]
+        self, cells: Sequence[Json], column: str, rows: Sequence[_Row]
     ) -> frozenset[str]:
         """Return "-1" if it says that there is no label.
 
@@ -425,34 +619,304 @@ class _TableReader:
             raise ShapeError(message)
         return frozenset({"-1"})
 
-    def _has_answer(self, row: TableRow) -> bool:
+    def _has_answer(self, row: _Row) -> bool:
         if row.scores is not None:
             return True
-        if self._outcomes:
+        if self._roles.outcomes:
             return row.confidence is not None or row.correct is not None
-        cell = None if self._prediction is None else row.entry.value.get(self._prediction)
-        return not is_unlabelled(cell)
+        return self._prediction is not None and not is_unlabelled(row.cell(self._prediction))
+
+    # Options
+
+    def _set_options(self) -> list[Problem]:
+        """Give every row its options; return what is wrong with rows.
+
+        Raises:
+            ShapeError: nothing decides what the options are, or their order.
+        """
+        if self._data is not None:
+            self._take_records(self._data)
+        elif self._reading.options:
+            self._give(Options(self._reading.options), TEXT)
+        elif "options" in self._roles.columns:
+            return self._options_of_columns()
+        else:
+            read = {**self._roles.columns, "": tuple(self._roles.used)}
+            check_unread(read, self._entries, self._reading, self._source)
+            self._options_of_file(str(self._reference))
+            self._order_levels()
+        return []
+
+    def _give(self, options: Options, *forms: Form) -> None:
+        for row in self._rows:
+            row.options = options
+        self._forms = forms
+
+    def _take_records(self, data: References) -> None:
+        """Take the options of the records.
+
+        Raises:
+            ShapeError: a row has others, or a list has no order.
+        """
+        columns = self._roles.columns.get("options")
+        self._forms = (TEXT,)
+        for row in self._rows:
+            row.options = _options_of_record(row.record, data)
+            own = options_of_row(row.entry.value, columns, self._reference) if columns else None
+            if own is not None and own.texts != row.options.texts:
+                message = (
+                    f"{self._source}: {row.place} has the options "
+                    f"{', '.join(map(dumps, own.texts))}, and its record has "
+                    f"{', '.join(map(dumps, row.options.texts))}. Leave one out: "
+                    f"{columns_option(IGNORED, columns or ())}, or no --data"
+                )
+                raise ShapeError(message)
+        lists = [row for row in self._rows if row.scores is not None and not row.scores.names]
+        if any(not row.options.ordered for row in lists):
+            self._order_lists([row.recorded for row in self._rows])
+
+    def _options_of_columns(self) -> list[Problem]:
+        problems = []
+        columns = self._roles.columns["options"]
+        first: dict[str, Options] = {}
+        for row in self._rows:
+            try:
+                row.options = options_of_row(row.entry.value, columns, self._reference)
+            except DraftError as error:
+                problems.append(Problem(row.entry.line, row.id, str(error), error.kind))
+                continue
+            same = first.setdefault(row.id, row.options).texts == row.options.texts
+            if not same or "-" in row.options.texts:
+                what = '"-", which also says that there is no label'
+                if not same:
+                    what = "another order of options than the first view of its item"
+                message = f"{self._source}: {row.place} has {what}; write rows that agree"
+                raise ShapeError(message)
+        return problems
+
+    def _options_of_file(self, column: str) -> None:
+        """Take the options from the whole file: classes, names of numbers, positions, or labels.
+
+        Raises:
+            ShapeError: nothing gives them, or an order that is needed.
+        """
+        classes = self._entries.class_names.get(column)
+        if classes:
+            self._give(Options(classes), TEXT, POSITIONS[0])  # `datasets` counts from 0
+            return
+        if any(row.scores is not None and row.scores.names for row in self._rows):
+            self._options_of_names(column)
+            return
+        cells = [row.cell(column) for row in self._rows]
+        if self._roles.has_scores:
+            sizes = [len(row.scores.numbers) for row in self._rows if row.scores is not None]
+            most = max(sizes, default=0)
+            if not all(fold_label(cell_text(cell) or "").isdigit() for cell in cells):
+                self._order_lists(cells)
+                return
+            for row in self._rows:
+                size = most if row.scores is None else len(row.scores.numbers)
+                row.options = Options((), count=size)
+            return
+        said = [row.cell(self._prediction) for row in self._rows]
+        self._check_words(cells, said)
+        labels, merged = distinct_labels([*cells, *said])
+        check_truths(labels, column, self._source)
+        self._remarks += [f"Read as one label: {', '.join(map(dumps, m))}." for m in merged]
+        self._give(Options(tuple(labels), ordered=False), TEXT)
+
+    def _options_of_names(self, column: str) -> None:
+        """Take the names of the numbers as options, sorted: a file has no other order of them.
+
+        Raises:
+            ShapeError: only some tokens are listed, so the options are not known.
+        """
+        named = [(row, row.scores) for row in self._rows if row.scores and row.scores.names]
+        if any(scores.listed for _, scores in named):
+            labels, _ = distinct_labels(row.cell(column) for row, _ in named)
+            message = (
+                f"{self._source}: the most probable tokens are listed, and the answers are not "
+                f"known. Name them: --options {shlex.quote(','.join(labels[:6]))}"
+            )
+            raise ShapeError(message)
+        sets = {frozenset(scores.names or ()) for _, scores in named}
+        # Numbers have an order, and so may also be meant as positions.
+        numbers = all(name.isdigit() for names in sets for name in names)
+        shared = Options(tuple(sort_labels(frozenset().union(*sets))), ordered=numbers)
+        self._give(shared, *(() if numbers else (TEXT,)))
+        if len(sets) > 1:  # rows are not compared, only found
+            for row, scores in named:
+                row.options = Options(tuple(sort_labels(scores.names or ())), ordered=numbers)
+
+    def _order_lists(self, cells: Sequence[Json]) -> None:
+        """Take the order of lists of numbers that the predictions prove.
+
+        Args:
+            cells: the right answer of every row, in words.
+
+        Raises:
+            ShapeError: they prove none.
+        """
+        sizes = {len(row.scores.numbers) for row in self._rows if row.scores is not None}
+        order = self._proven_order(sizes, cells)
+        if order is not None:
+            listed = ", ".join(order)
+            self._remarks.append(f"Order of the numbers, by {self._prediction}: {listed}.")
+            self._give(Options(order), TEXT)
+            return
+        labels, _ = distinct_labels([*cells, *(row.cell(self._prediction) for row in self._rows)])
+        if not labels:
+            message = (
+                f"{self._source}: {self._reference} has no label that is text or a number. Name "
+                f"another column: {columns_option('reference', ['NAME'])}"
+            )
+            raise ShapeError(message)
+        listed = ",".join(labels) if {len(labels)} == sizes else "FIRST,SECOND,..."
+        message = (
+            f"{self._source}: the {max(sizes)} numbers of a row are in an order that the file does "
+            f"not give: {self._rows[0].place} may have {dumps(labels[0])} first or "
+            f"{dumps(labels[-1])} first. Name the answers in their order: --options "
+            f"{shlex.quote(listed)}"
+        )
+        raise ShapeError(message)
+
+    def _proven_order(self, sizes: set[int], right: Sequence[Json]) -> tuple[str, ...] | None:
+        """Return the only order of labels in which every prediction is the most probable answer."""
+        texts: dict[int, str] = {}
+        cells = [row.cell(self._prediction) for row in self._rows]
+        labels, _ = distinct_labels([*cells, *right])
+        spelling = {fold_label(label): label for label in labels}
+        for row, cell in zip(self._rows, cells, strict=True):
+            numbers = row.scores.numbers if row.scores is not None else ()
+            best = [place for place, number in enumerate(numbers) if number == max(numbers)]
+            if len(best) == 1 and not is_unlabelled(cell):
+                text = spelling[fold_label(cell_text(cell) or "")]
+                if texts.setdefault(best[0], text) != text:
+                    return None
+        places = range(max(sizes, default=0))
+        left = [label for label in labels if label not in texts.values()]
+        lacking = [place for place in places if place not in texts]
+        if len(left) == len(lacking) == 1:
+            texts[lacking[0]] = left[0]
+        complete = len(sizes) == 1 and len({*texts.values()}) == len(texts) == len(labels)
+        return tuple(texts[at] for at in places) if complete and len(texts) in sizes else None
+
+    def _check_words(self, cells: Sequence[Json], said: Sequence[Json]) -> None:
+        """Check that right answers and predictions are written in the same words.
+
+        Predictions may have words of their own, which count as wrong; numbers may not: they would
+        also be positions, counted otherwise.
+
+        Raises:
+            ShapeError: no prediction is one of the right answers, or a number is none of them.
+        """
+        labels, predictions = (
+            {fold_label(label): label for label in distinct_labels(column)[0]}
+            for column in (cells, said)
+        )
+        new = [text for word, text in predictions.items() if word not in labels]
+        numbers = all(map(_is_number, labels)) and any(map(_is_number, new))
+        if not new or not labels:
+            return
+        if len(new) < len(predictions) and not numbers:
+            shown = ", ".join(map(dumps, sorted(new)[:6]))
+            self._remarks.append(
+                f"{len(new):,} predictions are none of the right answers, so they count as wrong: "
+                f"{shown}."
+            )
+            return
+        ours, theirs = (", ".join([*each.values()][:4]) for each in (labels, predictions))
+        words = max(labels, predictions, key=lambda each: max(map(len, each)))
+        listed = [*dict.fromkeys([*labels.values(), *new])] if numbers else [*words.values()]
+        message = (
+            f"{self._source}: {self._reference} has {ours}, and {self._prediction} has {theirs}: "
+            "they are not the same words. Give all answers, in their order if one column has "
+            f"positions or letters: --options={shlex.quote(','.join(listed[:26]))}"
+        )
+        raise ShapeError(message)
+
+    def _order_levels(self) -> None:
+        """Put the levels of rubrics in the order of their values.
+
+        Raises:
+            ShapeError: they are words, whose order nobody gives.
+        """
+        rows = [row for row in self._rows if self._kind(row) == "score"]
+        texts = {row.options.texts for row in rows if not row.options.ordered}
+        if len(texts) != 1 or texts == {()}:
+            return
+        (labels,) = texts
+        levels = levels_by_value(labels, self._source, str(self._reference))
+        named = any(row.scores is not None for row in rows)
+        self._give(Options(labels if named else tuple(levels)), TEXT)
+
+    def _kind(self, row: _Row) -> str | None:
+        """Return the kind of question that the user or a column of types gives."""
+        column = self._roles.first("type")
+        of_row = None if column is None else _KINDS.get(str(row.entry.value.get(column)))
+        return "score" if self._reading.levels else of_row
+
+    def _set_vectors(self) -> list[Problem]:
+        """Put the numbers of every row in the order of its options."""
+        form = self._form_of_names()
+        problems = []
+        for row in self._rows:
+            try:
+                row.vector = _vector(row, form)
+            except ValueError as error:
+                problems.append(Problem(row.entry.line, row.id, str(error), "numbers of answers"))
+        return problems
+
+    def _form_of_names(self) -> Form:
+        """Return how the names of the numbers name options.
+
+        Raises:
+            ShapeError: two forms fit and differ.
+        """
+        named = [(row, row.scores) for row in self._rows if row.scores and row.scores.names]
+        listed = any(scores.listed for _, scores in named)
+        forms = (TEXT, LETTER) if listed else tuple(FORMS)
+        fitting = [f for f in forms if named and all(_names_fit(row, f) for row, _ in named)]
+        if fitting and TEXT in self._forms and fitting[0] == TEXT and not listed:
+            return TEXT
+        if self._reading.form in fitting:
+            return self._reading.form or TEXT
+        if len(fitting) > 1:
+            pairs = [(row, name) for row, scores in named for name in scores.names or ()]
+            answers = Answers(
+                "the names of the numbers",
+                [name for _, name in pairs],
+                [row.options for row, _ in pairs],
+                [row.place for row, _ in pairs],
+            )
+            a, b = (
+                [-1 if index is None else index for index in answers.read(form)]
+                for form in fitting[:2]
+            )
+            if a != b:
+                raise two_readings(self._source, answers, (fitting[0], a), (fitting[1], b))
+        return fitting[0] if fitting else TEXT
 
     # Answers
 
-    def _choose(self, rows: Sequence[TableRow]) -> _Reading:
+    def _choose(self, rows: Sequence[_Row]) -> _Chosen:
         """Return the only reading of right answers and predictions that every row allows.
 
         Raises:
             ShapeError: two of them pass and differ, or a check contradicts each.
         """
-        if self._outcomes:
-            return _Reading((None, None), [0] * len(rows), None)
+        if self._roles.outcomes:
+            return _Chosen((None, None), [0] * len(rows), None)
         references = self._readings(rows, self._reference)
-        predictions = self._readings(rows, self._prediction)
+        said = {None: None} if self._prediction is None else self._readings(rows, self._prediction)
         pairs = [
-            _Reading((a, b), right, said if self._prediction is not None else None)
+            _Chosen((a, b), right, answers)
             for a, right in references.items()
-            for b, said in predictions.items()
+            for b, answers in said.items()
         ]
+        against = {id(pair): self._contradiction(rows, pair) for pair in pairs}
         # One file counts one way.
         equal = [pair for pair in pairs if {*pair.forms} != {*POSITIONS}]
-        against = {id(pair): pair.contradiction(rows, self._roles) for pair in pairs}
         for tried in (equal, pairs):
             passing = [pair for pair in tried if against[id(pair)] is None]
             if passing:
@@ -460,7 +924,79 @@ class _TableReader:
                 return passing[0]
         raise ShapeError(f"{self._source}: {against[id((equal or pairs)[0])]}")
 
-    def _ask(self, rows: Sequence[TableRow], passing: Sequence[_Reading]) -> None:
+    def _answers(self, rows: Sequence[_Row], column: str) -> Answers:
+        return Answers(
+            column,
+            [row.cell(column) for row in rows],
+            [row.options for row in rows],
+            [row.place for row in rows],
+        )
+
+    def _readings(self, rows: Sequence[_Row], column: str | None) -> dict[Form | None, list[int]]:
+        """Return the readings of a column that fit every row; those of the data without one.
+
+        Raises:
+            ShapeError: none does.
+        """
+        if column is None:
+            indices = [row.options.index(row.recorded, TEXT) for row in rows]
+            return {None: [index for index in indices if index is not None]}
+        answers = self._answers(rows, column)
+        stated = answers.readings(self._reading.form) if self._reading.form else {}
+        fitting = stated or answers.readings()
+        readings: dict[Form | None, list[int]] = {form: fitting[form] for form in fitting}
+        if stated:
+            return readings
+        usual = (self._roles.form,) if column == self._reference else ()
+        for form in (*self._forms, *usual):
+            if form in readings:
+                return {form: readings[form]}
+        named = any(option.named for option in answers.options) and TEXT not in readings
+        if named and LETTER in readings:
+            return {LETTER: readings[LETTER]}
+        if readings:
+            return readings
+        read = answers.read(answers.likeliest())
+        row = rows[read.index(None)]
+        names = ", ".join(map(dumps, row.options.texts[:8])) or f"{len(row.options)} positions"
+        role = "reference" if column == self._reference else "prediction"
+        remedy = f"Correct the column, or name another one: {columns_option(role, ['NAME'])}"
+        if not row.options.ordered or not row.options.texts:
+            listed = shlex.quote(",".join(row.options.texts or ("FIRST", "SECOND")))
+            remedy = f"If these are positions or letters, give the order: --options {listed}"
+        message = (
+            f"{self._source}: {row.place}: {column} = {dumps(row.entry.value.get(column))} names "
+            f"none of the answers ({names}), and so in {read.count(None):,} of {len(rows):,} rows. "
+            f"{remedy}"
+        )
+        raise ShapeError(message)
+
+    def _contradiction(self, rows: Sequence[_Row], chosen: _Chosen) -> str | None:
+        """Return what a row says against a reading; None if nothing does."""
+        for number, row in enumerate(rows):
+            said = None if chosen.predictions is None else chosen.predictions[number]
+            answer = row.tops if row.scores is not None or said is None else {said}
+            right = chosen.references[number]
+            if said is not None and said not in answer:
+                column = str(self._prediction)
+                told = f"is not the most probable answer ({row.named(answer)})"
+                facts = "these numbers"
+            elif row.correct is not None and row.correct not in {right == top for top in answer}:
+                column = str(self._roles.first("correct"))
+                told = (
+                    f"contradicts the answer, read as {row.named(answer)}, and the right one, read "
+                    f"as {row.named({right})}"
+                )
+                facts = "these answers"
+            else:
+                continue
+            return (
+                f"{row.place}: {column} = {dumps(row.entry.value.get(column))} {told}. If it is no "
+                f"fact about {facts}: {columns_option(IGNORED, [column])}"
+            )
+        return None
+
+    def _ask(self, rows: Sequence[_Row], passing: Sequence[_Chosen]) -> None:
         """Refuse two readings that differ.
 
         Raises:
@@ -473,123 +1009,39 @@ class _TableReader:
                 if other.predictions == first.predictions or self._roles.has_scores:
                     continue
                 column, number = self._prediction, 1
-            cells = [answer_cell(row, column) for row in rows]
-            answers = Answers(
-                str(column), cells, [row.options for row in rows], [row.place for row in rows]
+            (a, values), (b, others) = (
+                (str(each.forms[number]), (each.references, each.predictions or ())[number])
+                for each in (first, other)
             )
-            values = [(r.references, r.predictions or ())[number] for r in (first, other)]
-            raise two_readings(
-                self._source,
-                answers,
-                (str(first.forms[number]), values[0]),
-                (str(other.forms[number]), values[1]),
-            )
+            answers = self._answers(rows, str(column))
+            raise two_readings(self._source, answers, (a, values), (b, others))
 
-    def _readings(
-        self, rows: Sequence[TableRow], column: str | None
-    ) -> dict[Form | None, list[int]]:
-        """Return the readings of a column that fit every row; those of the data without one.
+    def _check_copy(self, rows: Sequence[_Row], chosen: _Chosen) -> None:
+        """Check that a right answer next to that of the data agrees with it.
 
         Raises:
-            ShapeError: none does.
+            ShapeError: it differs.
         """
-        if column is None:
-            indices = [row.options.index(record_answer(row), TEXT) for row in rows]
-            return {None: [index for index in indices if index is not None]}
-        cells = [answer_cell(row, column) for row in rows]
-        options = [row.options for row in rows]
-        answers = Answers(column, cells, options, [row.place for row in rows])
-        readings = dict[Form | None, list[int]](answers.readings())
-        stated = answers.readings(self._reading.form) if self._reading.form else {}
-        if stated:
-            return dict[Form | None, list[int]](stated.items())
-        if self._literal and TEXT in readings:
-            return {TEXT: readings[TEXT]}
-        if self._from_0 and POSITIONS[0] in readings:
-            return {POSITIONS[0]: readings[POSITIONS[0]]}
-        if self._roles.form in readings and column == self._reference:
-            return {self._roles.form: readings[self._roles.form]}
-        named = any(option.named for option in options) and TEXT not in readings
-        if named and LETTER in readings:
-            return {LETTER: readings[LETTER]}
-        if readings:
-            return dict[Form | None, list[int]](readings.items())
-        read = answers.read(answers.likeliest())
-        row = rows[read.index(None)]
-        wrong = sum(index is None for index in read)
-        names = ", ".join(map(dumps, row.options.texts[:8])) or f"{len(row.options)} positions"
-        role = "reference" if column == self._reference else "prediction"
-        remedy = f"Correct the column, or name another one: {columns_option(role, ['NAME'])}"
-        if not row.options.ordered or not row.options.texts:
-            texts = row.options.texts or ("FIRST", "SECOND")
-            listed = shlex.quote(",".join(texts))
-            remedy = f"If these are positions or letters, give the order: --options {listed}"
+        column = None if self._data is None else self._roles.first("reference")
+        if column is None or self._data is None:
+            return
+        pairs = zip(rows, chosen.references, strict=True)
+        labelled = [(row, index) for row, index in pairs if not is_unlabelled(row.cell(column))]
+        read = [self._answers([row for row, _ in labelled], column).read(form) for form in FORMS]
+        if [index for _, index in labelled] in read:
+            return
+        places = zip(labelled, zip(*read, strict=True), strict=True)
+        row, index = next(pair for pair, indices in places if pair[1] != indices[0])
         message = (
-            f"{self._source}: {row.place}: {column} = {dumps(row.entry.value.get(column))} names "
-            f"none of the answers ({names}), and so in {wrong:,} of {len(rows):,} rows. {remedy}"
+            f"{self._source}: two right answers differ: {row.place} has {column} = "
+            f"{dumps(row.entry.value.get(column))}, and {self._data.path} has {row.named({index})}."
+            f" Decide with {columns_option(IGNORED, [column])}"
         )
         raise ShapeError(message)
 
-    def _check_copies(self, rows: Sequence[TableRow], chosen: _Reading) -> None:
-        """Check that further columns with the right answer agree with the one that is read.
-
-        Raises:
-            ShapeError: one differs.
-        """
-        if "reference" in self._roles.stated and self._references is None:
-            return
-        for column in self._copies:
-            pairs = [
-                (row, index)
-                for row, index in zip(rows, chosen.references, strict=True)
-                if not is_unlabelled(row.entry.value.get(column))
-            ]
-            differing = self._first_difference(column, pairs)
-            if differing is None:
-                continue
-            row, index = differing
-            ours = self._reference if self._references is None else self._references.path
-            role = "reference" if self._references is None else IGNORED
-            decides = [columns_option(role, [column])]
-            if self._references is None:
-                decides.append(columns_option(role, [str(self._reference)]))
-            message = (
-                f"{self._source}: two right answers differ: {row.place} has {column} = "
-                f"{dumps(row.entry.value.get(column))}, and {ours} has {row.named(index)}. Decide "
-                f"with {' or '.join(decides)}"
-            )
-            raise ShapeError(message)
-
-    def _first_difference(
-        self, column: str, pairs: Sequence[tuple[TableRow, int]]
-    ) -> tuple[TableRow, int] | None:
-        """Return the first row in which a copy differs under its best reading; None if none does.
-
-        Words of another language than the options' are a copy if they stand for them one to one.
-        """
-        cells = [answer_cell(row, column) for row, _ in pairs]
-        ours = [index for _, index in pairs]
-        answers = Answers(column, cells, [row.options for row, _ in pairs])
-        readings = [answers.read(form) for form in FORMS]
-        if not pairs or ours in readings:
-            return None
-        if self._references is None and "options" not in self._roles.columns:
-            there = dict(zip(map(dumps, cells), ours, strict=True))
-            back = dict(zip(ours, map(dumps, cells), strict=True))
-            one_to_one = all(
-                there[dumps(cell)] == index and back[index] == dumps(cell)
-                for cell, index in zip(cells, ours, strict=True)
-            )
-            if one_to_one and all(None in reading for reading in readings):
-                return None
-        best = max(readings, key=lambda read: sum(map(int.__eq__, ours, map(_or_none, read))))
-        return next(pair for pair, index in zip(pairs, best, strict=True) if pair[1] != index)
-
     # Rows of our format
 
-    def _values(
-        self, row: TableRow, reference: int | None, prediction: int | None
-    ) -> dict[str, Json]:
+    def _values(self, row: _Row, reference: int | None, prediction: int | None) -> dict[str, Json]:
         """Return a row in our format.
 
         Raises:
@@ -597,13 +1049,12 @@ class _TableReader:
         """
         values: dict[str, Json] = {"id": row.id, **self._facts(row)}
         values |= self._grouping.of_entry(row.entry.value)
-        count = len(row.options)
         if reference is None:
-            cell = answer_cell(row, self._reference) if self._reference else record_answer(row)
+            cell = row.recorded if self._reference is None else row.cell(self._reference)
             indices = [row.options.index(cell, form) for form in row.options.forms]
             reference = next((index for index in indices if index is not None), None)
-        values |= {"reference": reference, "n_choices": count}
-        if self._outcomes:
+        values |= {"reference": reference, "n_choices": len(row.options)}
+        if self._roles.outcomes:
             values |= {"reference": 0, "n_choices": 2, "code_order": [], "kind": "choice"}
         if not self._has_answer(row):
             return values | {"status": "missing", "reason": "no answer in the table"}
@@ -615,7 +1066,7 @@ class _TableReader:
         named = {} if prediction is None else {"answer": prediction}
         return values | named | self._numbers(row, row.scores)
 
-    def _confidence(self, row: TableRow, prediction: int | None) -> dict[str, Json]:
+    def _confidence(self, row: _Row, prediction: int | None) -> dict[str, Json]:
         """Return the answer of a row, its probability, or both.
 
         Raises:
@@ -626,13 +1077,13 @@ class _TableReader:
             return {"answer": prediction}
         if row.confidence is None:
             raise ValueError(f"{column}: expected a number, got none; fill the cell in")
-        if self._outcomes and row.correct is None:
+        if self._roles.outcomes and row.correct is None:
             column = self._roles.first("correct")
             raise ValueError(f"{column}: expected true or false, got none; fill the cell in")
-        answer: dict[str, Json] = {} if self._outcomes else {"answer": prediction}
+        answer: dict[str, Json] = {} if self._roles.outcomes else {"answer": prediction}
         return {"confidence": row.confidence, **answer}
 
-    def _numbers(self, row: TableRow, scores: Scores) -> dict[str, Json]:
+    def _numbers(self, row: _Row, scores: Scores) -> dict[str, Json]:
         """Return the numbers of a row as columns of our format.
 
         Raises:
@@ -675,19 +1126,21 @@ class _TableReader:
                 return True
         return False
 
-    def _facts(self, row: TableRow) -> dict[str, Json]:
+    def _facts(self, row: _Row) -> dict[str, Json]:
         """Return the columns of an item and of a view that the row or its record has."""
-        cell, roles = row.entry.value, self._roles
+        cell, record = row.entry.value, row.record
         facts: dict[str, Json] = {}
-        if row.record is not None:
-            facts |= facts_of_record(row.record)
+        if record is not None:
+            facts = {"family": record.family, "source_family": record.source_family}
+            facts |= {"kind": record.field.kind, "variant": record.variant}
+            facts |= {"domain": record.domain} if record.domain else {}
         for label in ("family", "source_family", "domain", "variant"):
-            column = roles.first(label)
+            column = self._roles.first(label)
             text = None if column is None else as_text(cell.get(column))
             if text is not None and (label != "variant" or text in _VARIANTS):
                 facts[label] = text
-        kind = "score" if self._reading.levels else stated_kind(row, roles)
-        if kind is None and row.record is None and row.options.texts == ("false", "true"):
+        kind = self._kind(row)
+        if kind is None and record is None and row.options.texts == ("false", "true"):
             kind = "boolean"
         facts |= {} if kind is None else {"kind": kind}
         facts["code_order"] = []  # which letters a prompt showed is not known
@@ -698,11 +1151,11 @@ class _TableReader:
             facts |= {"status": cell["status"], "reason": cell.get("reason")}
         return facts
 
-    def _further(self, row: TableRow) -> dict[str, Json]:
+    def _further(self, row: _Row) -> dict[str, Json]:
         used = self._roles.used | {*_NUMBERS, "code_order"}
         return {name: value for name, value in row.entry.value.items() if name not in used}
 
-    def _block(self, chosen: _Reading) -> dict[str, Json]:
+    def _block(self, chosen: _Chosen) -> dict[str, Json]:
         """Return how the table was read, for `run.json`."""
         columns: dict[str, Json] = {r: [*names] for r, names in self._roles.columns.items()}
         columns |= {kind: [*group] for kind, group in self._roles.groups.items()}
@@ -722,17 +1175,19 @@ class _TableReader:
         return block
 
 
-def _or_outcomes(roles: TableRoles) -> str:
-    """Return the remedy for a table that has a confidence, or whether the answers are right."""
-    named = {role: roles.first(role) or "NAME" for role in ("confidence", "correct")}
-    if roles.has_scores or {*named.values()} == {"NAME"}:
-        return ""
-    stated = ",".join(f"{role}={name}" for role, name in named.items())
-    return f". If it only says whether each answer is right: --columns {stated}"
+def _options_of_record(record: Record | None, references: References) -> Options:
+    """Return the answers of a record, and the names that may stand for them."""
+    if record is None:
+        return Options(())
+    keys = tuple(answer.key for answer in record.field.answers)
+    if record.field.kind == "boolean":
+        return Options(keys, ("no", "yes"))
+    texts = texts_of_record(record)
+    return Options(texts, () if texts == keys else keys, ordered=references.ordered)
 
 
-def _or_none(index: int | None) -> int:
-    return -1 if index is None else index
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"-?\d+(\.\d+)?", text))
 
 
 def _number_or_list(cell: Json, name: str) -> Json:

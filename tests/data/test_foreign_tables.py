@@ -138,9 +138,6 @@ PROBABILITIES: Final[Mapping[str, Writer]] = {
     "list and prediction": lines(
         {"id": ID, "text": TEXT, "label": LABEL, "prediction": SAID, "probabilities": VALUES}
     ),
-    "reference and gold that agree": lines(
-        {"reference": RIGHT, "probabilities": VALUES, "gold": RIGHT}
-    ),
     "numbers as ids": lines({"id": ROWS, "label": LABEL, "probabilities": BY_NAME}),
     "options in another order in every row": lines(shuffled()),
     "quoted decimal commas": table(
@@ -243,6 +240,9 @@ def weka() -> str:
 
 
 ASKED: Final[Mapping[str, Writer]] = {
+    "reference and gold that agree": lines(
+        {"reference": RIGHT, "probabilities": VALUES, "gold": RIGHT}
+    ),
     "sklearn, numbered columns": table(
         {"y_true": RIGHT, "y_pred": CHOSEN}
         | {str(k): column for k, column in enumerate(per_name().values())}
@@ -350,8 +350,13 @@ REFUSED: Final[Mapping[str, Refused]] = {
     ),
     "a prediction that contradicts every order of a list": (
         lines({"id": ID, "label": LABEL, "probabilities": VALUES, "prediction": but(SAID, OTHER)}),
-        ("t9",),
+        ("--options",),
         (),
+    ),
+    "a prediction that contradicts the order that is given": (
+        lines({"id": ID, "label": LABEL, "probabilities": VALUES, "prediction": but(SAID, OTHER)}),
+        ("t9", "prediction"),
+        ("--options", ",".join(NAMES)),
     ),
     "log-probabilities above 0": (
         lines(

@@ -1,18 +1,31 @@
-"""Random labelled tables: what is read without an option is what `--columns` reads."""
+"""Labelled tables: exact names, `--columns` for any others, and nothing guessed between two."""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import pytest
 from builders import write_jsonl
+from foreign_tables import Dialect, write_table
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from messages import assert_says
 
+from pact_eval._json import dumps
+from pact_eval.data.labelled.answers import POSITIONS
+from pact_eval.data.labelled.columns import SETS
 from pact_eval.data.labelled.reader import LabelledData, read_labelled
-from pact_eval.data.labelled.reading import Reading, reading_of, reading_of_json
-from pact_eval.data.labelled.roles import ROLES
+from pact_eval.data.labelled.reading import (
+    PREDICTED,
+    ROLES,
+    Reading,
+    parse_columns,
+    reading_of,
+    reading_of_json,
+)
 from pact_eval.errors import InputError, ShapeError
 
 _TABLES: Final = 50
@@ -101,7 +114,7 @@ def test_what_is_read_without_an_option_is_what_columns_reads(tmp_path: Path) ->
     ("role", "first", "second", "cell"),
     [
         ("reference", "label", "gold", "a"),
-        ("options", "choices", "candidates", ["a", "b"]),
+        ("options", "choices", "options", ["a", "b"]),
         ("state", "text", "context", "What?"),
     ],
 )
@@ -114,3 +127,95 @@ def test_two_columns_of_one_role_are_asked_about_though_they_agree(
     assert isinstance(error, ShapeError)
     said = (f"--columns {role}={first}", f"--columns {role}={second}")
     assert_says(str(error), role, *sorted(said, key=str(error).index))
+
+
+def test_every_name_is_documented() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    labelled, imports = ((docs / f"{name}.md").read_text() for name in ("labelled", "imports"))
+    for names in ROLES.values():
+        assert all(name in labelled for name in names)
+    tables = imports.partition("## Tables")[2]
+    for role, names in PREDICTED.items():
+        row = next(line for line in tables.splitlines() if line.startswith("| ") and role in line)
+        assert all(name in row for name in names), row
+    for name in SETS:
+        assert name[0].islower() or name.removesuffix(" MC1") in labelled, name
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_columns_of_a_set_are_read_as_its_columns_say(tmp_path: Path, name: str) -> None:
+    """Whether the set is recognised, or its `--columns` are given; form aside, which both have."""
+    roles = parse_columns([SETS[name][0]])
+    rows = [
+        {column: f"{column} {row}" for names in roles.values() for column in names}
+        for row in range(4)
+    ]
+    for number, row in enumerate(rows):
+        if "reference" not in roles:
+            row["label"] = "ab"[number % 2]
+            continue
+        (column,) = roles["reference"]
+        if roles.get("options") == (column,):
+            row[column] = {"choices": ["x", "y", "z"], "labels": [0, 1, 0]}  # type: ignore[assignment]
+        elif len(roles.get("options", ())) == 1:
+            row |= {roles["options"][0]: ["x", "y"], column: "x"}  # type: ignore[dict-item]
+        elif "options" in roles and column not in roles["options"]:
+            row[column] = row[roles["options"][1]]
+        elif column not in roles.get("options", ()):
+            row[column] = "ab"[number % 2]
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    stated = {role: names for role, names in roles.items() if role != "ignored"}
+    form = POSITIONS[0] if name.startswith("TruthfulQA") else None
+    said = Reading(columns=stated, form=form)
+    ours, theirs = (read_labelled(path, each) for each in (Reading(), said))
+    assert _facts(ours) == _facts(theirs)
+    assert ours.columns is not None
+    assert {role: ours.columns.roles[role] for role in stated} == stated
+
+
+_NAME: Final = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=6)
+_TEXT: Final = st.text("abcxyz 09é,;|", min_size=1, max_size=8).map(lambda text: f"t{text}.")
+_CONTAINERS: Final = ("csv", "semicolon.csv", "tsv", "jsonl", "array.json", "parquet")
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_what_is_written_is_read_or_refused_with_its_columns(data: st.DataObject) -> None:
+    """Any names of columns: `--columns` reads what was written; without it, that or a question."""
+    count = data.draw(st.integers(2, 4))
+    usual = st.sampled_from(["text", "question", "answer", "label", "choices", "A", "B", "option1"])
+    names = data.draw(
+        st.lists(usual | _NAME, min_size=count + 2, max_size=count + 2, unique_by=str.casefold)
+    )
+    state, reference, *options = names
+    rows = [
+        dict(
+            zip(names, [f"item {number}", *([""] * (count + 1))], strict=True),
+            **dict(zip(options, texts, strict=True)),
+        )
+        | {reference: texts[data.draw(st.integers(0, count - 1))]}
+        for number, texts in enumerate(
+            data.draw(
+                st.lists(
+                    st.lists(_TEXT, min_size=count, max_size=count, unique_by=str.casefold),
+                    min_size=2,
+                    max_size=6,
+                )
+            )
+        )
+    ]
+    stated = dumps({"state": [state], "reference": reference, "options": [*options]})
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_table(Path(folder), rows, Dialect(data.draw(st.sampled_from(_CONTAINERS))))
+        read = read_labelled(path, reading_of(columns=[stated], answers="text"))
+        for item, row in zip(read.records, rows, strict=True):
+            answers = [answer.key for answer in item.field.answers]
+            assert (item.state, answers) == (row[state], [row[name] for name in options])
+            assert answers[item.reference or 0] == row[reference]
+        unstated = _read(path, Reading())
+        if isinstance(unstated, ShapeError):
+            assert "both fit" in str(unstated) or all(name in str(unstated) for name in names)
+        elif unstated is not None:
+            assert unstated.columns is not None
+            for role, columns in unstated.columns.roles.items():
+                assert role == "options" or {*columns} <= {*ROLES[role]}

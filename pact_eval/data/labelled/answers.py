@@ -13,6 +13,7 @@ decide.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import unicodedata
@@ -22,7 +23,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, dumps, loads
+from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.records import LETTERS
 from pact_eval.errors import ShapeError
 
@@ -39,8 +41,11 @@ __all__ = [
     "cell_text",
     "choose_form",
     "distinct_labels",
+    "flagged",
     "fold_label",
     "is_unlabelled",
+    "numbered_columns",
+    "options_of_row",
     "sort_labels",
     "two_readings",
 ]
@@ -70,6 +75,7 @@ TRUE_WORDS: Final = frozenset({"true", "yes", "1"})
 _BOOLEAN: Final = ("false", "true")
 _NUMBER: Final = re.compile(r"[-+]?\d{1,15}(\.\d{1,15})?")
 _WHOLE: Final = re.compile(r"[-+]?(0|[1-9]\d{0,14})(\.0+)?")
+_SUFFIX: Final = re.compile(r"(.*?)[_. -]?(\d{1,2}|[A-Za-z])")
 _LETTER: Final = re.compile(r"\(?([A-Z]{1})[).:]?")
 
 
@@ -313,3 +319,131 @@ def two_readings(
         f"{FORMS[first[0]]} or {FORMS[second[0]]}"
     )
     return ShapeError(message)
+
+
+def numbered_columns(present: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
+    """Return the columns that are numbered from 0 or 1, or lettered from A: two or more of each.
+
+    Returns:
+        What the names of each group share, and its columns by what tells them apart.
+
+    Examples:
+        >>> numbered_columns(["opt_2", "opt_1", "A", "B", "x7"])
+        [('opt', {'1': 'opt_1', '2': 'opt_2'}), ('', {'A': 'A', 'B': 'B'})]
+    """
+    by_prefix: dict[str, dict[str, str]] = {}
+    for name in present:
+        parts = _SUFFIX.fullmatch(name)
+        if parts:
+            suffix = str(int(parts[2])) if parts[2].isdigit() else parts[2].upper()
+            by_prefix.setdefault(parts[1], {})[suffix] = name
+    groups = []
+    numbers = [*map(str, range(26))]
+    for prefix, columns in by_prefix.items():
+        for order in (LETTERS, numbers, numbers[1:]):
+            names = [*itertools.takewhile(columns.__contains__, order)]
+            if len(names) > 1 and (prefix or names[0].isalpha()):
+                groups.append((prefix, {name: columns[name] for name in names}))
+                break
+    return groups
+
+
+def options_of_row(
+    entry: Mapping[str, Json], columns: Sequence[str], reference: str | None = None
+) -> Options:
+    """Return the options in the columns of a row.
+
+    If the right answer is one of these columns, the others have wrong ones, and all are sorted by
+    their texts: otherwise their order would give the answer away.
+
+    Raises:
+        DraftError: they cannot be read.
+    """
+    if len(columns) == 1:
+        listed, names = _listed(entry.get(columns[0]), columns[0])
+        return Options(_checked(listed, columns), names)
+    texts: list[str | None] = []
+    for name in columns:
+        cell = entry.get(name)
+        texts += [as_text(item) for item in cell] if isinstance(cell, list) else [as_text(cell)]
+    present = [text for text in texts if text is not None]
+    if reference in columns:
+        return Options(tuple(sorted(_checked(present, columns))))
+    groups = [group for _, group in numbered_columns(columns) if len(group) == len(columns)]
+    names = tuple(groups[0]) if groups else tuple(columns)
+    if len(texts) != len(names):
+        return Options(_checked(present, columns))
+    named = zip(names, texts, strict=True)
+    return Options(
+        _checked(present, columns), tuple(name for name, text in named if text is not None)
+    )
+
+
+def flagged(cell: Json) -> Json:
+    """Return the position of the only true one of the labels 1, 0, ... next to choices.
+
+    Any other cell is returned as it is.
+
+    Examples:
+        >>> flagged({"choices": ["a", "b"], "labels": [0, 1]}), flagged("b")
+        (1, 'b')
+    """
+    labels = cell.get("labels") if isinstance(cell, dict) else None
+    return labels.index(1) if isinstance(labels, list) and labels.count(1) == 1 else cell
+
+
+def _listed(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:
+    """Return the options of one cell, and the names that stand for them."""
+    if isinstance(value, str):
+        value = _unpacked(value)
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        value = _of_pairs([item for item in value if isinstance(item, dict)])
+    if isinstance(value, dict):
+        texts = value.get("text", value.get("choices"))
+        if isinstance(texts, list) and isinstance(value.get("label"), list):
+            return _texts(texts, name), tuple(_texts(value["label"], name))
+        if isinstance(texts, list):
+            return _texts(texts, name), ()
+        present = {key: text for key, text in value.items() if text is not None}
+        return _texts([*present.values()], name), tuple(present)
+    return _texts(value, name), ()
+
+
+def _of_pairs(items: Sequence[Mapping[str, Json]]) -> Json:
+    """Return options by name, of objects with a name and a text each; None if they have others."""
+    keys = [*items[0]]
+    name = next((key for key in ("key", "label", "letter", "name", "id") if key in keys), None)
+    text = next((key for key in ("value", "text", "option", "content") if key in keys), None)
+    if name is None or text is None or any({name, text} - item.keys() for item in items):
+        return None
+    return {str(item[name]): item[text] for item in items}
+
+
+def _unpacked(text: str) -> Json:
+    if text.lstrip()[:1] in ("[", "{"):
+        try:
+            return loads(text)
+        except ValueError:
+            return None
+    # A bar inside an option does not end it if the options have " | " between them.
+    return [part.strip() for part in text.split(" | " if " | " in text else "|")]
+
+
+def _texts(value: Json, name: str) -> list[str]:
+    texts = [as_text(item) for item in value] if isinstance(value, list) else []
+    if not texts or None in texts:
+        message = (
+            f"{name}: expected a list of texts, got {'none' if value is None else 'something else'}"
+            "; write a JSON list, or texts with | between them"
+        )
+        raise DraftError(message, "options that cannot be read")
+    return [text for text in texts if text is not None]
+
+
+def _checked(options: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    twice = [option for option, count in Counter(options).items() if count > 1]
+    if twice or len(options) < 2:
+        what = f"different options, got {twice[0]!r:.40} twice" if twice else "two or more options"
+        message = f"{'+'.join(columns)}: expected {what}; correct the options"
+        raise DraftError(message, "options that cannot be read")
+    return tuple(options)

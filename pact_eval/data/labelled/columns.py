@@ -1,9 +1,16 @@
 """Shape "columns": a question, its options and the right answer in columns.
 
-The columns are those that the user names, those of a public set, or those with a usual name
-(`roles.py`). Options are a list, JSON text, texts with "|" between them, an object of names and
-texts, two lists ("text" and "label"), or one column per option. Without options, the different
-answers of the file are the options. `answers.py` decides what a cell with the answer means.
+The columns of a role are those that the user names, those of a public set (`SETS`), or those with
+an exact name (`ROLES` of `reading.py`):
+
+    text, label                        classes: the different answers of the file are the options
+    question, options, answer          a list of options, an object of names and texts, two lists
+                                       ("text" and "label"), JSON text, or texts with "|" between
+    question, A, B, ..., answer        one column per option: A, B, ... or option1, option2, ...
+    question, answer                   only if the answers are true and false, or yes and no
+
+Two columns for one role are a question to the user, and so are columns that may be options and have
+no role. `answers.py` decides what a cell with the answer means.
 
 Cells that say that there is no label leave their row out: empty text, a dash, and -1 next to labels
 that count from 0.
@@ -11,12 +18,12 @@ that count from 0.
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pact_eval._json import Json, dumps, loads
+from pact_eval._json import Json, dumps
 from pact_eval.data.labelled.answers import (
     FALSE_WORDS,
     LETTER,
@@ -29,46 +36,44 @@ from pact_eval.data.labelled.answers import (
     cell_text,
     choose_form,
     distinct_labels,
+    flagged,
     fold_label,
     is_unlabelled,
+    numbered_columns,
+    options_of_row,
 )
-from pact_eval.data.labelled.draft import (
+from pact_eval.data.labelled.entries import Entries, Entry
+from pact_eval.data.labelled.questions import (
     LABELS,
     AskedQuestion,
     Draft,
     DraftError,
-    as_text,
     own_labels,
     remaining,
 )
-from pact_eval.data.labelled.entries import Entries, Entry
-from pact_eval.data.labelled.reading import AUTOMATIC, Reading
-from pact_eval.data.labelled.roles import (
+from pact_eval.data.labelled.reading import (
+    AUTOMATIC,
     IGNORED,
     PREDICTED,
     ROLES,
-    PublicSet,
-    check_columns,
-    columns_for,
+    Reading,
     columns_option,
-    groups_of_options,
-    is_options,
-    public_set,
-    unread_options,
+    parse_columns,
 )
 from pact_eval.data.records import MAX_ANSWERS
 from pact_eval.errors import ShapeError
 
 __all__ = [
+    "SETS",
     "ColumnReading",
     "check_truths",
     "check_unread",
-    "flagged",
+    "find_roles",
+    "has_columns",
     "levels_by_value",
     "minus_one",
-    "options_of_row",
     "read_columns",
-    "roles_of_file",
+    "unwrapped",
 ]
 
 _QUESTION: Final = "Which answer is right?"
@@ -76,6 +81,183 @@ _LABEL: Final = "Which {} fits?"
 _KINDS: Final = ("choice", "noul", "boolean", "score")
 _BOOLEAN: Final = frozenset({"true", "false"})
 _NO_LABEL: Final = "without a label"
+_NUMBER: Final = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?", re.IGNORECASE)
+_OF_OPTIONS: Final = frozenset({"", "option", "opt", "choice", "answer"})
+
+SETS: Final[Mapping[str, tuple[str, Form | None]]] = {
+    "AGIEval": ("question=query,options=choices,reference=gold", None),
+    "Belebele": (
+        "state=flores_passage,question=question,"
+        "options=mc_answer1+mc_answer2+mc_answer3+mc_answer4,reference=correct_answer_num",
+        POSITIONS[1],
+    ),
+    "claims": ("state=claim+evidence", None),
+    "COPA": (
+        "state=premise,question=question,options=choice1+choice2,reference=label",
+        POSITIONS[0],
+    ),
+    "Cosmos QA": (
+        "state=context,question=question,options=answer0+answer1+answer2+answer3,reference=label",
+        POSITIONS[0],
+    ),
+    "DREAM": ("state=dialogue,question=question,options=choice,reference=answer", TEXT),
+    "GPQA": (
+        "question=Question,options=Correct Answer+Incorrect Answer 1+Incorrect Answer 2+"
+        "Incorrect Answer 3,reference=Correct Answer",
+        None,
+    ),
+    "HellaSwag": ("state=ctx,options=endings,reference=label", POSITIONS[0]),
+    "MedMCQA": ("question=question,options=opa+opb+opc+opd,reference=cop", None),
+    "MedQA": ("question=question,options=options,reference=answer_idx", LETTER),
+    "MMLU": ("question=question,options=choices,reference=answer,ignored=subject", POSITIONS[0]),
+    "MMLU-Pro": (
+        "question=question,options=options,reference=answer,ignored=answer_index",
+        LETTER,
+    ),
+    "OpenBookQA": ("question=question_stem,options=choices,reference=answerKey", None),
+    "pairs of questions": ("state=question1+question2", None),
+    "pairs of sentences": ("state=sentence1+sentence2", None),
+    "PIQA": ("state=goal,options=sol1+sol2,reference=label", POSITIONS[0]),
+    "premises": ("state=premise+hypothesis", None),
+    "PubMedQA": ("state=context,question=question,reference=final_decision", None),
+    "RACE": ("state=article,question=question,options=options,reference=answer", LETTER),
+    "SciQ": (
+        "question=question,options=correct_answer+distractor1+distractor2+distractor3,"
+        "reference=correct_answer",
+        None,
+    ),
+    "Social IQa": (
+        "state=context,question=question,options=answerA+answerB+answerC,reference=label",
+        POSITIONS[1],
+    ),
+    "Story Cloze": (
+        "state=InputSentence1+InputSentence2+InputSentence3+InputSentence4,"
+        "options=RandomFifthSentenceQuiz1+RandomFifthSentenceQuiz2,reference=AnswerRightEnding",
+        POSITIONS[1],
+    ),
+    "SWAG": (
+        "state=startphrase,options=ending0+ending1+ending2+ending3,reference=label",
+        POSITIONS[0],
+    ),
+    "TruthfulQA MC1": ("question=question,options=mc1_targets,reference=mc1_targets", POSITIONS[0]),
+    "WinoGrande": ("state=sentence,options=option1+option2,reference=answer", POSITIONS[1]),
+}
+"""Public sets: their columns as `--columns` names them, and the form of their answers, which is
+taken if it fits every row. Columns that are "ignored" here only tell sets apart."""
+
+_ROLES_OF_SETS: Final = {name: parse_columns([columns]) for name, (columns, _) in SETS.items()}
+
+
+def sets_of(present: Sequence[str]) -> list[str]:
+    """Return the public sets whose columns are all there, without those that another includes.
+
+    Examples:
+        >>> sets_of(["question", "options", "answer", "answer_index", "src"])
+        ['MMLU-Pro']
+    """
+    columns = {
+        name: {column for names in roles.values() for column in names}
+        for name, roles in _ROLES_OF_SETS.items()
+    }
+    fitting = [name for name in SETS if columns[name] <= {*present}]
+    return [
+        name for name in fitting if not any(columns[name] < columns[other] for other in fitting)
+    ]
+
+
+def has_columns(entry: Mapping[str, Json]) -> bool:
+    """Return whether exact names have the context or the question, and a plain answer."""
+    if sets_of([*entry]):
+        return True
+    subjects = [entry.get(name) for role in ("state", "question") for name in ROLES[role]]
+    answers = [entry[name] for name in ROLES["reference"] if name in entry]
+    return any(isinstance(value, str) for value in subjects) and any(
+        isinstance(value, str | int | float | list) for value in answers
+    )
+
+
+def find_roles(
+    entries: Entries, reading: Reading, source: str
+) -> tuple[dict[str, tuple[str, ...]], str | None]:
+    """Return the columns by role, and the public set that has them.
+
+    Several columns may fit a role; the caller decides between them.
+
+    Raises:
+        ShapeError: a named column is missing or has two roles, or two public sets fit.
+    """
+    present = entries.columns
+    _check_stated(present, reading.columns, source)
+    roles = {role: names for role, names in reading.columns.items() if role in ROLES}
+    taken = {name for names in reading.columns.values() for name in names}
+    sets = sets_of([name for name in present if name not in taken])
+    if len(sets) > 1:
+        either = " or ".join(f"--columns {SETS[name][0]!r}" for name in sets)
+        message = f"{source}: the columns of {' and '.join(sets)} are all there; use {either}"
+        raise ShapeError(message)
+    for role, names in _ROLES_OF_SETS[sets[0]].items() if sets else ():
+        if role not in (*roles, IGNORED):
+            roles[role] = names
+            taken |= {*names}
+    free = [name for name in present if name not in taken]
+    for role, tried in ROLES.items():
+        fitting = tuple(name for name in tried if name in free)
+        if role not in roles and fitting:
+            roles[role] = fitting
+    if "options" not in roles:
+        free = [name for name in free if name not in roles.get("reference", ())]
+        groups = [
+            tuple(group.values())
+            for prefix, group in numbered_columns(free)
+            if prefix in _OF_OPTIONS and (prefix or "question" in roles)
+        ]
+        roles |= {"options": groups[0]} if groups and "reference" in roles else {}
+    return roles, sets[0] if sets else None
+
+
+def _check_stated(
+    present: Sequence[str], columns: Mapping[str, Sequence[str]], source: str
+) -> None:
+    """Check that the columns that the user names are there, each in one role.
+
+    Raises:
+        ShapeError: one is missing, or has two roles.
+    """
+    names = [name for role in columns for name in dict.fromkeys(columns[role])]
+    missing = [name for name in names if name not in present]
+    if missing:
+        message = (
+            f"{source}: --columns names {', '.join(missing)}, which no entry has; there are "
+            f"{', '.join(present) or 'no columns'}"
+        )
+        raise ShapeError(message)
+    for role in ("prediction", "correct"):
+        shared = {*columns.get("reference", ())} & {*columns.get(role, ())}
+        if shared:
+            message = (
+                f"{source}: --columns gives {shared.pop()} two roles, reference and {role}: the "
+                "same column cannot be the right answer and the prediction"
+            )
+            raise ShapeError(message)
+
+
+def unwrapped(entries: Entries) -> Entries:
+    """Return rows with the columns of their document: "doc" as an object, or "doc.question" etc.
+
+    Logs of lm-evaluation-harness keep a row of a set in this way.
+    """
+    columns = entries.columns
+    nested = all(isinstance(entry.value.get("doc"), dict) for entry in entries.entries)
+    prefixed = {name: name[4:] for name in columns if name.startswith("doc.") and len(name) > 4}
+    if not (nested and "doc" in columns) and not prefixed:
+        return entries
+    rows = []
+    for entry in entries.entries:
+        own = {prefixed.get(name, name): cell for name, cell in entry.value.items()}
+        doc = own.get("doc")
+        inner = doc if isinstance(doc, dict) else {}
+        rows.append(replace(entry, value={**inner, **own}))
+    return replace(entries, entries=rows)
 
 
 @dataclass(frozen=True)
@@ -175,7 +357,7 @@ def read_columns(
         ShapeError: a named column is missing, two readings fit and differ, columns look like
             options and have no role, or no column has the answer or the context.
     """
-    roles, known = roles_of_file(entries, reading, source)
+    roles, known = find_roles(entries, reading, source)
     _check_roles(roles, entries.columns, reading, source)
     kinds = {
         cell_text(entry.value.get(name))
@@ -188,12 +370,15 @@ def read_columns(
     if reading.options:
         roles.pop("options", None)
     check_unread(roles, entries, reading, source)
+    if known is None or "question" not in _ROLES_OF_SETS[known]:
+        _check_question(roles, entries, reading, source)
     question = _QUESTION if "options" in roles else _LABEL.format(roles["reference"][0])
     result = ColumnReading(roles, question=reading.question or question, levels=reading.levels)
     if "options" in roles:
         missing = _unlabelled_of_columns(result, entries.entries)
         result = replace(result, unlabelled=missing)
-        form = reading.form or _form_of_columns(result, entries.entries, source, known)
+        usual = None if known is None else SETS[known][1]
+        form = reading.form or _form_of_columns(result, entries.entries, source, usual)
         result = replace(result, form=form)
     else:
         rubric = reading.levels or "score" in kinds
@@ -201,43 +386,10 @@ def read_columns(
     return result
 
 
-def roles_of_file(
-    entries: Entries, reading: Reading, source: str
-) -> tuple[dict[str, tuple[str, ...]], PublicSet | None]:
-    """Return the columns by role, and the public set that has them.
-
-    Several columns may fit the context or the right answer; the caller decides between them.
-
-    Raises:
-        ShapeError: a named column is missing or has two roles.
-    """
-    check_columns(entries.columns, reading.columns, source)
-    roles = {role: names for role, names in reading.columns.items() if role in ROLES}
-    taken = {name for names in reading.columns.values() for name in names}
-    known = public_set([name for name in entries.columns if name not in taken])
-    for role, names in known.roles.items() if known else ():
-        if role not in roles:
-            roles[role] = names
-            taken |= {*names}
-    free = [name for name in entries.columns if name not in taken]
-    for role in ROLES:
-        fitting = columns_for(role, free)
-        if role not in roles and fitting:
-            roles[role] = tuple(fitting)
-    if "options" not in roles:
-        references = roles.get("reference", ())
-        for group in groups_of_options(free):
-            outside = [name for name in references if name not in group.columns]
-            if outside and is_options(entries.entries, outside[0], group):
-                roles |= {"options": group.columns, "reference": tuple(outside)}
-                break
-    return roles, known
-
-
 def _check_roles(
     roles: dict[str, tuple[str, ...]], present: Sequence[str], reading: Reading, source: str
 ) -> None:
-    """Check that context and answer are known, and leave one column for every role.
+    """Check that context and answer are known, and that every role has one column.
 
     Raises:
         ShapeError: a role has no column, or two.
@@ -247,20 +399,43 @@ def _check_roles(
     lacking = [] if "reference" in roles else ["reference"]
     lacking += [] if {"state", "question"} & roles.keys() else ["state"]
     if lacking:
+        usual = "; ".join(f"{role}: {', '.join(ROLES[role])}" for role in lacking)
         message = (
-            f"{source}: no column is known as the {' or the '.join(lacking)}; there are "
+            f"{source}: no column is known as the {' or the '.join(lacking)} ({usual}); there are "
             f"{', '.join(present) or 'no columns'}. Name it: --columns "
             f"{','.join(f'{role}=NAME' for role in lacking)}"
         )
         raise ShapeError(message)
-    known = public_set(present)
-    for role in (*ROLES,):
-        names = roles.get(role, ())
-        stated = role in reading.columns or (known is not None and role in known.roles)
-        if len(columns_for(role, names)) > 1 and not stated:
+    for role, tried in ROLES.items():
+        names = [name for name in roles.get(role, ()) if name in tried]
+        if len(names) > 1 and role not in reading.columns:
             either = " or ".join(columns_option(role, [name]) for name in names)
             message = f"{source}: {' and '.join(names)} both fit the {role}; use {either}"
             raise ShapeError(message)
+
+
+def _check_question(
+    roles: Mapping[str, tuple[str, ...]], entries: Entries, reading: Reading, source: str
+) -> None:
+    """Check that a question without options is answered by true or false, unless it is named.
+
+    Raises:
+        ShapeError: it has other answers, so columns of options may have other names.
+    """
+    named = {"question", "reference"} & reading.columns.keys() or reading.options
+    if named or "options" in roles or "question" not in roles:
+        return
+    (column,) = roles["reference"]
+    labels, _ = distinct_labels(entry.value.get(column) for entry in entries.entries)
+    if {fold_label(label) for label in labels} <= TRUE_WORDS | FALSE_WORDS:
+        return
+    message = (
+        f"{source}: no column is known as the options ({', '.join(ROLES['options'])}, A, B, ..., "
+        f"option1, option2, ...); there are {', '.join(entries.columns)}. Name it: --columns "
+        f"options=NAME, or options=A+B+C for one column each. If the different answers are the "
+        f"options: {columns_option('reference', [column])}"
+    )
+    raise ShapeError(message)
 
 
 def check_unread(
@@ -274,11 +449,9 @@ def check_unread(
     if "options" in roles or reading.options:
         return
     taken = {name for names in (*roles.values(), *reading.columns.values()) for name in names}
-    predicted = {name for role in PREDICTED for name in columns_for(role, entries.columns)}
-    unread = [name for name in entries.columns if name not in taken | predicted]
-    columns = unread_options(
-        entries.entries, roles["reference"][0], unread, groups_of_options(unread)
-    )
+    taken |= {name for names in PREDICTED.values() for name in names}
+    unread = [name for name in entries.columns if name not in taken]
+    columns = _like_options(entries.entries, roles["reference"][0], unread)
     if columns:
         message = (
             f"{source}: {', '.join(columns)} look like the options of each row, and were not read "
@@ -288,14 +461,38 @@ def check_unread(
         raise ShapeError(message)
 
 
+def _like_options(rows: Sequence[Entry], column: str, unread: Sequence[str]) -> tuple[str, ...]:
+    """Return columns that may be options: alike in name, lists, or the right answer by turns."""
+    for _, group in numbered_columns(unread):
+        cells = [row.value.get(name) for row in rows for name in group.values()]
+        if 2 * sum(map(_is_words, cells)) > len(cells):
+            return tuple(group.values())
+    for name in unread:
+        lists = [cell for row in rows if isinstance(cell := row.value.get(name), list)]
+        if len(lists) == len(rows) and all(
+            len(cell) > 1 and all(map(_is_words, cell)) for cell in lists
+        ):
+            return (name,)
+    answered = [row.value for row in rows if not is_unlabelled(row.value.get(column))]
+    holders = [[name for name in unread if row.get(name) == row[column]] for row in answered]
+    by_turns = dict.fromkeys(name for names in holders for name in names)
+    always = [name for name in by_turns if all(name in names for names in holders)]
+    return tuple(by_turns) if all(holders) and len(by_turns) > 1 and not always else ()
+
+
+def _is_words(cell: Json) -> bool:
+    """Return whether a cell is text, and not that of a number."""
+    return isinstance(cell, str) and not _NUMBER.fullmatch(cell.strip())
+
+
 def _form_of_columns(
-    reading: ColumnReading, rows: Sequence[Entry], source: str, known: PublicSet | None
+    reading: ColumnReading, rows: Sequence[Entry], source: str, usual: Form | None
 ) -> Form:
     """Return how a file with columns of options writes its answers."""
     column = reading.roles["reference"][0]
     answers = _answers(reading, rows, column)
-    if known is not None and known.form is not None and answers.readings(known.form):
-        return known.form
+    if usual is not None and answers.readings(usual):
+        return usual
     named = any(options.named for options in answers.options)
     if named and answers.readings(LETTER) and not answers.readings(TEXT):
         return LETTER  # the file itself gives every option a name
@@ -457,106 +654,3 @@ def levels_by_value(labels: Sequence[str], source: str, column: str) -> list[str
     low, high = min(numbers), max(numbers)
     dense = high - low < MAX_ANSWERS
     return [str(level) for level in (range(low, high + 1) if dense else sorted(numbers))]
-
-
-def options_of_row(
-    entry: Mapping[str, Json], columns: Sequence[str], reference: str | None = None
-) -> Options:
-    """Return the options in the columns of a row.
-
-    If the right answer is one of these columns, the others have wrong ones, and all are sorted by
-    their texts: otherwise their order would give the answer away.
-
-    Raises:
-        DraftError: they cannot be read.
-    """
-    if len(columns) == 1:
-        listed, names = _listed(entry.get(columns[0]), columns[0])
-        return Options(_checked(listed, columns), names)
-    texts: list[str | None] = []
-    for name in columns:
-        cell = entry.get(name)
-        texts += [as_text(item) for item in cell] if isinstance(cell, list) else [as_text(cell)]
-    present = [text for text in texts if text is not None]
-    if reference in columns:
-        return Options(tuple(sorted(_checked(present, columns))))
-    groups = groups_of_options(columns)
-    suffixes = (
-        groups[0].names if len(groups) == 1 and len(groups[0].columns) == len(columns) else columns
-    )
-    if len(texts) != len(suffixes):
-        return Options(_checked(present, columns))
-    named = zip(suffixes, texts, strict=True)
-    return Options(
-        _checked(present, columns), tuple(name for name, text in named if text is not None)
-    )
-
-
-def flagged(cell: Json) -> Json:
-    """Return the position of the only true one of the labels 1, 0, ... next to choices.
-
-    Any other cell is returned as it is.
-
-    Examples:
-        >>> flagged({"choices": ["a", "b"], "labels": [0, 1]}), flagged("b")
-        (1, 'b')
-    """
-    labels = cell.get("labels") if isinstance(cell, dict) else None
-    return labels.index(1) if isinstance(labels, list) and labels.count(1) == 1 else cell
-
-
-def _listed(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:
-    """Return the options of one cell, and the names that stand for them."""
-    if isinstance(value, str):
-        value = _unpacked(value)
-    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-        value = _of_pairs([item for item in value if isinstance(item, dict)])
-    if isinstance(value, dict):
-        texts = value.get("text", value.get("choices"))
-        if isinstance(texts, list) and isinstance(value.get("label"), list):
-            return _texts(texts, name), tuple(_texts(value["label"], name))
-        if isinstance(texts, list):
-            return _texts(texts, name), ()
-        present = {key: text for key, text in value.items() if text is not None}
-        return _texts([*present.values()], name), tuple(present)
-    return _texts(value, name), ()
-
-
-def _of_pairs(items: Sequence[Mapping[str, Json]]) -> Json:
-    """Return options by name, of objects with a name and a text each; None if they have others."""
-    keys = [*items[0]]
-    name = next((key for key in ("key", "label", "letter", "name", "id") if key in keys), None)
-    text = next((key for key in ("value", "text", "option", "content") if key in keys), None)
-    if name is None or text is None or any({name, text} - item.keys() for item in items):
-        return None
-    return {str(item[name]): item[text] for item in items}
-
-
-def _unpacked(text: str) -> Json:
-    if text.lstrip()[:1] in ("[", "{"):
-        try:
-            return loads(text)
-        except ValueError:
-            return None
-    # A bar inside an option does not end it if the options have " | " between them.
-    return [part.strip() for part in text.split(" | " if " | " in text else "|")]
-
-
-def _texts(value: Json, name: str) -> list[str]:
-    texts = [as_text(item) for item in value] if isinstance(value, list) else []
-    if not texts or None in texts:
-        message = (
-            f"{name}: expected a list of texts, got {'none' if value is None else 'something else'}"
-            "; write a JSON list, or texts with | between them"
-        )
-        raise DraftError(message, "options that cannot be read")
-    return [text for text in texts if text is not None]
-
-
-def _checked(options: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
-    twice = [option for option, count in Counter(options).items() if count > 1]
-    if twice or len(options) < 2:
-        what = f"different options, got {twice[0]!r:.40} twice" if twice else "two or more options"
-        message = f"{'+'.join(columns)}: expected {what}; correct the options"
-        raise DraftError(message, "options that cannot be read")
-    return tuple(options)

@@ -23,8 +23,14 @@ from pact_eval._json import Json, dumps, sha256_of_json
 from pact_eval.data.defaults import LABELLED, Defaults, defaults_of
 from pact_eval.data.labelled import questions as named
 from pact_eval.data.labelled.answers import POSITIONS
-from pact_eval.data.labelled.columns import ColumnReading, read_columns
-from pact_eval.data.labelled.draft import (
+from pact_eval.data.labelled.columns import ColumnReading, has_columns, read_columns, unwrapped
+from pact_eval.data.labelled.entries import (
+    Container,
+    Entries,
+    Entry,
+    read_entries,
+)
+from pact_eval.data.labelled.questions import (
     AskedQuestion,
     Draft,
     DraftError,
@@ -33,14 +39,7 @@ from pact_eval.data.labelled.draft import (
     as_text,
     target_of,
 )
-from pact_eval.data.labelled.entries import (
-    Container,
-    Entries,
-    Entry,
-    read_entries,
-)
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
-from pact_eval.data.labelled.roles import columns_for, public_set, unwrapped
 from pact_eval.data.records import Field, Record, parse_field, parse_record, read_records
 from pact_eval.errors import InputError, Problem, RecordError, ShapeError
 from pact_eval.hub.downloads import short_name
@@ -100,7 +99,7 @@ def records_of_draft(
         DraftError: a question is malformed, or its answer is not one of the options.
 
     Examples:
-        >>> from pact_eval.data.labelled.draft import AskedQuestion, Draft
+        >>> from pact_eval.data.labelled.questions import AskedQuestion, Draft
         >>> asked_question = AskedQuestion("open", {"type": "noul", "instructions": "Open?"}, True)
         >>> draft = Draft("The gate is open.", [asked_question], {}, {})
         >>> record, = records_of_draft(draft, 7, "questions")
@@ -221,23 +220,12 @@ def _has(entry: Mapping[str, Json], **types: type | tuple[type, ...]) -> bool:
     return all(name in entry and isinstance(entry[name], kind) for name, kind in types.items())
 
 
-def _is_columns(entry: Mapping[str, Json]) -> bool:
-    """Return whether known names have the context or the question, and a plain answer."""
-    if public_set([*entry]) is not None:
-        return True
-    subjects = [entry[name] for role in ("state", "question") for name in columns_for(role, entry)]
-    answers = [entry[name] for name in columns_for("reference", entry)]
-    return any(isinstance(value, str) for value in subjects) and any(
-        isinstance(value, str | int | float | list) for value in answers
-    )
-
-
 _TEXT_OR_OBJECT: Final = (str, dict)
 
 RECORDS: Final = Shape(
     "records", '{"id", "family", "input", "reference", ...}', lambda entry: "input" in entry
 )
-COLUMNS: Final = Shape("columns", "columns of question, options and answer", _is_columns)
+COLUMNS: Final = Shape("columns", "columns of question, options and answer", has_columns)
 
 SHAPES: Final[Mapping[ShapeName, Shape]] = {
     shape.name: shape
@@ -348,10 +336,10 @@ def shape_of(
         return SHAPES[first[0]]
     if entries.container != "JSON lines" or not entries.entries:
         return COLUMNS
+    titles = "; ".join(shape.title for shape in SHAPES.values())
     message = (
-        f"{source}: no known shape; the entries have {_some(entries.columns)}, and a shape has "
-        f"{'; '.join(shape.title for shape in SHAPES.values())}. Name the columns: --columns "
-        "state=NAME,answer=NAME"
+        f"{source}: no known shape ({titles}); there are {_some(entries.columns)}. Name the "
+        "columns: --columns state=NAME,reference=NAME"
     )
     raise ShapeError(message)
 

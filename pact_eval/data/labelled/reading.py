@@ -1,30 +1,37 @@
-"""Settings for reading a file of others, and recognition of labelled files, without the reader.
+"""Everything a user can say of a file of others: its shape, its columns, its answers.
 
-Most datasets are in the full format, and most commands never need more than this.
+`--columns state=text,reference=label` names columns by role. A column without such a role is read
+by its exact name: `ROLES` and `PREDICTED` list them.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-from pact_eval._json import Json
+from pact_eval._json import Json, dumps, loads
 from pact_eval.data.labelled.answers import FORMS, LETTER, POSITIONS, TEXT, Form
 from pact_eval.data.labelled.entries import ENCODING, Entry, container_of, json_lines
-from pact_eval.data.labelled.roles import ALIASES, parse_columns
+from pact_eval.data.labelled.questions import LABELS, as_object
 from pact_eval.errors import Problem, ShapeError
 
 __all__ = [
     "ANSWER_FORMS",
     "AUTOMATIC",
+    "IGNORED",
+    "PREDICTED",
     "RECORDS_NAME",
+    "ROLES",
     "SHAPE_NAMES",
     "Reading",
     "ReadingOptions",
+    "columns_option",
     "is_labelled",
+    "parse_columns",
     "reading_of",
     "reading_of_json",
     "take_reading",
@@ -42,6 +49,43 @@ SHAPE_NAMES: Final = (
 ANSWER_FORMS: Final = (TEXT, LETTER)
 """What `--answers` may name."""
 
+ROLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "state": ("state", "text", "context", "passage", "sentence"),
+    "question": ("question",),
+    "options": ("options", "choices"),
+    "reference": (
+        *("reference", "answer", "label", "answerKey", "gold", "gold_label", "target"),
+        *("true_label", "truth", "y_true"),
+    ),
+    "type": ("type",),
+    **{label: (label,) for label in LABELS},
+}
+"""Roles of the columns of labelled data, and the exact names that have them."""
+
+PREDICTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "prediction": ("prediction", "predicted", "predicted_label", "pred", "y_pred"),
+    "probabilities": (
+        *("probabilities", "probs", "prob", "proba", "probability", "predict_proba"),
+        *("predicted_label_probs", "scores"),
+    ),
+    "log_probabilities": ("log_probabilities", "logprobs", "log_probs", "top_logprobs"),
+    "logits": ("logits",),
+    "confidence": ("confidence", "conf"),
+    "correct": ("correct", "is_correct"),
+}
+"""Roles of columns with the answers of a model, and the exact names that have them."""
+
+Columns = Mapping[str, str | Sequence[str]] | Sequence[str]
+"""Columns by role, or texts of `--columns`."""
+
+IGNORED: Final = "ignored"
+"""Role of columns that are not facts about the answers."""
+
+_ALIASES: Final[Mapping[str, str]] = {"answer": "reference", "gold": "reference"}
+_LISTED_ROLES: Final = frozenset(
+    {"state", "options", "probabilities", "log_probabilities", "logits", IGNORED}
+)
+
 _INPUT: Final = "input"
 _OF_RECORDS: Final = frozenset({"source_family", "variant"})
 _LEVELS: Final = re.compile(r"(-?\d{1,4})\.\.(-?\d{1,4})")
@@ -53,7 +97,7 @@ class Reading:
 
     Attributes:
         shape: name of its shape; None detects it.
-        columns: by role, the columns that have it; see `roles.py`.
+        columns: by role, the columns that have it.
         question: the question of every entry, if there is no column of questions.
         questions: file of the questions of the shape "labels"; None takes FILE.questions.json.
         options: the answers of every entry in their order, if there is no column of them.
@@ -102,7 +146,7 @@ class ReadingOptions(TypedDict, total=False):
     """Options of `reading_of`, which documents them; they have the names of the command line."""
 
     shape: str | None
-    columns: Mapping[str, str] | Sequence[str]
+    columns: Columns
     question: str | None
     questions: Path | str | None
     options: Sequence[str]
@@ -117,7 +161,7 @@ AUTOMATIC: Final = Reading()
 
 def reading_of(
     shape: str | None = None,
-    columns: Mapping[str, str] | Sequence[str] = (),
+    columns: Columns = (),
     question: str | None = None,
     questions: Path | str | None = None,
     options: Sequence[str] = (),
@@ -129,7 +173,7 @@ def reading_of(
 
     Args:
         shape: name of its shape; None detects it.
-        columns: names of columns by role, or `role=column` pairs.
+        columns: names of columns by role, or texts of `--columns`; see `parse_columns`.
         question: the question of every entry, if there is no column of questions.
         questions: file of the questions of the shape "labels".
         options: the answers of every entry in their order.
@@ -149,8 +193,6 @@ def reading_of(
     if shape is not None and shape not in SHAPE_NAMES:
         message = f"--shape {shape}: expected one of {', '.join(SHAPE_NAMES)}"
         raise ShapeError(message)
-    if isinstance(columns, Mapping):
-        columns = [f"{role}={name}" for role, name in columns.items()]
     place = None if questions is None else Path(questions)
     form = _form(positions_from, answers)
     listed = tuple(option.strip() for option in options)
@@ -188,6 +230,80 @@ def _levels(text: str) -> tuple[str, ...]:
     return tuple(str(level) for level in range(low, high + 1))
 
 
+def parse_columns(columns: Columns) -> dict[str, tuple[str, ...]]:
+    """Read the columns of roles.
+
+    Args:
+        columns: names by role; or texts of `role=column` pairs, with commas between pairs and `+`
+            between columns of one role, or of a JSON object, which may have any names.
+
+    Raises:
+        ShapeError: a pair has no `=`, an unknown role, or a role twice.
+
+    Examples:
+        >>> parse_columns(["state=text,reference=label", "options=A+B"])
+        {'state': ('text',), 'reference': ('label',), 'options': ('A', 'B')}
+        >>> parse_columns(['{"options": ["yes, please", "no"]}'])
+        {'options': ('yes, please', 'no')}
+    """
+    parsed: dict[str, tuple[str, ...]] = {}
+    texts = [columns] if isinstance(columns, Mapping) else columns
+    for pair, name, names in (each for text in texts for each in _pairs(text)):
+        role = _ALIASES.get(name, name)
+        if isinstance(names, str):
+            parts = names.split("+") if role in _LISTED_ROLES else [names]
+            names = [part.strip() for part in parts]
+        roles = (*ROLES, *PREDICTED, IGNORED)
+        if role not in roles or not names or not all(names):
+            message = f"--columns {pair}: expected ROLE=COLUMN, ROLE one of {', '.join(roles)}"
+            raise ShapeError(f"{message}; options=A+B+C takes one column per option")
+        if role in parsed or (len(names) > 1 and role not in _LISTED_ROLES):
+            message = f"--columns {pair}: {role} is already {'+'.join(parsed.get(role, names[:1]))}"
+            raise ShapeError(message)
+        parsed[role] = tuple(names)
+    return parsed
+
+
+def _pairs(text: str | Mapping[str, str | Sequence[str]]) -> list[tuple[str, str, Any]]:
+    """Return the pairs of one text or mapping: as given, the role, and the names of columns."""
+    value: Mapping[str, Any]
+    if isinstance(text, str):
+        if not text.lstrip().startswith("{"):
+            parts = [(pair, pair.partition("=")) for pair in text.split(",")]
+            return [(pair, name.strip(), names) for pair, (name, _, names) in parts]
+        try:
+            value = as_object(loads(text), "--columns")
+        except ValueError as error:
+            message = f"--columns {text}: {error}; expected ROLE=COLUMN pairs or a JSON object"
+            raise ShapeError(message) from None
+    else:
+        value = text
+    return [
+        (f"{role}={names}", role, names if _are_names(names) else ())
+        for role, names in value.items()
+    ]
+
+
+def _are_names(names: object) -> bool:
+    listed = names if isinstance(names, list | tuple) else [names]
+    return all(isinstance(name, str) for name in listed)
+
+
+def columns_option(role: str, names: Sequence[str]) -> str:
+    r"""Return the option that names the columns of a role, as a shell takes it.
+
+    Examples:
+        >>> columns_option("options", ["wrong 1", "wrong 2"])
+        "--columns 'options=wrong 1+wrong 2'"
+        >>> columns_option("options", ["yes, please", "no"])
+        '--columns \'{"options": ["yes, please", "no"]}\''
+    """
+    pair = f"{role}={'+'.join(names)}"
+    if any(mark in name or name != name.strip() for name in names for mark in ",+"):
+        pair = dumps({role: [*names]})
+    return f"--columns {shlex.quote(pair)}"
+
+
 def take_reading(options: dict[str, Any]) -> Reading:
     """Take the options of a reading out of others, and return the reading.
 
@@ -210,7 +326,7 @@ def reading_of_json(value: Json) -> Reading:
     columns: Any = value.get("columns")
     named = columns.items() if isinstance(columns, dict) else ()
     roles = {
-        ALIASES.get(role, role): tuple(map(str, names))
+        _ALIASES.get(role, role): tuple(map(str, names))
         for role, names in named
         if isinstance(names, list)
     }

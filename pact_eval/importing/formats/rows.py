@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from pact_eval.data.labelled.columns import unwrapped
 from pact_eval.data.labelled.entries import Entries, Entry, read_entries
-from pact_eval.data.labelled.reading import Reading
-from pact_eval.data.labelled.roles import IGNORED, PREDICTED, ROLES, columns_for, unwrapped
+from pact_eval.data.labelled.reading import IGNORED, PREDICTED, ROLES, Reading
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.references import References, read_references
 from pact_eval.importing.row_reader import RowReader
@@ -81,7 +81,7 @@ def is_own(entries: Entries, options: ImportOptions) -> bool:
     facts = {*references, answer, "confidence", *mapped.values()}
     further = () if present & {*_NUMBERS} else ("confidence",)
     roles = ("reference", "prediction", "correct", *further, *_NUMBERS)
-    others = {name for role in roles for name in columns_for(role, present)}
+    others = {name for role in roles for name in {**ROLES, **PREDICTED}[role]} & present
     if others - facts - {*_NUMBERS} or (answer in present and "n_choices" not in present):
         return False
     if len(references) != 1:
