@@ -31,7 +31,7 @@ from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import LocalSource
 from pact_eval.scoring.windows import Dataset, RowSource, score_windows
 from pact_eval.scoring.workers.messages import WorkersRequest
-from pact_eval.scoring.workers.pool import worker_source
+from pact_eval.scoring.workers.source import worker_source
 
 
 def repeated(records: Sequence[Record], count: int) -> list[Record]:

@@ -167,7 +167,7 @@ def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> Row
 def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> RowSource:
     with needs_model_extra():
         from pact_eval.scoring.quantisation import quantisation_remarks
-        from pact_eval.scoring.workers.pool import WorkerSource
+        from pact_eval.scoring.workers.source import WorkerSource
 
     if workers is not None:
         with needs_ray_extra():

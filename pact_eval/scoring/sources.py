@@ -22,7 +22,8 @@ if TYPE_CHECKING:  # torch and httpx2
     from pact_eval.scoring.score import LocalSource
     from pact_eval.scoring.servers.probe import ServerProbe
     from pact_eval.scoring.servers.source import ServerSource
-    from pact_eval.scoring.workers.pool import PoolProgress, WorkerSource
+    from pact_eval.scoring.workers.pool import PoolProgress
+    from pact_eval.scoring.workers.source import WorkerSource
 
 RUNS: Final = "runs"
 """Folder of the runs that get no folder."""
@@ -85,7 +86,7 @@ def row_source(
         from pact_eval.scoring.score import LocalSource
     if workers is None:
         return LocalSource(identify(request))
-    from pact_eval.scoring.workers.pool import worker_source
+    from pact_eval.scoring.workers.source import worker_source
 
     with ray_extra():
         import_ray(workers)

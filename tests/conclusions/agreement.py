@@ -125,7 +125,7 @@ class Surfaces:
     @cached_property
     def cards(self) -> dict[str, str]:
         """The word of each card of the page, by its question."""
-        cards = r'<section class="card"><h3>([^<]*)</h3><p class="status [a-z]*">([^<]*)</p>'
+        cards = r'<section class="card">\s*<h3>([^<]*)</h3>\s*<p class="status [a-z]*">([^<]*)</p>'
         return {title: html.unescape(word) for title, word in re.findall(cards, self.source)}
 
     @cached_property

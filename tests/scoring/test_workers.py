@@ -31,7 +31,7 @@ from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.windows import read_dataset, score_windows
 from pact_eval.scoring.workers.cluster import connected
 from pact_eval.scoring.workers.messages import WorkersRequest
-from pact_eval.scoring.workers.pool import worker_source
+from pact_eval.scoring.workers.source import worker_source
 from scoring.conftest import FIXTURES, HOLDOUT, MODEL, Make
 
 WINDOWS = 6  # of the 324 records of the holdout
