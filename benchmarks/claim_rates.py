@@ -38,7 +38,6 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import diagnose
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.resampled_groups import ResampledGroup, metric_difference, resampled_group
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import Run
@@ -193,9 +192,8 @@ class Families:
                 "nll_nats": -np.log(np.where(right, confidence, 1 - confidence)),
             },
         )
-        entries = [find_metric(name) for name in ("accuracy", "nll_nats")]
         rng = np.random.default_rng(0)  # no interval is made from resamples
-        return resampled_group("all", items, rng=rng, resamples=1, entries=entries)
+        return resampled_group(items, rng=rng, resamples=1, names=("accuracy", "nll_nats"))
 
     def draw(self, rng: np.random.Generator) -> tuple[ResampledGroup, ...]:
         """Return A, B and C on new items; A and C share the luck of four fifths."""

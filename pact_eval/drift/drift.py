@@ -28,8 +28,11 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import SameRun, same_runs
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec
-from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.resampled_groups import ResampledGroup, metric_difference, resampled_group
+from pact_eval.evaluation.resampled_groups import (
+    ResampledGroup,
+    metric_difference,
+    resampled_group,
+)
 from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
 from pact_eval.runs.folder import RunSource
@@ -400,15 +403,8 @@ def _metrics(pair: PairedRuns, settings: Settings) -> list[MetricChange]:
 def _resample(
     samples: Sequence[ScoredItems], names: Sequence[str], settings: Settings
 ) -> list[ResampledGroup]:
-    chosen_metrics = [find_metric(name) for name in names]
     return [
-        resampled_group(
-            "all",
-            items,
-            rng=settings.rng(),
-            resamples=settings.resamples or default_resamples(len(items)),
-            entries=chosen_metrics,
-        )
+        resampled_group(items, rng=settings.rng(), resamples=settings.resamples, names=names)
         for items in samples
     ]
 

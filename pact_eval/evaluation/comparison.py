@@ -47,11 +47,11 @@ from pact_eval.evaluation.notes import (
     one_order,
     small_groups,
 )
-from pact_eval.evaluation.registry import MetricSpec, find_metric, registered_metrics
-from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.registry import MetricSpec, registered_metrics
 from pact_eval.evaluation.resampled_groups import (
     Evidence,
     ResampledGroup,
+    default_resamples,
     metric_difference,
     resampled_groups,
 )
@@ -422,10 +422,9 @@ def compare(
     """
     resamples = resamples or default_resamples(len(a))
     runs, notes = at_common_views({"A": a, "B": b})
-    entries = None if names is None else [find_metric(name) for name in names]
     groups = by if names is None else None
     drawn = [
-        resampled_groups(run, groups, rng=rng, resamples=resamples, entries=entries)
+        resampled_groups(run, groups, rng=rng, resamples=resamples, names=names)
         for run in runs.values()
     ]
     comparison = compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)

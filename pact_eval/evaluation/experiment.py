@@ -71,13 +71,12 @@ from pact_eval.evaluation.report import (
     SweepPoint,
     accuracy_of_asked,
     decoded_rates,
-    default_resamples,
     evaluate_items,
     other_decoding,
     report_digest,
     sweep,
 )
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, default_resamples, resampled_group
 from pact_eval.evaluation.run_comparisons import RunComparisons
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
@@ -637,12 +636,7 @@ class Experiment:
         """
         settings = self.settings
         items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
-        return resampled_group(
-            "all",
-            items,
-            rng=settings.rng(),
-            resamples=settings.resamples or default_resamples(len(items)),
-        )
+        return resampled_group(items, rng=settings.rng(), resamples=settings.resamples)
 
     def rates(self, run: ExperimentRun) -> tuple[DecodedRates, ...]:
         """Return accuracy and pair accuracy of a run at view 0, and over K views if it has them.
@@ -667,8 +661,7 @@ class Experiment:
 
         def other_rates() -> DecodedRates:
             items = self._items(run, decoding, calibrated=False)
-            resamples = settings.resamples or default_resamples(len(items))
-            return decoded_rates(items, rng=settings.rng(), resamples=resamples)
+            return decoded_rates(items, rng=settings.rng(), resamples=settings.resamples)
 
         other = run.once(("rates", decoding, settings), other_rates)
         return tuple(sorted((chosen, other), key=lambda rates: rates.k))

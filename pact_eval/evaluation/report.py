@@ -44,7 +44,6 @@ from pact_eval.evaluation.registry import (
     DecodingName,
     MetricSpec,
     decoding_name,
-    find_metric,
     registered_metrics,
 )
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group, resampled_groups
@@ -68,12 +67,6 @@ SMALL_VIEW_TV: Final = 0.01
 """View TV below which an item counts as hardly moved by the order of its answers."""
 
 _NO_ORDERS: Final = "the run does not record the order in which answers were shown"
-_MOST_RESAMPLES: Final = 10_000
-_FEWEST_RESAMPLES: Final = 200
-_LARGE_RESAMPLES: Final = 1_000
-# Items times resamples: up to the first, 10,000 resamples; up to the second, 1,000.
-_ITEM_DRAWS: Final = 200_000_000
-_LARGE_ITEM_DRAWS: Final = 2_000_000_000
 
 
 @dataclass(frozen=True)
@@ -236,21 +229,6 @@ class Evaluation(Framed):
         return decoding_name(self.decoding, self.repeats)
 
 
-def default_resamples(items: int) -> int:
-    """Return the default number of resamples; many items need fewer, as their intervals are narrow.
-
-    The default is 10,000 up to 20,000 items. It falls to 1,000 at 200,000 items and stays there up
-    to 2,000,000; then it falls to 200.
-
-    Examples:
-        >>> [default_resamples(n) for n in (324, 100_000, 1_000_000, 10_000_000)]
-        [10000, 2000, 1000, 200]
-    """
-    n = max(items, 1)
-    large = max(_FEWEST_RESAMPLES, min(_LARGE_RESAMPLES, _LARGE_ITEM_DRAWS // n))
-    return max(large, min(_MOST_RESAMPLES, _ITEM_DRAWS // n))
-
-
 def evaluate(
     run: Run | Predictions,
     *,
@@ -308,9 +286,7 @@ def evaluate_items(
         noise: possible rounding error of a logit; None leaves near ties out.
         notes: notes on the run, to come first.
     """
-    drawn = resampled_groups(
-        items, by, rng=rng, resamples=resamples or default_resamples(len(items))
-    )
+    drawn = resampled_groups(items, by, rng=rng, resamples=resamples)
     with step("Computing intervals", sum(len(group.items) for group in drawn), "items"):
         groups = tuple(group_numbers(group) for group in drawn)
     ties = None if noise is None else near_ties(items.facts.logit_gap, noise)
@@ -650,23 +626,17 @@ def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | N
     )
 
 
-def resampled_rates(
-    items: ScoredItems, *, rng: np.random.Generator, resamples: int
-) -> ResampledGroup:
-    """Resample the metrics of `COMPARED` on all items; arguments as for `decoded_rates`."""
-    entries = [find_metric(name) for name in COMPARED]
-    return resampled_group("all", items, rng=rng, resamples=resamples, entries=entries)
-
-
-def decoded_rates(items: ScoredItems, *, rng: np.random.Generator, resamples: int) -> DecodedRates:
+def decoded_rates(
+    items: ScoredItems, *, rng: np.random.Generator, resamples: int | None = None
+) -> DecodedRates:
     """Return accuracy and pair accuracy of a run under one decoding.
 
     Args:
         items: the items of the run under this decoding.
         rng: source of the resamples.
-        resamples: bootstrap resamples of families.
+        resamples: bootstrap resamples of families; None uses `default_resamples`.
     """
-    group = resampled_rates(items, rng=rng, resamples=resamples)
+    group = resampled_group(items, rng=rng, resamples=resamples, names=HEADLINE)
     estimates = {name: group.estimate(name) for name in HEADLINE}
     return DecodedRates.of(items.decoding, items.k, estimates, items.repeats)
 
@@ -753,13 +723,7 @@ def swept_group(
         ValueError: the views of an item have no answer in common.
     """
     items = ScoredItems.of(predictions.first_views(k), "ensemble", calibrator).over(unit)
-    return resampled_group(
-        "all",
-        items,
-        rng=rng,
-        resamples=resamples or default_resamples(len(items)),
-        entries=None if metrics is None else [find_metric(name) for name in metrics],
-    )
+    return resampled_group(items, rng=rng, resamples=resamples, names=metrics)
 
 
 def _shown(ks: range) -> str:

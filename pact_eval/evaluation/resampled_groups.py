@@ -472,103 +472,104 @@ class ResampledGroup:
         return None if basis.units else _reason_text(basis.reason_if_none)
 
 
+_MOST_RESAMPLES: Final = 10_000
+_FEWEST_RESAMPLES: Final = 200
+_LARGE_RESAMPLES: Final = 1_000
+# Items times resamples: up to the first, 10,000 resamples; up to the second, 1,000.
+_ITEM_DRAWS: Final = 200_000_000
+_LARGE_ITEM_DRAWS: Final = 2_000_000_000
+
+
+def default_resamples(items: int) -> int:
+    """Return the default number of resamples; many items need fewer, as their intervals are narrow.
+
+    The default is 10,000 up to 20,000 items. It falls to 1,000 at 200,000 items and stays there up
+    to 2,000,000; then it falls to 200.
+
+    Examples:
+        >>> [default_resamples(n) for n in (324, 100_000, 1_000_000, 10_000_000)]
+        [10000, 2000, 1000, 200]
+    """
+    n = max(items, 1)
+    large = max(_FEWEST_RESAMPLES, min(_LARGE_RESAMPLES, _LARGE_ITEM_DRAWS // n))
+    return max(large, min(_MOST_RESAMPLES, _ITEM_DRAWS // n))
+
+
 def resampled_groups(
     items: ScoredItems,
-    by: GroupBy | None,
+    by: GroupBy | None = None,
     *,
     rng: np.random.Generator,
-    resamples: int,
-    entries: Sequence[Metric] | None = None,
+    resamples: int | None = None,
+    names: Sequence[str] | None = None,
 ) -> tuple[ResampledGroup, ...]:
     """Resample metrics on all items and on each group; each is drawn once.
+
+    The items keep their groups for further calls that agree on the state of the generator, the
+    number of resamples and the metrics. Items that were read from a file keep nothing; see
+    `ScoredItems.once`.
 
     Args:
         items: the items of a run under one decoding.
         by: kind, domain or source_family; None has no group but all items.
-        rng: source of the resamples; every group starts from its current state.
-        resamples: bootstrap resamples of families.
-        entries: the metrics; None uses every reported metric that is defined for such items.
+        rng: source of the resamples, whose state does not change; every group starts from it.
+        resamples: bootstrap resamples of families; None uses `default_resamples`.
+        names: names of the metrics; None uses every reported metric that is defined for such items.
 
     Returns:
         All items first, then the groups in the order of the report.
     """
-    sampling = _Sampling(items, rng, resamples, entries)
+    resamples = resamples or default_resamples(len(items))
+    chosen = metrics_for(items.contexts) if names is None else map(find_metric, names)
+    entries = tuple(chosen)
+    key = (pickle.dumps(rng.bit_generator.state), resamples, entries)
+    families = items.with_sorted_families()  # a copy, to which the groups may refer
+
+    def group(name: str, rows: IntArray | None = None) -> ResampledGroup:
+        if rows is None or len(rows) == len(items):
+            drawn = items.once(
+                ("all", key), lambda: _drawn(name, families, rng, resamples, entries)
+            )
+            return drawn if drawn.name == name else replace(drawn, name=name)
+        return items.once(
+            (by, name, key), lambda: _drawn(name, families.taken(rows), rng, resamples, entries)
+        )
+
     if by is None:
-        return (sampling.all_items("all"),)
-    return tuple(
-        sampling.all_items(name) if len(rows) == len(items) else sampling.group(by, name, rows)
-        for name, rows in sampling.sorted_items.rows_by_group(by).items()
-    )
+        return (group("all"),)
+    return tuple(group(name, rows) for name, rows in families.rows_by_group(by).items())
 
 
 def resampled_group(
-    name: str,
     items: ScoredItems,
     *,
     rng: np.random.Generator,
-    resamples: int,
-    entries: Sequence[Metric] | None = None,
+    resamples: int | None = None,
+    names: Sequence[str] | None = None,
 ) -> ResampledGroup:
-    """Resample metrics on one group of items; they are drawn once.
-
-    Args:
-        name: of the group.
-        items: its items.
-        rng: source of the resamples; its state does not change.
-        resamples: bootstrap resamples of families.
-        entries: the metrics; None uses every reported metric that is defined for such items.
-    """
-    return _Sampling(items, rng, resamples, entries).all_items(name)
+    """Resample metrics on all items; arguments as for `resampled_groups`."""
+    return resampled_groups(items, rng=rng, resamples=resamples, names=names)[0]
 
 
-class _Sampling:
-    """The groups of some items with their resamples, which the items keep for further calls.
-
-    Two calls share a group if they agree on the state of the generator, the number of resamples and
-    the metrics. Items that were read from a file keep nothing; see `ScoredItems.once`.
-
-    Attributes:
-        sorted_items: a copy of the items with sorted families, to which the groups may refer.
-    """
-
-    def __init__(
-        self,
-        items: ScoredItems,
-        rng: np.random.Generator,
-        resamples: int,
-        entries: Sequence[Metric] | None = None,
-    ) -> None:
-        self.sorted_items = items.with_sorted_families()
-        self._items = items
-        self._rng = rng
-        self._resamples = resamples
-        self._entries = tuple(metrics_for(items.contexts) if entries is None else entries)
-        self._key = (pickle.dumps(rng.bit_generator.state), resamples, self._entries)
-
-    def all_items(self, name: str) -> ResampledGroup:
-        """Return all items as a group of this name."""
-        group = self._items.once(("all", self._key), lambda: self._drawn(name, self.sorted_items))
-        return group if group.name == name else replace(group, name=name)
-
-    def group(self, by: GroupBy, name: str, rows: IntArray) -> ResampledGroup:
-        """Return the group of these rows."""
-        return self._items.once(
-            (by, name, self._key), lambda: self._drawn(name, self.sorted_items.taken(rows))
+def _drawn(
+    name: str,
+    items: ScoredItems,
+    rng: np.random.Generator,
+    resamples: int,
+    entries: Sequence[Metric],
+) -> ResampledGroup:
+    statistics = group_statistics(items, entries)
+    drawn: dict[str, Resampled] = {}
+    for statistic_set in statistics.sets:
+        drawn |= resample(
+            statistic_set.statistics,
+            n_clusters=statistic_set.n_clusters,
+            n=statistic_set.n,
+            rng=same_stream(rng),
+            resamples=resamples,
+            lazily=True,
         )
-
-    def _drawn(self, name: str, items: ScoredItems) -> ResampledGroup:
-        statistics = group_statistics(items, self._entries)
-        drawn: dict[str, Resampled] = {}
-        for statistic_set in statistics.sets:
-            drawn |= resample(
-                statistic_set.statistics,
-                n_clusters=statistic_set.n_clusters,
-                n=statistic_set.n,
-                rng=same_stream(self._rng),
-                resamples=self._resamples,
-                lazily=True,
-            )
-        return ResampledGroup(name, statistics, drawn, same_stream(self._rng))
+    return ResampledGroup(name, statistics, drawn, same_stream(rng))
 
 
 def metric_difference(

@@ -52,8 +52,8 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.evaluation.registry import decoding_name
-from pact_eval.evaluation.report import COMPARED, default_resamples, other_decoding, resampled_rates
-from pact_eval.evaluation.resampled_groups import ResampledGroup
+from pact_eval.evaluation.report import COMPARED, other_decoding
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
 
@@ -351,8 +351,8 @@ def _raw(run: ExperimentRun, decoding: Decoding, settings: Settings) -> ScoredIt
 
 
 def _resampled(items: ScoredItems, settings: Settings) -> ResampledGroup:
-    resamples = settings.resamples or default_resamples(len(items))
-    return resampled_rates(items, rng=settings.rng(), resamples=resamples)
+    rng, resamples = settings.rng(), settings.resamples
+    return resampled_group(items, rng=rng, resamples=resamples, names=COMPARED)
 
 
 def _with_claims(comparison: Comparison, conclusion: BetterConclusion) -> Comparison:

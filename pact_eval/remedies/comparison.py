@@ -24,11 +24,11 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import MetricSpec, find_metric
-from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import (
     Evidence,
     ResampledGroup,
     adjusted,
+    default_resamples,
     metric_difference,
     resampled_group,
     sign_of,
@@ -492,13 +492,7 @@ class _Sampled:
             items = ScoredItems.of(predictions, "single")
             if predictions.repeats:  # of K repeats, some remedies show one set, and some two
                 items = items.with_repeats(_SETS)
-            return resampled_group(
-                "all",
-                items.over(unit),
-                rng=rng,
-                resamples=resamples,
-                entries=[find_metric(name) for name in names],
-            )
+            return resampled_group(items.over(unit), rng=rng, resamples=resamples, names=names)
 
         tempered = fitted.tempered
         names = _DECIDING if scope == "deciding" else RAW_METRICS

@@ -22,7 +22,7 @@ from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.labels import ordered_groups
-from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
 from pact_eval.runs.custody import TrainedOnRun

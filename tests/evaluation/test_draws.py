@@ -11,7 +11,6 @@ import numpy as np
 from run_frames import predictions
 
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 
 
@@ -20,17 +19,16 @@ def items_of() -> ScoredItems:
 
 
 def drawn(items: ScoredItems, *, seed: int = 0, resamples: int = 200) -> ResampledGroup:
-    return resampled_group("all", items, rng=np.random.default_rng(seed), resamples=resamples)
+    return resampled_group(items, rng=np.random.default_rng(seed), resamples=resamples)
 
 
 def test_a_group_depends_on_seed_resamples_metrics_and_units() -> None:
     items = items_of()
     one_metric = resampled_group(
-        "all",
         items,
         rng=np.random.default_rng(0),
         resamples=200,
-        entries=[find_metric("accuracy")],
+        names=["accuracy"],
     )
     groups = [
         drawn(items),

@@ -30,7 +30,8 @@ from pact_eval.evaluation.labels import (
 )
 from pact_eval.evaluation.notes import LowAnswerMass, small_groups
 from pact_eval.evaluation.registry import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, SINGLE_CALIBRATED
-from pact_eval.evaluation.report import ViewTvQuantiles, default_resamples, evaluate_items, sweep
+from pact_eval.evaluation.report import ViewTvQuantiles, evaluate_items, sweep
+from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.slice_search import search_slices
 from pact_eval.runs.predictions import Predictions
 

@@ -137,15 +137,8 @@ def truth(setting: Setting, lead: float, rng: np.random.Generator) -> dict[str, 
 
 def intervals(setting: Setting, lead: float, rng: np.random.Generator) -> dict[str, Estimate]:
     """Return the metrics of the first run and A - B with their intervals, on one data set."""
-    entries = [find_metric(name) for name in METRICS]
     a, b = (
-        resampled_group(
-            "all",
-            ScoredItems.of(run, "single"),
-            rng=rng,
-            resamples=_RESAMPLES,
-            entries=entries,
-        )
+        resampled_group(ScoredItems.of(run, "single"), rng=rng, resamples=_RESAMPLES, names=METRICS)
         for run in drawn(setting.rows, lead, rng)
     )
     single = {name: a.estimate(name) for name in METRICS}

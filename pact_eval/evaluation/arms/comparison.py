@@ -30,10 +30,10 @@ from pact_eval.evaluation.notes import (
     small_groups,
 )
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
-from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import (
     Evidence,
     ResampledGroup,
+    default_resamples,
     evidence,
     metric_difference,
     resampled_groups,

@@ -29,8 +29,12 @@ from pact_eval.evaluation.registry import (
     metric_spec,
     registered_metrics,
 )
-from pact_eval.evaluation.report import default_resamples, swept_group
-from pact_eval.evaluation.resampled_groups import ResampledGroup, mean_estimate, resampled_groups
+from pact_eval.evaluation.report import swept_group
+from pact_eval.evaluation.resampled_groups import (
+    ResampledGroup,
+    mean_estimate,
+    resampled_groups,
+)
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import SignAgreement, same_sign
@@ -252,9 +256,8 @@ def _groups(
     items = run.scored(settings.decoding, calibrated=calibrated).over(settings.unit)
     by = by or settings.by
     items = items.grouped(by, settings.bins)
-    resamples = settings.resamples or default_resamples(len(items))
-    entries = None if names is None else [find_metric(name) for name in names]
-    return resampled_groups(items, by, rng=settings.rng(), resamples=resamples, entries=entries)
+    rng, resamples = settings.rng(), settings.resamples
+    return resampled_groups(items, by, rng=rng, resamples=resamples, names=names)
 
 
 def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:

@@ -319,9 +319,8 @@ def order_audit(
     near = near_ties(items, effect.floor)
     gains: tuple[OrderGain, ...] = ()
     if ensemble is not None and len(items) and items.reference is not None:
-        metrics = [find_metric(name) for name in GAINS]
         k_views, view_0 = (
-            resampled_group("all", view_items, rng=rng, resamples=resamples, entries=metrics)
+            resampled_group(view_items, rng=rng, resamples=resamples, names=GAINS)
             for view_items in (ensemble.taken(rows), items)
         )
         gains = tuple(_gain(name, k_views, view_0, near, effect.floor) for name in GAINS)

@@ -21,9 +21,9 @@ from pact_eval.evaluation.labels import label_codes
 from pact_eval.evaluation.report import (
     ChanceMiscalibration,
     chance_miscalibration,
-    default_resamples,
     outcomes_if_calibrated,
 )
+from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import step, tracked
 from pact_eval.stats.bootstrap import cluster_sums, expanded_tail
