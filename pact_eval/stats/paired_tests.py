@@ -310,7 +310,7 @@ def _lower_tail(sizes: IntArray, at_most: int) -> float:
     single = int(of_size[1])
     below = np.concatenate([[0.0], np.cumsum(_fair_coins(single))])
     left = at_most - np.arange(others.size)
-    return float(others @ below[np.clip(left + 1, 0, single + 1)])
+    return float(others @ below[np.minimum(left, single) + 1])
 
 
 def _fair_coins(coins: int) -> FloatArray:

@@ -21,6 +21,7 @@ BASE, _, PERMUTED, _, ABLATED = family("a", n_choices=3)
         (ABLATED, {"ablated_answers": None}, "for an ablated view, its two answers"),
         (ABLATED, {"ablated_answers": (1, 1)}, "expected two different answers of 3 as ablated"),
         (ABLATED, {"ablated_answers": (0, 3)}, "expected two different answers of 3 as ablated"),
+        (ABLATED, {"ablated_answers": (0, 4)}, "expected two different answers of 3 as ablated"),
         (ABLATED, {"reference": 0}, "expected no reference in an ablated view, got 0"),
         (BASE, {"reference": None}, "expected a reference or, for an ablated view"),
         (BASE, {"reference": 3}, "expected a reference from 0 to 2, got 3"),

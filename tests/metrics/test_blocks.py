@@ -106,3 +106,22 @@ def test_ablated_blocks_against_hand_computation() -> None:
     with pytest.raises(ValueError, match="two answers"):
         _ = block.answer_gap_nats
     assert np.isnan(block.lead_nats).all()
+
+
+@pytest.mark.parametrize(
+    ("logits", "n_choices", "changes", "message"),
+    [
+        ([[0.0, 1.0]], [2], {}, "expected logits"),
+        ([0.0, 1.0], 2, {}, "expected logits"),
+        ([0.0, 1.0], [2], {"views": 0}, "views >= 1"),
+        ([0.0, 1.0], [0, 2], {}, "n_choices >= 1"),
+        ([0.0, 1.0], [2], {"views": 2}, "2 x n_choices logits, got 1 and 2"),
+        ([0.0, 1.0], [2], {"reference": [2]}, "an answer of its item, got 2 of 2 in row 0"),
+        ([0.0, 1.0], [2], {"reference": [0, 0]}, "reference: expected shape"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(
+    logits: Any, n_choices: Any, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        next(metrics.item_blocks(logits, n_choices, **changes))

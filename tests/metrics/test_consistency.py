@@ -60,7 +60,7 @@ def test_counted_views_against_scipy_pdist() -> None:
     rng = np.random.default_rng(61)
     log_probs = log_softmax(rng.standard_normal((40, 5, 3)), np.full(40, 3))
     counted = rng.random((40, 5)) < 0.7
-    counted[:, :2] = True
+    counted[:, [1, 4]] = True
     expected = [
         pdist(np.exp(item[kept]), "cityblock").mean() / 2
         for item, kept in zip(log_probs, counted, strict=True)

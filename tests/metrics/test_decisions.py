@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from pact_eval.metrics import confidence, correct, decode_ensemble, item_mean, predicted
+from pact_eval.metrics.decisions import tied_answers
 
 
 def test_ties_go_to_the_lowest_canonical_index() -> None:
@@ -27,6 +28,8 @@ def test_leading_axes_are_free() -> None:
     by_view = np.log([[[0.9, 0.1], [0.4, 0.6]]])
     assert predicted(by_view).tolist() == [[0, 1]]
     np.testing.assert_allclose(confidence(by_view), [[0.9, 0.6]])
+    with_tie = np.log([[[0.4, 0.4, 0.2], [0.2, 0.3, 0.5]]])
+    assert tied_answers(with_tie).tolist() == [[[0, 1], [2, -1]]]
 
 
 def test_a_sure_answer_has_confidence_1() -> None:

@@ -108,6 +108,7 @@ def test_no_items_decode_to_no_rows() -> None:
         ([[0.0, 1.0], [0.0, np.nan]], [2, 2], "got nan in row 1"),
         ([[0.0, INF]], [2], "below [+]inf, got inf"),
         ([[-INF, -INF, 0.0]], [2], "every answer is -inf"),
+        ([[[0.0, 1.0]]], [3], "n_choices: expected 1..2, got 3 in row 0"),
     ],
 )
 def test_bad_logits_are_refused(

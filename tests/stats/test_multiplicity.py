@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -85,3 +87,20 @@ def test_a_change_that_no_table_shows_raises_no_alarm() -> None:
     )
     shown = shown_increases({"tiny": tiny, "small": small}, {"tiny": 1e-9, "small": 1e-9})
     assert shown == {"small"}
+
+
+@pytest.mark.parametrize(
+    ("low", "p_value", "looks", "shown"),
+    [
+        (0.1, 0.02, 2, True),
+        (0.1, 0.02, 3, False),  # 3 x 0.02 is above 5%
+        (0.0, 0.02, 1, False),
+        (-0.1, 0.02, 1, False),
+        (0.1, math.nan, 1, False),
+    ],
+)
+def test_an_increase_is_shown_by_its_interval_and_its_p_value(
+    low: float, p_value: float, looks: int, shown: bool
+) -> None:
+    change = Estimate(0.3, low, 0.5, 324, 162)
+    assert bool(shown_increases({"x": change}, {"x": p_value}, looks=looks)) == shown

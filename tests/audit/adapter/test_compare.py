@@ -65,12 +65,14 @@ def test_one_adapter_changed_in_every_way(tmp_path: Path) -> None:
     order = ["v_proj", "up_proj", "q_proj", "o_proj", "k_proj", "gate_proj", "down_proj"]
     config(target_modules=order, r=8)(right)
     file("README.md", "x")(right)
-    comparison = compare_adapters(*(audit_adapter(folder, keep=5) for folder in (left, right)))
+    audits = [audit_adapter(folder, keep=5) for folder in (left, right)]
+    comparison, backwards = compare_adapters(*audits), compare_adapters(*audits[::-1])
     weights = comparison.weights
     assert weights is not None
+    assert backwards.weights is not None
     assert not weights.identical_bytes
     assert (weights.only_left, weights.only_right) == ((names[0],), ("other",))
-    assert weights.reshaped == (names[1],)
+    assert weights.reshaped == backwards.weights.reshaped == (names[1],)
     assert (weights.compared, weights.different, weights.not_compared) == (81, 1, 1)
     assert (weights.largest_difference, weights.largest_name) == (2, names[3])
     rows = {row.name: row for row in comparison.differences}
