@@ -43,7 +43,7 @@ def data_file_here(place: Path) -> Path:
     """
     if _is_plain(place):
         return place
-    from pact_eval.data.hub_data import local_data, only_file_of
+    from pact_eval.data.opening import local_data, only_file_of
 
     path = only_file_of(local_data(place))
     _say("Data", path)
@@ -62,7 +62,7 @@ def data_here(place: Path) -> Path:
     """
     if _is_plain(place):
         return place
-    from pact_eval.data.hub_data import local_data
+    from pact_eval.data.opening import local_data
 
     path = local_data(place)
     _say("Data", path)
