@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.report import Evaluation
     from pact_eval.evaluation.settings import Settings
-    from pact_eval.importing.options import LogOptions
+    from pact_eval.importing.source import LogOptions
     from pact_eval.importing.writing import ImportedRun
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.remedies.comparison import RemedyComparison
@@ -108,7 +108,7 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
     """
     from pact_eval.audit.context import DataAuditSettings, DatasetSource
     from pact_eval.audit.dataset import audit_data
-    from pact_eval.data.hub_data import local_data
+    from pact_eval.data.opening import local_data
 
     source = DatasetSource.of_paths([local_data(path)])
     return audit_data(source, DataAuditSettings(**options))
@@ -138,7 +138,7 @@ def audit_adapter(
         []
     """
     from pact_eval.audit.adapter.audit import audit_adapter as audit
-    from pact_eval.data.hub_data import local_data
+    from pact_eval.data.opening import local_data
     from pact_eval.models.hub_adapters import find_adapter
 
     adapter = find_adapter(folder, audited=True)
@@ -256,8 +256,8 @@ def score(
         (4, 2)
     """
     from pact_eval.data.files import dataset_file
-    from pact_eval.data.hub_data import local_data, only_file_of
     from pact_eval.data.labelled.reading import take_reading
+    from pact_eval.data.opening import local_data, only_file_of
     from pact_eval.scoring.content_free import score_content_free
     from pact_eval.scoring.request import request_of
     from pact_eval.scoring.sources import default_folder, row_source
@@ -334,7 +334,7 @@ def import_run(
         >>> len(run.predictions), run.remarks
         (1, ('Further columns, for --by: note.',))
     """
-    from pact_eval.importing.options import import_options
+    from pact_eval.importing.source import import_options
     from pact_eval.importing.writing import ImportedRun, default_folder
     from pact_eval.importing.writing import import_run as import_log
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pact_cli.console import announce
 from pact_eval._files import is_url
-from pact_eval.data.hub_data import local_data, only_file_of
+from pact_eval.data.opening import local_data, only_file_of
 from pact_eval.hub.downloads import hub_place, snapshot_of
 from pact_eval.models.hub_adapters import AdapterPlace, find_adapter
 

@@ -16,9 +16,8 @@ import polars as pl
 
 from pact_eval._json import Json, dumps
 from pact_eval.audit.findings import Check, CheckResult, Collector
-from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.index import BadLine, Index, Located, answer_texts
-from pact_eval.data.records import LETTERS, Answer, folded
+from pact_eval.data.records import LETTERS, Answer, defaults_of_record, folded
 from pact_eval.errors import Place, counted
 
 if TYPE_CHECKING:

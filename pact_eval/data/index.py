@@ -19,10 +19,17 @@ import polars as pl
 
 from pact_eval._files import LineSpan, decoded, line_spans, read_lines_at, sha256_of_file
 from pact_eval._json import Json, dumps, loads, loads_again
-from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.processes import in_processes
-from pact_eval.data.records import Record, content_of, name_of, parse_record, visible, with_remedy
+from pact_eval.data.records import (
+    Record,
+    content_of,
+    defaults_of_record,
+    name_of,
+    parse_record,
+    visible,
+    with_remedy,
+)
 from pact_eval.errors import InputError, Place, Problem, RecordError
 from pact_eval.progress import step, tracked
 

@@ -14,6 +14,7 @@ import json
 import re
 import shlex
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
@@ -645,3 +646,51 @@ def _listed(names: Iterable[str], limit: int = 8) -> str:
     shown = [name if len(name) <= 40 else f"{name[:37]}..." for name in names]
     text = ", ".join(shown[:limit])
     return f"{text}, ... ({len(shown)} in all)" if len(shown) > limit else text or "nothing"
+
+
+LABELLED: Final = "labelled"
+"""Key of `provenance` that says how a record was read from a labelled file."""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Defaults of labelled records that nobody named, and their cost.
+
+    Attributes:
+        names: labels with defaults, in the order of `LABELS`, and "instructions".
+        pairs: whether no record says that it belongs to a contrastive pair.
+        source_families: whether no record names its source family.
+        families: whether no record names its family: intervals take records as independent.
+    """
+
+    names: tuple[str, ...]
+    pairs: bool
+    source_families: bool
+    families: bool
+
+
+def defaults_of(records: Sequence[Record]) -> Defaults:
+    """Return what nobody named in records; nothing for records of the full format.
+
+    Examples:
+        >>> defaults_of([])
+        Defaults(names=(), pairs=False, source_families=False, families=False)
+    """
+    counts: Counter[str] = Counter()
+    for record in records:
+        counts.update(defaults_of_record(record))
+    names = ("id", "family", "source_family", "split", "domain", "variant", "instructions")
+    everywhere = {name for name in names if records and counts[name] == len(records)}
+    return Defaults(
+        tuple(name for name in names if counts[name]),
+        pairs="variant" in everywhere,
+        source_families="source_family" in everywhere,
+        families="family" in everywhere,
+    )
+
+
+def defaults_of_record(record: Record) -> list[str]:
+    """Return the names of what nobody named in a record: none for one of the full format."""
+    labelled = record.provenance.get(LABELLED)
+    names = labelled.get("defaults") if isinstance(labelled, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import polars as pl
 
@@ -22,13 +22,11 @@ from pact_eval._json import Json, dumps_indented
 from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, Role, make_manifest
 from pact_eval.data.index import Index, index_of_records
 from pact_eval.data.labelled.plain import plain_files
+from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, Problem, RecordError, RoleError
 from pact_eval.hub.downloads import hub_json
-
-if TYPE_CHECKING:
-    from pact_eval.data.labelled.reader import LabelledData
 
 __all__ = ["HeldOut", "SplitPart", "assign_roles", "split_training_file"]
 

@@ -22,25 +22,25 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final, get_args
 
 import polars as pl
 
-from pact_eval._choices import LogMetric, SeveralRight
-from pact_eval._files import MOST_TEXT_BYTES, open_regular, reading
+from pact_eval._choices import LogMetric, SeveralRight, check_choice
+from pact_eval._files import MOST_TEXT_BYTES, open_regular, reading, sha256_of_file
 from pact_eval._json import Json, describe, dumps, refuse_deep, sha256_of_json
-from pact_eval.data.labelled.reading import AUTOMATIC, Reading
+from pact_eval.data.labelled.reader import LabelledData
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading, ReadingOptions, take_reading
+from pact_eval.data.opening import local_data, only_file_of, open_dataset
+from pact_eval.data.records import Record
 from pact_eval.errors import InputError, Problem
+from pact_eval.hub.downloads import hub_json
+from pact_eval.importing.row_reader import check_mapping
 from pact_eval.runs.predictions import SUM_TOLERANCE
 from pact_eval.runs.provenance import REPEATS, TRIALS, ImportFacts
 from pact_eval.runs.seal import PREFIX
-
-if TYPE_CHECKING:
-    from pact_eval.data.labelled.reader import LabelledData
-    from pact_eval.importing.references import References
-
 
 _LONGEST: Final = 80
 _HASH: Final = 16
@@ -209,6 +209,131 @@ class ImportOptions:
         if self.reading.named:
             settings["reading"] = self.reading.to_json()
         return settings
+
+
+class LogOptions(ReadingOptions, total=False):
+    """Fields of `ImportOptions`, which documents them; `source` is `--from`."""
+
+    source: str | None
+    map: Mapping[str, str]
+    family_from: str | None
+    domain_from: str | None
+    suite: Sequence[Path | str]
+    filter: str | None
+    metric: LogMetric | None
+    scorer: str | None
+    multi: SeveralRight | None
+    data: Path | str | None
+
+
+def import_options(options: LogOptions) -> ImportOptions:
+    """Return how a log is read.
+
+    Args:
+        options: of the user; those that are left out have the defaults of the command.
+
+    Raises:
+        InputError: `map` names a column that a run does not have, or an option has another value.
+        TypeError: there is no such option.
+    """
+    values: dict[str, Any] = dict(options)
+    check_choice("--metric", values.get("metric"), get_args(LogMetric))
+    check_choice("--multi", values.get("multi"), get_args(SeveralRight))
+    mapping = check_mapping(values.pop("map", {}))
+    suites = tuple(Path(path) for path in values.pop("suite", ()))
+    reading = take_reading(values)
+    data = values.pop("data", None)
+    return ImportOptions(
+        mapping=mapping,
+        suites=suites,
+        data=None if data is None else only_file_of(local_data(data)),
+        reading=reading,
+        **values,
+    )
+
+
+@dataclass
+class References:
+    """Records with references, by id.
+
+    Attributes:
+        path: the file.
+        records: its records, in file order.
+        labelled: how it was read, if it is a labelled file.
+        met: ids of records that rows have.
+    """
+
+    path: Path
+    records: Sequence[Record] = field(repr=False)
+    labelled: LabelledData | None = None
+    met: set[str] = field(default_factory=set, repr=False)
+
+    def __post_init__(self) -> None:
+        self._by_id = {record.id: record for record in self.records}
+
+    def record(self, record_id: str) -> Record:
+        """Return the record with the id of a row.
+
+        Raises:
+            ValueError: there is none.
+        """
+        record = self._by_id.get(record_id)
+        if record is None:
+            message = f"expected an id of {self.path}, got {dumps(record_id)}"
+            raise ValueError(message)
+        self.met.add(record.id)
+        return record
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the data give the order of the answers, instead of different labels only."""
+        columns = None if self.labelled is None else self.labelled.columns
+        return columns is None or columns.ordered
+
+    @property
+    def block(self) -> dict[str, Json]:
+        """What `run.json` keeps: how many records have a row, if not all."""
+        if len(self.met) == len(self.records):
+            return {}
+        return {"incomplete": {"read": len(self.met), "of": len(self.records)}}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a user should know: records without a row."""
+        missing = len(self.records) - len(self.met)
+        noun = "record has" if missing == 1 else "records have"
+        return (f"{missing:,} {noun} no row and so no place in the run.",) if missing else ()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what identifies the references, for the settings of a run."""
+        read = {} if self.labelled is None else {"labelled": self.labelled.to_json()}
+        return {
+            "sha256": sha256_of_file(self.path),
+            "records": len(self.records),
+            **read,
+            **hub_json(self.path),
+        }
+
+
+def read_references(path: Path, reading: Reading = AUTOMATIC) -> References:
+    """Read a dataset file, in the full format or of a known shape.
+
+    Raises:
+        InputError: it cannot be read.
+        ShapeError: nothing decides how it is read.
+        RecordError: an entry is malformed; all problems together.
+    """
+    opened = open_dataset(path, reading=replace(reading, bare=True), allow=("trained-on",))
+    return References(path, opened.records, opened.labelled)
+
+
+def texts_of_record(record: Record) -> tuple[str, ...]:
+    """Return the texts of the answers of a record: of levels, their descriptions if all differ."""
+    keys = tuple(answer.key for answer in record.field.answers)
+    described = [answer.description for answer in record.field.answers]
+    if record.field.kind == "score" and all(described) and len({*described}) == len(keys):
+        return tuple(map(str, described))
+    return keys
 
 
 @dataclass(frozen=True)

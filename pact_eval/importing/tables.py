@@ -20,13 +20,12 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from pact_eval._json import Json, dumps, loads, sha256_of_json
+from pact_eval._json import Json, dumps, loads
 from pact_eval.data.labelled.answers import (
     FORMS,
     LETTER,
@@ -37,7 +36,6 @@ from pact_eval.data.labelled.answers import (
     Options,
     cell_text,
     distinct_labels,
-    flagged,
     fold_label,
     is_unlabelled,
     options_of_row,
@@ -45,44 +43,34 @@ from pact_eval.data.labelled.answers import (
     two_readings,
 )
 from pact_eval.data.labelled.columns import (
-    SETS,
     check_truths,
     check_unread,
-    find_roles,
     levels_by_value,
     minus_one,
 )
-from pact_eval.data.labelled.entries import Entries, Entry
+from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.questions import DraftError, as_text
-from pact_eval.data.labelled.reading import IGNORED, PREDICTED, ROLES, Reading, columns_option
-from pact_eval.data.records import Record
+from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
 from pact_eval.errors import Problem, ShapeError
-from pact_eval.importing.references import References, texts_of_record
-from pact_eval.importing.source import Grouping, LogRow
-from pact_eval.importing.table_cells import (
-    Scores,
-    confidence_of,
-    log_sum,
-    naming,
-    number_of,
-    scores_of,
-    truth_of,
-    with_names,
+from pact_eval.importing.source import Grouping, LogRow, References
+from pact_eval.importing.table_cells import Scores
+from pact_eval.importing.table_rows import (
+    TableRoles,
+    TableRow,
+    names_fit,
+    options_of_record,
+    parse_rows,
+    roles_of_table,
+    vector_of,
 )
 from pact_eval.runs.predictions import SUM_TOLERANCE
 from pact_eval.runs.rows import STATUSES
 
 __all__ = ["Table", "read_table"]
 
-_OWN_REFERENCES: Final = ("reference", "gold")
-_SCORES: Final = ("probabilities", "log_probabilities", "logits")
-_GROUP: Final = re.compile(r"(p|pr|prob|proba|probability|logprob|logit)[_.](.+)")
-_GROUPS: Final = {"logprob": "log_probabilities", "logit": "logits"}
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
 _VARIANTS: Final = ("base", "counterfactual")
 _KINDS: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
-_TIE: Final = 1e-12
-_HASH: Final = 12
 
 
 @dataclass(frozen=True)
@@ -120,385 +108,13 @@ def read_table(
         ShapeError: two readings fit and differ, a check contradicts the only one, or a role has no
             column.
     """
-    roles = _find_roles(entries, reading, source, references)
-    rows, problems = _parse_rows(entries, roles, references)
+    roles = roles_of_table(entries, reading, source, references)
+    rows, problems = parse_rows(entries, roles, references)
     problems = [*entries.problems, *problems]
     if problems:
         return Table(problems)
     reader = _TableReader(entries, roles, reading, source, references, grouping or Grouping({}))
     return reader.table(rows)
-
-
-# Roles
-
-
-@dataclass(frozen=True)
-class _Roles:
-    """Columns by role, and columns with one number for one answer each.
-
-    Attributes:
-        columns: by role, its columns.
-        groups: by kind of number, the answer that each column is of.
-        form: how the public set that has these columns writes answers.
-        outcomes: whether rows say how sure a model is and whether it is right, and no answers.
-    """
-
-    columns: Mapping[str, tuple[str, ...]]
-    groups: Mapping[str, Mapping[str, str]]
-    form: Form | None = None
-    outcomes: bool = False
-
-    def first(self, role: str) -> str | None:
-        """Return the column of a role; None without one."""
-        return next(iter(self.columns.get(role, ())), None)
-
-    @property
-    def has_scores(self) -> bool:
-        """Whether there are numbers for the answers."""
-        return bool(self.groups) or any(kind in self.columns for kind in _SCORES)
-
-    @property
-    def used(self) -> set[str]:
-        """Columns that have a role."""
-        named = {name for names in self.columns.values() for name in names}
-        return named | {name for names in self.groups.values() for name in names}
-
-
-def _find_roles(
-    entries: Entries, reading: Reading, source: str, references: References | None
-) -> _Roles:
-    """Return the columns of a table by role: one for each, but for lists of columns.
-
-    Raises:
-        ShapeError: a named column is missing, two fit one role, or a role has none.
-    """
-    columns, known = find_roles(entries, reading, source)
-    stated = reading.columns
-    taken = {name for names in (*columns.values(), *stated.values()) for name in names}
-    free = [name for name in entries.columns if name not in taken]
-    groups = {} if {*_SCORES} & {*stated} else _groups_of_answers(free)
-    for role, tried in PREDICTED.items():
-        names = stated.get(role) or tuple(name for name in tried if name in free)
-        if len(names) > 1 and role in stated:
-            shared = _shared_prefix(names)
-            groups[role] = {name: name[len(shared) :].strip("()[] ") for name in names}
-        elif names:
-            columns[role] = names
-    roles = _Roles(columns, groups, None if known is None else SETS[known][1])
-    single = [
-        name
-        for name in columns.get("probabilities", ())
-        if "probabilities" not in stated and _has_single_numbers(entries, name)
-    ]
-    if single and "confidence" not in columns:
-        message = (
-            f"{source}: {single[0]} has one number per row: the probability of the answer that the "
-            f"model chose, or of one of the answers. Decide with "
-            f"{columns_option('confidence', single[:1])} or {columns_option(IGNORED, single[:1])}"
-        )
-        raise ShapeError(message)
-    if roles.has_scores:
-        columns.pop("confidence", None)
-    _settle_answer(columns, roles, reading, source, references)
-    _check_roles(roles, reading, source)
-    return _checked_parts(roles, entries, source, references)
-
-
-def _groups_of_answers(free: Sequence[str]) -> dict[str, Mapping[str, str]]:
-    """Return the columns with a number for one answer each, by kind."""
-    groups: dict[str, dict[str, str]] = {}
-    for name in free:
-        match = _GROUP.fullmatch(name)
-        if match:
-            groups.setdefault(_GROUPS.get(match[1], "probabilities"), {})[name] = match[2]
-    return {kind: group for kind, group in groups.items() if len(group) > 1}
-
-
-def _shared_prefix(names: Sequence[str]) -> str:
-    """Return what all names begin with, up to a separator."""
-    low, high = min(names), max(names)
-    same = next((i for i, c in enumerate(low) if i >= len(high) or high[i] != c), len(low))
-    ends = [match.end() for match in re.finditer(r"[_. :/\-(\[]+", low[:same])]
-    return low[: ends[-1]] if ends else ""
-
-
-def _has_single_numbers(entries: Entries, name: str) -> bool:
-    """Return whether a column has one number per row, which can be that of one answer only."""
-    try:
-        return all(number_of(entry.value.get(name)) or True for entry in entries.entries)
-    except ValueError:
-        return False
-
-
-def _settle_answer(
-    columns: dict[str, tuple[str, ...]],
-    roles: _Roles,
-    reading: Reading,
-    source: str,
-    references: References | None,
-) -> None:
-    """Take a column "answer" next to our own names, or to the data, as what a model said.
-
-    Raises:
-        ShapeError: nothing says which of two columns is the right answer.
-    """
-    names = columns.get("reference", ())
-    if "reference" in reading.columns or "prediction" in columns:
-        return
-    others = tuple(name for name in names if name != "answer")
-    own = bool(others) and {*others} <= {*_OWN_REFERENCES}
-    if "answer" in names and (own if references is None else not roles.has_scores):
-        columns["prediction"] = ("answer",)
-        columns["reference"] = others
-        if not others:
-            del columns["reference"]
-    elif len(names) == 2 and references is None and not roles.has_scores:
-        a, b = names
-        message = (
-            f"{source}: {a} or {b} can be the right answer, and the other one that of the model. "
-            f"Decide with --columns reference={a},prediction={b} or --columns reference={b},"
-            f"prediction={a}"
-        )
-        raise ShapeError(message)
-
-
-def _check_roles(roles: _Roles, reading: Reading, source: str) -> None:
-    """Check that every role has one column, and that one column has the numbers.
-
-    Raises:
-        ShapeError: several fit a role.
-    """
-    for role, tried in {**ROLES, **PREDICTED}.items():
-        names = [name for name in roles.columns.get(role, ()) if name in tried]
-        if len(names) > 1 and role not in reading.columns:
-            either = " or ".join(columns_option(role, [name]) for name in names)
-            message = f"{source}: {' and '.join(names)} both fit the {role}; use {either}"
-            raise ShapeError(message)
-    kinds = [name for kind in _SCORES for name in roles.columns.get(kind, ())]
-    kinds += [next(iter(group)) for group in roles.groups.values()]
-    if len(kinds) > 1:
-        either = " or ".join(columns_option(IGNORED, [name]) for name in kinds)
-        message = (
-            f"{source}: {' and '.join(kinds)} all have numbers for the answers; leave all but one "
-            f"out: {either}"
-        )
-        raise ShapeError(message)
-
-
-def _checked_parts(
-    roles: _Roles, entries: Entries, source: str, references: References | None
-) -> _Roles:
-    """Check that there is a right answer, and something that a model said.
-
-    Raises:
-        ShapeError: one of them has no column.
-    """
-    sure = {"confidence", "correct"} <= roles.columns.keys()
-    if sure and "prediction" not in roles.columns and not roles.has_scores:
-        left = roles.columns.keys() - {"reference", "options"}
-        columns = {role: names for role, names in roles.columns.items() if role in left}
-        return replace(roles, columns=columns, outcomes=True)
-    lacks_reference = references is None and "reference" not in roles.columns
-    names = ", ".join(entries.columns) or "no columns"
-    if lacks_reference:
-        message = (
-            f"{source}: no column is known as the right answer ({', '.join(ROLES['reference'])}); "
-            f"there are {names}. Name it: --columns reference=NAME, or give the file that has it: "
-            f"--data FILE{_or_outcomes(roles)}"
-        )
-        raise ShapeError(message)
-    if not roles.has_scores and "prediction" not in roles.columns:
-        used = roles.used
-        numbers = [n for n in entries.columns if n not in used and _has_single_numbers(entries, n)]
-        several = f", {columns_option('probabilities', numbers)}" if len(numbers) > 1 else ""
-        message = (
-            f"{source}: no column is known as what a model said; there are {names}. Name it: "
-            f"--columns probabilities=NAME or --columns prediction=NAME{several}"
-            f"{_or_outcomes(roles)}"
-        )
-        raise ShapeError(message)
-    return roles
-
-
-def _or_outcomes(roles: _Roles) -> str:
-    """Return the remedy for a table that has a confidence, or whether the answers are right."""
-    named = {role: roles.first(role) or "NAME" for role in ("confidence", "correct")}
-    if roles.has_scores or {*named.values()} == {"NAME"}:
-        return ""
-    stated = ",".join(f"{role}={name}" for role, name in named.items())
-    prediction = roles.columns.get("prediction", ())
-    stated += f",{IGNORED}={prediction[0]}" if prediction else ""
-    return f". If it only says whether each answer is right: --columns {shlex.quote(stated)}"
-
-
-# Rows
-
-
-@dataclass
-class _Row:
-    """One row, parsed; what its cells name is not yet decided."""
-
-    entry: Entry
-    id: str
-    scores: Scores | None = None
-    confidence: float | None = None
-    correct: bool | None = None
-    record: Record | None = None
-    options: Options = field(default_factory=lambda: Options(()))
-    vector: list[float | None] = field(default_factory=list)
-
-    @property
-    def place(self) -> str:
-        """Where the row is, for messages."""
-        part = f"{self.entry.part}, row" if self.entry.part else "line"
-        return f"{part} {self.entry.line} (id {self.id})"
-
-    def cell(self, column: str | None) -> Json:
-        """Return what a column of answers has."""
-        return flagged(self.entry.value.get(str(column)))
-
-    def named(self, indices: set[int]) -> str:
-        """Return options in words."""
-        texts = self.options.texts
-        return ", ".join(
-            dumps(texts[index]) if texts else f"answer {index + 1} of {len(self.options)}"
-            for index in sorted(indices)
-        )
-
-    @property
-    def recorded(self) -> str | None:
-        """The text of the right answer of its record."""
-        if self.record is None or self.record.reference is None:
-            return None
-        return texts_of_record(self.record)[self.record.reference]
-
-    @cached_property
-    def tops(self) -> set[int]:
-        """The most probable answers; several if they tie."""
-        known = [value for value in self.vector if value is not None]
-        best = max(known, default=-math.inf)
-        tie = _TIE * max(1.0, abs(best)) if math.isfinite(best) else 0.0
-        return {i for i, v in enumerate(self.vector) if v is not None and v >= best - tie}
-
-
-def _parse_rows(
-    entries: Entries, roles: _Roles, references: References | None
-) -> tuple[list[_Row], list[Problem]]:
-    """Parse the cells of every row, and join it with its record."""
-    rows: list[_Row] = []
-    problems: list[Problem] = []
-    repeats: Counter[str] = Counter()
-    has_views = "view" in entries.columns
-    for entry in entries.entries:
-        row = _Row(entry, _id_of(entry, roles))
-        repeats[row.id] += 1
-        if roles.first("id") is None and repeats[row.id] > 1 and not has_views:
-            row.id = f"{row.id}-{repeats[row.id]}"
-        try:
-            if references is not None:
-                row.record = references.record(row.id)
-            row.scores = _scores(entry.value, roles)
-            row.confidence = _confidence_in(entry.value, roles)
-            column = roles.first("correct")
-            if column is not None:
-                with naming(column):
-                    row.correct = truth_of(entry.value.get(column))
-        except ValueError as error:
-            problems.append(Problem(entry.line, row.id, str(error), "cells that cannot be read"))
-        rows.append(row)
-    return rows, problems
-
-
-def _id_of(entry: Entry, roles: _Roles) -> str:
-    """Return the id of a row: its own, a hash of its text, or its number."""
-    column = roles.first("id")
-    own = None if column is None else as_text(entry.value.get(column))
-    if own is not None:
-        return own
-    names = (*roles.columns.get("state", ()), *roles.columns.get("question", ()))
-    texts = {name: entry.value[name] for name in names if name in entry.value}
-    return sha256_of_json({**texts})[:_HASH] if texts else str(entry.line)
-
-
-def _scores(value: Mapping[str, Json], roles: _Roles) -> Scores | None:
-    """Return the numbers of a row.
-
-    Raises:
-        ValueError: they cannot be read.
-    """
-    for kind in _SCORES:
-        column = roles.first(kind)
-        if column is not None:
-            with naming(column):
-                scores = scores_of(kind, value.get(column))
-            return None if scores is None else with_names(scores, value.get("labels"))
-    for kind, group in roles.groups.items():
-        numbers = []
-        for name in group:
-            with naming(name):
-                numbers.append(number_of(value.get(name)))
-        present = [number for number in numbers if number is not None]
-        if present and len(present) < len(numbers):
-            lacking = [*group][numbers.index(None)]
-            raise ValueError(f"{lacking}: expected a number, got none; fill the cell in")
-        return Scores(kind, tuple(present), tuple(group.values())) if present else None
-    return None
-
-
-def _confidence_in(value: Mapping[str, Json], roles: _Roles) -> float | None:
-    """Return the probability of the answer of a row.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
-    column = roles.first("confidence")
-    try:
-        return None if column is None else confidence_of(value.get(column))
-    except ValueError as error:
-        other = f"if it is not the probability of the answer: --columns {IGNORED}={column}"
-        raise ValueError(f"{column}: {error}; {other}") from None
-
-
-def _names_fit(row: _Row, form: Form) -> bool:
-    """Return whether the names of the numbers of a row name its options under a form."""
-    if row.scores is None or row.scores.names is None or form not in row.options.forms:
-        return False
-    indices = [row.options.index(name, form) for name in row.scores.names]
-    known = {index for index in indices if index is not None}
-    if row.scores.listed:
-        return bool(known)
-    return len(known) == len(indices) == len(row.options)
-
-
-def _vector(row: _Row, form: Form) -> list[float | None]:
-    """Return the numbers of a row by option; None for an option that is not listed.
-
-    Raises:
-        ValueError: they are not those of the options.
-    """
-    if row.scores is None:
-        return []
-    names, numbers = row.scores.names, row.scores.numbers
-    if names is None:
-        if len(numbers) != len(row.options):
-            message = (
-                f"expected {len(row.options)} numbers, one per answer, got {len(numbers)}; if rows "
-                "have options of their own, name them: --columns options=NAME"
-            )
-            raise ValueError(message)
-        return [*numbers]
-    if not _names_fit(row, form):
-        texts = ", ".join(row.options.texts[:8])
-        message = f"expected a number for each of {texts}; got {', '.join(names)[:200]}"
-        raise ValueError(message)
-    vector: list[float | None] = [None] * len(row.options)
-    for name, number in zip(names, numbers, strict=True):
-        index = row.options.index(name, form)
-        if index is None:
-            continue
-        earlier = vector[index]  # "yes" and "Yes" may both be listed
-        vector[index] = number if earlier is None else log_sum([earlier, number])
-    return vector
 
 
 @dataclass
@@ -522,7 +138,7 @@ class _TableReader:
     def __init__(
         self,
         entries: Entries,
-        roles: _Roles,
+        roles: TableRoles,
         reading: Reading,
         source: str,
         references: References | None,
@@ -538,9 +154,9 @@ class _TableReader:
         self._reference = None if references is not None else roles.first("reference")
         self._prediction = roles.first("prediction")
         self._forms: tuple[Form, ...] = ()  # taken if they fit, before any other
-        self._rows: Sequence[_Row] = ()
+        self._rows: Sequence[TableRow] = ()
 
-    def table(self, rows: Sequence[_Row]) -> Table:
+    def table(self, rows: Sequence[TableRow]) -> Table:
         """Return the rows in our format."""
         self._rows = self._labelled(rows)
         problems = [] if self._roles.outcomes else self._set_options() or self._set_vectors()
@@ -570,7 +186,7 @@ class _TableReader:
                 roles[role] += f" ({form})"
         return f"Columns: {', '.join(f'{role} = {names}' for role, names in roles.items())}."
 
-    def _labelled(self, rows: Sequence[_Row]) -> list[_Row]:
+    def _labelled(self, rows: Sequence[TableRow]) -> list[TableRow]:
         """Return the rows that have a right answer, and say how many have none."""
         column = self._reference
         if column is None or self._roles.outcomes:
@@ -587,7 +203,7 @@ class _TableReader:
         return labelled
 
     def _missing_labels(
-        self, cells: Sequence[Json], column: str, rows: Sequence[_Row]
+        self, cells: Sequence[Json], column: str, rows: Sequence[TableRow]
     ) -> frozenset[str]:
         """Return "-1" if it says that there is no label.
 
@@ -619,7 +235,7 @@ class _TableReader:
             raise ShapeError(message)
         return frozenset({"-1"})
 
-    def _has_answer(self, row: _Row) -> bool:
+    def _has_answer(self, row: TableRow) -> bool:
         if row.scores is not None:
             return True
         if self._roles.outcomes:
@@ -661,7 +277,7 @@ class _TableReader:
         columns = self._roles.columns.get("options")
         self._forms = (TEXT,)
         for row in self._rows:
-            row.options = _options_of_record(row.record, data)
+            row.options = options_of_record(row.record, data)
             own = options_of_row(row.entry.value, columns, self._reference) if columns else None
             if own is not None and own.texts != row.options.texts:
                 message = (
@@ -850,7 +466,7 @@ class _TableReader:
         named = any(row.scores is not None for row in rows)
         self._give(Options(labels if named else tuple(levels)), TEXT)
 
-    def _kind(self, row: _Row) -> str | None:
+    def _kind(self, row: TableRow) -> str | None:
         """Return the kind of question that the user or a column of types gives."""
         column = self._roles.first("type")
         of_row = None if column is None else _KINDS.get(str(row.entry.value.get(column)))
@@ -862,7 +478,7 @@ class _TableReader:
         problems = []
         for row in self._rows:
             try:
-                row.vector = _vector(row, form)
+                row.vector = vector_of(row, form)
             except ValueError as error:
                 problems.append(Problem(row.entry.line, row.id, str(error), "numbers of answers"))
         return problems
@@ -876,7 +492,7 @@ class _TableReader:
         named = [(row, row.scores) for row in self._rows if row.scores and row.scores.names]
         listed = any(scores.listed for _, scores in named)
         forms = (TEXT, LETTER) if listed else tuple(FORMS)
-        fitting = [f for f in forms if named and all(_names_fit(row, f) for row, _ in named)]
+        fitting = [f for f in forms if named and all(names_fit(row, f) for row, _ in named)]
         if fitting and TEXT in self._forms and fitting[0] == TEXT and not listed:
             return TEXT
         if self._reading.form in fitting:
@@ -899,7 +515,7 @@ class _TableReader:
 
     # Answers
 
-    def _choose(self, rows: Sequence[_Row]) -> _Chosen:
+    def _choose(self, rows: Sequence[TableRow]) -> _Chosen:
         """Return the only reading of right answers and predictions that every row allows.
 
         Raises:
@@ -924,7 +540,7 @@ class _TableReader:
                 return passing[0]
         raise ShapeError(f"{self._source}: {against[id((equal or pairs)[0])]}")
 
-    def _answers(self, rows: Sequence[_Row], column: str) -> Answers:
+    def _answers(self, rows: Sequence[TableRow], column: str) -> Answers:
         return Answers(
             column,
             [row.cell(column) for row in rows],
@@ -932,7 +548,9 @@ class _TableReader:
             [row.place for row in rows],
         )
 
-    def _readings(self, rows: Sequence[_Row], column: str | None) -> dict[Form | None, list[int]]:
+    def _readings(
+        self, rows: Sequence[TableRow], column: str | None
+    ) -> dict[Form | None, list[int]]:
         """Return the readings of a column that fit every row; those of the data without one.
 
         Raises:
@@ -971,7 +589,7 @@ class _TableReader:
         )
         raise ShapeError(message)
 
-    def _contradiction(self, rows: Sequence[_Row], chosen: _Chosen) -> str | None:
+    def _contradiction(self, rows: Sequence[TableRow], chosen: _Chosen) -> str | None:
         """Return what a row says against a reading; None if nothing does."""
         for number, row in enumerate(rows):
             said = None if chosen.predictions is None else chosen.predictions[number]
@@ -996,7 +614,7 @@ class _TableReader:
             )
         return None
 
-    def _ask(self, rows: Sequence[_Row], passing: Sequence[_Chosen]) -> None:
+    def _ask(self, rows: Sequence[TableRow], passing: Sequence[_Chosen]) -> None:
         """Refuse two readings that differ.
 
         Raises:
@@ -1016,7 +634,7 @@ class _TableReader:
             answers = self._answers(rows, str(column))
             raise two_readings(self._source, answers, (a, values), (b, others))
 
-    def _check_copy(self, rows: Sequence[_Row], chosen: _Chosen) -> None:
+    def _check_copy(self, rows: Sequence[TableRow], chosen: _Chosen) -> None:
         """Check that a right answer next to that of the data agrees with it.
 
         Raises:
@@ -1041,7 +659,9 @@ class _TableReader:
 
     # Rows of our format
 
-    def _values(self, row: _Row, reference: int | None, prediction: int | None) -> dict[str, Json]:
+    def _values(
+        self, row: TableRow, reference: int | None, prediction: int | None
+    ) -> dict[str, Json]:
         """Return a row in our format.
 
         Raises:
@@ -1066,7 +686,7 @@ class _TableReader:
         named = {} if prediction is None else {"answer": prediction}
         return values | named | self._numbers(row, row.scores)
 
-    def _confidence(self, row: _Row, prediction: int | None) -> dict[str, Json]:
+    def _confidence(self, row: TableRow, prediction: int | None) -> dict[str, Json]:
         """Return the answer of a row, its probability, or both.
 
         Raises:
@@ -1083,7 +703,7 @@ class _TableReader:
         answer: dict[str, Json] = {} if self._roles.outcomes else {"answer": prediction}
         return {"confidence": row.confidence, **answer}
 
-    def _numbers(self, row: _Row, scores: Scores) -> dict[str, Json]:
+    def _numbers(self, row: TableRow, scores: Scores) -> dict[str, Json]:
         """Return the numbers of a row as columns of our format.
 
         Raises:
@@ -1126,7 +746,7 @@ class _TableReader:
                 return True
         return False
 
-    def _facts(self, row: _Row) -> dict[str, Json]:
+    def _facts(self, row: TableRow) -> dict[str, Json]:
         """Return the columns of an item and of a view that the row or its record has."""
         cell, record = row.entry.value, row.record
         facts: dict[str, Json] = {}
@@ -1151,7 +771,7 @@ class _TableReader:
             facts |= {"status": cell["status"], "reason": cell.get("reason")}
         return facts
 
-    def _further(self, row: _Row) -> dict[str, Json]:
+    def _further(self, row: TableRow) -> dict[str, Json]:
         used = self._roles.used | {*_NUMBERS, "code_order"}
         return {name: value for name, value in row.entry.value.items() if name not in used}
 
@@ -1173,17 +793,6 @@ class _TableReader:
         if 0 < checked < len(self._rows):
             block["unverified"] = len(self._rows) - checked
         return block
-
-
-def _options_of_record(record: Record | None, references: References) -> Options:
-    """Return the answers of a record, and the names that may stand for them."""
-    if record is None:
-        return Options(())
-    keys = tuple(answer.key for answer in record.field.answers)
-    if record.field.kind == "boolean":
-        return Options(keys, ("no", "yes"))
-    texts = texts_of_record(record)
-    return Options(texts, () if texts == keys else keys, ordered=references.ordered)
 
 
 def _is_number(text: str) -> bool:

@@ -15,7 +15,7 @@ from random_tables import Table, random_table
 import pact_eval
 from logs import read_rows
 from pact_eval.errors import InputError, ShapeError
-from pact_eval.importing.options import LogOptions, import_options
+from pact_eval.importing.source import LogOptions, import_options
 from pact_eval.runs.predictions import Predictions
 
 BLOCK: Final = 20

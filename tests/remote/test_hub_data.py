@@ -22,7 +22,7 @@ from remote.hub_server import Hub, Repository, served
 
 from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
-from pact_eval.data.hub_data import local_data, only_file_of
+from pact_eval.data.opening import local_data, only_file_of
 from pact_eval.errors import InputError, MissingExtraError, SeveralFilesError
 from pact_eval.hub.downloads import hub_place, located, snapshot_of, stays_inside
 from pact_eval.hub.names import model_name

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pact_eval._files import (
     atomic_path,
@@ -29,13 +28,11 @@ from pact_eval.data.files import (
     role_of_name,
 )
 from pact_eval.data.index import index_of_records
+from pact_eval.data.labelled.reader import LabelledData, read_labelled
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.errors import InputError
 from pact_eval.hub.downloads import hub_json
 from pact_eval.results import Result
-
-if TYPE_CHECKING:
-    from pact_eval.data.labelled.reader import LabelledData
 
 __all__ = ["ConvertedFile", "convert", "plain_files"]
 
@@ -88,8 +85,6 @@ def plain_files(
     if not labelled:
         yield tuple(files), ()
         return
-    from pact_eval.data.labelled.reader import read_labelled
-
     plain, read = [*files], []
     with tempfile.TemporaryDirectory(prefix="pact-labelled-") as folder:
         for number in labelled:
@@ -143,8 +138,6 @@ def convert(source: Path, out: Path, reading: Reading = AUTOMATIC) -> ConvertedF
     if not is_labelled(source, reading):
         message = f"{source}: expected a labelled file, it is in the full format already; copy it"
         raise InputError(message)
-    from pact_eval.data.labelled.reader import read_labelled
-
     data = read_labelled(source, reading)
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(out) as partial:

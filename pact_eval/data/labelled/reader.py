@@ -20,7 +20,6 @@ from typing import Final
 
 from pact_eval._files import read_json, sha256_of_file
 from pact_eval._json import Json, dumps, sha256_of_json
-from pact_eval.data.defaults import LABELLED, Defaults, defaults_of
 from pact_eval.data.labelled import questions as named
 from pact_eval.data.labelled.answers import POSITIONS
 from pact_eval.data.labelled.columns import ColumnReading, has_columns, read_columns, unwrapped
@@ -40,7 +39,16 @@ from pact_eval.data.labelled.questions import (
     target_of,
 )
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
-from pact_eval.data.records import Field, Record, parse_field, parse_record, read_records
+from pact_eval.data.records import (
+    LABELLED,
+    Defaults,
+    Field,
+    Record,
+    defaults_of,
+    parse_field,
+    parse_record,
+    read_records,
+)
 from pact_eval.errors import InputError, Problem, RecordError, ShapeError
 from pact_eval.hub.downloads import short_name
 

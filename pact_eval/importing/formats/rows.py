@@ -11,9 +11,17 @@ from pact_eval.data.labelled.columns import unwrapped
 from pact_eval.data.labelled.entries import Entries, Entry, read_entries
 from pact_eval.data.labelled.reading import IGNORED, PREDICTED, ROLES, Reading
 from pact_eval.errors import InputError, Problem
-from pact_eval.importing.references import References, read_references
 from pact_eval.importing.row_reader import RowReader
-from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Source, Start
+from pact_eval.importing.source import (
+    ImportOptions,
+    Log,
+    LogFacts,
+    LogRow,
+    References,
+    Source,
+    Start,
+    read_references,
+)
 from pact_eval.importing.tables import read_table
 
 _NUMBERS: Final = ("probabilities", "log_probabilities", "logits")

@@ -24,9 +24,9 @@ from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import file_json, to_json
 
 if TYPE_CHECKING:
-    from pact_eval.data.defaults import Defaults
     from pact_eval.data.labelled.columns import ColumnReading
     from pact_eval.data.labelled.reader import LabelledData
+    from pact_eval.data.records import Defaults
 
 
 def present_dataset_diff(difference: DatasetDiff, most: int = 20) -> Presenter:
@@ -233,7 +233,7 @@ def default_remarks(defaults: Defaults) -> tuple[str, ...]:
     """Say what defaults cost; nothing if the records name everything.
 
     Examples:
-        >>> from pact_eval.data.defaults import Defaults
+        >>> from pact_eval.data.records import Defaults
         >>> default_remarks(Defaults((), pairs=False, source_families=False, families=False))
         ()
         >>> default_remarks(Defaults(("variant",), True, False, False))
