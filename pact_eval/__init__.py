@@ -4,45 +4,73 @@
     >>> callable(pact_eval.evaluate)
     True
 
-Functions load what they need when they are called, and classes are loaded when they are first used,
-so `import pact_eval` is fast. `pact_eval.errors` has the errors below `PactError`.
+`pact_eval.api` is loaded when one of its names is first used, so `import pact_eval` is fast.
+`pact_eval.errors` has the errors below `PactError`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
-
-from pact_eval import api
-from pact_eval.api import *  # noqa: F403 -- one list of its functions, which is there
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pact_eval import errors as errors
+    from pact_eval.api import (
+        audit_adapter,
+        audit_dataset,
+        check_answer_sets,
+        check_thresholds,
+        choose_answer_sets,
+        choose_thresholds,
+        compare,
+        compare_remedies,
+        evaluate,
+        fit_calibrator,
+        fit_remedy,
+        import_run,
+        judge,
+        measure_drift,
+        read_run,
+        score,
+    )
     from pact_eval.data.records import read_records
     from pact_eval.errors import PactError
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.settings import Settings
     from pact_eval.runs.folder import Run
 
-__all__ = ["Experiment", "PactError", "Run", "Settings", "read_records"]
-__all__ += api.__all__
-
-_HOME: Final = {
-    "Experiment": "pact_eval.evaluation.experiment",
-    "Settings": "pact_eval.evaluation.settings",
-    "PactError": "pact_eval.errors",
-    "Run": "pact_eval.runs.folder",
-    "read_records": "pact_eval.data.records",
-}
+__all__ = [
+    "Experiment",
+    "PactError",
+    "Run",
+    "Settings",
+    "audit_adapter",
+    "audit_dataset",
+    "check_answer_sets",
+    "check_thresholds",
+    "choose_answer_sets",
+    "choose_thresholds",
+    "compare",
+    "compare_remedies",
+    "evaluate",
+    "fit_calibrator",
+    "fit_remedy",
+    "import_run",
+    "judge",
+    "measure_drift",
+    "read_records",
+    "read_run",
+    "score",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name == "errors":
         return import_module("pact_eval.errors")
-    if name not in _HOME:
+    if name not in __all__:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module("pact_eval.api"), name)
 
 
 def __dir__() -> list[str]:

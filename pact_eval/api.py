@@ -1,7 +1,7 @@
 """The public API: audit, score, evaluate, compare, calibrate and judge from Python.
 
-`import pact_eval` offers these functions; each loads what it needs when it is called. Functions
-that take a run accept a `Run`, or the path or URL of a run folder.
+`import pact_eval` offers these names, and loads this module when one is first used. Functions that
+take a run accept a `Run`, or the path or URL of a run folder.
 
 The examples use the adapters and data of `pact_fixtures` and small runs of random logits.
 """
@@ -10,66 +10,62 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, get_args
+from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
-from pact_eval._choices import CONFIDENCE, COVERAGE, RunRole, check_choice
-from pact_eval._hints import readable_hints
+from pact_eval._choices import (
+    CONFIDENCE,
+    COVERAGE,
+    Allowance,
+    Counting,
+    Decoding,
+    GateGroups,
+    Mode,
+    RunRole,
+    Signal,
+    check_choice,
+)
+from pact_eval.audit.adapter import audit as adapter_audits
+from pact_eval.audit.adapter.audit import AdapterAudit
+from pact_eval.audit.context import DataAuditSettings, DatasetSource, NamedTokenizer
+from pact_eval.audit.dataset import DataAudit, audit_data
+from pact_eval.calibration.runs import FittedRun, fit_on_run
+from pact_eval.data.files import dataset_file
+from pact_eval.data.labelled.reading import take_reading
+from pact_eval.data.opening import local_data, only_file_of
+from pact_eval.data.records import read_records as read_records
+from pact_eval.drift import drift
+from pact_eval.drift.drift import Drift
+from pact_eval.drift.run_comparison import RunComparison, compare_runs
 from pact_eval.errors import InputError
-
-if TYPE_CHECKING:
-    from pact_eval._choices import (
-        Allowance,
-        Counting,
-        Decoding,
-        GateGroups,
-        Mode,
-        Signal,
-    )
-    from pact_eval.audit.adapter.audit import AdapterAudit
-    from pact_eval.audit.context import NamedTokenizer
-    from pact_eval.audit.dataset import DataAudit
-    from pact_eval.calibration.runs import FittedRun
-    from pact_eval.drift.drift import Drift
-    from pact_eval.drift.run_comparison import RunComparison
-    from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.evaluation.report import Evaluation
-    from pact_eval.evaluation.settings import Settings
-    from pact_eval.importing.source import LogOptions
-    from pact_eval.importing.writing import ImportedRun
-    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-    from pact_eval.remedies.comparison import RemedyComparison
-    from pact_eval.remedies.fitting import FittedRemedy
-    from pact_eval.runs.folder import Run, RunSource
-    from pact_eval.runs.provenance import RunLabels
-    from pact_eval.scoring.request import ScoreOptions
-    from pact_eval.scoring.workers.messages import WorkersRequest
-    from pact_eval.thresholds.answer_sets import AnswerSets
-    from pact_eval.thresholds.checking import ThresholdsCheck
-    from pact_eval.thresholds.choice import Thresholds
-    from pact_eval.thresholds.set_checking import AnswerSetsCheck
-    from pact_eval.thresholds.targets import Target
+from pact_eval.errors import PactError as PactError
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.report import Evaluation
+from pact_eval.evaluation.settings import Settings
+from pact_eval.importing import writing
+from pact_eval.importing.source import LogOptions, import_options
+from pact_eval.importing.writing import ImportedRun
+from pact_eval.models.hub_adapters import find_adapter
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
+from pact_eval.remedies import fitting
+from pact_eval.remedies.comparison import RemedyComparison, remedies_of_run
+from pact_eval.remedies.fitting import FittedRemedy
+from pact_eval.runs import folder as run_folders
+from pact_eval.runs.folder import Run, RunSource
+from pact_eval.runs.provenance import RunLabels
+from pact_eval.scoring.content_free import score_content_free
+from pact_eval.scoring.request import ScoreOptions, request_of
+from pact_eval.scoring.sources import default_folder, row_source
+from pact_eval.scoring.windows import read_dataset, score_windows
+from pact_eval.scoring.workers.messages import WorkersRequest
+from pact_eval.thresholds import answer_sets, checking, choice, set_checking
+from pact_eval.thresholds.answer_sets import AnswerSets
+from pact_eval.thresholds.checking import ThresholdsCheck
+from pact_eval.thresholds.choice import Thresholds
+from pact_eval.thresholds.conclusion import with_acting
+from pact_eval.thresholds.set_checking import AnswerSetsCheck
+from pact_eval.thresholds.targets import Target
 
 _FINDINGS_KEPT = 20
-
-
-__all__ = [
-    "audit_adapter",
-    "audit_dataset",
-    "check_answer_sets",
-    "check_thresholds",
-    "choose_answer_sets",
-    "choose_thresholds",
-    "compare",
-    "compare_remedies",
-    "evaluate",
-    "fit_calibrator",
-    "fit_remedy",
-    "import_run",
-    "judge",
-    "measure_drift",
-    "read_run",
-    "score",
-]
 
 
 class AuditOptions(TypedDict, total=False):
@@ -106,10 +102,6 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
         >>> [(check.check, len(check.findings)) for check in audit.checks]
         [('schema', 0)]
     """
-    from pact_eval.audit.context import DataAuditSettings, DatasetSource
-    from pact_eval.audit.dataset import audit_data
-    from pact_eval.data.opening import local_data
-
     source = DatasetSource.of_paths([local_data(path)])
     return audit_data(source, DataAuditSettings(**options))
 
@@ -137,12 +129,8 @@ def audit_adapter(
         >>> [check.check for check in audit.checks if check.findings]
         []
     """
-    from pact_eval.audit.adapter.audit import audit_adapter as audit
-    from pact_eval.data.opening import local_data
-    from pact_eval.models.hub_adapters import find_adapter
-
     adapter = find_adapter(folder, audited=True)
-    return audit(
+    return adapter_audits.audit_adapter(
         adapter.folder,
         base_model=None if base_model is None else Path(base_model),
         data=() if data is None else (local_data(data),),
@@ -170,9 +158,7 @@ def read_run(folder: Path | str) -> Run:
         >>> run.arm, run.seed, len(run.predictions), run.predictions.k
         ('method', 17, 60, 3)
     """
-    from pact_eval.runs.folder import read_run as read
-
-    return read(folder)
+    return run_folders.read_run(folder)
 
 
 def score(
@@ -255,14 +241,6 @@ def score(
         >>> len(run.predictions), run.predictions.k
         (4, 2)
     """
-    from pact_eval.data.files import dataset_file
-    from pact_eval.data.labelled.reading import take_reading
-    from pact_eval.data.opening import local_data, only_file_of
-    from pact_eval.scoring.content_free import score_content_free
-    from pact_eval.scoring.request import request_of
-    from pact_eval.scoring.sources import default_folder, row_source
-    from pact_eval.scoring.windows import read_dataset, score_windows
-
     reading = take_reading(cast("dict[str, Any]", options))
     request = request_of(
         adapter=adapter,
@@ -286,8 +264,6 @@ def score(
 
 def _pool(workers: int | None, ray: str | None) -> WorkersRequest | None:
     """Return the workers that were asked for, if any."""
-    from pact_eval.scoring.workers.messages import WorkersRequest
-
     return None if workers is None and ray is None else WorkersRequest(workers, ray)
 
 
@@ -334,12 +310,10 @@ def import_run(
         >>> len(run.predictions), run.remarks
         (1, ('Further columns, for --by: note.',))
     """
-    from pact_eval.importing.source import import_options
-    from pact_eval.importing.writing import ImportedRun, default_folder
-    from pact_eval.importing.writing import import_run as import_log
-
-    folder = default_folder(log) if out is None else Path(out)
-    rows = import_log(Path(log), folder, _labels(arm, train_seed, role), import_options(options))
+    folder = writing.default_folder(log) if out is None else Path(out)
+    rows = writing.import_run(
+        Path(log), folder, _labels(arm, train_seed, role), import_options(options)
+    )
     return ImportedRun.of(read_run(folder), rows.remarks)
 
 
@@ -372,7 +346,6 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
     report = _experiment([run], settings).report()
     if settings is None or settings.target_error is None:
         return report.evaluation
-    from pact_eval.thresholds.conclusion import with_acting
 
     return with_acting(report).evaluation
 
@@ -408,8 +381,6 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Run
         >>> comparison.tempering is None and comparison.quantising is None
         True
     """
-    from pact_eval.drift.run_comparison import compare_runs
-
     comparison, *others = compare_runs(_experiment([a, b], settings))
     if others:
         message = f"expected two runs, got {len(others) + 2}; compare_runs compares several"
@@ -448,8 +419,6 @@ def fit_calibrator(
         >>> fitted.calibrator.mode
         'scalar'
     """
-    from pact_eval.calibration.runs import fit_on_run
-
     return fit_on_run(
         run,
         holdouts,
@@ -481,9 +450,7 @@ def fit_remedy(run: RunSource, name: str, *, allow: Sequence[Allowance] = ()) ->
         >>> sorted(fitted.prior.log_prior)  # numbers of answers
         [2, 3, 4, 5]
     """
-    from pact_eval.remedies.fitting import fit_remedy as fit
-
-    return fit(run, name, allow=allow)
+    return fitting.fit_remedy(run, name, allow=allow)
 
 
 def compare_remedies(
@@ -512,8 +479,6 @@ def compare_remedies(
         >>> remedies.rows[0].remedy.name, remedies.k
         ('k1', 3)
     """
-    from pact_eval.remedies.comparison import remedies_of_run
-
     experiment = _experiment([run], settings)
     (read,) = experiment.all_runs
     return remedies_of_run(experiment, read, [Path(file) for file in fitted])
@@ -550,10 +515,8 @@ def measure_drift(
         >>> pact_eval.measure_drift("runs/method", "runs/baseline", settings).finding
         'changed'
     """
-    from pact_eval.drift.drift import measure_drift as measure
-
     files = [Path(file) for file in thresholds]
-    return measure(first, second, settings, thresholds=files)
+    return drift.measure_drift(first, second, settings, thresholds=files)
 
 
 def choose_thresholds(
@@ -593,11 +556,8 @@ def choose_thresholds(
         >>> [(gate.group, gate.guaranteed) for gate in thresholds.gates]
         [('all', True)]
     """
-    from pact_eval.thresholds.choice import choose_thresholds as choose
-    from pact_eval.thresholds.targets import Target
-
     chosen_target = target if isinstance(target, Target) else Target.of_error(target)
-    return choose(
+    return choice.choose_thresholds(
         run,
         chosen_target,
         signal=signal,
@@ -636,9 +596,7 @@ def check_thresholds(
         >>> pact_eval.check_thresholds("thresholds.json", "runs/march").verdict
         'holds'
     """
-    from pact_eval.thresholds.checking import check_thresholds as check
-
-    return check(Path(thresholds), run, settings=settings)
+    return checking.check_thresholds(Path(thresholds), run, settings=settings)
 
 
 def choose_answer_sets(
@@ -675,9 +633,7 @@ def choose_answer_sets(
         >>> [kind.kind for kind in sets.kinds]
         ['choice', 'score']
     """
-    from pact_eval.thresholds.answer_sets import choose_answer_sets as choose
-
-    return choose(
+    return answer_sets.choose_answer_sets(
         run,
         coverage,
         confidence=confidence,
@@ -714,9 +670,7 @@ def check_answer_sets(
         >>> pact_eval.check_answer_sets("sets.json", "runs/march").verdict
         'cannot tell'
     """
-    from pact_eval.thresholds.set_checking import check_answer_sets as check
-
-    return check(Path(sets), run, settings=settings)
+    return set_checking.check_answer_sets(Path(sets), run, settings=settings)
 
 
 def judge(
@@ -744,8 +698,6 @@ def judge(
         >>> {result.hypothesis.id: result.verdict for result in judged.scorecard.results}
         {'H1': 'SUPPORTED', 'H2': 'SUPPORTED'}
     """
-    from pact_eval.preregistration.run_scorecard import judge_sources
-
     return judge_sources(Path(criteria), runs, settings)
 
 
@@ -755,9 +707,5 @@ def _labels(arm: str | None, train_seed: int | None, role: RunRole | None) -> Ru
 
 
 def _experiment(runs: Sequence[RunSource], settings: Settings | None) -> Experiment:
-    from pact_eval.evaluation.experiment import Experiment
 
     return Experiment.read(runs, settings, unique_labels=False)
-
-
-readable_hints(globals()[name] for name in __all__)

@@ -73,19 +73,9 @@ def test_type_hints_can_be_read(name: str, value: Any) -> None:
     assert "typing.ForwardRef" not in str(typing.get_type_hints(value))
 
 
-@pytest.mark.slow
-def test_type_hints_load_what_they_name_and_nothing_before() -> None:
-    code = (
-        "import sys, typing, pact_eval; assert 'polars' not in sys.modules;"
-        "print(typing.get_type_hints(pact_eval.read_run)['return'].__name__)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "Run\n"
-
-
 def test_importing_loads_no_library() -> None:
     code = (
-        "import sys, pact_eval; pact_eval.PactError, pact_eval.errors.InputError;"
+        "import sys, pact_eval; pact_eval.errors.InputError;"
         "print({'numpy', 'polars', 'scipy', 'sklearn', 'torch'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
