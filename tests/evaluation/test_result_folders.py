@@ -249,6 +249,7 @@ def test_a_run_without_calibrated_metrics_needs_no_calibrator(results: Path) -> 
             "calibration.temperature_min: expected a number of at least 0",
         ),
         ("train_report.json", edited("steps", "584"), "steps: expected a whole number above 0"),
+        ("train_report.json", edited("steps", 0), "steps: expected a whole number above 0"),
         (
             "train_report.json",
             edited("best/step", 7),

@@ -184,8 +184,8 @@ def test_the_chance_to_pass_against_an_integral(critical: int) -> None:
     """One of 12 learning items is wrong: the error has the beta distribution of Jeffreys."""
     error = beta(1.5, 11.5)
     exact, _ = quad(lambda p: float(error.pdf(p) * binom.cdf(critical, 30, p)), 0, 1)
-    learnt, wrong, drawn, most = (np.array([count]) for count in (12, 1, 30, critical))
-    assert chance_to_pass(learnt, wrong, drawn, most)[0] == pytest.approx(exact, abs=0.01)
+    n, wrong, trials, at_most = np.array([[12], [1], [30], [critical]])
+    assert chance_to_pass(n, wrong, trials, at_most)[0] == pytest.approx(exact, abs=0.01)
 
 
 def test_a_check_that_cannot_tell_has_a_number_that_would_do() -> None:
