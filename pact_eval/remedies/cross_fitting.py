@@ -14,7 +14,7 @@ from pact_eval.remedies.decodings import Remedy, remedied
 from pact_eval.remedies.letter_priors import LetterPrior, PriorMethod, fit_letter_prior
 from pact_eval.remedies.temperatures import fit_temperature, tempered
 from pact_eval.runs.predictions import Predictions
-from pact_eval.stats.folds import dealt_folds
+from pact_eval.stats.clusters import dealt_folds
 
 FoldUnit = Literal["source family", "family"]
 """What a fold keeps together."""
