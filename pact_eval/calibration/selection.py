@@ -22,8 +22,8 @@ from pact_eval.metrics import item_mean, nll_nats
 from pact_eval.progress import tracked
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.bootstrap import cluster_sums
+from pact_eval.stats.clusters import dealt_folds
 from pact_eval.stats.estimate import LEVEL
-from pact_eval.stats.folds import dealt_folds
 
 __all__ = ["RIDGES", "Candidate", "LeftOutNll", "ModeChoice", "choose_mode", "left_out_nll"]
 

@@ -81,7 +81,7 @@ from pact_eval.evaluation.run_comparisons import RunComparisons
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.slice_search import SliceSearch, search_slices
-from pact_eval.metrics.decisions import tied_answers
+from pact_eval.metrics.decoding import tied_answers
 from pact_eval.notes import Note
 from pact_eval.results import Framed, short_repr
 from pact_eval.runs.folder import (

@@ -27,9 +27,16 @@ from pact_eval.metrics.calibration_error import (
     smooth_ece,
     smooth_ece_samples,
 )
-from pact_eval.metrics.consistency import flipped, pairwise_tv
-from pact_eval.metrics.decisions import confidence, correct, predicted
-from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softmax
+from pact_eval.metrics.decoding import (
+    confidence,
+    correct,
+    decode_ensemble,
+    decode_single,
+    flipped,
+    log_softmax,
+    pairwise_tv,
+    predicted,
+)
 from pact_eval.metrics.likelihood import (
     NllSummary,
     answer_gap_nats,
@@ -54,14 +61,12 @@ from pact_eval.metrics.pairs import (
 from pact_eval.metrics.recalibration import (
     AnswerScores,
     Recalibration,
+    ResampledRecalibration,
     ScoreDecomposition,
     answer_scores,
     isotonic_pools,
-    recalibrate,
-)
-from pact_eval.metrics.resampled_recalibration import (
-    ResampledRecalibration,
     miscalibration_samples,
+    recalibrate,
     recalibrate_samples,
 )
 from pact_eval.metrics.selective import (

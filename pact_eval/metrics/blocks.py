@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.metrics import decisions
+from pact_eval.metrics import decoding
 from pact_eval.metrics._arrays import check_log_probs, check_whole
-from pact_eval.metrics.consistency import flipped, pairwise_tv
-from pact_eval.metrics.decoding import ALL_IMPOSSIBLE, NONE_LEFT, normalise
+from pact_eval.metrics.decoding import ALL_IMPOSSIBLE, NONE_LEFT, flipped, normalise, pairwise_tv
 from pact_eval.metrics.likelihood import (
     answer_gap_nats,
     brier_of_checked,
@@ -78,7 +77,7 @@ class ItemBlock:
     @cached_property
     def predicted(self) -> IntArray:
         """(m,) see `metrics.predicted`."""
-        return decisions.predicted_of_checked(self.log_probs.T, self._largest)
+        return decoding.predicted_of_checked(self.log_probs.T, self._largest)
 
     @cached_property
     def confidence(self) -> FloatArray:
@@ -122,8 +121,8 @@ class ItemBlock:
 
     @cached_property
     def tied_by_view(self) -> IntArray:
-        """(m, K, T) the answers that tie in each view; see `metrics.decisions.tied_answers`."""
-        return decisions.tied_answers(self._by_item)
+        """(m, K, T) the answers that tie in each view; see `metrics.decoding.tied_answers`."""
+        return decoding.tied_answers(self._by_item)
 
     @cached_property
     def view_tv(self) -> FloatArray:
@@ -153,7 +152,7 @@ class ItemBlock:
         mean = self._by_item.mean(axis=1)
         possible = np.isfinite(mean.max(axis=1))
         y = self._reference[possible]
-        together = decisions.predicted(normalise(mean[possible], NONE_LEFT, self.rows[possible]))
+        together = decoding.predicted(normalise(mean[possible], NONE_LEFT, self.rows[possible]))
         single = self.predicted_by_view[possible, 0]
         gain[possible] = (together == y).astype(np.float64) - (single == y)
         return gain

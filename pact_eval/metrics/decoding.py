@@ -1,17 +1,20 @@
-"""From logits to probabilities: the single-view decoding and the ensemble of K views.
+"""From logits to probabilities and answers: single view, ensemble, and agreement of K views.
 
 Every function works in float64, masks unused answer slots with -inf, and keeps a used slot of
 -inf (an imported probability of 0) as it is. An item that is left without any possible answer
 has no distribution: that is refused, since a NaN row would spoil every aggregate downstream.
 """
 
+from __future__ import annotations
+
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import FloatArray, IntArray
-from pact_eval.metrics._arrays import check_whole, rows_of
+from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.metrics._arrays import TIE, check_log_probs, check_reference, check_whole, rows_of
 
 
 def _check_logits(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:
@@ -171,3 +174,194 @@ def decode_ensemble(
     scale = _check_temperature(temperature, len(z))
     by_view = log_softmax(z / scale[:, None, None], n_choices)
     return normalise(by_view.mean(axis=1), NONE_LEFT)
+
+
+def predicted(log_probs: npt.ArrayLike) -> IntArray:
+    """Return the most probable answer; ties (to 1e-12) go to the answer canonical index.
+
+    Args:
+        log_probs: (..., C_max) normalised log-probabilities, unused slots -inf.
+
+    Returns:
+        (...) canonical indices.
+
+    Raises:
+        ValueError: A value is NaN or above 0, or there is no answer slot.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import predicted
+        >>> predicted(np.log([[0.2, 0.4, 0.4], [0.1, 0.1, 0.8]]))
+        array([1, 2])
+    """
+    log_p = check_log_probs(log_probs, ndim=None)
+    return predicted_of_checked(log_p, log_p.max(axis=-1))
+
+
+def predicted_of_checked(log_p: FloatArray, largest: FloatArray) -> IntArray:
+    """Return `predicted` of log-probabilities that were checked before, and their maxima."""
+    least = largest - TIE
+    # Answers before the first that is as probable: counted one answer at a time, since `argmax`
+    # would copy arrays with the answers first.
+    answer = np.zeros(least.shape, dtype=np.int64)
+    before: BoolArray = np.ones(least.shape, dtype=np.bool_)
+    for index in range(log_p.shape[-1] - 1):
+        before &= log_p[..., index] < least
+        answer += before
+    return answer
+
+
+def most_probable(log_probs: npt.ArrayLike) -> BoolArray:
+    """Return (..., C_max) whether an answer is as probable as the most probable one, to 1e-12."""
+    log_p = check_log_probs(log_probs, ndim=None)
+    return np.asarray(log_p >= log_p.max(axis=-1, keepdims=True) - TIE)
+
+
+def tied_answers(log_probs: npt.ArrayLike) -> IntArray:
+    """Return every answer that is as probable as the most probable one, to 1e-12.
+
+    Args:
+        log_probs: (..., C_max) normalised log-probabilities, unused slots -inf.
+
+    Returns:
+        (..., T) canonical indices in ascending order, then -1; T is the largest number of answers
+        that tie, 1 if none do.
+
+    Raises:
+        ValueError: A value is NaN or above 0, or there is no answer slot.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics.decoding import tied_answers
+        >>> tied_answers(np.log([[0.2, 0.4, 0.4], [0.1, 0.1, 0.8]]))
+        array([[ 1,  2],
+               [ 2, -1]])
+    """
+    best = most_probable(log_probs)
+    number = best.sum(axis=-1, keepdims=True)
+    most = int(number.max(initial=1))
+    if most == 1:
+        return np.asarray(best.argmax(axis=-1)[..., np.newaxis], dtype=np.int64)
+    first = np.argsort(~best, axis=-1, kind="stable")[..., :most]
+    return np.where(np.arange(most) < number, first, -1)
+
+
+def confidence(log_probs: npt.ArrayLike) -> FloatArray:
+    """Return the probability of the most probable answer.
+
+    Args:
+        log_probs: (..., C_max) normalised log-probabilities, unused slots -inf.
+
+    Returns:
+        (...) probabilities in [1/C, 1].
+
+    Raises:
+        ValueError: A value is NaN or above 0, or there is no answer slot.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import confidence
+        >>> confidence(np.log([[0.25, 0.75], [0.5, 0.5]])).round(12)
+        array([0.75, 0.5 ])
+    """
+    log_p = check_log_probs(log_probs, ndim=None)
+    return np.asarray(np.exp(log_p.max(axis=-1)), dtype=np.float64)
+
+
+def correct(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> BoolArray:
+    """Say for each item whether the predicted answer is the reference.
+
+    Args:
+        log_probs: (n, C_max) normalised log-probabilities, unused slots -inf.
+        reference: (n,) canonical index of the right answer.
+
+    Returns:
+        (n,) bool; its mean is the accuracy (higher is better).
+
+    Raises:
+        ValueError: A value is NaN or above 0, or a reference lies outside the slots.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import correct
+        >>> correct(np.log([[0.2, 0.8], [0.5, 0.5]]), [1, 1])
+        array([ True, False])
+    """
+    log_p = check_log_probs(log_probs)
+    y = check_reference(reference, log_p.shape)
+    return np.asarray(predicted(log_p) == y)
+
+
+def pairwise_tv(
+    log_probs_by_view: npt.ArrayLike, counted: npt.ArrayLike | None = None
+) -> FloatArray:
+    r"""Mean total variation distance over the pairs of views.
+
+    .. math:: \binom{K}{2}^{-1} \sum_{k < m} \tfrac12 \sum_j |p_{kj} - p_{mj}|
+
+    Views that repeat a letter order are best left out. Pairs of one order are at distance 0, so
+    with two answers, which have two orders, K = 4 would lower the mean to two thirds.
+
+    Args:
+        log_probs_by_view: (n, K, C_max) normalised log-probabilities in canonical order.
+        counted: (n, K) the views that count, such as the first view of each order (see
+            `stats.distinct_orders`); K is then their number. None counts all of them.
+
+    Returns:
+        (n,) fractions in [0, 1], lower is more consistent; NaN for one view (no pair of views).
+
+    Raises:
+        ValueError: The shape is not (n, K, C), that of `counted` does not fit, or a value is NaN or
+            above 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import pairwise_tv
+        >>> pairwise_tv(np.log([[[0.9, 0.1], [0.5, 0.5], [0.9, 0.1]]])).round(6)
+        array([0.266667])
+        >>> pairwise_tv(np.log([[[0.9, 0.1], [0.5, 0.5], [0.9, 0.1]]]), [[True, True, False]])
+        array([0.4])
+    """
+    log_probs = check_log_probs(log_probs_by_view, ndim=3)
+    views = np.ones(log_probs.shape[:2], dtype=np.bool_) if counted is None else np.asarray(counted)
+    if views.shape != log_probs.shape[:2]:
+        raise ValueError(f"counted: expected shape {log_probs.shape[:2]}, got {views.shape}")
+    distance, pairs = np.zeros(len(views)), np.zeros(len(views))
+    used = np.flatnonzero(views.any(axis=0))
+    everywhere = np.asarray(views.all(axis=0))
+    p = {view: np.exp(log_probs[:, view]) for view in used.tolist()}
+    for k, m in combinations(p, 2):
+        apart = np.abs(p[k] - p[m]).sum(axis=1)
+        both = 1 if everywhere[k] and everywhere[m] else views[:, k] & views[:, m]
+        distance += apart * both
+        pairs += both
+    mean: FloatArray = np.full(len(views), np.nan)
+    np.divide(distance, 2 * pairs, out=mean, where=pairs > 0)
+    return mean
+
+
+def flipped(log_probs_by_view: npt.ArrayLike) -> FloatArray:
+    """Say for each item whether the predicted answer differs between any two views.
+
+    The result is a float, not a bool, because one view leaves it undefined.
+
+    Args:
+        log_probs_by_view: (n, K, C_max) normalised log-probabilities in canonical order.
+
+    Returns:
+        (n,) 1.0 where two views disagree, else 0.0; the mean is the flip rate, lower is more
+        consistent. NaN if K = 1.
+
+    Raises:
+        ValueError: The shape is not (n, K, C), or a value is NaN or above 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import flipped
+        >>> flipped(np.log([[[0.9, 0.1], [0.4, 0.6]], [[0.9, 0.1], [0.8, 0.2]]]))
+        array([1., 0.])
+    """
+    answers = predicted(check_log_probs(log_probs_by_view, ndim=3))
+    if answers.shape[1] < 2:
+        return np.full(len(answers), np.nan)
+    return np.asarray((answers != answers[:, :1]).any(axis=1), dtype=np.float64)

@@ -16,7 +16,7 @@ from pact_eval.metrics._arrays import (
     item_mean,
     rows_of,
 )
-from pact_eval.metrics.decisions import predicted
+from pact_eval.metrics.decoding import predicted
 
 
 def nll_nats(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArray:

@@ -23,7 +23,7 @@ from pact_eval.remedies.priors import (
     usable,
 )
 from pact_eval.runs.predictions import Predictions
-from pact_eval.stats.folds import dealt_folds
+from pact_eval.stats.clusters import dealt_folds
 
 
 def fit_temperature(decoded: Predictions) -> Calibrator | None:

@@ -28,7 +28,7 @@ from pact_eval.evaluation.resampled_groups import (
     metric_difference,
     resampled_group,
 )
-from pact_eval.metrics.decisions import most_probable
+from pact_eval.metrics.decoding import most_probable
 from pact_eval.numbers import (
     CLUSTERS,
     estimate_parts,
