@@ -582,6 +582,9 @@ class _TableReader:
         if not row.options.ordered or not row.options.texts:
             listed = shlex.quote(",".join(row.options.texts or ("FIRST", "SECOND")))
             remedy = f"If these are positions or letters, give the order: --options {listed}"
+        for group in self._roles.groups.values():
+            ignored = columns_option(IGNORED, [*group])
+            remedy += f". If {', '.join(group)} are not numbers for the answers: {ignored}"
         message = (
             f"{self._source}: {row.place}: {column} = {dumps(row.entry.value.get(column))} names "
             f"none of the answers ({names}), and so in {read.count(None):,} of {len(rows):,} rows. "
