@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 import click
 
-from pact_cli.commands import command, given
+from pact_cli.commands import command, refuse_given
 from pact_cli.console import emit, warn
 from pact_cli.options import RUN, Json, RunFolder, settings_options
 from pact_eval._choices import Mode
@@ -69,9 +69,7 @@ def calibrate(
         --force: Write the calibrator even if NLL does not fall on left-out families.
     """
     if remedy is not None:
-        if idle := given(_OF_TEMPERATURES):
-            message = f"{idle[0]} changes nothing with --remedy; leave one of them out"
-            raise click.UsageError(message)
+        refuse_given(_OF_TEMPERATURES, "{} changes nothing with --remedy; leave one of them out")
         fitted_remedy = fit_remedy(run, remedy, allow=settings.allow)
         warned = warn(map(str, fitted_remedy.warnings))  # before a file is refused
         path = fitted_remedy.write(out, overwrite=overwrite)

@@ -292,9 +292,10 @@ class PactCommand(click.Command):
             raise click.UsageError(message, ctx) from None
         # Noted for errors, which are printed when the command has ended.
         ctx.meta[CI_FORMAT] = ctx.params.get("ci_format")
-        if ctx.params.get("as_json") and ctx.params.get("ci_format"):
-            message = "--json and --format both say what stdout has: give one of them"
-            raise click.UsageError(message)
+        refuse(
+            ctx.params.get("as_json") and ctx.params.get("ci_format"),
+            "--json and --format both say what stdout has: give one of them",
+        )
         return rest
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -374,19 +375,35 @@ def from_settings(name: str | None) -> bool:
     return source is ParameterSource.DEFAULT_MAP
 
 
-def given(names: Iterable[str] | None = None) -> list[str]:
-    """Return the parameters of the current command that are on the command line, as it calls them.
-
-    Args:
-        names: those that are asked for; None asks for all.
-    """
-    context = click.get_current_context()
+def given(names: Iterable[str]) -> list[str]:
+    """Return those of some parameters that are on the command line, as it calls them."""
+    context, names = click.get_current_context(), [*names]
     return [
         max(parameter.opts, key=len) if isinstance(parameter, click.Option) else called(parameter)
         for parameter in context.command.params
-        if (names is None or parameter.name in names)
+        if parameter.name in names
         and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
     ]
+
+
+def refuse(problem: object, message: str) -> None:
+    """Refuse the command line if there is a problem.
+
+    Raises:
+        click.UsageError: there is one.
+    """
+    if problem:
+        raise click.UsageError(message)
+
+
+def refuse_given(names: Iterable[str], message: str) -> None:
+    """Refuse parameters on the command line; `{}` in the message stands for the first of them.
+
+    Raises:
+        click.UsageError: one of them is given.
+    """
+    for called in given(names):
+        raise click.UsageError(message.replace("{}", called))
 
 
 def announce_choices(more: Sequence[str] = ()) -> None:

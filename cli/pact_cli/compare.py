@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import click
 
-from pact_cli.commands import command, from_settings, given
+from pact_cli.commands import command, from_settings, given, refuse, refuse_given
 from pact_cli.console import emit, exit_on_leak, warn
 from pact_cli.options import Ci, Json, RunPath, named_data, names_of, settings_options
 from pact_eval._choices import CiFormat
@@ -106,11 +106,11 @@ def compare(
     if gate:
         _gate(runs, settings, ci_format, as_json=as_json)
         return
-    if ci_format is not None:
-        raise click.UsageError("--format is for --gate, which fails or passes: add --gate")
-    if not arms and len(runs) < 2:
-        message = f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B"
-        raise click.UsageError(message)
+    refuse(ci_format, "--format is for --gate, which fails or passes: add --gate")
+    refuse(
+        not arms and len(runs) < 2,
+        f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B",
+    )
     full = full or bool(given(["by"]))
     if arms:
         experiment = Experiment.read_arms(runs, settings)
@@ -132,16 +132,18 @@ def _gate(
     arguments: tuple[str, ...], settings: Settings, ci_format: CiFormat | None, *, as_json: bool
 ) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
-    if refused := given(["arms", "mcnemar"]):
-        message = f"{refused[0]} does not go with --gate, which judges two runs by one margin"
-        raise click.UsageError(message)
+    refuse_given(
+        ["arms", "mcnemar"], "{} does not go with --gate, which judges two runs by one margin"
+    )
     files = [Path(argument) for argument in arguments[2:]]
-    if len(arguments) < 2 or any(file.is_dir() for file in files):
-        message = "--gate: expected two runs, and then files of thresholds if there are any"
-        raise click.UsageError(message)
-    if settings.margin is None:
-        message = "--gate needs --margin, the largest change in accuracy that does not matter"
-        raise click.UsageError(message)
+    refuse(
+        len(arguments) < 2 or any(file.is_dir() for file in files),
+        "--gate: expected two runs, and then files of thresholds if there are any",
+    )
+    refuse(
+        settings.margin is None,
+        "--gate needs --margin, the largest change in accuracy that does not matter",
+    )
     drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
     emit(present_drift(drift), ci_format=ci_format, as_json=as_json)
     exit_on_leak([drift.data])

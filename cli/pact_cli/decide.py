@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import click
-
-from pact_cli.commands import command
+from pact_cli.commands import command, refuse
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.model_options import (
@@ -61,8 +59,7 @@ def decide(
     """
     state, fields = read_context(context), read_schema(schema)
     if isinstance(request, ServerRequest):
-        if as_shipped:
-            raise click.UsageError("--as-shipped: a server applies its own temperatures")
+        refuse(as_shipped, "--as-shipped: a server applies its own temperatures")
         with server_extra():
             from pact_eval.scoring.servers.decide import decide_served
 

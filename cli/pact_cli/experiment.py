@@ -7,7 +7,7 @@ from typing import Annotated
 
 import click
 
-from pact_cli.commands import command, given
+from pact_cli.commands import command, given, refuse
 from pact_cli.console import announce, emit, tell
 from pact_cli.options import Json
 from pact_cli.param_types import Count
@@ -62,15 +62,12 @@ def experiment(
         --only ARM: Run the steps of this arm, or of base, and what they need.
         --stage STAGE: Run the steps of this stage, such as train or score, and what they need.
     """
-    if ray is not None and given(["jobs"]):
-        message = (
-            "--jobs is for this machine; with --ray, the plan says what each step has for itself: "
-            "cpus and gpus in [train] and [model]"
-        )
-        raise click.UsageError(message)
-    if print_ and as_json:
-        message = "--print writes a shell script; --dry-run --json has every command"
-        raise click.UsageError(message)
+    refuse(
+        ray is not None and given(["jobs"]),
+        "--jobs is for this machine; with --ray, the plan says what each step has for itself: cpus "
+        "and gpus in [train] and [model]",
+    )
+    refuse(print_ and as_json, "--print writes a shell script; --dry-run --json has every command")
     opened = open_experiment(plan, folder=out, arm=only, stage=stage, jobs=jobs, ray=ray)
     if print_:
         tell(opened.shell_script())

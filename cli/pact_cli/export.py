@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import click
-
-from pact_cli.commands import command
+from pact_cli.commands import command, refuse
 from pact_cli.console import emit, exit_on_leak
 from pact_cli.errors import needs_model_extra
 from pact_cli.hub_places import adapter_here
@@ -74,9 +72,7 @@ def export(
         --letter-prior REMEDY: File of `pact-eval calibrate --remedy` whose letter prior is shipped
             as letter_prior.json.
     """
-    if with_base and merged:
-        message = "--with-base and --merged are two layouts: give one of them"
-        raise click.UsageError(message)
+    refuse(with_base and merged, "--with-base and --merged are two layouts: give one of them")
     with needs_model_extra():
         from pact_eval.export.export import README, export_adapter
     folder = adapter_here(adapter).folder

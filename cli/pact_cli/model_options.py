@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
-from pact_cli.commands import gathered, given, parameters_of
+from pact_cli.commands import gathered, given, parameters_of, refuse
 from pact_cli.hub_places import adapter_here
 from pact_cli.param_types import AdapterPath, Count, Parsed, Positive, WholeNumber
 from pact_eval.errors import AdapterError
@@ -71,9 +71,10 @@ def make_model(
         --attention: Kernel of attention on a CPU: torch's fused one, or explicit products; auto
             takes the faster one of a probe. Logits differ by rounding only.
     """
-    if adapter is None and not (no_adapter and base_model):
-        message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
-        raise click.UsageError(message)
+    refuse(
+        adapter is None and not (no_adapter and base_model),
+        "expected ADAPTER, or --base-model with --no-adapter for a base model alone",
+    )
     try:
         if adapter is not None:
             refuse_other_folder(adapter)
@@ -142,8 +143,7 @@ def make_server(
             and sglang need it. Default: that of --local's base, or that of a server on this
             machine.
     """
-    if not server:
-        raise click.UsageError("expected --server URL")
+    refuse(not server, "expected --server URL")
     if model is None:
         raise click.UsageError("--server: expected --model NAME, as the server knows it")
     return ServerRequest(
@@ -194,9 +194,8 @@ def _make_request(
     asked = {str(parameter.name): values.pop(parameter.name) for parameter in of_server}
     is_served = bool(asked["server"])
     refused = given(values if is_served else asked)
-    if refused:
-        use = "--server" if is_served else "an adapter or base model (give --server)"
-        raise click.UsageError(f"{', '.join(refused)}: cannot be used with {use}")
+    use = "--server" if is_served else "an adapter or base model (give --server)"
+    refuse(refused, f"{', '.join(refused)}: cannot be used with {use}")
     return make_server(**asked) if is_served else make_model(**values)
 
 

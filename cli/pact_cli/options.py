@@ -23,6 +23,7 @@ from pact_cli.commands import (
     from_settings,
     option,
     parameters_of,
+    refuse,
 )
 from pact_cli.commands import gathered as gathered
 from pact_cli.console import warn
@@ -178,9 +179,10 @@ def make_settings(
         --without-leaks: Leave families that are also in a training file out of all numbers. Without
             it, such a leak exits with 3.
     """
-    if as_shipped and (calibration or calibrated):
-        message = "--as-shipped applies other temperatures than --calibration or --calibrated"
-        raise click.UsageError(message)
+    refuse(
+        as_shipped and (calibration or calibrated),
+        "--as-shipped applies other temperatures than --calibration or --calibrated",
+    )
     return Settings(
         by=by,
         bins=bins,

@@ -9,7 +9,7 @@ from typing import Annotated, Final, get_args
 
 import click
 
-from pact_cli.commands import command
+from pact_cli.commands import command, refuse
 from pact_cli.console import emit, tell
 from pact_cli.options import RUN, Ci, Json, names_of, settings_options
 from pact_cli.param_types import Resamples
@@ -43,8 +43,7 @@ def register(
             exists is kept.
     """
     if example:
-        if data:
-            raise click.UsageError("--example writes criteria; --data is for registering them")
+        refuse(data, "--example writes criteria; --data is for registering them")
         write_example(criteria)
         tell([f"{criteria}: written; edit it, then register it"])
         return
@@ -92,9 +91,7 @@ def scorecard(
         --demand: Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict:
             by the values, or as shown. --demand alone means values.
     """
-    if ci_format is not None and demand is None:
-        message = "--format needs --demand, which says which verdicts fail"
-        raise click.UsageError(message)
+    refuse(ci_format and demand is None, "--format needs --demand, which says which verdicts fail")
     judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
     presenter = present_judged_hypotheses(judged, names_of(judged.scorecard.arms), criteria, demand)
     emit(presenter, ci_format=ci_format, as_json=as_json)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import click
 
-from pact_cli.commands import command, from_settings, given
+from pact_cli.commands import command, from_settings, given, refuse, refuse_given
 from pact_cli.console import announce, emit, exit_on_leak, verbose, warn
 from pact_cli.options import (
     Json,
@@ -170,21 +170,30 @@ def report(
     """
     page = outputs.html is not None
     if model_card is not None:
-        _check_card(runs, terminal=not page and views is None and not remedies and not find_slices)
+        refuse(
+            page or views is not None or remedies or find_slices,
+            "--model-card is for the report in the terminal and --json, without --views, "
+            "--remedies and --find-slices",
+        )
+        refuse(len(runs) != 1, f"--model-card: expected one RUN, got {len(runs):,}")
+        from pact_reports.model_card import card  # noqa: F401 - its libraries may be missing
     audited = replace(settings, data=named_data(outputs.data))
-    if views is not None:
-        print_views(runs, None if views == "all" else views, audited, full=full, as_json=as_json)
+    if views is not None or remedies:
+        numbers = views if isinstance(views, range) else None
+        _print_views(
+            runs,
+            audited,
+            numbers,
+            fitted=fitted,
+            remedies=views is None,
+            full=full,
+            as_json=as_json,
+        )
         return
-    if remedies:
-        print_remedies(runs, audited, fitted=fitted, full=full, as_json=as_json)
-        return
-    if fitted:
-        raise click.UsageError("--fitted is for --remedies, which was not given")
+    refuse(fitted, "--fitted is for --remedies, which was not given")
     _check_usage(runs, settings, page=page, full=full)
-    if open_ and not page:
-        raise click.UsageError("--open opens the page of --html, which was not given")
-    if page and local_run is not None:
-        raise click.UsageError("--local-run is for the report in the terminal and --json")
+    refuse(open_ and not page, "--open opens the page of --html, which was not given")
+    refuse(page and local_run, "--local-run is for the report in the terminal and --json")
     if find_slices:
         _print_slices(runs, settings, page=page, as_json=as_json)
     elif page:
@@ -197,45 +206,28 @@ def report(
         exit_on_leak(conclusions)
 
 
-def _check_card(runs: Sequence[Path], *, terminal: bool) -> None:
-    """Refuse a model card that is not of the report on one run."""
-    if not terminal:
-        message = (
-            "--model-card is for the report in the terminal and --json, without --views, "
-            "--remedies and --find-slices"
-        )
-        raise click.UsageError(message)
-    if len(runs) != 1:
-        raise click.UsageError(f"--model-card: expected one RUN, got {len(runs):,}")
-    from pact_reports.model_card import card  # noqa: F401 - its libraries may be missing
-
-
 def _check_usage(runs: Sequence[Path], settings: Settings, *, page: bool, full: bool) -> None:
     """Refuse options that would have no effect."""
-    idle = [] if page else given(_OF_PAGE)
-    message = None
-    if idle:
-        message = f"{idle[0]} is for --html, which was not given"
-    elif page and settings.calibration is not None:
-        message = (
-            "--calibration is for the report on one RUN in the terminal; the page uses the "
-            "calibration.json in the folder of each run, which `pact-eval calibrate CALIB_RUN "
-            "--holdout RUN` writes"
-        )
-    elif page and full:
-        message = "--full is for the terminal; the page has every table"
-    elif page and settings.unit != "family":
-        message = (
-            f"--unit {settings.unit} is for the report in the terminal and --json; the intervals "
-            "of the page are over families"
-        )
-    elif settings.calibration is not None and len(runs) > 1:
-        message = (
-            f"--calibration: expected one RUN, got {len(runs):,}; a calibrator is fitted on one "
-            "adapter, so give each run its own"
-        )
-    if message is not None:
-        raise click.UsageError(message)
+    calibrated = settings.calibration is not None
+    if not page:
+        refuse_given(_OF_PAGE, "{} is for --html, which was not given")
+    refuse(
+        page and calibrated,
+        "--calibration is for the report on one RUN in the terminal; the page uses the "
+        "calibration.json in the folder of each run, which `pact-eval calibrate CALIB_RUN "
+        "--holdout RUN` writes",
+    )
+    refuse(page and full, "--full is for the terminal; the page has every table")
+    refuse(
+        page and settings.unit != "family",
+        f"--unit {settings.unit} is for the report in the terminal and --json; the intervals of "
+        "the page are over families",
+    )
+    refuse(
+        calibrated and len(runs) > 1,
+        f"--calibration: expected one RUN, got {len(runs):,}; a calibrator is fitted on one "
+        "adapter, so give each run its own",
+    )
 
 
 def _write_page(
@@ -284,71 +276,57 @@ def open_in_browser(page: Path) -> None:
 
 def _print_slices(runs: Sequence[Path], settings: Settings, *, page: bool, as_json: bool) -> None:
     """Print the slices of one run that were tested."""
-    if page or len(runs) != 1:
-        what = "the terminal and --json" if page else f"one RUN, got {len(runs)}"
-        raise click.UsageError(f"--find-slices is for {what}")
+    refuse(page, "--find-slices is for the terminal and --json")
+    refuse(len(runs) != 1, f"--find-slices is for one RUN, got {len(runs)}")
     experiment = Experiment.read(runs, settings)
     warn(map(str, experiment.warnings))
     emit(present_slice_search(experiment.find_slices()), as_json=as_json)
 
 
-def print_views(
-    runs: Sequence[Path], numbers: range | None, settings: Settings, *, full: bool, as_json: bool
+def _print_views(
+    runs: Sequence[Path],
+    settings: Settings,
+    numbers: range | None,
+    *,
+    fitted: Sequence[Path],
+    remedies: bool,
+    full: bool,
+    as_json: bool,
 ) -> None:
-    """Print the metrics of a run for several numbers of views.
+    """Print the metrics of one run for several numbers of views, or the remedies of order effects.
 
     Args:
         runs: the run.
+        settings: those of the report; the sweep is over ensembles, remedies start from raw views.
         numbers: the numbers of views; None stands for all that the run has.
-        settings: those of the report; the decoding is that of the ensemble.
-        full: print every metric with its interval below the answer.
-        as_json: print JSON.
-
-    Raises:
-        click.UsageError: there are several runs, or an option changes nothing here.
-    """
-    experiment = _of_one_run("--views", runs, replace(settings, decoding="ensemble"))
-    (swept,) = experiment.all_runs
-    points = experiment.sweep(swept, numbers)
-    emit(present_sweep(experiment, swept, points, full=full), as_json=as_json)
-    exit_on_leak([experiment.data])
-
-
-def print_remedies(
-    runs: Sequence[Path], settings: Settings, *, fitted: Sequence[Path], full: bool, as_json: bool
-) -> None:
-    """Print the remedies of the order effects of a run.
-
-    Args:
-        runs: the run.
-        settings: those of the report; distributions are raw.
         fitted: files of remedies of other families.
+        remedies: print the remedies.
         full: print every table below the answer.
         as_json: print JSON.
 
     Raises:
         click.UsageError: there are several runs, or an option changes nothing here.
     """
-    experiment = _of_one_run("--remedies", runs, settings)
+    option = "--remedies" if remedies else "--views"
+    context = click.get_current_context()
+    others = [each.name for each in context.command.params if each.name not in _USED[option]]
+    refuse_given(filter(None, others), f"{{}} changes nothing with {option}; leave one of them out")
+    refuse(
+        len(runs) > 1,
+        f"{option}: expected one RUN, got {len(runs):,}; report each of them alone",
+    )
+    settings = settings if remedies else replace(settings, decoding="ensemble")
+    experiment = Experiment.read([run_folder(runs[0])], settings)
     (run,) = experiment.all_runs
-    comparison = remedies_of_run(experiment, run, fitted)
-    warned = warn(map(str, experiment.applied_warnings))
-    presenter = present_remedy_comparison(comparison, full=full)
+    warned: tuple[str, ...] = ()
+    if remedies:
+        comparison = remedies_of_run(experiment, run, fitted)
+        warned = warn(map(str, experiment.applied_warnings))
+        presenter = present_remedy_comparison(comparison, full=full)
+    else:
+        presenter = present_sweep(experiment, run, experiment.sweep(run, numbers), full=full)
     emit(presenter, warned=warned, as_json=as_json)
     exit_on_leak([experiment.data])
-
-
-def _of_one_run(option: str, runs: Sequence[Path], settings: Settings) -> Experiment:
-    """Read the one run of an option that replaces the report."""
-    used = [called for name in _USED[option] for called in given([name])]
-    others = [called for called in given() if called not in used]
-    if others:
-        message = f"{others[0]} changes nothing with {option}; leave one of them out"
-        raise click.UsageError(message)
-    if len(runs) > 1:
-        message = f"{option}: expected one RUN, got {len(runs):,}; report each of them alone"
-        raise click.UsageError(message)
-    return Experiment.read([run_folder(runs[0])], settings)
 
 
 def print_reports(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
 import click
 
-from pact_cli.commands import command, given
+from pact_cli.commands import command, refuse, refuse_given
 from pact_cli.console import emit
 from pact_cli.options import RUN, Ci, Json, settings_options
 from pact_cli.param_types import Positive, Rate
@@ -120,8 +121,10 @@ def thresholds(
     costs = (cost_wrong, cost_review)
     numbers = (target_error, target_accuracy, target_escalation, *costs)
     _check_usage(sets=sets, check=check, target=any(number is not None for number in numbers))
-    if ci_format is not None and check is None:
-        raise click.UsageError("--format is for --check, which fails or passes: add --check FILE")
+    refuse(
+        ci_format and check is None,
+        "--format is for --check, which fails or passes: add --check FILE",
+    )
     emit_result = partial(emit, brief=brief, as_json=as_json)
     if check is not None and sets:
         checked_sets = check_answer_sets(check, run, settings=settings)
@@ -177,8 +180,7 @@ def _target(
     Raises:
         click.UsageError: there is none, or more than one, or only one of the two costs.
     """
-    if (wrong is None) != (review is None):
-        raise click.UsageError("--cost-wrong and --cost-review belong together")
+    refuse((wrong is None) != (review is None), "--cost-wrong and --cost-review belong together")
     rates = {
         Target.of_error: error,
         Target.of_accuracy: accuracy,
@@ -187,12 +189,11 @@ def _target(
     targets = [make(rate) for make, rate in rates.items() if rate is not None]
     if wrong is not None and review is not None:
         targets.append(Target.of_costs(wrong=wrong, review=review))
-    if len(targets) != 1:
-        message = (
-            "give one of --target-error, --target-accuracy, --target-escalation, or both "
-            "--cost-wrong and --cost-review"
-        )
-        raise click.UsageError(message)
+    refuse(
+        len(targets) != 1,
+        "give one of --target-error, --target-accuracy, --target-escalation, or both --cost-wrong "
+        "and --cost-review",
+    )
     return targets[0]
 
 
@@ -202,18 +203,21 @@ def _check_usage(*, sets: bool, check: Path | None, target: bool) -> None:
     Raises:
         click.UsageError: there is one; the message says what it is for.
     """
-    targets = ["a target"] if target else []
-    of_choice, of_gates = [*targets, *given(_OF_CHOICE)], [*targets, *given(_OF_GATES)]
-    message = None
-    if check is not None and of_choice:
+    if check is not None:
         what, how = ("sets", "are made") if sets else ("thresholds", "decide")
-        message = (
-            f"{of_choice[0]} is for choosing {what}; with --check, the file says how they {how}. "
-            "Choose others without --check"
+        _refuse_choice(
+            _OF_CHOICE,
+            f"{{}} is for choosing {what}; with --check, the file says how they {how}. Choose "
+            "others without --check",
+            target=target,
         )
-    elif sets and of_gates:
-        message = f"{of_gates[0]} is for gates; answer sets have a --coverage. Leave out --sets"
-    elif not sets and given(_OF_SETS):
-        message = f"{given(_OF_SETS)[0]} is for answer sets: add --sets"
-    if message is not None:
-        raise click.UsageError(message)
+    elif sets:
+        message = "{} is for gates; answer sets have a --coverage. Leave out --sets"
+        _refuse_choice(_OF_GATES, message, target=target)
+    if not sets:
+        refuse_given(_OF_SETS, "{} is for answer sets: add --sets")
+
+
+def _refuse_choice(names: Sequence[str], message: str, *, target: bool) -> None:
+    refuse(target, message.replace("{}", "a target"))
+    refuse_given(names, message)

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import click
-
-from pact_cli.commands import command, given
+from pact_cli.commands import command, refuse_given
 from pact_cli.console import emit
 from pact_cli.options import Json, Runs
 from pact_eval.errors import GateError, InconclusiveError, InputError, TamperedError
@@ -70,12 +68,11 @@ def verify(
     """
     places = Places(adapter=adapter, base=base_model, data=data, criteria=criteria)
     if runs[0].is_file():
-        if idle := given(_OF_RUNS):
-            message = (
-                f"{idle[0]} is for run folders; a page or JSON is compared with its runs by "
-                f"digest. Use {idle[0]} with the folders alone"
-            )
-            raise click.UsageError(message)
+        refuse_given(
+            _OF_RUNS,
+            "{} is for run folders; a page or JSON is compared with its runs by digest. Use {} "
+            "with the folders alone",
+        )
         report = verify_report(runs[0], runs[1:])
         emit(presenter_of(report), as_json=as_json)
         if report.reasons:

@@ -89,43 +89,44 @@ def test_a_broken_pyproject_of_others_is_ignored_and_of_ours_is_not(home: Path) 
         read_config({})
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("kk = 4", "pact.toml: unknown setting 'kk'; did you mean k?"),
-        ('base_model = "x"', "unknown setting 'base_model'; did you mean base-model?"),
-        ("zebra = 4", "unknown setting 'zebra'; expected one of data, eval, base-model"),
-        ("k = 0", "pact.toml: k: expected a whole number from 1, got 0"),
-        ("k = true", "pact.toml: k: expected an integer, got True"),
-        ('k = "4"', "pact.toml: k: expected an integer, got '4'"),
-        ("runs = 4", "pact.toml: runs: expected text in quotes, got 4"),
-        ('decoding = "both"', "pact.toml: decoding: 'both' is not one of 'single', 'ensemble'"),
-        ("k = ", "pact.toml:1: not valid TOML"),
-        ("arms = 4", "pact.toml: arms: expected a table, got 4"),
-        ("[arms.pact]\ncolor = '#111111'", "unknown setting 'color'; did you mean colour?"),
-        ("[arms.pact]\ncolour = 4", "arms.pact: colour: expected text in quotes, got 4"),
-    ],
-)
+REFUSED = [
+    ("kk = 4", "pact.toml: unknown setting 'kk'; did you mean k?"),
+    ('base_model = "x"', "unknown setting 'base_model'; did you mean base-model?"),
+    ("zebra = 4", "unknown setting 'zebra'; expected one of data, eval, base-model"),
+    ("k = 0", "pact.toml: k: expected a whole number from 1, got 0"),
+    ("k = true", "pact.toml: k: expected an integer, got True"),
+    ('k = "4"', "pact.toml: k: expected an integer, got '4'"),
+    ("runs = 4", "pact.toml: runs: expected text in quotes, got 4"),
+    ('decoding = "both"', "pact.toml: decoding: 'both' is not one of 'single', 'ensemble'"),
+    ("k = ", "pact.toml:1: not valid TOML"),
+    ("arms = 4", "pact.toml: arms: expected a table, got 4"),
+    ("[arms.pact]\ncolor = '#111111'", "unknown setting 'color'; did you mean colour?"),
+    ("[arms.pact]\ncolour = 4", "arms.pact: colour: expected text in quotes, got 4"),
+    ("[arms.a]\nname = 4", "arms.a: name: expected text in quotes, got 4"),
+    ('[arms.a]\nname = " "', "arms.a.name: expected one line of printable text, got ' '"),
+    ('[arms.a]\nname = "X"\n[arms.b]\nname = "X"', "arms 'a' and 'b' have the same display"),
+    ("[options.scor]\nk = 4", "options: unknown setting 'scor'; did you mean score?"),
+    ("[options.score]\ndevise = 'cpu'", "options.score: unknown setting 'devise'"),
+    ("[options.score]\nk = 'four'", "options.score: k: expected an integer, got 'four'"),
+    ("[options.score]\nmerge = 1", "options.score: merge: expected true or false, got 1"),
+    ("[options.score]\nbatch-tokens = 0", "expected a whole number from 1, got 0"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED)
 def test_a_wrong_setting_is_an_error_that_names_it(
     settings: Write, text: str, message: str
 ) -> None:
     settings(text)
-    assert message in refused("runs").replace("\n", " ")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("devise = 'cpu'", "options.score: unknown"),
-        ("k = 'four'", "options.score: k: expected an integer, got 'four'"),
-        ("batch-tokens = 0", "expected a whole number from 1, got 0"),
-    ],
-)
-def test_a_wrong_option_of_a_command_is_an_error_that_names_it(
-    settings: Write, text: str, message: str
-) -> None:
-    settings(f"[options.score]\n{text}")
     assert message in refused("score", "adapter").replace("\n", " ")
+
+
+def test_a_display_name_that_is_another_arm_is_refused(home: Path, settings: Write) -> None:
+    for seed, arm in enumerate(("zqa", "zqb")):
+        write_run(Path(arm), rows(seed, families=6), arm=arm, seed=1)
+    settings('[arms.zqa]\nname = "zqb"')
+    message = refused("report", "zqa", "zqb", *FAST)
+    assert "arms 'zqa' and 'zqb' have the same display name 'zqb'" in message
 
 
 def test_a_wrong_variable_is_an_error_that_names_it(home: Path) -> None:

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
+from commands import runner
 from messages import assert_says
 from preregistration.checks import criteria
 from run_frames import rows, without_seal, write_run
 
 from pact_cli.main import main
 
+run = runner(main)
+FAST = ("--resamples", "100")
 COMMANDS = {
-    "report": ("report", "{0}", "--resamples", "100"),
-    "compare": ("compare", "{0}", "{1}", "--resamples", "100"),
-    "arms": ("compare", "--arms", "a={0}", "b={1}", "--resamples", "100"),
-    "sweep": ("report", "--views", "{0}", "--resamples", "100"),
+    "report": ("report", "{0}", *FAST),
+    "compare": ("compare", "{0}", "{1}", *FAST),
+    "arms": ("compare", "--arms", "a={0}", "b={1}", *FAST),
+    "sweep": ("report", "--views", "{0}", *FAST),
     "calibrate": ("calibrate", "{0}", "--force", "--out", "{2}/calibration.json"),
-    "tables": (
-        "paper",
-        "--tables",
-        "all",
-        "{0}",
-        "{1}",
-        "--out",
-        "{2}/tables",
-        "--resamples",
-        "100",
-    ),
-    "page": ("report", "{0}", "{1}", "--html", "{2}/page.html", "--resamples", "100"),
-    "scorecard": ("scorecard", "{2}/hypotheses.toml", "{0}", "{1}", "--resamples", "100"),
+    "tables": ("paper", "--tables", "all", "{0}", "{1}", "--out", "{2}/tables", *FAST),
+    "page": ("report", "{0}", "{1}", "--html", "{2}/page.html", *FAST),
+    "scorecard": ("scorecard", "{2}/hypotheses.toml", "{0}", "{1}", *FAST),
 }
 
 
@@ -44,30 +37,27 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
     )
 
 
-def run(command: str, two: tuple[Path, Path], tmp_path: Path) -> Result:
-    words = [word.format(*two, tmp_path) for word in COMMANDS[command]]
-    return CliRunner().invoke(main, words)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_changed_run_ends_every_command_with_exit_code_5(
-    command: str, two: tuple[Path, Path], tmp_path: Path
-) -> None:
-    path = two[0] / "predictions.parquet"
+def changed(run: Path) -> None:
+    path = run / "predictions.parquet"
     pl.read_parquet(path).head(12).write_parquet(path)
-    result = run(command, two, tmp_path)
-    assert result.exit_code == 5, result.output
-    assert_says(result.stderr, "predictions.parquet: changed", "sealed")
-    assert "Traceback" not in result.output
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_run_without_its_seal_is_refused(
-    command: str, two: tuple[Path, Path], tmp_path: Path
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (changed, ("predictions.parquet: changed", "sealed")),
+        # A warning on stderr did not reach the page, the tables or JSON.
+        pytest.param(without_seal, ("seal", "removed"), marks=pytest.mark.slow),
+    ],
+)
+def test_a_damaged_run_ends_every_command_with_exit_code_5(
+    command: str,
+    damage: Callable[[Path], object],
+    words: tuple[str, ...],
+    two: tuple[Path, Path],
+    tmp_path: Path,
 ) -> None:
-    # A warning on stderr did not reach the page, the tables or JSON.
-    without_seal(two[0])
-    result = run(command, two, tmp_path)
-    assert result.exit_code == 5, result.output
-    assert_says(result.stderr, "seal", "removed")
+    damage(two[0])
+    arguments = [word.format(*two, tmp_path) for word in COMMANDS[command]]
+    assert_says(run(*arguments, code=5).stderr, *words)

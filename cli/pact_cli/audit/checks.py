@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, NoReturn, TypeAlias
 
 import click
 
-from pact_cli.commands import Doc, command, from_settings
+from pact_cli.commands import Doc, command, from_settings, refuse
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.hub_places import adapter_here, data_file_here, data_here
@@ -117,13 +117,15 @@ def data(
         announce([f"Using DIR {_HERE} (the folder here)"])
     train, eval_ = (tuple(map(data_file_here, files)) for files in (train, eval_))
     folder = None if folder is None else data_here(folder)
-    if folder is None and not (train or eval_):
-        message = "expected DIR, FILE, or --train and --eval; there is no folder `data` here"
-        raise click.UsageError(message)
-    if "lengths" in only and tokenizer is None:
-        raise click.UsageError("--only lengths: expected --tokenizer")
-    if "hashes" in only and folder is None and manifest is None:
-        raise click.UsageError("--only hashes: expected DIR with a manifest, or --manifest")
+    refuse(
+        folder is None and not (train or eval_),
+        "expected DIR, FILE, or --train and --eval; there is no folder `data` here",
+    )
+    refuse("lengths" in only and tokenizer is None, "--only lengths: expected --tokenizer")
+    refuse(
+        "hashes" in only and folder is None and manifest is None,
+        "--only hashes: expected DIR with a manifest, or --manifest",
+    )
     settings = DataAuditSettings(
         only=only or None,
         max_edit_words=max_edit_words,
@@ -192,9 +194,10 @@ def adapter(
             contract, for an adapter of a trainer that records none.
     """
     if write_contract is not None:
-        if other is not None or not folder.is_dir():
-            message = "--write-contract: expected one adapter, in a local folder"
-            raise click.UsageError(message)
+        refuse(
+            other is not None or not folder.is_dir(),
+            "--write-contract: expected one adapter, in a local folder",
+        )
         write_stated_contract(folder)
         announce([f"{folder / SCHEMA_CONFIG}: written, contract stated by the user"])
     places = [folder] if other is None else [folder, other]

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import click
 
 from pact_cli.audit.checks import exit_with, provenance
-from pact_cli.commands import command, given
+from pact_cli.commands import command, given, refuse
 from pact_cli.console import emit
 from pact_cli.hub_places import data_file_here
 from pact_cli.labelled import announce_labelled, reading_options
@@ -111,11 +111,12 @@ def split(
     Output:
         --out: Folder to write.
     """
-    for number, names in (("select", selection), ("calibrate", calibration)):
-        if names and given([number]):
-            name = "selection" if number == "select" else "calibration"
-            message = f"--{number} draws source families that --{name} names: give one of them"
-            raise click.UsageError(message)
+    named = {"select": ("selection", selection), "calibrate": ("calibration", calibration)}
+    for number, (name, families) in named.items():
+        refuse(
+            families and given([number]),
+            f"--{number} draws source families that --{name} names: give one of them",
+        )
     held_out = HeldOut(
         select=select,
         calibrate=calibrate,

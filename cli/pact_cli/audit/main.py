@@ -12,28 +12,19 @@ __all__ = ["main"]
 
 _COMMANDS: Final[Sections] = {  # in the order of work
     "Commands": {
-        "manifest": (
-            "pact_cli.audit.files:manifest",
-            "Write or update DIR/manifest.json, or check it.",
-        ),
+        "manifest": ("audit.files:manifest", "Write or update DIR/manifest.json, or check it."),
         "convert": (
-            "pact_cli.audit.files:convert",
+            "audit.files:convert",
             "Write a labelled file in the full format, with a manifest.",
         ),
         "data": (
-            "pact_cli.audit.checks:data",
+            "audit.checks:data",
             "Audit a dataset, and conclude whether to trust evaluations on it.",
         ),
-        "split": ("pact_cli.audit.files:split", "Split a training file by source family."),
-        "ablate": (
-            "pact_cli.audit.files:ablate",
-            "Write the context of every pair without its evidence.",
-        ),
-        "diff": (
-            "pact_cli.audit.files:diff",
-            "Show which records and references differ in two versions.",
-        ),
-        "adapter": ("pact_cli.audit.checks:adapter", "Audit a LoRA adapter without loading it."),
+        "split": ("audit.files:split", "Split a training file by source family."),
+        "ablate": ("audit.files:ablate", "Write the context of every pair without its evidence."),
+        "diff": ("audit.files:diff", "Show which records and references differ in two versions."),
+        "adapter": ("audit.checks:adapter", "Audit a LoRA adapter without loading it."),
     }
 }
 
