@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "decoding")
 
 
-@command(loads=("pact_eval.calibration.runs", "pact_reports.views.hypotheses"))
+@command(loads=("pact_eval.calibration.runs", "pact_reports.views.calibration"))
 @path_argument("run", "CALIB_RUN", RUN)
 @option(
     "--mode",

@@ -12,7 +12,7 @@ from pact_cli.console import output, print_json, warn
 
 if TYPE_CHECKING:
     from pact_eval._choices import CiFormat
-    from pact_reports.ci.gates import CiReport
+    from pact_reports.cases import CiReport
 
 __all__ = ["print_ci"]
 
