@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # --help prints no table: it waits neither for rich nor for w
     from rich.console import Console
 
     from pact_eval.evaluation.conclusions.data import DataConclusion
-    from pact_reports.ci.gates import CiReport
+    from pact_reports.cases import CiReport
     from pact_reports.views.presenter import Presenter
 
 JSON_PRINTED = "pact.json_printed"

@@ -5,30 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pact_eval._json import Json
+from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation.arm_names import ArmNames, names_in
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.comparison import Margin
+from pact_eval.evaluation.arms.table_results import read_clear_changes
+from pact_eval.evaluation.conclusions.better import several_line
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.diagnostics import DifferentData
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_records import ItemRecords, read_item_records
+from pact_eval.evaluation.run_data import remembered_data
+from pact_eval.notes import Note
 from pact_eval.plain_text import one_line
 from pact_eval.results import Result
+from pact_reports.figures.axes import STYLES, Canvas
+from pact_reports.figures.files import DrawnFigures, draw_figures
+from pact_reports.figures.registry import FIGURES
+from pact_reports.figures.style import NEUTRAL, Palette, read_palette, with_arms
 from pact_reports.outputs import Outputs
+from pact_reports.page.assembly import make_page, write_page
+from pact_reports.page.request import PageRequest
 from pact_reports.tables.request import TableRequest
+from pact_reports.views.brief import report_line
 from pact_reports.writers.files import BuiltTables, build_tables, write_tables
-
-if TYPE_CHECKING:  # tables do not wait for matplotlib
-    from pact_eval.calibration.notes import CalibrationWarning
-    from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-    from pact_eval.evaluation.arms.comparison import Margin
-    from pact_eval.evaluation.conclusions.data import DataConclusion
-    from pact_eval.evaluation.diagnostics import DifferentData
-    from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.evaluation.item_records import ItemRecords
-    from pact_eval.notes import Note
-    from pact_reports.figures.axes import Canvas
-    from pact_reports.figures.files import DrawnFigures
-    from pact_reports.figures.style import Palette
-    from pact_reports.page.request import PageRequest
 
 Paths = Mapping[str, tuple[Path, ...]]
 
@@ -128,7 +132,7 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
     canvas = None if outputs.figures is None else _canvas(outputs)
     built = build_tables(request, outputs.table_names) if outputs.any_table else BuiltTables({}, {})
     if page is not None and outputs.html is not None:
-        _write_page(page, built, outputs.html)
+        write_page(make_page(page, built=built), outputs.html)
     drawn = None if canvas is None else _drawn(experiment, outputs, canvas)
     tables = None
     if outputs.tables is not None and built.tables:
@@ -153,9 +157,6 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
 
 def _answer(page: PageRequest) -> str:
     """Write the first conclusion of a page: on its main arm and the others, or on its only run."""
-    from pact_eval.evaluation.conclusions.better import several_line
-    from pact_reports.views.brief import report_line
-
     experiment = page.experiment
     leak = experiment.data.leak
     if len(experiment.arms) > 1:
@@ -168,9 +169,6 @@ def _answer(page: PageRequest) -> str:
 
 def _records(experiment: Experiment, outputs: Outputs) -> ItemRecords | None:
     """Read the records of the items from the given data, or from those that the runs remember."""
-    from pact_eval.evaluation.item_records import read_item_records
-    from pact_eval.evaluation.run_data import remembered_data
-
     if outputs.data:
         return read_item_records(outputs.data, experiment)
     files = remembered_data(experiment.runs).files
@@ -183,8 +181,6 @@ def _records(experiment: Experiment, outputs: Outputs) -> ItemRecords | None:
 
 
 def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
-    from pact_reports.page.request import PageRequest
-
     settings = experiment.settings
     return PageRequest(
         experiment=replace(experiment, settings=replace(settings, by=_KIND, bins=None)),
@@ -219,28 +215,15 @@ def _folders(outputs: Outputs) -> tuple[Path, ...]:
 
 
 def _palette(outputs: Outputs) -> Palette:
-    from pact_reports.figures.style import NEUTRAL, read_palette, with_arms
-
     palette = NEUTRAL if outputs.palette is None else read_palette(outputs.palette)
     return with_arms(palette, outputs.arms, outputs.arms_source or Path())
 
 
 def _clear_changes(outputs: Outputs) -> dict[str, Margin]:
-    from pact_eval.evaluation.arms.table_results import read_clear_changes
-
     return {} if outputs.clear is None else read_clear_changes(outputs.clear)
 
 
-def _write_page(page: PageRequest, built: BuiltTables, path: Path) -> None:
-    from pact_reports.page.assembly import make_page, write_page
-
-    write_page(make_page(page, built=built), path)
-
-
 def _drawn(experiment: Experiment, outputs: Outputs, canvas: Canvas) -> DrawnFigures:
-    from pact_reports.figures.files import draw_figures
-    from pact_reports.figures.registry import FIGURES
-
     names = FIGURES if outputs.figure_names is None else outputs.figure_names
     usual = "svg" if outputs.figure_style == "default" else "pdf"
     return draw_figures(
@@ -253,8 +236,6 @@ def _drawn(experiment: Experiment, outputs: Outputs, canvas: Canvas) -> DrawnFig
 
 
 def _canvas(outputs: Outputs) -> Canvas:
-    from pact_reports.figures.axes import STYLES, Canvas
-
     canvas = Canvas(STYLES[outputs.figure_style], outputs.figure_width)
     _ = canvas.inches  # raises: the width is not known
     return canvas

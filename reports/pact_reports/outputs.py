@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pact_eval._choices import FigureStyle
-
-if TYPE_CHECKING:  # a report in the terminal writes no files
-    from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-    from pact_eval.thresholds.decision_curves import Decisions
-    from pact_reports.figures.axes import Width
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.published import read_published
+from pact_eval.thresholds.decision_curves import Decisions
+from pact_reports.figures.axes import Width
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,6 @@ class Outputs:
             InputError: a table cannot be read.
             RecordError: a row of a table cannot be understood.
         """
-        from pact_eval.evaluation.arms.published import read_published
-
         return read_published(self.published) if self.published else None
 
     @property
@@ -86,8 +82,6 @@ class Outputs:
         """
         if not self.thresholds and self.cost_wrong is None and self.cost_review is None:
             return None
-        from pact_eval.thresholds.decision_curves import Decisions
-
         return Decisions.of(self.thresholds, wrong=self.cost_wrong, review=self.cost_review)
 
     @property

@@ -22,6 +22,9 @@ __all__ = [
     "Row",
     "Table",
     "Tone",
+    "left_columns",
+    "right_columns",
+    "table_row",
     "unique",
 ]
 
@@ -109,6 +112,26 @@ class Row:
     rule: bool = False
 
 
+def left_columns(*titles: str) -> tuple[Column, ...]:
+    """Return columns of text."""
+    return tuple(Column(title, "left") for title in titles)
+
+
+def right_columns(*titles: str) -> tuple[Column, ...]:
+    """Return columns of numbers without their values at full precision."""
+    return tuple(map(Column, titles))
+
+
+def table_row(*cells: Cell | str, rule: bool = False) -> Row:
+    """Return a row; a text is a cell without numbers.
+
+    Example:
+        >>> table_row("pact", Cell("84.6", (0.8457,))).cells[0].text
+        'pact'
+    """
+    return Row(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in cells), rule)
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """Text of one or more lines between tables.
@@ -158,10 +181,10 @@ class Table:
     """
 
     name: str
-    title: str
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    title: str = ""
+    caption: str = ""
+    columns: tuple[Column, ...] = ()
+    rows: tuple[Row, ...] = ()
     legend: tuple[tuple[Mark, str], ...] = ()
     notes: tuple[str, ...] = ()
     brackets: str = ""

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pact_eval.metrics import confidence, correct, decode_ensemble, item_mean, predicted
-from pact_eval.metrics.decisions import tied_answers
+from pact_eval.metrics.decoding import tied_answers
 
 
 def test_ties_go_to_the_lowest_canonical_index() -> None:

@@ -9,7 +9,7 @@ import pytest
 from pact_eval.calibration.effect import CalibrationEffect, GroupEffect, Scores
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.stats.estimate import Estimate
-from pact_reports.views.hypotheses import calibration_answer, left_out_answer
+from pact_reports.views.calibration import calibration_answer, left_out_answer
 
 
 def effect(

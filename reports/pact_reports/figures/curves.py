@@ -17,6 +17,7 @@ from pact_eval.evaluation.curves.distributions import (
     view_tv_distribution,
 )
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.thresholds.decision_curves import Decisions, GateMark, gate_marks
 from pact_reports.figures.axes import (
     counts_text,
     headed,
@@ -27,13 +28,13 @@ from pact_reports.figures.axes import (
 from pact_reports.figures.decisions import draw_gate_marks
 from pact_reports.figures.figure import Built, FigureFile, Panel
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
+from pact_reports.views.thresholds import gate_notes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from pact_eval.thresholds.decision_curves import Decisions, GateMark
 
 _SHOWN_FROM = 0.05
 _DASHED = (0, (4, 2))
@@ -192,9 +193,6 @@ def build_risk_coverage(experiment: Experiment, looks: Looks) -> Built:
 
 def decide_risk_coverage(experiment: Experiment, looks: Looks, decisions: Decisions) -> Built:
     """Build the file of risk against coverage with the chosen gates."""
-    from pact_eval.thresholds.decision_curves import gate_marks
-    from pact_reports.views.thresholds import gate_notes
-
     gates = gate_marks(experiment, decisions.files)
     built = _risk_coverage(experiment, looks, gates.marks)
     return replace(built, missing=(*built.missing, *gate_notes(gates, looks.names)))

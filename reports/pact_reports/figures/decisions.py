@@ -6,8 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.curves.probabilities import Band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.thresholds.decision_curves import CostCurve, Decisions, GateMark, cost_curve
+from pact_eval.thresholds.targets import SIGNAL_NAMES, gate_number
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, whiskers
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
@@ -17,8 +20,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from pact_eval.evaluation.curves.probabilities import Band
-    from pact_eval.thresholds.decision_curves import CostCurve, Decisions, GateMark
 
 _TICKS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 _DASHED = (0, (4, 2))
@@ -106,8 +107,6 @@ def _draw_band(ax: Axes, result: CostCurve, curve: tuple[Any, Band], colour: str
 
 def _finish(ax: Axes, result: CostCurve, handles: list[Any], labels: list[str]) -> None:
     """Set the axis of gates, which are placed by the share that they escalate."""
-    from pact_eval.thresholds.targets import SIGNAL_NAMES, gate_number
-
     places = dict.fromkeys(result.nearest(share) for share in _TICKS)
     ticks = [100 * float(result.escalated[at]) for at in places]
     texts = [
@@ -137,8 +136,6 @@ def build_costs(experiment: Experiment, looks: Looks) -> Built:
 
 def decide_costs(experiment: Experiment, looks: Looks, decisions: Decisions) -> Built:
     """Build one file per run: the costs of gates, and their value."""
-    from pact_eval.thresholds.decision_curves import cost_curve
-
     if decisions.costs is None:
         return build_costs(experiment, looks)
     costs = decisions.costs

@@ -13,12 +13,12 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.notes import ViewsUse, views_notes
 from pact_eval.evaluation.settings import Settings
+from pact_eval.thresholds.decision_curves import Decisions
 from pact_reports.figures.style import Looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pact_eval.thresholds.decision_curves import Decisions
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_STEM: Final = 80

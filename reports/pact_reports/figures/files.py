@@ -12,15 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import matplotlib.style
 import numpy as np
-import numpy.typing as npt
-from matplotlib import rcParams
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.spines import Spine
-from matplotlib.text import Text
 
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
@@ -28,6 +20,7 @@ from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.plain_text import one_line
 from pact_eval.progress import tracked
+from pact_eval.thresholds.decision_curves import Decisions
 from pact_reports.figures.axes import HEADING, STYLES, Canvas, PageStyle, key_of, share_legend
 from pact_reports.figures.figure import FigureFile, reason
 from pact_reports.figures.registry import FIGURES
@@ -36,138 +29,9 @@ from pact_reports.tables.cells import leak_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.legend import Legend
-    from matplotlib.transforms import BboxBase
-
-    from pact_eval._typing import FloatArray
-    from pact_eval.thresholds.decision_curves import Decisions
-    from pact_reports.figures.figure import FigureFile
-
-
-_PAD: Final = 0.03
-"""Free around a panel and its labels."""
-
-_BETWEEN: Final = 0.01
-"""Free between panels on each side, as a share of a row or column, if that is more."""
-
-_USUAL: Final = (0.42, 0.34, 0.06, 0.14)
-"""Room on the left, below, on the right and above that a first guess leaves for labels."""
-
-_SAME_SIZE: Final = 0.05
-"""Relative change of a side up to which labels at its ends need the same room."""
-
-
-class PanelGrid:
-    """Panels in rows from left to right, then down.
-
-    Args:
-        figure: what has the panels.
-        panels: its axes.
-        columns: number of panels per row.
-        renderer: measures text.
-
-    Attributes:
-        columns: number of panels per row.
-    """
-
-    def __init__(self, figure: Figure, panels: Sequence[Axes], columns: int, renderer: Any) -> None:
-        self._figure, self.columns = figure, columns
-        self._labels = [_Labels(ax, renderer) for ax in panels]
-        self._rows = -(-len(panels) // columns)
-        self._sides: npt.NDArray[np.float64] = np.tile(_USUAL, (len(panels), 1))
-
-    def measure(self) -> bool:
-        """Measure labels where the panels are; return whether they need other room."""
-        before = self._sides
-        self._sides = np.array([labels.sides() for labels in self._labels])
-        return not np.allclose(before, self._sides, rtol=0, atol=1e-6)
-
-    def square_height(self, width: float) -> float:
-        """Return the height of the grid at which panels are square."""
-        left, right = self._margins(width, (0, 2), self.columns, 1)
-        bottom, top = self._margins(width, (1, 3), self._rows, self.columns)
-        side = (width - left.sum() - right.sum()) / self.columns
-        return round(float(self._rows * side + bottom.sum() + top.sum()), 6)
-
-    def place(self, width: float, height: float) -> None:
-        """Place panels in the middle of the figure, from its top down.
-
-        Args:
-            width: of the grid with labels.
-            height: of the grid with labels; the rest of the figure is below it.
-        """
-        full_width, full_height = self._figure.get_size_inches()
-        left, right = self._margins(full_width, (0, 2), self.columns, 1)
-        bottom, top = self._margins(full_height, (1, 3), self._rows, self.columns)
-        across = max((width - left.sum() - right.sum()) / self.columns, _PAD)
-        down = max((height - bottom.sum() - top.sum()) / self._rows, _PAD)
-        x = (full_width - width) / 2 + np.cumsum(left + right + across) - right - across
-        y = full_height - np.cumsum(top + bottom + down) + bottom
-        size = np.array([full_width, full_height, full_width, full_height])
-        for number, labels in enumerate(self._labels):
-            row, column = divmod(number, self.columns)
-            # The last bits may differ from one time to the next.
-            bounds = np.round(np.array([x[column], y[row], across, down]) / size, 6)
-            labels.ax.set_position(tuple(bounds.tolist()))
-
-    def _margins(
-        self, size: float, sides: tuple[int, int], lines: int, step: int
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the room before and after each column or row, with the free space around it."""
-        line = np.arange(len(self._labels)) // step % lines
-        between = max(_PAD, _BETWEEN * size / lines)
-        free = np.full((2, lines), between)
-        free[0, 0] = free[1, -1] = _PAD
-        if sides == (1, 3):
-            free = free[::-1]  # rows run down: what is below comes last
-        room = np.zeros((2, lines))
-        for end, side in enumerate(sides):
-            np.maximum.at(room[end], line, self._sides[:, side])
-        return room[0] + free[0], room[1] + free[1]
-
-
-class _Labels:
-    """Text of a panel around its axes.
-
-    Titles may be wider than the panel, and labels of an axis longer than it: they need no room at
-    their ends.
-    """
-
-    def __init__(self, ax: Axes, renderer: Any) -> None:
-        self.ax = ax
-        self._renderer = renderer
-        self._at: tuple[Any, ...] = ()
-        self._size: FloatArray = np.zeros(2)
-        self._of_axes: FloatArray = np.zeros(4)
-        # Spines are as long as the axes, and what is clipped is within them.
-        self._others = [
-            artist
-            for artist in ax.get_default_bbox_extra_artists()
-            if not isinstance(artist, Spine)
-        ]
-
-    def sides(self) -> FloatArray:
-        """Return the room that is needed on the left, below, on the right and above."""
-        axes = (self.ax.xaxis, self.ax.yaxis)
-        at = tuple(tuple(axis.get_majorticklocs()) for axis in axes)
-        size = np.array(self.ax.bbox.size)
-        if at != self._at or not np.allclose(size, self._size, rtol=_SAME_SIZE):
-            self._at, self._size = at, size
-            self._of_axes = self._beyond(
-                self.ax.get_tightbbox(self._renderer, bbox_extra_artists=[], for_layout_only=True)
-            )
-        sides = self._of_axes
-        for artist in self._others:
-            sides = np.maximum(sides, self._beyond(artist.get_tightbbox(self._renderer)))
-        return sides
-
-    def _beyond(self, box: BboxBase | None) -> FloatArray:
-        """Return how far a box is beyond the axes on each side."""
-        if box is None or not np.isfinite(box.extents).all():
-            return np.zeros(4)
-        inner, outer = np.array(self.ax.bbox.extents), np.array(box.extents)
-        beyond = np.concatenate([inner[:2] - outer[:2], outer[2:] - inner[2:]])
-        return np.asarray(np.maximum(beyond, 0.0) / self._renderer.dpi, dtype=np.float64)
+    from matplotlib.text import Text
 
 
 _MOST_COLUMNS: Final = 4
@@ -186,13 +50,20 @@ _EDGE: Final = 0.04
 
 
 def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
-    """Draw a file into a matplotlib figure of the width of the canvas; see `in_style`."""
+    """Draw a file into a matplotlib figure of the width of the canvas; see `in_style`.
+
+    The constrained layout places the panels, above the legend of all, above the note.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
     canvas = canvas or Canvas()
     columns = file.columns_at(canvas.inches)
     rows = -(-len(file.panels) // columns)
-    figure = Figure(figsize=(canvas.inches, 1.0), dpi=_DPI)
-    measure = _Measure(figure)
-    panels = [figure.add_axes((0.2, 0.2, 0.7, 0.7)) for _ in file.panels]
+    figure = Figure(figsize=(canvas.inches, rows * file.inches), dpi=_DPI)
+    FigureCanvasAgg(figure)
+    panels = [figure.add_subplot(rows, columns, at) for at in range(1, len(file.panels) + 1)]
     share_legend(figure)
     for ax, draw in zip(panels, file.panels, strict=True):
         draw(ax)
@@ -200,133 +71,96 @@ def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
         for ax in (ax for number, ax in enumerate(panels) if number % columns):
             ax.tick_params(axis="y", labelleft=False)
     if not canvas.words:
-        _without_headings(figure)
-    legend = _legend(measure, panels)
-    note = measure.note(file.note) if canvas.words and file.note else None
+        for text in figure.findobj(lambda artist: artist.get_label() == HEADING):
+            text.remove()
+    legend = _legend(figure, panels)
+    note = None
+    if canvas.words and file.note:
+        note = figure.text(
+            *(0.5, 0.0, file.note), ha="center", va="bottom", color=MUTED, fontsize="medium"
+        )
+        note.set_wrap(True)
     if canvas.style.serif:
         for text in figure.findobj(Text):
             text.set_linespacing(_STIX_SPACING)
-    grid = PanelGrid(figure, panels, columns, measure.renderer)
-    _arrange(measure, grid, legend, note, None if file.square else rows * file.inches)
+    _arrange(figure, (rows, columns), legend, note, None if file.square else rows * file.inches)
     return figure
 
 
-def _without_headings(figure: Figure) -> None:
-    for text in figure.findobj(lambda artist: artist.get_label() == HEADING):
-        text.remove()
-
-
-class _Measure:
-    """Sizes of texts and legends of a figure, in inches, as they will be drawn in any format."""
-
-    def __init__(self, figure: Figure) -> None:
-        self.figure = figure
-        self.renderer: Any = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
-
-    @property
-    def room(self) -> float:
-        """Width of a line."""
-        return self.figure.get_figwidth() - 2 * _EDGE
-
-    def size(self, artist: Legend | Text) -> tuple[float, float]:
-        """Return width and height."""
-        box = artist.get_window_extent(self.renderer)
-        return box.width / self.figure.dpi, box.height / self.figure.dpi
-
-    def text_width(self, text: str, font: FontProperties) -> float:
-        """Return the width of the longest line."""
-        sizes = (
-            self.renderer.get_text_width_height_descent(line, font, ismath=False)
-            for line in text.split("\n")
-        )
-        return max(float(width) for width, _, _ in sizes) / self.figure.dpi
-
-    def most_columns(self, labels: Sequence[str]) -> int:
-        """Return the most columns of a legend that may fit: more than these are too wide."""
-        font = FontProperties(size=rcParams["legend.fontsize"])
-        sign = font.get_size_in_points() / 72
-        handle = (rcParams["legend.handlelength"] + rcParams["legend.handletextpad"]) * sign
-        widths = np.array([self.text_width(label, font) for label in labels]) + handle
-        for columns in range(min(len(labels), _MOST_COLUMNS), 1, -1):
-            in_columns = np.array_split(widths, columns)
-            spaces = (columns - 1) * _COLUMN_SPACING * sign
-            if sum(column.max() for column in in_columns) + spaces <= self.room:
-                return columns
-        return 1
-
-    def note(self, note: str) -> Text:
-        """Write a note at the bottom of the figure, in lines that fit."""
-        font, lines = FontProperties(size="medium"), [""]
-        for word in note.split():
-            longer = f"{lines[-1]} {word}".strip()
-            if lines[-1] and self.text_width(longer, font) > self.room:
-                lines.append(word)
-            else:
-                lines[-1] = longer
-        return self.figure.text(
-            *(0.5, 0.0, "\n".join(lines)),
-            ha="center",
-            va="bottom",
-            fontsize="medium",
-            color=MUTED,
-        )
-
-
-def _legend(measure: _Measure, panels: Sequence[Axes]) -> Legend | None:
+def _legend(figure: Figure, panels: Sequence[Axes]) -> Legend | None:
     """Write one legend for all panels, in as many columns as fit."""
     keys = [key for ax in panels if (key := key_of(ax)) is not None]
     # By label: a mark that several panels have is explained once.
     entries = {
         label: handle for key in keys for handle, label in zip(key.handles, key.labels, strict=True)
     }
-    if not entries:
-        return None
-    title = next((key.title for key in keys if key.title), None)
-    for columns in range(measure.most_columns([*entries]), 0, -1):
-        legend = measure.figure.legend(
+    for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
+        legend = figure.legend(
             list(entries.values()),
             list(entries),
             loc="lower center",
             borderaxespad=0.0,
             columnspacing=_COLUMN_SPACING,
             ncols=columns,
-            title=title,
+            title=next((key.title for key in keys if key.title), None),
         )
-        if columns == 1 or measure.size(legend)[0] <= measure.room:
-            break
+        if columns == 1 or _size(legend)[0] <= figure.get_figwidth() - 2 * _EDGE:
+            return legend
         legend.remove()
-    return legend
+    return None
+
+
+def _size(artist: Legend | Text) -> tuple[float, float]:
+    """Return width and height in inches."""
+    box = artist.get_window_extent()
+    return box.width / _DPI, box.height / _DPI
 
 
 def _arrange(
-    measure: _Measure, grid: PanelGrid, legend: Legend | None, note: Text | None, rows: float | None
+    figure: Figure,
+    grid: tuple[int, int],
+    legend: Legend | None,
+    note: Text | None,
+    height: float | None,
 ) -> None:
     """Put panels above the legend, and the legend above the note.
 
     Args:
-        measure: of the figure, whose height changes.
-        grid: of the panels.
+        figure: what has them; its height changes.
+        grid: rows and columns of the panels.
         legend: of the figure.
         note: below the legend, or None.
-        rows: height of all rows of panels in inches; None makes panels square.
+        height: of all rows of panels in inches; None makes panels square.
     """
-    figure = measure.figure
-    width = figure.get_figwidth()
-    if rows is None:
-        width = min(width, grid.columns * _WIDEST_SQUARE)
-    below = _EDGE if note is None else measure.size(note)[1] + 2 * _EDGE
-    under = below + (0.0 if legend is None else measure.size(legend)[1] + _EDGE)
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    def place() -> None:
-        height = grid.square_height(width) if rows is None else rows
-        figure.set_figheight(height + under)
-        grid.place(width, height)
+    rows, columns = grid
+    full = figure.get_figwidth()
+    width = min(full, columns * _WIDEST_SQUARE) if height is None else full
+    below = _EDGE if note is None else _size(note)[1] + 2 * _EDGE
+    under = below + (0.0 if legend is None else _size(legend)[1] + _EDGE)
 
-    place()
-    # The first time at a guess of the place, at which most labels are those of the final one.
-    for _ in range(2):
-        if grid.measure():
-            place()
+    def lay_out(height: float) -> None:
+        total = height + under
+        figure.set_figheight(total)
+        rect = ((1 - width / full) / 2, under / total, width / full, height / total)
+        engine = ConstrainedLayoutEngine(rect=rect, w_pad=_EDGE, h_pad=_EDGE)
+        figure.set_layout_engine(engine)
+        engine.execute(figure)
+
+    if height is None:
+        height = rows * width / columns
+        for ax in figure.axes:
+            ax.set_box_aspect(None)  # with it, the layout would not see what is above a square
+        for _ in range(2):
+            lay_out(height)
+            box = figure.axes[0].get_position()
+            height -= rows * (box.height * figure.get_figheight() - box.width * full)
+    lay_out(height)
+    figure.set_layout_engine(None)  # with one, a figure is drawn twice to be saved
+    for ax in figure.axes:
+        # The last bits may differ from one time to the next.
+        ax.set_position(np.round(ax.get_position(original=True).bounds, 6).tolist())
     total = figure.get_figheight()
     if note is not None:
         note.set_y(_EDGE / total)
@@ -484,6 +318,8 @@ def inline_svg(file: FigureFile, canvas: Canvas | None = None) -> str:
 
 def in_style(style: PageStyle = STYLES["default"]) -> AbstractContextManager[None]:
     """Return a context in which matplotlib draws in our style, whatever the user has set."""
+    import matplotlib.style
+
     return matplotlib.style.context(["default", dict(style.rc)])
 
 

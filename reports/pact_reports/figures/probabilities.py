@@ -27,6 +27,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import CONFIDENT
 from pact_eval.numbers import has_width
+from pact_eval.stats.estimate import Estimate
 from pact_reports.figures.axes import (
     arms_and_seeds,
     counts_text,
@@ -52,8 +53,6 @@ from pact_reports.tables.cells import CALIBRATION_ERROR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from pact_eval.stats.estimate import Estimate
 
 
 CONSISTENCY: Final = (

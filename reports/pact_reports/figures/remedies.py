@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.remedies.comparison import RemedyComparison, RemedyRow, remedies_of_run
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, whiskers
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import NEUTRAL, PAPER, Looks
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
 
 _METRICS: Final = ("nll_nats", "accuracy", "pair_accuracy", "flip_rate", "ece")
 _VIEWS: Final = "K views"
@@ -186,7 +186,6 @@ def _group(row: RemedyRow) -> str:
 
 def build_remedies(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run: a panel for each metric against the cost of remedies."""
-    from pact_eval.remedies.comparison import remedies_of_run
 
     def file(run: ExperimentRun) -> FigureFile:
         if run.predictions.k == 1:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import QUESTIONS, Question, Said, Tone
 from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions, RunConclusions
 from pact_eval.numbers import at_views, has_width, no_interval, value_text
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+from pact_eval.preregistration.scorecard import CheckComparison, JudgedCheck
+from pact_eval.thresholds.conclusion import Acting
 from pact_reports.page.html import data_text
 from pact_reports.page.item_links import DATA_AUDIT
 from pact_reports.tables.scorecard import (
@@ -21,11 +24,6 @@ from pact_reports.tables.scorecard import (
     scorecard_legend,
 )
 from pact_reports.views.brief import beside
-
-if TYPE_CHECKING:
-    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-    from pact_eval.preregistration.scorecard import CheckComparison, JudgedCheck
-    from pact_eval.thresholds.conclusion import Acting
 
 
 @dataclass(frozen=True)

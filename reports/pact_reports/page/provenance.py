@@ -16,7 +16,7 @@ from pact_eval._json import Json, dumps
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.provenance import Contract, Provenance
 from pact_reports.page.request import PageRequest
-from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.table import Column, Table, table_row
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")
 _HASH: Final = 12
@@ -82,10 +82,9 @@ def _table(labels: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Table
     return Table(
         name="provenance",
         title="What differs between the runs",
-        caption="",
         columns=(Column("Run", "left"), *(Column(key, "left") for key in columns)),
         rows=tuple(
-            Row((Cell(label), *(Cell(texts[at]) for texts in columns.values())))
+            table_row(label, *(texts[at] for texts in columns.values()))
             for at, label in enumerate(labels)
         ),
     )

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
@@ -16,12 +15,10 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords, files_of
 from pact_eval.evaluation.report import ReportDigest, report_digest
+from pact_eval.thresholds.conclusion import Acting, acting_of_arm
+from pact_eval.thresholds.decision_curves import Decisions
 from pact_reports.figures.style import NEUTRAL, Palette
 from pact_reports.tables.request import TableRequest
-
-if TYPE_CHECKING:
-    from pact_eval.thresholds.conclusion import Acting
-    from pact_eval.thresholds.decision_curves import Decisions
 
 
 @dataclass(frozen=True)
@@ -80,8 +77,6 @@ class PageRequest:
         """Whether the main arm may act alone; None if the settings name no target error."""
         if self.experiment.settings.target_error is None:
             return None
-        from pact_eval.thresholds.conclusion import acting_of_arm
-
         return acting_of_arm(self.experiment)
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus
@@ -18,6 +18,7 @@ from pact_eval.evaluation.diagnostics import (
     on_other_data,
 )
 from pact_eval.evaluation.registry import MetricDecoding
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import on_registration, on_verdicts
 from pact_reports.figures.figure import reason
 from pact_reports.page.cards import acting_card, make_cards, verdicts
@@ -28,9 +29,6 @@ from pact_reports.page.request import PageRequest
 from pact_reports.page.tables import answer_table
 from pact_reports.tables.cells import decoding_words, leak_lines
 from pact_reports.views.brief import mass_lines
-
-if TYPE_CHECKING:  # without criteria, nothing is judged
-    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 
 
 def summarise(request: PageRequest) -> dict[str, Any]:

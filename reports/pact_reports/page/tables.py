@@ -32,7 +32,7 @@ from pact_eval.numbers import (
     views_words,
 )
 from pact_eval.stats.estimate import Estimate
-from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.table import Cell, Column, Table, table_row
 from pact_reports.tables.cells import (
     CALIBRATION_ERROR,
     NOISE,
@@ -80,7 +80,7 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
     rows, before = [], None
     for run, shortened in zip(experiment.runs, common.runs, strict=True):
         cells = [text_cell(names.run(run.label)), *_cells(common, shortened, specs)]
-        rows.append(Row(tuple(cells), rule=run.arm != before))
+        rows.append(table_row(*cells, rule=run.arm != before))
         before = run.arm
     first = experiment.evaluation(experiment.runs[0], calibrated=False)
     return Table(
@@ -157,7 +157,7 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
         group = evaluation.groups[0]
         cells = [text_cell(names.run(run.label)), _counted(group.items, group.families)]
         cells += [_estimated(group.estimates[spec.name], spec) for spec in evaluation.metrics]
-        rows.append(Row(tuple(cells)))
+        rows.append(table_row(*cells))
     return Table(
         name="ablated-runs",
         title="Runs on ablated contexts",
@@ -181,16 +181,14 @@ def answer_table(conclusions: Sequence[BetterConclusion], names: ArmNames) -> Ta
         names: display names of arms.
     """
     rows = [
-        Row(
-            (
-                Cell(names.arm(conclusion.left), data=conclusion.left),
-                Cell(names.arm(conclusion.right), data=conclusion.right),
-                Cell(metric_spec(claim.metric).title),
-                Cell(views_words(claim.k, claim.repeats)),
-                _estimate_cell(claim.difference, "points"),
-                _p_value_cell(claim.evidence.deciding),
-                Cell(claim.status),
-            )
+        table_row(
+            Cell(names.arm(conclusion.left), data=conclusion.left),
+            Cell(names.arm(conclusion.right), data=conclusion.right),
+            metric_spec(claim.metric).title,
+            views_words(claim.k, claim.repeats),
+            _estimate_cell(claim.difference, "points"),
+            _p_value_cell(claim.evidence.deciding),
+            claim.status,
         )
         for conclusion in conclusions
         for name in COMPARED
@@ -225,20 +223,18 @@ def matrix_table(
         names: display names of arms.
     """
     rows = [
-        Row(
-            (
-                Cell(names.run(run.run), data=run.run),
-                _estimate_cell(run.accuracy, "percent"),
-                *_difference_cells(difference),
-                Cell(run.data.status.capitalize()),
-                Cell(run.order.words.finding),
-                _estimate_cell(run.order.flip_rate, "percent"),
-                Cell(run.probabilities.words.finding),
-                Cell(
-                    value_text(run.probabilities.ece.value, "percent"),
-                    (run.probabilities.ece.value,),
-                ),
-            )
+        table_row(
+            Cell(names.run(run.run), data=run.run),
+            _estimate_cell(run.accuracy, "percent"),
+            *_difference_cells(difference),
+            run.data.status.capitalize(),
+            run.order.words.finding,
+            _estimate_cell(run.order.flip_rate, "percent"),
+            run.probabilities.words.finding,
+            Cell(
+                value_text(run.probabilities.ece.value, "percent"),
+                (run.probabilities.ece.value,),
+            ),
         )
         for run, difference in zip(conclusions, differences, strict=True)
     ]

@@ -13,7 +13,7 @@ from pact_eval.evaluation.arms.table_results import RunAnswerScores, run_answer_
 from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec
 from pact_eval.evaluation.report import Calibration, ChanceMiscalibration, Group
 from pact_eval.metrics.recalibration import AnswerScores, ScoreDecomposition
-from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.table import Cell, Column, Table, table_row
 from pact_reports.tables.cells import (
     arm_cell,
     decoding_words,
@@ -66,7 +66,7 @@ def build_answer_scores(request: TableRequest) -> Table:
     scope = items_and_pairs({"accuracy": (min(sizes), max(sizes))})
     rows, before = [], None
     for run in scores:
-        rows.append(Row(tuple(_run_cells(run, request.names)), rule=run.arm != before))
+        rows.append(table_row(*_run_cells(run, request.names), rule=run.arm != before))
         before = run.arm
     return Table(
         name="answer-scores",
@@ -91,10 +91,9 @@ def groups_table(groups: Sequence[Group]) -> Table:
     return Table(
         name="answer-scores",
         title="Right answers as events: miscalibration, discrimination and uncertainty",
-        caption="",
         columns=(Column("", "left"), *_columns()),
         rows=tuple(
-            Row((text_cell(group.name), *_cells(scores, chance)))
+            table_row(group.name, *_cells(scores, chance))
             for group, scores, chance in group_scores
             if scores is not None and chance is not None
         ),

@@ -32,7 +32,7 @@ from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
 from pact_eval.evaluation.item_records import Split, data_splits
 from pact_eval.evaluation.registry import DIFFERENCE, MetricDecoding, find_metric, metric_spec
 from pact_eval.evaluation.report import Calibration
-from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.table import Cell, Column, Row, Table, left_columns, table_row
 from pact_reports.tables.cells import (
     NOISE,
     arm_cell,
@@ -91,7 +91,7 @@ def ablations_table(result: Ablations, names: ArmNames = KEYS) -> Table:
                 arm_cell(ablation.arm, names),
                 *_ablations_cells(result, ablation, is_method=number == 0),
             ]
-            rows.append(Row(tuple(cells), rule=number == 0))
+            rows.append(table_row(*cells, rule=number == 0))
     return Table(
         name="ablations",
         title=f"Runs next to {method} at the same seed",
@@ -208,7 +208,7 @@ def calibration_table(
     rows, before = [], None
     for run in runs:
         cells = _cells(run, names, with_t=with_t, fitted=fitted)
-        rows.append(Row(tuple(cells), rule=run.arm != before))
+        rows.append(table_row(*cells, rule=run.arm != before))
         before = run.arm
     worse = "is shown to make it worse: the 95% interval of the paired change excludes 0"
     if published:
@@ -309,7 +309,7 @@ def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:
         cells = [arm_cell(arm, names), text_cell("–" if seed is None else str(seed))]
         cells += [value_cell(row.value, _ACCURACY, row.reason) for row in accuracies]
         cells += [value_cell(mae.value, _MAE, mae.reason)] if with_mae else []
-        rows.append(Row(tuple(cells), rule=arm != before))
+        rows.append(table_row(*cells, rule=arm != before))
         before = arm
     named = [_GROUP_ACCURACY_TITLES.get(name, name) or "(none)" for name, _ in result.groups]
     sizes = [
@@ -441,7 +441,7 @@ def splits_table(splits: Sequence[Split]) -> Table:
             *map(count_cell, (split.records, split.families, split.pairs, *split.kinds)),
             count_cell(split.runs),
         ]
-        rows.append(Row(tuple(cells)))
+        rows.append(table_row(*cells))
     return Table(
         name="splits",
         title="Data splits",
@@ -451,8 +451,7 @@ def splits_table(splits: Sequence[Split]) -> Table:
             "Runs: how many of those shown here scored the file."
         ),
         columns=(
-            Column("File", "left"),
-            Column("Role", "left"),
+            *left_columns("File", "Role"),
             *map(
                 count_column,
                 (

@@ -29,7 +29,7 @@ from pact_eval.numbers import (
     views_words,
 )
 from pact_eval.plain_text import one_line, short_names
-from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.table import Cell, Column, Line, Part, Table, left_columns, table_row
 from pact_reports.tables.cells import leak_lines
 from pact_reports.views.brief import (
     MOST_LINES,
@@ -227,24 +227,19 @@ def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
     rows = zip(names, values, differences, orders, probabilities, strict=True)
     return Table(
         name="runs",
-        title="",
-        caption="",
         columns=(
             Column("run", "left"),
             Column("accuracy"),
             *(Column(head.format(f"{names[0]} - run"), "left") for head in heads),
-            Column("order", "left"),
-            Column("probabilities", "left"),
+            *left_columns("order", "probabilities"),
         ),
         rows=tuple(
-            Row(
-                (
-                    Cell(name),
-                    Cell(value_text(value, "percent")),
-                    *map(Cell, texts),
-                    Cell(order.word, tone=tone_of(order)),
-                    Cell(probability.word, tone=tone_of(probability)),
-                )
+            table_row(
+                name,
+                value_text(value, "percent"),
+                *texts,
+                Cell(order.word, tone=tone_of(order)),
+                Cell(probability.word, tone=tone_of(probability)),
             )
             for name, value, texts, order, probability in rows
         ),
@@ -338,19 +333,18 @@ def _table(
     sides: Mapping[str, Sequence[DifferingItem]], records: Mapping[str, Record] | None
 ) -> Table:
     """Lay out items, by the name of the run that alone is right."""
-    columns = [Column("only right", "left"), Column("item", "left")]
+    columns = [*left_columns("only right", "item")]
     if records is not None:
         columns.append(Column("question", "left", width=0.4))
         columns += [Column(f"{which} answer", "left", width=0.2) for which in ("right", "other")]
     rows = [
-        Row(tuple(Cell(text) for text in (name, one_line(item.id), *_texts(item, records))))
+        table_row(*(Cell(text) for text in (name, one_line(item.id), *_texts(item, records))))
         for name, items in sides.items()
         for item in items
     ]
     return Table(
         name="differing",
         title="Items that only one run answers correctly",
-        caption="",
         columns=tuple(columns),
         rows=tuple(rows),
     )

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import run_risks
+from pact_eval.evaluation.curves.probabilities import Band
 from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.stats.estimate import Estimate
-from pact_reports.table import Cell, Column, Row, Table
+from pact_eval.thresholds.decision_curves import CostCurve, GateMark, cost_curve, gate_marks
+from pact_eval.thresholds.targets import SIGNAL_NAMES, gate_text
+from pact_reports.table import Cell, Column, Row, Table, left_columns, right_columns, table_row
 from pact_reports.tables.cells import arm_cell, decoding_words, interval_column, text_cell
 from pact_reports.tables.request import TableRequest
-
-if TYPE_CHECKING:
-    from pact_eval._typing import FloatArray
-    from pact_eval.evaluation.curves.probabilities import Band
-    from pact_eval.thresholds.decision_curves import CostCurve, GateMark
+from pact_reports.views.thresholds import gate_notes, rule_text
 
 _COVERAGES: Final = (0.25, 0.5, 0.75, 0.9, 1.0)
 _SHARES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -48,12 +47,10 @@ def build_risk_coverage(request: TableRequest) -> Table:
             *(_rate_column(title) for title in titles),
         ),
         rows=tuple(
-            Row(
-                (
-                    arm_cell(risk.arm, request.names),
-                    _seed(risk.seed),
-                    *(_rate(error) for error in risk.errors),
-                )
+            table_row(
+                arm_cell(risk.arm, request.names),
+                _seed(risk.seed),
+                *(_rate(error) for error in risk.errors),
             )
             for risk in risks
         ),
@@ -70,9 +67,6 @@ def build_gates(request: TableRequest) -> Table:
     if not files:
         message = "no thresholds were given (--thresholds FILE)"
         raise InputError(message)
-    from pact_eval.thresholds.decision_curves import gate_marks
-    from pact_reports.views.thresholds import gate_notes
-
     gates = gate_marks(request.experiment, files)
     if not gates.marks:
         raise InputError("; ".join(gate_notes(gates, request.names)))
@@ -86,8 +80,7 @@ def build_gates(request: TableRequest) -> Table:
         columns=(
             Column("Arm", "left"),
             Column("Seed"),
-            Column("Target", "left"),
-            Column("Gates on", "left"),
+            *left_columns("Target", "Gates on"),
             _rate_column("Accepted"),
             _rate_column("Error"),
         ),
@@ -106,15 +99,13 @@ def build_costs(request: TableRequest) -> Table:
     if decisions is None or decisions.costs is None:
         message = "no costs were given (--cost-wrong and --cost-review, or --thresholds of costs)"
         raise InputError(message)
-    from pact_eval.thresholds.decision_curves import cost_curve
-
     costs = decisions.costs
     curves = [cost_curve(request.experiment, run, decisions) for run in request.experiment.runs]
     if not curves:
         message = "no run on full contexts"
         raise InputError(message)
     rows = [
-        Row(tuple(_cost_cells(curve, at, request)), rule=number == 0)
+        table_row(*_cost_cells(curve, at, request), rule=number == 0)
         for curve in curves
         for number, at in enumerate(_shown_gates(curve))
     ]
@@ -134,8 +125,7 @@ def build_costs(request: TableRequest) -> Table:
         ),
         columns=(
             Column("Arm", "left"),
-            Column("Seed"),
-            Column("Gate"),
+            *right_columns("Seed", "Gate"),
             Column("Escalated (%)", numbers=("Escalated (fraction)",)),
             *(_cost_column(title) for title in ("Cost", "Over answering", "Over asking")),
         ),
@@ -151,8 +141,6 @@ def _shown_gates(curve: CostCurve) -> list[int]:
 
 
 def _cost_cells(curve: CostCurve, at: int, request: TableRequest) -> list[Cell]:
-    from pact_eval.thresholds.targets import gate_text
-
     gate = gate_text(float(curve.thresholds[at]), curve.rule.signal)
     share = float(curve.escalated[at])
     return [
@@ -181,9 +169,6 @@ def _cost_column(title: str) -> Column:
 
 
 def _mark_cells(mark: GateMark, request: TableRequest) -> tuple[Cell, ...]:
-    from pact_eval.thresholds.targets import SIGNAL_NAMES
-    from pact_reports.views.thresholds import rule_text
-
     rule = mark.file.rule
     return (
         arm_cell(mark.arm, request.names),

@@ -27,7 +27,7 @@ from pact_eval.numbers import CLUSTERS, Unit, ends_text, interval_text, small_te
 from pact_eval.plain_text import lower_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
-from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
+from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import arm_cell, estimate_cell, p_value_cell, text_cell
 from pact_reports.tables.request import TableRequest
 
@@ -160,11 +160,9 @@ def _effects_table(audit: OrderAudit, sentence: str) -> Table:
     return Table(
         name="order",
         title="Order of the answers: what it changes, next to noise alone",
-        caption="",
         columns=(
             Column(f"{audit.items:,} items", "left"),
-            Column("view 0"),
-            Column(views),
+            *right_columns("view 0", views),
             Column("effect of order", "left"),
             Column("noise"),
         ),
@@ -192,7 +190,7 @@ def _effects_table(audit: OrderAudit, sentence: str) -> Table:
 def _effect_row(title: str, estimate: Estimate, floor: Cell, shown: bool) -> Row:
     mark: Mark | None = "significant" if shown else None
     cell = replace(estimate_cell(estimate, "percent"), mark=mark)
-    return Row((Cell(title), Cell(""), Cell(""), cell, floor))
+    return table_row(title, "", "", cell, floor)
 
 
 def _gain_row(gain: OrderGain, why: str) -> Row:
@@ -203,9 +201,7 @@ def _gain_row(gain: OrderGain, why: str) -> Row:
     elif gain.evidence.marked and not math.isnan(gain.floor):
         cell = replace(cell, reason="shown to differ from 0, but noise could have made it")
     sides = (value_text(estimate.value, spec.unit) for estimate in (gain.single, gain.ensemble))
-    return Row(
-        (Cell(_TITLES[spec.name]), *map(Cell, sides), cell, _floor_cell(gain.floor, spec, why))
-    )
+    return table_row(_TITLES[spec.name], *sides, cell, _floor_cell(gain.floor, spec, why))
 
 
 def _floor_cell(floor: float, spec: MetricSpec, why: str) -> Cell:
@@ -218,11 +214,9 @@ def _slots_table(slots: SlotPreferences, unit: ClusterUnit) -> Table:
     return Table(
         name="slots",
         title="Slots: how often each is chosen, and by the same answers in other orders",
-        caption="",
         columns=(
             Column("%", "left"),
-            Column("chosen"),
-            Column("by chance"),
+            *right_columns("chosen", "by chance"),
             Column("preference, points", "left"),
             Column("noise"),
             Column("p", numbers=("p",)),
@@ -242,15 +236,13 @@ def _every(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
 def _slot_row(slot: SlotPreference) -> Row:
     unmoved = "no answer depends on the slot" if math.isnan(slot.adjusted_p_value) else None
     p_value = p_value_cell(slot.adjusted_p_value, unmoved)
-    return Row(
-        (
-            Cell(slot_name(slot)),
-            Cell(value_text(slot.chosen, "percent")),
-            Cell(value_text(slot.chance, "percent")),
-            estimate_cell(slot.preference, "points"),
-            Cell(f"±{value_text(slot.noise, 'percent')}"),
-            p_value if slot.marked else replace(p_value, mark=None),
-        )
+    return table_row(
+        slot_name(slot),
+        value_text(slot.chosen, "percent"),
+        value_text(slot.chance, "percent"),
+        estimate_cell(slot.preference, "points"),
+        f"±{value_text(slot.noise, 'percent')}",
+        p_value if slot.marked else replace(p_value, mark=None),
     )
 
 
@@ -366,7 +358,7 @@ def _rows(
     for (run, *_), run_cells in zip(audited, cells, strict=True):
         seed = "–" if run.seed is None else str(run.seed)
         named = (arm_cell(run.arm, names), text_cell(seed))
-        rows.append(Row((*named, *run_cells), rule=run.arm != before))
+        rows.append(table_row(*named, *run_cells, rule=run.arm != before))
         before = run.arm
     return tuple(rows)
 

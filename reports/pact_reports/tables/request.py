@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
@@ -18,11 +18,9 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_records import files_of
 from pact_eval.evaluation.notes import ViewsUse
 from pact_eval.evaluation.settings import Settings
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_experiment
+from pact_eval.thresholds.decision_curves import Decisions
 from pact_reports.table import Table
-
-if TYPE_CHECKING:  # without criteria, nothing is judged
-    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-    from pact_eval.thresholds.decision_curves import Decisions
 
 # The default of `pact-eval scorecard`.
 _SCORECARD_RESAMPLES: Final = 2_000
@@ -111,8 +109,6 @@ class TableRequest:
         if self.criteria is None:
             message = "no criteria were given (--criteria HYPOTHESES.toml)"
             raise InputError(message)
-        from pact_eval.preregistration.run_scorecard import judge_experiment
-
         chosen = self.experiment.settings
         settings = Settings(resamples=chosen.resamples or _SCORECARD_RESAMPLES, seed=chosen.seed)
         files = () if self.published is None else self.published.files

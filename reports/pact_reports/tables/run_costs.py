@@ -23,7 +23,7 @@ from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec, me
 from pact_eval.evaluation.report import Group
 from pact_eval.numbers import reason_text, short_clusters
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.table import Cell, Column, Row, Table, left_columns, right_columns, table_row
 from pact_reports.tables.cells import (
     arm_cell,
     count_cell,
@@ -77,8 +77,7 @@ def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
             count_column("K"),
             Column("Seconds", numbers=("scoring (s)",)),
             Column("Longest prompt", numbers=("longest prompt (tokens)",)),
-            Column("Device", "left"),
-            Column("Type", "left"),
+            *left_columns("Device", "Type"),
             Column("Train. steps", numbers=("training steps",)),
             Column("Views per pair", numbers=("training views per pair",)),
             Column("Train. min", numbers=("training (min)",)),
@@ -127,16 +126,14 @@ def arm_cost_table(costs: tuple[ArmCost, ...], names: ArmNames = KEYS) -> Table:
             mean_column(accuracy, SINGLE),
         ),
         rows=tuple(
-            Row(
-                (
-                    arm_cell(cost.arm, names),
-                    count_cell(len(cost.steps)),
-                    _steps(cost.steps),
-                    _measured(cost.views_per_pair, 1, ""),
-                    _hours(cost),
-                    _measured(cost.peak_gib, 1, "not measured in every run"),
-                    mean_cell(cost.accuracy, accuracy),
-                )
+            table_row(
+                arm_cell(cost.arm, names),
+                count_cell(len(cost.steps)),
+                _steps(cost.steps),
+                _measured(cost.views_per_pair, 1, ""),
+                _hours(cost),
+                _measured(cost.peak_gib, 1, "not measured in every run"),
+                mean_cell(cost.accuracy, accuracy),
             )
             for cost in costs
         ),
@@ -197,8 +194,7 @@ def run_groups_table(experiment: Experiment, names: ArmNames = KEYS) -> Table:
         columns=(
             *([Column("Run", "left")] if several else []),
             Column(by, "left"),
-            Column("items"),
-            Column(short_clusters(settings.unit)),
+            *right_columns("items", short_clusters(settings.unit)),
             *(_column(spec, decoding) for spec in _METRICS),
         ),
         rows=tuple(rows),

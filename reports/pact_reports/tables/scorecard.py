@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import margin_unit
@@ -18,22 +18,20 @@ from pact_eval.numbers import (
     methods_text,
     value_text,
 )
+from pact_eval.preregistration.registration import Registration
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+from pact_eval.preregistration.scorecard import (
+    CheckComparison,
+    HypothesisResult,
+    JudgedCheck,
+    Reading,
+    Scorecard,
+    Verdict,
+)
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
-from pact_reports.tables.cells import NOISE, chance_text, counted, estimate_cell, text_cell
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, table_row
+from pact_reports.tables.cells import NOISE, chance_text, counted, estimate_cell
 from pact_reports.tables.request import TableRequest
-
-if TYPE_CHECKING:  # most pages judge nothing
-    from pact_eval.preregistration.registration import Registration
-    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-    from pact_eval.preregistration.scorecard import (
-        CheckComparison,
-        HypothesisResult,
-        JudgedCheck,
-        Reading,
-        Scorecard,
-        Verdict,
-    )
 
 _MOST_DIFFERENCES: Final = 4
 _TONE: Final[dict[Verdict, Tone]] = {
@@ -87,14 +85,12 @@ def scorecard_table(scorecard: Scorecard, registration: Registration | None = No
 def _row(result: HypothesisResult) -> Row:
     evidence = "; ".join(_evidence(check) for check in result.checks)
     lacking = [check.check.needs or reason for check in result.checks for reason in check.reasons]
-    return Row(
-        (
-            text_cell(result.hypothesis.id),
-            text_cell(result.hypothesis.claim),
-            Cell(evidence, reason="; ".join(dict.fromkeys(lacking)) or None),
-            text_cell(result.verdict),
-            text_cell(result.shown_words or UNDEFINED),
-        )
+    return table_row(
+        result.hypothesis.id,
+        result.hypothesis.claim,
+        Cell(evidence, reason="; ".join(dict.fromkeys(lacking)) or None),
+        result.verdict,
+        result.shown_words or UNDEFINED,
     )
 
 
@@ -235,12 +231,10 @@ def scorecard_parts(judged: JudgedHypotheses, names: ArmNames = KEYS) -> tuple[P
             Column("shown", "left", width=0.3),
         ),
         rows=tuple(
-            Row(
-                (
-                    Cell(f"{result.hypothesis.id} {result.hypothesis.title}"),
-                    Cell(result.verdict, tone=_TONE[result.verdict]),
-                    Cell(result.shown_words or UNDEFINED),
-                )
+            table_row(
+                f"{result.hypothesis.id} {result.hypothesis.title}",
+                Cell(result.verdict, tone=_TONE[result.verdict]),
+                result.shown_words or UNDEFINED,
             )
             for result in results
         ),
@@ -283,20 +277,16 @@ def _evidence_table(result: HypothesisResult, names: ArmNames) -> Table:
 def _check_rows(result: JudgedCheck, label: str, names: ArmNames) -> list[Row]:
     says = f"{label}{result.check.says}: {result.summary}"
     return [
-        Row(
-            (
-                Cell(says if number == 0 else ""),
-                Cell(compared_text(comparison, names), below=views_text(comparison)),
-                Cell(", ".join("-" if seed is None else str(seed) for seed in comparison.seeds)),
-                _value(
-                    comparison, comparison.left, signed=comparison.question.left.minus is not None
-                ),
-                _value(
-                    comparison, comparison.right, signed=comparison.question.right.minus is not None
-                ),
-                _difference(comparison),
-                _shown(comparison),
+        table_row(
+            says if number == 0 else "",
+            Cell(compared_text(comparison, names), below=views_text(comparison)),
+            ", ".join("-" if seed is None else str(seed) for seed in comparison.seeds),
+            _value(comparison, comparison.left, signed=comparison.question.left.minus is not None),
+            _value(
+                comparison, comparison.right, signed=comparison.question.right.minus is not None
             ),
+            _difference(comparison),
+            _shown(comparison),
             rule=number == 0,
         )
         for number, comparison in enumerate(result.comparisons)

@@ -17,7 +17,16 @@ from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import ANSWER_MASS, find_metric, metric_spec
 from pact_eval.numbers import sample_text
 from pact_eval.plain_text import short_names
-from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.table import (
+    Cell,
+    Column,
+    Line,
+    Part,
+    Table,
+    left_columns,
+    right_columns,
+    table_row,
+)
 from pact_reports.tables.brief_comparison import (
     cautions,
     claim_cells,
@@ -235,26 +244,20 @@ def _arms_table(
     heads, differences = claim_heads(conclusions), claim_cells(conclusions)
     return Table(
         name="arms",
-        title="",
-        caption="",
         columns=(
             Column("arm", "left"),
-            Column("seeds"),
-            Column("accuracy"),
+            *right_columns("seeds", "accuracy"),
             *(Column(head.format(f"{called[0]} - arm"), "left") for head in heads),
-            Column("order", "left"),
-            Column("probabilities", "left"),
+            *left_columns("order", "probabilities"),
         ),
         rows=tuple(
-            Row(
-                (
-                    Cell(name),
-                    Cell(str(len(arm.seeds))),
-                    Cell(_mean(arm)),
-                    *map(Cell, texts),
-                    Cell(arm.order.word, tone=tone_of(arm.order)),
-                    Cell(arm.probabilities.word, tone=tone_of(arm.probabilities)),
-                )
+            table_row(
+                name,
+                str(len(arm.seeds)),
+                _mean(arm),
+                *texts,
+                Cell(arm.order.word, tone=tone_of(arm.order)),
+                Cell(arm.probabilities.word, tone=tone_of(arm.probabilities)),
             )
             for name, arm, texts in zip(called, arms, differences, strict=True)
         ),

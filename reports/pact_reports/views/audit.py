@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, singledispatch
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from pact_eval._choices import Severity
 from pact_eval._json import Json
@@ -33,14 +35,23 @@ from pact_eval.evaluation.conclusions.conclusion import Unchecked, unchecked_lis
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.cases import Annotation, Case, CaseStatus, CiReport, Rule
+from pact_reports.table import (
+    Cell,
+    Column,
+    Line,
+    Part,
+    Row,
+    Table,
+    Tone,
+    left_columns,
+    right_columns,
+    table_row,
+)
 from pact_reports.tables.cells import estimate_cell, leak_lines
-from pact_reports.views.datasets import files_table
+from pact_reports.views.datasets import files_table, labelled_json, labelled_remarks
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import checks_json, to_json
-
-if TYPE_CHECKING:
-    from pact_reports.ci.gates import CiReport
+from pact_reports.writers.json import checks_json, data_json, file_json, to_json
 
 
 def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
@@ -56,35 +67,23 @@ def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Present
         headline=lambda: [data_verdict(audit, fail_on).text],
         headed=True,
         remarks=partial(_remarks, audit),
-        ci=partial(_ci, audit, fail_on),
+        ci=partial(data_report, audit, fail_on),
     )
-
-
-def _ci(audit: DataAudit, fail_on: Severity) -> CiReport:
-    from pact_reports.ci.gates import data_report
-
-    return data_report(audit, data_verdict(audit, fail_on).text, fail_on)
 
 
 def _remarks(audit: DataAudit) -> tuple[Line, ...]:
     if not audit.labelled:
         return ()
-    from pact_reports.views.datasets import labelled_remarks
-
     return tuple(Line(remark) for data in audit.labelled for remark in labelled_remarks(data))
 
 
 def _labelled_json(audit: DataAudit) -> dict[str, Json]:
     if not audit.labelled:
         return {}
-    from pact_reports.views.datasets import labelled_json
-
     return {"labelled": labelled_json(audit.labelled)}
 
 
 def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
-    from pact_reports.writers.json import checks_json, data_json, file_json, to_json
-
     settings, manifest = audit.settings, audit.source.manifest
     return {
         "settings": {
@@ -142,15 +141,7 @@ def present_adapter_audit(
         },
         headline=lambda: [adapter_verdict(audit, fail_on).text for audit in audits[:1]],
         headed=True,
-        ci=lambda: _adapter_audit_ci(audits, fail_on),
-    )
-
-
-def _adapter_audit_ci(audits: tuple[AdapterAudit, ...], fail_on: Severity) -> CiReport:
-    from pact_reports.ci.gates import adapters_report
-
-    return adapters_report(
-        audits, [adapter_verdict(audit, fail_on).text for audit in audits], fail_on
+        ci=partial(adapters_report, audits, fail_on),
     )
 
 
@@ -265,11 +256,8 @@ def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
         rows.append(Row(cells))
     return Table(
         name="checks",
-        title="",
-        caption="",
         columns=(
-            Column("check", "left"),
-            Column("result", "left"),
+            *left_columns("check", "result"),
             *(Column(f"{severity}s") for severity in SEVERITIES),
             Column("scope and measurements", "left", width=0.5),
         ),
@@ -382,14 +370,14 @@ def _shortcuts_table(shortcuts: Shortcuts) -> Table:
         fractions = (probe.accuracy.value, probe.baseline, probe.ceiling)
         shares = (Cell(value_text(value, "percent")) for value in fractions)
         undefined = Cell(UNDEFINED, reason=probe.reason)
-        rows.append(Row((Cell(probe.view), *shares, undefined if probe.reason else gain)))
+        rows.append(table_row(probe.view, *shares, undefined if probe.reason else gain))
     return Table(
         name="shortcuts",
         title="Shortcuts: what a bag of words predicts",
         caption="Normalised gain: 0 is the baseline, 100 the ceiling.",
         columns=(
             Column("text", "left"),
-            *map(Column, ("accuracy", "baseline", "ceiling", "normalised gain")),
+            *right_columns("accuracy", "baseline", "ceiling", "normalised gain"),
         ),
         rows=tuple(rows),
     )
@@ -405,12 +393,8 @@ def _balance_table(balance: Balance) -> Table:
     return Table(
         name="balance",
         title="Balance: references at each letter, and by chance",
-        caption="",
         columns=(Column("file: kind", "left"), *map(Column, LETTERS[:widest])),
-        rows=tuple(
-            Row((Cell(kind), *map(Cell, _at_letters(cells, widest))))
-            for kind, cells in kinds.items()
-        ),
+        rows=tuple(table_row(kind, *_at_letters(cells, widest)) for kind, cells in kinds.items()),
         notes=_beyond_letters(widest),
     )
 
@@ -423,9 +407,9 @@ def _groups_table(balance: Balance) -> Table:
         names = (group.file, group.by.replace("_", " "), group.name)
         counts = [f"{n:,}" for n in (group.records, group.families)]
         shown = _at_letters([f"{n:,}" for n in group.references], widest)
-        rows.append(Row(tuple(map(Cell, (*names, *counts, *shown)))))
+        rows.append(table_row(*(*names, *counts, *shown)))
     heads = tuple(Column(title, "left") for title in ("file", "by", "name"))
-    columns = (*heads, *map(Column, ("records", "families", *LETTERS[:widest])))
+    columns = (*heads, *right_columns("records", "families", *LETTERS[:widest]))
     return Table("groups", "", "", columns, tuple(rows), notes=_beyond_letters(widest))
 
 
@@ -528,7 +512,7 @@ def _files_table(facts: AdapterFacts) -> Table:
     rows = []
     for file in facts.files:
         size = "" if file.size_bytes is None else f"{file.size_bytes:,}"
-        rows.append(Row((Cell(file.name), Cell(size), Cell(file.sha256 or "not opened"))))
+        rows.append(table_row(file.name, size, file.sha256 or "not opened"))
     columns = (Column("file", "left"), Column("bytes"), Column("SHA-256", "left"))
     return Table("files", "", "", columns, tuple(rows))
 
@@ -541,7 +525,7 @@ def _differences(comparison: AdapterComparison, audits: Sequence[AdapterAudit]) 
         name = row.name if row.topic == "fact" else f"{row.topic}: {row.name}"
         limit = _HASH_WIDTH if row.topic == "file" else _VALUE_WIDTH
         values = (Cell(_short(value, limit)) for value in (row.left, row.right))
-        rows.append(Row((Cell(name), *values)))
+        rows.append(table_row(name, *values))
     folders = (Column(str(audit.folder), "left", width=0.4) for audit in audits)
     return Table("differences", "", "", (Column("differs", "left"), *folders), tuple(rows))
 
@@ -577,3 +561,104 @@ def _weights_line(weights: WeightsComparison | None) -> str:
 def _(measured: MeasuredOverlap) -> str:
     texts = f"{measured.at_hand:,} of {measured.recorded:,} records of the training are at hand"
     return f"{measured.learnt_families:,} of them in the training; {texts}"
+
+
+def data_report(audit: DataAudit, fail_on: Severity) -> CiReport:
+    """Return the cases of a dataset's audit.
+
+    Args:
+        audit: what was found.
+        fail_on: the lowest severity that fails a check.
+    """
+    answer = data_verdict(audit, fail_on).text
+    paths = {file.name: file.source for file in audit.files}
+    manifest = audit.source.manifest
+    folder = paths[audit.files[0].name].parent if manifest is None else manifest.folder
+    first = audit.files[0].source
+
+    def path_of(name: str) -> Path:
+        return paths.get(name) or _existing(folder, name) or first
+
+    return CiReport(
+        "pact-audit data",
+        answer,
+        _check_cases(audit.checks, path_of, fail_on),
+        _check_rules(audit.checks),
+    )
+
+
+def adapters_report(audits: Sequence[AdapterAudit], fail_on: Severity) -> CiReport:
+    """Return the cases of the audits of one adapter, or of two.
+
+    Args:
+        audits: what was found, by adapter.
+        fail_on: the lowest severity that fails a check.
+    """
+    cases: list[Case] = []
+    for audit in audits:
+        prefix = f"{audit.folder}: " if len(audits) > 1 else ""
+        cases += _check_cases(audit.checks, _adapter_paths(audit.folder), fail_on, prefix)
+    rules = _check_rules(check for audit in audits for check in audit.checks)
+    answer = " ".join(adapter_verdict(audit, fail_on).text for audit in audits)
+    return CiReport("pact-audit adapter", answer, tuple(cases), rules)
+
+
+def _adapter_paths(folder: Path) -> Callable[[str], Path]:
+    def path_of(name: str) -> Path:
+        return _existing(folder, name) or _existing(Path(), name) or folder
+
+    return path_of
+
+
+def _existing(folder: Path, name: str) -> Path | None:
+    """Return a path in a folder if something is there; a name may be any text."""
+    try:
+        return folder / name if (folder / name).exists() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _check_cases(
+    checks: Iterable[CheckResult],
+    path_of: Callable[[str], Path],
+    fail_on: Severity,
+    prefix: str = "",
+) -> tuple[Case, ...]:
+    return tuple(
+        Case(
+            f"{prefix}{check.check}",
+            _check_status(check, fail_on),
+            scope_text(check),
+            tuple(_annotation(finding, path_of) for finding in check.findings),
+            _counted_only(check),
+        )
+        for check in checks
+    )
+
+
+def _check_status(check: CheckResult, fail_on: Severity) -> CaseStatus:
+    if failed([check], fail_on):
+        return "failed"
+    return "passed" if check.skipped is None else "skipped"
+
+
+def _counted_only(check: CheckResult) -> dict[str, int]:
+    kept = Counter(finding.code for finding in check.findings)
+    return {code: n - kept[code] for code, n in check.counts.items() if n > kept[code]}
+
+
+def _annotation(finding: Finding, path_of: Callable[[str], Path]) -> Annotation:
+    place, path = finding.place, path_of(finding.place.file)
+    # A finding on something that is not a file is shown at another file.
+    parts = [f"{place.file}: "] if Path(place.file).name != path.name else []
+    parts += [] if place.record_id is None else [f"{place.record_id}: "]
+    parts.append(f"expected {finding.expected}, found {finding.actual}")
+    return Annotation(finding.code, finding.severity, "".join(parts), path, place.line)
+
+
+def _check_rules(checks: Iterable[CheckResult]) -> dict[str, Rule]:
+    return {
+        code: Rule(CODES[code].meaning, CODES[code].severity)
+        for check in checks
+        for code in check.counts
+    }

@@ -41,7 +41,7 @@ from pact_eval.numbers import (
 )
 from pact_eval.plain_text import one_line, short_names
 from pact_eval.stats.estimate import Estimate
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, table_row
 from pact_reports.tables.cells import leak_lines
 from pact_reports.writers.terminal import to_text
 
@@ -129,11 +129,9 @@ def _counted(notes: int) -> str:
 
 def facts_table(facts: Sequence[Fact]) -> Table:
     """Lay out facts with a text as lines, their names in a column."""
-    rows = (Row((Cell(fact.name), Cell(fact.text, tone=fact.tone))) for fact in facts if fact.text)
+    rows = (table_row(fact.name, Cell(fact.text, tone=fact.tone)) for fact in facts if fact.text)
     return Table(
         name="answer",
-        title="",
-        caption="",
         columns=(Column("", "left"), Column("", "left", width=0.8)),
         rows=tuple(rows),
         bare=True,

@@ -12,13 +12,13 @@ from pact_eval.calibration.effect import CalibrationEffect, Scores
 from pact_eval.calibration.fitting import CalibratorFit
 from pact_eval.calibration.portable import PortableCalibration
 from pact_eval.calibration.runs import FittedRun
-from pact_eval.calibration.selection import ModeChoice
+from pact_eval.calibration.selection import LeftOutNll, ModeChoice
 from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter
 from pact_eval.numbers import UNDEFINED, value_text
+from pact_eval.plain_text import one_line
 from pact_eval.runs.places import shown
 from pact_eval.stats.estimate import Estimate
-from pact_reports.table import Cell, Column, Line, Part, Row, Table
-from pact_reports.views.hypotheses import calibration_answer, left_out_answer
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, table_row
 from pact_reports.views.presenter import Presenter, answer_lines
 from pact_reports.writers.json import note_json, to_json, warnings_json
 
@@ -177,15 +177,13 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
         change = group.changes["nll_nats"]
         nll, brier, ece, aurc = (Cell(f"{before} -> {after}") for before, after in pairs)
         rows.append(
-            Row(
-                (
-                    Cell(group.name),
-                    Cell(f"{group.items:,}"),
-                    Cell(mean if low == high else f"{mean} ({low} to {high})"),
-                    *(nll, brier, replace(ece, below=f"noise {' -> '.join(floors)}"), aurc),
-                    Cell(_change(change), reason=change.reason),
-                    Cell(value_text(group.after.accuracy, "percent")),
-                )
+            table_row(
+                group.name,
+                f"{group.items:,}",
+                mean if low == high else f"{mean} ({low} to {high})",
+                *(nll, brier, replace(ece, below=f"noise {' -> '.join(floors)}"), aurc),
+                Cell(_change(change), reason=change.reason),
+                value_text(group.after.accuracy, "percent"),
             )
         )
     decoding_text = f", {effect.decoding} decoding" if effect.decoding else ""
@@ -213,7 +211,7 @@ def _table(
 
 
 def _row(*texts: str) -> Row:
-    return Row(tuple(map(Cell, texts)))
+    return table_row(*texts)
 
 
 def _condition(number: float) -> str:
@@ -253,3 +251,65 @@ def _change(change: Estimate) -> str:
 
 def _number(value: float, decimals: int) -> str:
     return UNDEFINED if math.isnan(value) else f"{value:.{decimals}f}"
+
+
+def left_out_answer(nll: LeftOutNll | None, *, written: bool) -> str:
+    """Say whether temperatures lower the NLL of families that were left out of their fit.
+
+    Args:
+        nll: on these families; None if there is one family.
+        written: whether the calibrator was written.
+
+    Examples:
+        >>> from pact_eval.calibration.selection import LeftOutNll
+        >>> left_out_answer(LeftOutNll(0.992, 1.01, "families"), written=True)
+        'Calibrating does not help: NLL 0.992 to 1.010 on left-out families. Written by --force.'
+        >>> left_out_answer(LeftOutNll(0.992, 0.97, "families"), written=True)
+        'Calibrating lowers NLL: 0.992 to 0.970 on left-out families.'
+    """
+    if nll is None:
+        return "Not known whether calibrating helps: there is one family, and none to leave out."
+    before, after = (f"{number:.3f}" for number in (nll.raw, nll.fitted))
+    if before == after:
+        before, after = (f"{number:.6f}" for number in (nll.raw, nll.fitted))
+    numbers = f"{before} to {after} on left-out {nll.unit}."
+    if nll.falls:
+        return f"Calibrating lowers NLL: {numbers}"
+    why = "Written by --force." if written else "Nothing is written; --force writes."
+    return f"Calibrating does not help: NLL {numbers} {why}"
+
+
+def calibration_answer(name: str, effect: CalibrationEffect) -> str:
+    """Write the effect of the temperatures on a run: what gets better, and what worse.
+
+    The word is that of the paired interval of NLL, and holds for "the probabilities" only if the
+    Brier score and the ECE do not go the other way.
+
+    Args:
+        name: what the run is called.
+        effect: scores before and after.
+    """
+    group = effect.groups[0]
+    before, after, change = group.before, group.after, group.changes["nll_nats"]
+    if not math.isnan(change.low):
+        ends = f" [{change.low:+.3f}, {change.high:+.3f}] nats"
+    else:
+        ends = " nats" if change.reason is None else f" nats ({change.reason})"
+    nll = f"{change.value:+.3f}{ends}"
+    moves = {  # as printed
+        f"Brier {before.brier:.3f} to {after.brier:.3f}": round(after.brier, 3)
+        - round(before.brier, 3),
+        f"ECE {100 * before.ece:.1f} to {100 * after.ece:.1f}%": round(after.ece, 3)
+        - round(before.ece, 3),
+    }
+    word, other = ("better", "worse") if change.value < 0 else ("worse", "better")
+    against = [text for text, move in moves.items() if move * change.value < 0]
+    along = [text for text in moves if text not in against]
+    if not change.excludes_zero:
+        text = f"No effect on the probabilities shown: NLL {nll}; {', '.join(moves)}"
+    elif not against:
+        text = f"The probabilities get {word}: NLL {nll}; {', '.join(along)}"
+    else:
+        text = f"NLL gets {word}, {nll}, but {' and '.join(against)} {other}"
+        text += "".join(f"; {too}" for too in along)
+    return f"{one_line(name)}: {text}."

@@ -37,7 +37,18 @@ from pact_eval.numbers import (
 from pact_eval.plain_text import one_line
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.paired_tests import McNemarTest
-from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table
+from pact_reports.table import (
+    Cell,
+    Column,
+    Legend,
+    Line,
+    Mark,
+    Part,
+    Row,
+    Table,
+    right_columns,
+    table_row,
+)
 from pact_reports.tables.brief_comparison import (
     SHOWN,
     answer_masses,
@@ -298,12 +309,10 @@ def _metrics_table(group: GroupComparison) -> Table:
         sides = (
             estimate_cell(estimate, spec.unit, reasons=False) for estimate in (metric.a, metric.b)
         )
-        rows.append(Row((Cell(titled(spec)), *sides, _difference_cell(metric))))
+        rows.append(table_row(titled(spec), *sides, _difference_cell(metric)))
     heads = ("A", "B", "A - B")
     return Table(
         name="metrics",
-        title="",
-        caption="",
         columns=(Column("", "left"), *(Column(head, "left") for head in heads)),
         rows=tuple(rows),
         legend=_ELSEWHERE,
@@ -319,7 +328,7 @@ def _by_group_table(comparison: Comparison, title: str) -> Table:
         for group in groups
     ]
     rows = [
-        Row((Cell(titled(metric.spec)), *(_difference_cell(g.metrics[name]) for g in groups)))
+        table_row(titled(metric.spec), *(_difference_cell(g.metrics[name]) for g in groups))
         for name, metric in groups[0].metrics.items()
         if name != "accuracy" and has_row(metric.spec, (metric.a.value, metric.b.value))
     ]
@@ -360,35 +369,34 @@ def _verdicts(comparison: Comparison, where: str = "") -> Iterator[Line]:
 def _accuracy_table(comparison: Comparison) -> Table:
     columns = [
         Column("", "left"),
-        Column(f"A - B, by {CLUSTER[comparison.unit]}"),
-        Column("p"),
-        Column(f"{short_clusters(comparison.unit)} A, B ahead"),
-        Column("sign flip"),
-        Column("only A, B correct"),
-        Column("McNemar"),
-        Column("over items"),
+        *right_columns(
+            f"A - B, by {CLUSTER[comparison.unit]}",
+            "p",
+            f"{short_clusters(comparison.unit)} A, B ahead",
+            "sign flip",
+            "only A, B correct",
+            "McNemar",
+            "over items",
+        ),
     ]
     rows = []
     for group in comparison.groups:
         tests = group.accuracy
         rows.append(
-            Row(
-                (
-                    Cell(group.name),
-                    _difference_cell(group.metrics["accuracy"]),
-                    Cell(_p_value(group.metrics["accuracy"].evidence.deciding)),
-                    Cell(f"{tests.families.clusters_a:,}, {tests.families.clusters_b:,}"),
-                    Cell(p_value_text(tests.families.p_value)),
-                    Cell(f"{tests.items.b:,}, {tests.items.c:,}"),
-                    Cell(p_value_text(tests.items.p_value)),
-                    Cell(_item_interval(group)),
-                )
+            table_row(
+                group.name,
+                _difference_cell(group.metrics["accuracy"]),
+                _p_value(group.metrics["accuracy"].evidence.deciding),
+                f"{tests.families.clusters_a:,}, {tests.families.clusters_b:,}",
+                p_value_text(tests.families.p_value),
+                f"{tests.items.b:,}, {tests.items.c:,}",
+                p_value_text(tests.items.p_value),
+                _item_interval(group),
             )
         )
     return Table(
         name="accuracy",
         title="Accuracy: exact tests",
-        caption="",
         columns=tuple(columns),
         rows=tuple(rows),
         legend=_ELSEWHERE,
@@ -519,7 +527,7 @@ def _arms_table(comparison: ArmsComparison, names: ArmNames) -> Table:
         spec = metric_spec(name)
         if not has_row(spec, [arm.summaries["all"][name].mean for arm in comparison.arms]):
             continue
-        rows.append(Row((Cell(titled(spec)), *_summary_cells(comparison, "all", spec))))
+        rows.append(table_row(titled(spec), *_summary_cells(comparison, "all", spec)))
     return Table(
         name="arms",
         title="Arms, all items",
@@ -536,11 +544,10 @@ def _arm_groups_table(comparison: ArmsComparison, names: ArmNames) -> Table:
     rows = []
     for group in comparison.groups[1:]:
         cells = _summary_cells(comparison, group, metric_spec("accuracy"))
-        rows.append(Row((Cell(group), *cells)))
+        rows.append(table_row(group, *cells))
     return Table(
         name="arm-groups",
         title="Accuracy by group",
-        caption="",
         columns=(
             Column("", "left"),
             *(Column(names.arm(arm.name), "left") for arm in comparison.arms),
@@ -615,9 +622,7 @@ def _arm_differences_table(pair: ArmPair, named: str) -> Table:
         ),
         columns=(
             Column("A - B", "left"),
-            Column("new families, same seeds"),
-            Column("new families and new seeds"),
-            Column("p"),
+            *right_columns("new families, same seeds", "new families and new seeds", "p"),
             Column("same sign", "left"),
         ),
         rows=tuple(rows),
@@ -680,12 +685,7 @@ def _seeds_table(
         caption="Intervals are for new families with this seed; p-values are not adjusted.",
         columns=(Column("A - B", "left"), *(Column(_seed(seed)) for seed in pair.seeds)),
         rows=tuple(
-            Row(
-                (
-                    Cell(name),
-                    *(estimate_cell(d.difference, d.spec.difference_unit) for d in metrics),
-                )
-            )
+            table_row(name, *(estimate_cell(d.difference, d.spec.difference_unit) for d in metrics))
             for name, metrics in rows.items()
         ),
         legend=_ELSEWHERE,
@@ -698,15 +698,13 @@ def _tests_table(pair: ArmPair) -> Table:
         everything = comparison.groups[0]
         tests = everything.accuracy
         rows.append(
-            Row(
-                (
-                    Cell("–" if seed is None else str(seed)),
-                    estimate_cell(everything.metrics["accuracy"].difference, "points"),
-                    Cell(f"{tests.families.clusters_a:,}, {tests.families.clusters_b:,}"),
-                    Cell(p_value_text(tests.families.p_value)),
-                    Cell(f"{tests.items.b:,}, {tests.items.c:,}"),
-                    Cell(p_value_text(tests.items.p_value)),
-                )
+            table_row(
+                "–" if seed is None else str(seed),
+                estimate_cell(everything.metrics["accuracy"].difference, "points"),
+                f"{tests.families.clusters_a:,}, {tests.families.clusters_b:,}",
+                p_value_text(tests.families.p_value),
+                f"{tests.items.b:,}, {tests.items.c:,}",
+                p_value_text(tests.items.p_value),
             )
         )
     power = [
@@ -720,7 +718,6 @@ def _tests_table(pair: ArmPair) -> Table:
     return Table(
         name="tests",
         title="Accuracy of all items at single seeds: exact tests",
-        caption="",
         columns=(
             Column("seed"),
             *map(Column, [*titles, "only A, B correct", "McNemar"]),

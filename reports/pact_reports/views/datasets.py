@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from pact_eval._json import Json
 from pact_eval.data.ablation import AblatedFile
 from pact_eval.data.diff import DatasetDiff
 from pact_eval.data.files import DataFile, FileFacts, Role
+from pact_eval.data.labelled.columns import ColumnReading
 from pact_eval.data.labelled.plain import ConvertedFile
+from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.manifest import WrittenManifest
-from pact_eval.data.records import FieldKind
+from pact_eval.data.records import Defaults, FieldKind
 from pact_eval.data.splits import SplitPart
 from pact_eval.errors import RecordError
 from pact_eval.hub.downloads import hub_json, short_name
 from pact_eval.plain_text import error_text, one_line
 from pact_eval.preregistration.registration import Lock
-from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.table import Cell, Column, Line, Part, Table, left_columns, table_row
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import file_json, to_json
-
-if TYPE_CHECKING:
-    from pact_eval.data.labelled.columns import ColumnReading
-    from pact_eval.data.labelled.reader import LabelledData
-    from pact_eval.data.records import Defaults
 
 
 def present_dataset_diff(difference: DatasetDiff, most: int = 20) -> Presenter:
@@ -132,7 +129,7 @@ def split_table(parts: Sequence[SplitPart]) -> Table:
         counts = (len(part.source_families), part.records, part.families)
         kinds = (part.kinds.get(kind, 0) for kind in _KINDS)
         cells = (Cell(f"{n:,}") for n in (*counts, *kinds))
-        rows.append(Row((Cell(str(part.path)), *cells, Cell(_PURPOSE[part.role]))))
+        rows.append(table_row(str(part.path), *cells, _PURPOSE[part.role]))
     titles = ("source families", "records", "pairs", *_KINDS)
     columns = (Column("file", "left"), *map(Column, titles), Column("role", "left"))
     return Table("split", "", "", columns, tuple(rows))
@@ -147,11 +144,10 @@ def files_table(
         counts = [fact.rows, *([] if families is None else [families[at]])]
         cells = (Cell(f"{n:,}") for n in counts)
         shown = Cell(f"{fact.sha256[:_HASH]}…")
-        rows.append(Row((Cell(file.name), Cell(file.role), *cells, shown)))
+        rows.append(table_row(file.name, file.role, *cells, shown))
     counted = ["records", *([] if families is None else ["families"])]
     columns = (
-        Column("file", "left"),
-        Column("for", "left"),
+        *left_columns("file", "for"),
         *map(Column, counted),
         Column("SHA-256", "left"),
     )
@@ -185,7 +181,7 @@ def diff_parts(diff: DatasetDiff, *, most: int) -> tuple[Part, ...]:
         for change in diff.changed[:most]:
             flip = "" if change.references is None else " -> ".join(change.references)
             lines = f"{change.old_line}, {change.new_line}"
-            rows.append(Row(tuple(map(Cell, (change.id, lines, ", ".join(change.fields), flip)))))
+            rows.append(table_row(*(change.id, lines, ", ".join(change.fields), flip)))
         columns = (Column(title, "left") for title in ("changed", "lines", "fields", "reference"))
         notes = tuple(_rest(len(diff.changed), most))
         parts.append(Table("changed", "", "", tuple(columns), tuple(rows), notes=notes))

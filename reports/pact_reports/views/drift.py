@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from pathlib import Path
+from typing import Final, TypeVar
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
@@ -15,7 +16,7 @@ from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChan
 from pact_eval.drift.run_comparison import PriorRemoval, QuantisingCost, RunComparison
 from pact_eval.drift.tempering import ServedTempering, Tempering
 from pact_eval.errors import counted
-from pact_eval.evaluation.conclusions.data import after_leak
+from pact_eval.evaluation.conclusions.data import DataConclusion, after_leak
 from pact_eval.evaluation.conclusions.order import NoiseFloor
 from pact_eval.numbers import (
     CLUSTERS,
@@ -27,17 +28,15 @@ from pact_eval.numbers import (
     value_text,
 )
 from pact_eval.plain_text import one_line
+from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.targets import SIGNAL_NAMES, gate_text
-from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.presenter import Presenter
-from pact_reports.views.thresholds import rule_text
+from pact_reports.views.thresholds import NO_GUARANTEE, rule_text, tested_text
 from pact_reports.writers.json import answer_json, to_json, warnings_json
-
-if TYPE_CHECKING:
-    from pact_eval.drift.tempering import ServedTempering
-    from pact_reports.ci.gates import CiReport
 
 
 def present_drift(drift: Drift) -> Presenter:
@@ -48,7 +47,7 @@ def present_drift(drift: Drift) -> Presenter:
         headline=lambda: [drift_answer(drift)],
         warnings=[*map(str, drift.warnings)],
         leak=lambda: drift.data.leak,
-        ci=partial(_ci, drift),
+        ci=partial(drift_report, drift),
     )
 
 
@@ -59,12 +58,6 @@ def tempering_json(tempering: ServedTempering) -> dict[str, Json]:
         "served": to_json(tempering.served),
     }
     return {**sides, "found": to_json(tempering.temperings)}
-
-
-def _ci(drift: Drift) -> CiReport:
-    from pact_reports.ci.gates import drift_report
-
-    return drift_report(drift)
 
 
 def _json(drift: Drift) -> dict[str, Json]:
@@ -144,9 +137,7 @@ def accuracy_table(drift: Drift) -> Table:
     )
     columns = (
         Column("items", "left", below=f"n, {CLUSTERS[unit]}"),
-        Column("A"),
-        Column("B"),
-        Column("B - A"),
+        *right_columns("A", "B", "B - A"),
         Column(f"margin {margin}", "left"),
     )
     rows = tuple(Row(_accuracy_cells(change)) for change in _groups(drift.accuracy))
@@ -168,7 +159,7 @@ def answers_table(drift: Drift) -> Table:
     """Lay out the changed answers: one row per group."""
     unit = drift.settings.unit
     method = methods_text((changes.changed for changes in drift.answers), unit)
-    directions = (Column("better"), Column("worse"), Column("both wrong"))
+    directions = right_columns("better", "worse", "both wrong")
     columns = (
         Column("items", "left"),
         Column("n"),
@@ -195,19 +186,17 @@ def metrics_table(drift: Drift) -> Table:
     unit = drift.settings.unit
     method = methods_text((metric.change for metric in drift.metrics), unit)
     rows = tuple(
-        Row(
-            (
-                Cell(metric.spec.title),
-                *(
-                    estimate_cell(estimate, metric.spec.unit, reasons=False, test=False)
-                    for estimate in (metric.a, metric.b)
-                ),
-                estimate_cell(metric.change, metric.spec.difference_unit, reasons=False),
-            )
+        table_row(
+            metric.spec.title,
+            *(
+                estimate_cell(estimate, metric.spec.unit, reasons=False, test=False)
+                for estimate in (metric.a, metric.b)
+            ),
+            estimate_cell(metric.change, metric.spec.difference_unit, reasons=False),
         )
         for metric in drift.metrics
     )
-    columns = (Column("all items", "left"), Column("A"), Column("B"), Column("B - A"))
+    columns = (Column("all items", "left"), *right_columns("A", "B", "B - A"))
     caption = f"Rates in %, changes of rates in points; in brackets the {method}."
     return Table("drift-metrics", "Before and after", caption, columns, rows, keys=1)
 
@@ -216,17 +205,11 @@ def temperatures_table(drift: Drift) -> Table:
     """Lay out fitted temperatures before and after: one row per kind."""
     columns = (
         Column("items", "left"),
-        Column("T of A"),
-        Column("T of B"),
-        Column("T of A / T of B"),
+        *right_columns("T of A", "T of B", "T of A / T of B"),
     )
     rows = tuple(
-        Row(
-            (
-                Cell(tempering.kind),
-                *map(_temperature, (tempering.a, tempering.b)),
-                _ratio_cell(tempering),
-            )
+        table_row(
+            tempering.kind, *map(_temperature, (tempering.a, tempering.b)), _ratio_cell(tempering)
         )
         for tempering in _groups(drift.temperings)
     )
@@ -264,8 +247,7 @@ def gates_table(drift: Drift) -> Table:
     columns = (
         Column("gate", "left", below="on"),
         Column("run", "left"),
-        Column("accepted"),
-        Column("error of accepted"),
+        *right_columns("accepted", "error of accepted"),
         Column("result", "left"),
     )
     rows = tuple(Row(cells) for gate in drift.gates for cells in _gate_rows(gate))
@@ -294,8 +276,8 @@ def mix_table(mix: Mix, unit: ClusterUnit) -> Table:
         parts.append(("kinds and domains of one run only", mix.unshared))
     method = methods_text((part for _, part in parts), unit)
     rows = (
-        *(Row((Cell(name), estimate_cell(part, "points", reasons=False))) for name, part in parts),
-        Row((Cell("change in accuracy"), Cell(value_text(mix.total, "points")))),
+        *(table_row(name, estimate_cell(part, "points", reasons=False)) for name, part in parts),
+        table_row("change in accuracy", value_text(mix.total, "points")),
     )
     caption = f"In points; the parts add up to the change. In brackets the {method}."
     columns = (Column("part", "left"), Column("B - A"))
@@ -309,19 +291,16 @@ def domains_table(mix: Mix) -> Table:
         Column("kind, domain", "left"),
         Column("share", below="A -> B"),
         Column("accuracy", below="A -> B"),
-        Column("by share"),
-        Column("by accuracy"),
+        *right_columns("by share", "by accuracy"),
     )
     rows = tuple(
-        Row(
-            (
-                Cell(one_line(f"{domain.kind}, {domain.domain}" if domain.domain else domain.kind)),
-                *(
-                    Cell(" -> ".join(value_text(value, "percent") for value in pair))
-                    for pair in (domain.shares, domain.accuracies)
-                ),
-                *(Cell(value_text(value, "points")) for value in (domain.mix, domain.within)),
-            )
+        table_row(
+            one_line(f"{domain.kind}, {domain.domain}" if domain.domain else domain.kind),
+            *(
+                " -> ".join(value_text(value, "percent") for value in pair)
+                for pair in (domain.shares, domain.accuracies)
+            ),
+            *(value_text(value, "points") for value in (domain.mix, domain.within)),
         )
         for domain in shown
     )
@@ -545,3 +524,37 @@ def _moved(moved: Distance) -> str:
         f"Probabilities: mean TV {estimate_text(moved.mean, 'percent')}% ({quantiles}). "
         f"{floor_sentence(moved.floor)}{beyond}"
     )
+
+
+_OF_FINDING: Final[Mapping[str, CaseStatus]] = {
+    "equivalent": "passed",
+    "cannot tell": "cannot tell",
+    "changed": "failed",
+}
+
+
+def drift_report(drift: Drift) -> CiReport:
+    """Return the cases of a gate on drift: the data, accuracy, and each gate on the second run."""
+    second = drift.runs[1].folder / PROVENANCE_NAME
+    finding = _OF_FINDING[drift.test.finding]
+    cases = [
+        _data_case(drift.data, second),
+        judged_case("accuracy", "accuracy", finding, accuracy_change_text(drift), second),
+    ]
+    for change in drift.gates:
+        status: CaseStatus = "failed" if change.broken else "passed"
+        text = f"{change.after.verdict} on B: {tested_text(change.after, change.target)}"
+        if change.after.threshold is None:
+            status, text = "skipped", NO_GUARANTEE
+        name = f"gate {change.after.group} of {change.file}"
+        cases.append(judged_case("gate", name, status, text, change.file))
+    warnings = map(str, drift.warnings)
+    return gate_report("pact-eval compare --gate", drift_answer(drift), cases, warnings)
+
+
+def _data_case(conclusion: DataConclusion, file: Path) -> Case:
+    text = "; ".join((conclusion.status, *conclusion.parts))
+    status: CaseStatus = "skipped" if conclusion.status == "not checked" else "passed"
+    if conclusion.tampered or conclusion.status == "leak":
+        status = "failed"
+    return judged_case("data", "data", status, text, file)

@@ -9,7 +9,7 @@ from pact_eval._json import Json
 from pact_eval.errors import counted
 from pact_eval.experiments.experiment import ExperimentOutcome, StepOutcome, StepState
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, left_columns, table_row
 from pact_reports.views.presenter import Presenter
 
 _TONES: Final[dict[str, Tone]] = {"failed": "bad", "not run": "caution", "up to date": "faint"}
@@ -31,14 +31,10 @@ def present_experiment_outcome(outcome: ExperimentOutcome) -> Presenter:
 
 
 def _planned(outcome: ExperimentOutcome) -> tuple[Part, ...]:
-    columns = (Column("#"), Column("step", "left"), Column("state", "left"))
+    columns = (Column("#"), *left_columns("step", "state"))
     rows = [
-        Row(
-            (
-                Cell(str(number)),
-                Cell(step.step.name),
-                Cell(one_line(_state(step)), tone=_TONES.get(step.state)),
-            )
+        table_row(
+            str(number), step.step.name, Cell(one_line(_state(step)), tone=_TONES.get(step.state))
         )
         for number, step in enumerate(outcome.steps, start=1)
     ]

@@ -10,7 +10,7 @@ from pact_eval.plain_text import one_line
 from pact_reports.table import Line
 from pact_reports.views.presenter import Presenter
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # it leads to torch
     from pact_eval.export.export import Export
 
 

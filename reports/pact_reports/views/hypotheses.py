@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 from pact_eval._choices import Demand
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.numbers import interval_text
 from pact_eval.plain_text import one_line
 from pact_eval.preregistration.criteria import describe_check
+from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-from pact_eval.preregistration.scorecard import JudgedCheck
+from pact_eval.preregistration.scorecard import HypothesisResult, JudgedCheck, Standing
+from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
 from pact_reports.tables.scorecard import scorecard_parts
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json, warnings_json
-
-if TYPE_CHECKING:
-    from pact_eval.calibration.effect import CalibrationEffect
-    from pact_eval.calibration.selection import LeftOutNll
-    from pact_eval.evaluation.report import SweepPoint
-    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-    from pact_reports.ci.gates import CiReport
 
 
 def present_judged_hypotheses(
@@ -47,14 +40,10 @@ def present_judged_hypotheses(
         to_json=partial(_json, judged),
         answers=lambda: [scorecard_answer(judged)],
         warnings=[*map(str, judged.warnings)],
-        ci=None if criteria is None or demand is None else partial(_ci, judged, criteria, demand),
+        ci=None
+        if criteria is None or demand is None
+        else partial(scorecard_report, judged, criteria, demand),
     )
-
-
-def _ci(judged: JudgedHypotheses, criteria: Path, demand: Demand) -> CiReport:
-    from pact_reports.ci.gates import scorecard_report
-
-    return scorecard_report(judged, criteria, demand)
 
 
 def _json(judged: JudgedHypotheses) -> dict[str, Json]:
@@ -96,84 +85,6 @@ def _check(result: JudgedCheck) -> Json:
     }
 
 
-def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
-    """Write the gain of K views over view 0; None if the points do not show it."""
-    last = points[-1]
-    gain = last.group.estimates["ensemble_gain"]
-    if last.k < 2 or math.isnan(gain.value):
-        return None
-    shown = "No change of accuracy shown"
-    if gain.excludes_zero:
-        shown = f"Views {'help' if gain.value > 0 else 'hurt'} accuracy"
-    flips = interval_text(last.group.estimates["flip_rate"], "percent", "%")
-    return (
-        f"{shown}: {last.k} views - view 0 {interval_text(gain, 'points', ' points')}; the answer "
-        f"to {flips} of the items changes with the order."
-    )
-
-
-def left_out_answer(nll: LeftOutNll | None, *, written: bool) -> str:
-    """Say whether temperatures lower the NLL of families that were left out of their fit.
-
-    Args:
-        nll: on these families; None if there is one family.
-        written: whether the calibrator was written.
-
-    Examples:
-        >>> from pact_eval.calibration.selection import LeftOutNll
-        >>> left_out_answer(LeftOutNll(0.992, 1.01, "families"), written=True)
-        'Calibrating does not help: NLL 0.992 to 1.010 on left-out families. Written by --force.'
-        >>> left_out_answer(LeftOutNll(0.992, 0.97, "families"), written=True)
-        'Calibrating lowers NLL: 0.992 to 0.970 on left-out families.'
-    """
-    if nll is None:
-        return "Not known whether calibrating helps: there is one family, and none to leave out."
-    before, after = (f"{number:.3f}" for number in (nll.raw, nll.fitted))
-    if before == after:
-        before, after = (f"{number:.6f}" for number in (nll.raw, nll.fitted))
-    numbers = f"{before} to {after} on left-out {nll.unit}."
-    if nll.falls:
-        return f"Calibrating lowers NLL: {numbers}"
-    why = "Written by --force." if written else "Nothing is written; --force writes."
-    return f"Calibrating does not help: NLL {numbers} {why}"
-
-
-def calibration_answer(name: str, effect: CalibrationEffect) -> str:
-    """Write the effect of the temperatures on a run: what gets better, and what worse.
-
-    The word is that of the paired interval of NLL, and holds for "the probabilities" only if the
-    Brier score and the ECE do not go the other way.
-
-    Args:
-        name: what the run is called.
-        effect: scores before and after.
-    """
-    group = effect.groups[0]
-    before, after, change = group.before, group.after, group.changes["nll_nats"]
-    if not math.isnan(change.low):
-        ends = f" [{change.low:+.3f}, {change.high:+.3f}] nats"
-    else:
-        ends = " nats" if change.reason is None else f" nats ({change.reason})"
-    nll = f"{change.value:+.3f}{ends}"
-    moves = {  # as printed
-        f"Brier {before.brier:.3f} to {after.brier:.3f}": round(after.brier, 3)
-        - round(before.brier, 3),
-        f"ECE {100 * before.ece:.1f} to {100 * after.ece:.1f}%": round(after.ece, 3)
-        - round(before.ece, 3),
-    }
-    word, other = ("better", "worse") if change.value < 0 else ("worse", "better")
-    against = [text for text, move in moves.items() if move * change.value < 0]
-    along = [text for text in moves if text not in against]
-    if not change.excludes_zero:
-        text = f"No effect on the probabilities shown: NLL {nll}; {', '.join(moves)}"
-    elif not against:
-        text = f"The probabilities get {word}: NLL {nll}; {', '.join(along)}"
-    else:
-        text = f"NLL gets {word}, {nll}, but {' and '.join(against)} {other}"
-        text += "".join(f"; {too}" for too in along)
-    return f"{one_line(name)}: {text}."
-
-
 def scorecard_answer(judged: JudgedHypotheses) -> str:
     """Count the hypotheses that are supported and contradicted, by value and as shown.
 
@@ -197,3 +108,40 @@ def scorecard_answer(judged: JudgedHypotheses) -> str:
 def _listed(ids: Sequence[str], what: str) -> str:
     named = f" ({one_line(', '.join(ids))})" if ids else ""
     return f"{len(ids)} {what}{named}"
+
+
+_OF_STANDING: Final[Mapping[Standing, CaseStatus]] = {
+    "supported": "passed",
+    "not clear": "cannot tell",
+    "contradicted": "failed",
+}
+
+
+def scorecard_report(judged: JudgedHypotheses, criteria: Path, demand: Demand) -> CiReport:
+    """Return the cases of a scorecard: the registration, and each hypothesis.
+
+    Args:
+        judged: the verdicts.
+        criteria: the file of the hypotheses.
+        demand: what a verdict must be clear by.
+    """
+    results = judged.scorecard.results
+    cases = [_registration_case(judged.registration, criteria)]
+    cases += [_hypothesis_case(result, criteria, demand) for result in results]
+    warnings = map(str, judged.warnings)
+    return gate_report("pact-eval scorecard", scorecard_answer(judged), cases, warnings)
+
+
+def _registration_case(registration: Registration, criteria: Path) -> Case:
+    text = "; ".join((registration.status.lower(), *registration.reasons))
+    status: CaseStatus = "passed" if registration.holds else "skipped"
+    if registration.broken:
+        status = "failed"
+    return judged_case("registration", "registration", status, text, criteria)
+
+
+def _hypothesis_case(result: HypothesisResult, criteria: Path, demand: Demand) -> Case:
+    hypothesis = result.hypothesis
+    text = f"{hypothesis.title}: {result.conclusion} ({result.because})"
+    status = _OF_STANDING[result.standing(demand)]
+    return judged_case("hypothesis", f"hypothesis {hypothesis.id}", status, text, criteria)

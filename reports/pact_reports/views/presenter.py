@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_eval.evaluation.conclusions.data import DataLeak
+from pact_reports.cases import CiReport
 from pact_reports.table import Line, Part
 from pact_reports.tables.cells import leak_lines
-
-if TYPE_CHECKING:
-    from pact_reports.ci.gates import CiReport
 
 
 @dataclass(frozen=True)

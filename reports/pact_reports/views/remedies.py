@@ -23,7 +23,7 @@ from pact_eval.remedies.costs import NoTokens
 from pact_eval.remedies.cross_fitting import temperature_of
 from pact_eval.remedies.fitting import FittedRemedy, remedy_json
 from pact_eval.remedies.priors import LetterPrior
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, table_row
 from pact_reports.tables.cells import count_cell, leak_lines, unit_of, value_cell
 from pact_reports.views.brief import COLUMNS, MOST_LINES, Brief, Fact
 from pact_reports.views.presenter import Presenter
@@ -176,14 +176,12 @@ def _value_column(spec: MetricSpec, tempered: bool) -> Column:
 
 def _remedies_row(row: RemedyRow, no_tokens: NoTokens | None) -> Row:
     why = None if no_tokens is None else _NO_TOKENS[no_tokens]
-    return Row(
-        (
-            Cell(row.remedy.title, data=row.remedy.name),
-            *(_value_cell(row, name, tempered) for name, tempered in _VALUES),
-            Cell(prompts_text(row.cost.prompts), (row.cost.prompts,)),
-            _tokens_cell(row.cost.tokens, why),
-            _tokens_cell(row.cost.sent_tokens, _NO_TOKENS["unknown"]),
-        )
+    return table_row(
+        Cell(row.remedy.title, data=row.remedy.name),
+        *(_value_cell(row, name, tempered) for name, tempered in _VALUES),
+        Cell(prompts_text(row.cost.prompts), (row.cost.prompts,)),
+        _tokens_cell(row.cost.tokens, why),
+        _tokens_cell(row.cost.sent_tokens, _NO_TOKENS["unknown"]),
     )
 
 
@@ -241,8 +239,6 @@ def _laid_out(comparison: RemedyComparison, shown: Collection[str | None]) -> tu
 def _brief_remedies_table(rows: Sequence[RemedyRow]) -> Table:
     return Table(
         name="remedies",
-        title="",
-        caption="",
         columns=(
             Column("remedy", "left"),
             Column("accuracy"),
@@ -256,11 +252,8 @@ def _brief_remedies_table(rows: Sequence[RemedyRow]) -> Table:
 
 
 def _brief_remedies_row(row: RemedyRow) -> Row:
-    return Row(
-        (
-            Cell(row.remedy.title),
-            *(cell for name in ("accuracy", "nll_nats") for cell in _cells(row, name)),
-        )
+    return table_row(
+        row.remedy.title, *(cell for name in ("accuracy", "nll_nats") for cell in _cells(row, name))
     )
 
 
@@ -302,17 +295,15 @@ def _prior_table(fitted: FittedRemedy, prior: LetterPrior) -> Table:
             *(Column(letter, numbers=(f"{letter} (nats)",)) for letter in letters),
         ),
         rows=tuple(
-            Row(
-                (
-                    count_cell(count),
-                    count_cell(prior.items[count]),
-                    count_cell(prior.views[count]),
-                    *(
-                        Cell(f"{value:+.3f}", (float(value),))
-                        for value in prior.log_prior[count].tolist()
-                    ),
-                    *(Cell("", (math.nan,)) for _ in range(widest - count)),
-                )
+            table_row(
+                count_cell(count),
+                count_cell(prior.items[count]),
+                count_cell(prior.views[count]),
+                *(
+                    Cell(f"{value:+.3f}", (float(value),))
+                    for value in prior.log_prior[count].tolist()
+                ),
+                *(Cell("", (math.nan,)) for _ in range(widest - count)),
             )
             for count in sorted(prior.log_prior)
         ),

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.data.records import LETTERS, position_name
+from pact_eval.drift.tempering import ServedTempering
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataLeak
@@ -39,16 +40,14 @@ from pact_eval.plain_text import one_line
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity
-from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.table import Cell, Column, Line, Part, Table, right_columns, table_row
 from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.tables.order_runs import order_parts
+from pact_reports.tables.order_runs import order_parts, order_sentence, slots_sentence
+from pact_reports.views.brief import answer_line, brief_report
+from pact_reports.views.drift import tempering_json, tempering_sentences
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
-
-if TYPE_CHECKING:
-    from pact_eval.drift.tempering import ServedTempering
-    from pact_eval.evaluation.conclusions.order import OrderAudit
 
 
 def present_run_report(
@@ -78,21 +77,15 @@ def present_run_report(
             from pact_reports.views.brief import brief_ablated
 
             return brief_ablated(report, names, lines)
-        from pact_reports.views.brief import brief_report
-
         return brief_report(report, names, lines)
 
     def headline() -> Iterable[str]:
-        from pact_reports.views.brief import answer_line
-
         return [answer_line(report.evaluation, leak())]
 
     def leak() -> DataLeak | None:
         return report.experiment.data.leak
 
     def as_json() -> dict[str, Json]:
-        from pact_reports.views.drift import tempering_json
-
         values = _json(report, names, audit=full)
         return values if tempering is None else values | {"tempering": tempering_json(tempering)}
 
@@ -127,14 +120,10 @@ def present_reports(
 
 
 def _tempering_lines(tempering: ServedTempering) -> Iterable[Line]:
-    from pact_reports.views.drift import tempering_sentences
-
     return map(Line, tempering_sentences(tempering))
 
 
 def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]:
-    from pact_reports.writers.json import answer_json, to_json
-
     run = report.run
     return {
         "run": dict(run.provenance.recorded),
@@ -154,9 +143,6 @@ def _order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json
         effect: of a run.
         audit: its gains, with NLL in nats, and its slots; None leaves them out.
     """
-    from pact_reports.tables.order_runs import order_sentence, slots_sentence
-    from pact_reports.writers.json import to_json
-
     sentences = [order_sentence(effect)]
     numbers: dict[str, Json] = {"effect": to_json(effect)}
     if audit is not None:
@@ -174,8 +160,6 @@ def _reports_json(
     left_out: Sequence[Json],
 ) -> dict[str, Json]:
     """Return the JSON of the one report, or of all by folder."""
-    from pact_reports.writers.json import warnings_json
-
     if len(reports) == 1 and not skipped:
         (report, presenter) = reports[0]
         warnings = [*left_out, *warnings_json(report.warnings)]
@@ -203,8 +187,6 @@ def present_evaluation(evaluation: Evaluation) -> Presenter:
         return next(iter(leaks), None)
 
     def headline() -> Iterable[str]:
-        from pact_reports.views.brief import answer_line
-
         return [answer_line(evaluation, leak())]
 
     return Presenter(
@@ -438,11 +420,9 @@ def metrics_table(
     columns += [Column(group.name, "left", below=items_and_units(group, unit)) for group in groups]
     return Table(
         name="metrics",
-        title="",
-        caption="",
         columns=tuple(columns),
         rows=tuple(
-            Row((Cell(titled(spec)), *(_metric_cell(group, spec, unit) for group in groups)))
+            table_row(titled(spec), *(_metric_cell(group, spec, unit) for group in groups))
             for spec in specs
             if has_row(spec, [group.estimates[spec.name].value for group in groups])
         ),
@@ -465,25 +445,29 @@ def calibration_error_table(groups: Sequence[Group]) -> Table:
             math.nan if chance is None else chance.smooth_ece,
         )
         rows.append(
-            Row(
-                (
-                    Cell(group.name),
-                    *(Cell(value_text(number, "percent")) for number in numbers),
-                    Cell(p_value_number(ece.p_value)),
-                    Cell(estimate_text(error, "percent"), reason=ece.reason),
-                    *(Cell(value_text(number, "percent")) for number in smooth),
-                )
+            table_row(
+                group.name,
+                *(value_text(number, "percent") for number in numbers),
+                p_value_number(ece.p_value),
+                Cell(estimate_text(error, "percent"), reason=ece.reason),
+                *(value_text(number, "percent") for number in smooth),
             )
         )
     return Table(
         name="calibration-error",
         title=f"Calibration: ECE in {bins} bins against that of a calibrated model with these "
         "confidences (%)",
-        caption="",
         columns=(
             Column("", "left"),
-            *map(Column, ("ECE", "noise floor", "95% below", "p if calibrated")),
-            *map(Column, ("true error, debiased", "smooth ECE", "noise floor")),
+            *right_columns(
+                "ECE",
+                "noise floor",
+                "95% below",
+                "p if calibrated",
+                "true error, debiased",
+                "smooth ECE",
+                "noise floor",
+            ),
         ),
         rows=tuple(rows),
     )
@@ -591,11 +575,10 @@ def _pairs_table(groups: Sequence[Group]) -> Table:
         shares = (
             Cell(UNDEFINED if count is None else count_and_share(count, total)) for count in counts
         )
-        rows.append(Row((Cell(group.name), Cell(f"{total:,}"), *shares)))
+        rows.append(table_row(group.name, f"{total:,}", *shares))
     return Table(
         name="pairs",
         title="Pairs: which of the two members are answered correctly",
-        caption="",
         columns=(Column("", "left"), Column("pairs"), *map(Column, titles)),
         rows=tuple(rows),
     )
@@ -619,8 +602,7 @@ def _letters_table(letters: SlotHomogeneity, unit: ClusterUnit) -> Table:
     return Table(
         name="letters",
         title="Letters: how often each was chosen, and how often it was correct",
-        caption="",
         columns=(Column(head[0], "left"), *map(Column, head[1:])),
-        rows=tuple(Row(tuple(map(Cell, line))) for line in body),
+        rows=tuple(table_row(*line) for line in body),
         notes=(letter_counts(letters, unit),),
     )

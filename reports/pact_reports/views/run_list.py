@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
@@ -22,15 +22,23 @@ from pact_eval.runs.folder import Run
 from pact_eval.runs.provenance import EVALUATION
 from pact_eval.runs.seal import seal_digest
 from pact_eval.stats.estimate import Estimate
-from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone
+from pact_reports.table import (
+    Cell,
+    Column,
+    Line,
+    Mark,
+    Part,
+    Row,
+    Table,
+    Tone,
+    left_columns,
+    table_row,
+)
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import tone_of
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.report import run_facts
 from pact_reports.writers.json import conclusion_json, data_json, estimate_json, to_json
-
-if TYPE_CHECKING:
-    from pact_eval.runs.folder import Run
 
 
 def present_run_list(
@@ -114,8 +122,7 @@ def run_list_parts(runs: Sequence[ListedRun], arms: ArmNames = KEYS) -> tuple[Pa
         *([Column("mass")] if any(map(_has_mass, runs)) else []),
         Column("order", "left"),
         Column("ECE, chance"),
-        Column("data", "left"),
-        Column("state", "left"),
+        *left_columns("data", "state"),
     )
     title, names = _names(runs)
     rows = [
@@ -250,10 +257,9 @@ def run_card(run: Run) -> Table:
     return Table(
         name="run",
         title=one_line(f"Run {run.title}"),
-        caption="",
-        columns=(Column("", "left"), Column("", "left")),
+        columns=left_columns("", ""),
         rows=tuple(
-            Row((Cell(label), Cell(one_line(str(value)))))
+            table_row(label, one_line(str(value)))
             for label, value in facts.items()
             if value is not None
         ),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from pact_eval._json import Json, dumps
 from pact_eval.plain_text import one_line
 from pact_eval.prompts.requests import Decision
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, right_columns, table_row
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they lead to torch and to a client
     from pact_eval.scoring.servers.decide import ServedDecisions, ServedField, Spread
     from pact_eval.scoring.servers.probe import ProbedOrderEffect, ServerProbe, TokenizerProbe
     from pact_eval.scoring.servers.source import RequestPlan
@@ -115,7 +115,7 @@ def decision_table(decisions: Sequence[Decision]) -> Table:
         )
         masses = [Cell(_mass(decision)), *[Cell("")] * (len(answers) - 1)]
         rows += [
-            Row((*(first if number == 0 else (Cell(""),) * 3), *cells, mass), rule=number == 0)
+            table_row(*(first if number == 0 else (Cell(""),) * 3), *cells, mass, rule=number == 0)
             for number, (cells, mass) in enumerate(zip(answers, masses, strict=True))
         ]
     heads = ("field", "kind", "answer", "probability", "of", "answer mass")
@@ -136,7 +136,7 @@ def _served_table(fields: Sequence[ServedField]) -> Table:
             ]
         first = (Cell(served.field.name), _answer(served.decision, "changes with the order"))
         rows += [
-            Row((*(first if number == 0 else (Cell(""),) * 2), *cells), rule=number == 0)
+            table_row(*(first if number == 0 else (Cell(""),) * 2), *cells, rule=number == 0)
             for number, cells in enumerate(_ranked(served.decision, shown))
         ]
     probability = "probability (by order)"
@@ -149,8 +149,6 @@ def _table(
 ) -> Table:
     return Table(
         name="decisions",
-        title="",
-        caption="",
         columns=tuple(Column(head) if head in right else Column(head, "left") for head in heads),
         rows=tuple(rows),
         notes=notes,
@@ -215,16 +213,15 @@ def _spread_table(fields: Sequence[ServedField]) -> Table:
             if served.between_orders is not None:
                 orders = _spread(served.between_orders, "orders")
             rows += [
-                Row(tuple(map(Cell, (served.field.name, *orders))), rule=True),
-                Row(tuple(map(Cell, ("", *_spread(served.between_repeats, "repeats of one"))))),
+                table_row(*(served.field.name, *orders), rule=True),
+                table_row(*("", *_spread(served.between_repeats, "repeats of one"))),
             ]
     return Table(
         name="orders",
         title="What the order of the answers moves, beside noise",
-        caption="",
         columns=(
             *(Column(head, "left") for head in ("field", "asked in")),
-            *map(Column, ("largest TV (%)", "flips")),
+            *right_columns("largest TV (%)", "flips"),
         ),
         rows=tuple(rows),
         notes=(

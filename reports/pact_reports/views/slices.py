@@ -8,7 +8,7 @@ from pact_eval._json import Json
 from pact_eval.evaluation.slice_search import SliceSearch
 from pact_eval.numbers import p_value_number, value_text
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Line, Row, Table
+from pact_reports.table import Cell, Line, Table, left_columns, right_columns, table_row
 from pact_reports.views.presenter import Presenter
 
 
@@ -65,17 +65,15 @@ def slices_table(search: SliceSearch) -> Table:
     for test in search.tests:
         rates = (test.inside, test.outside)
         rows.append(
-            Row(
-                (
-                    Cell(one_line(test.column)),
-                    Cell(one_line(test.name)),
-                    Cell(f"{test.items:,}"),
-                    Cell(f"{test.families:,}"),
-                    *(Cell(value_text(rate, "percent")) for rate in rates),
-                    Cell(f"{100 * test.difference:+.1f}"),
-                    Cell(p_value_number(test.p_value)),
-                    Cell(p_value_number(test.adjusted), mark="significant" if test.shown else None),
-                )
+            table_row(
+                one_line(test.column),
+                one_line(test.name),
+                f"{test.items:,}",
+                f"{test.families:,}",
+                *(value_text(rate, "percent") for rate in rates),
+                f"{100 * test.difference:+.1f}",
+                p_value_number(test.p_value),
+                Cell(p_value_number(test.adjusted), mark="significant" if test.shown else None),
             )
         )
     return Table(
@@ -87,9 +85,8 @@ def slices_table(search: SliceSearch) -> Table:
             "tests, the last column adjusted by Holm over these tests."
         ),
         columns=(
-            Column("column", "left"),
-            Column("slice", "left"),
-            *map(Column, ("items", "fam.", "inside", "others", "difference", "p", "p (Holm)")),
+            *left_columns("column", "slice"),
+            *right_columns("items", "fam.", "inside", "others", "difference", "p", "p (Holm)"),
         ),
         rows=tuple(rows),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Final
@@ -12,12 +13,11 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import Calibration, SweepPoint
-from pact_eval.numbers import methods_text, sample_text, value_text
+from pact_eval.numbers import interval_text, methods_text, sample_text, value_text
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.table import Column, Line, Part, Table, table_row
 from pact_reports.tables.cells import NOISE, estimate_cell, leak_lines
 from pact_reports.views.brief import Brief, Fact
-from pact_reports.views.hypotheses import sweep_answer
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import answer_json, to_json, warnings_json
 
@@ -118,18 +118,11 @@ def _table(points: Sequence[SweepPoint]) -> Table:
     specs = registered_metrics("full", "sweep")
     return Table(
         name="sweep",
-        title="",
-        caption="",
         columns=(Column("K"), *(Column(spec.title) for spec in specs)),
         rows=tuple(
-            Row(
-                (
-                    Cell(str(point.k)),
-                    *(
-                        Cell(value_text(point.group.estimates[spec.name].value, spec.unit))
-                        for spec in specs
-                    ),
-                )
+            table_row(
+                str(point.k),
+                *(value_text(point.group.estimates[spec.name].value, spec.unit) for spec in specs),
             )
             for point in points
         ),
@@ -149,7 +142,6 @@ def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table
     method = methods_text(group.estimates[spec.name] for spec in specs)
     return Table(
         name="sweep",
-        title="",
         caption=(
             f"Decoding: ensemble of the first K views, {calibration}; {group.items:,} items, "
             f"{group.families:,} families. View TV and flips are of the raw views.\n"
@@ -157,12 +149,26 @@ def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table
         ),
         columns=(Column("K"), *(Column(spec.title, "left", better=spec.better) for spec in specs)),
         rows=tuple(
-            Row(
-                (
-                    Cell(str(point.k)),
-                    *(estimate_cell(point.group.estimates[spec.name], spec.unit) for spec in specs),
-                )
+            table_row(
+                str(point.k),
+                *(estimate_cell(point.group.estimates[spec.name], spec.unit) for spec in specs),
             )
             for point in points
         ),
+    )
+
+
+def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
+    """Write the gain of K views over view 0; None if the points do not show it."""
+    last = points[-1]
+    gain = last.group.estimates["ensemble_gain"]
+    if last.k < 2 or math.isnan(gain.value):
+        return None
+    shown = "No change of accuracy shown"
+    if gain.excludes_zero:
+        shown = f"Views {'help' if gain.value > 0 else 'hurt'} accuracy"
+    flips = interval_text(last.group.estimates["flip_rate"], "percent", "%")
+    return (
+        f"{shown}: {last.k} views - view 0 {interval_text(gain, 'points', ' points')}; the answer "
+        f"to {flips} of the items changes with the order."
     )

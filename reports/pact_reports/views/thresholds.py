@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Final
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.evaluation.arm_names import ArmNames
@@ -17,7 +18,7 @@ from pact_eval.runs.custody import trained_on_runs
 from pact_eval.runs.identity import Difference
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.answer_sets import AnswerSets, GroupSets, KindSets
-from pact_eval.thresholds.checking import CheckedGate, ThresholdsCheck
+from pact_eval.thresholds.checking import CheckedGate, GateVerdict, ThresholdsCheck
 from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
 from pact_eval.thresholds.conclusion import Acting, acting
 from pact_eval.thresholds.decision_curves import GateMarks
@@ -29,13 +30,11 @@ from pact_eval.thresholds.set_checking import (
     answer_sets_json,
 )
 from pact_eval.thresholds.targets import SIGNAL_NAMES, Target, gate_text
-from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import conclusion_json, to_json, warnings_json
-
-if TYPE_CHECKING:
-    from pact_reports.ci.gates import CiReport
 
 
 def present_thresholds(thresholds: Thresholds) -> Presenter:
@@ -72,14 +71,8 @@ def present_thresholds_check(check: ThresholdsCheck) -> Presenter:
         },
         headline=lambda: [answer],
         warnings=warnings,
-        ci=partial(_ci, check),
+        ci=partial(thresholds_report, check),
     )
-
-
-def _ci(check: ThresholdsCheck) -> CiReport:
-    from pact_reports.ci.gates import thresholds_report
-
-    return thresholds_report(check)
 
 
 def present_acting(conclusion: Acting) -> Presenter:
@@ -129,14 +122,8 @@ def present_answer_sets_check(check: AnswerSetsCheck) -> Presenter:
         },
         headline=lambda: [answer],
         warnings=warnings,
-        ci=partial(_answer_sets_check_ci, check),
+        ci=partial(sets_report, check),
     )
-
-
-def _answer_sets_check_ci(check: AnswerSetsCheck) -> CiReport:
-    from pact_reports.ci.gates import sets_report
-
-    return sets_report(check)
 
 
 def rule_text(rule: Rule) -> str:
@@ -176,8 +163,7 @@ def thresholds_table(thresholds: Thresholds) -> Table:
         Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested"),
         Column(SIGNAL_NAMES[rule.signal]),
         Column("tested", below="p-value"),
-        Column("accepted"),
-        Column("error, same items"),
+        *right_columns("accepted", "error, same items"),
         Column("error, left out", below="of so many accepted"),
     )
     method = methods_text((gate.coverage for gate in gates), rule.unit)
@@ -189,7 +175,6 @@ def thresholds_table(thresholds: Thresholds) -> Table:
     )
     return Table(
         name="thresholds",
-        title="",
         caption=caption,
         columns=(
             *columns,
@@ -213,11 +198,9 @@ def alternatives_table(thresholds: Thresholds) -> Table:
         for alternative in alternatives
     }
     rows = [
-        Row(
-            (
-                Cell(SIGNAL_NAMES[signal]),
-                *(_alternative_cell(by_place.get((signal, name))) for name in decodings),
-            )
+        table_row(
+            SIGNAL_NAMES[signal],
+            *(_alternative_cell(by_place.get((signal, name))) for name in decodings),
         )
         for signal in signals
     ]
@@ -256,7 +239,6 @@ def check_table(check: ThresholdsCheck) -> Table:
         caption += " The p-values are adjusted for all gates together (Holm)."
     return Table(
         name="thresholds-check",
-        title="",
         caption=caption,
         columns=(
             Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested"),
@@ -408,7 +390,8 @@ def _groups(
             *_like_columns(),
         ),
         rows=tuple(
-            Row((Cell(group.group, below=_basis(group)), *_like_cells(group))) for group in groups
+            table_row(Cell(group.group, below=_basis(group)), *_like_cells(group))
+            for group in groups
         ),
         keys=1,
     )
@@ -429,7 +412,6 @@ def _kinds_table(sets: AnswerSets) -> Table:
     )
     return Table(
         name="answer-sets",
-        title="",
         caption=caption,
         columns=(
             Column("kind", "left", below=f"n, {CLUSTERS[unit]}"),
@@ -469,7 +451,6 @@ def _check_table(check: AnswerSetsCheck) -> Table:
         caption += " The p-values are adjusted for all kinds together (Holm)."
     return Table(
         name="answer-sets-check",
-        title="",
         caption=caption,
         columns=(
             Column("kind", "left", below=f"n, {CLUSTERS[unit]}"),
@@ -503,12 +484,8 @@ def _other_decodings(sets: AnswerSets) -> list[Part]:
     if len(sets.alternatives) < 2:
         return []
     rows = [
-        Row(
-            (
-                Cell(rule_text(alternative.rule)),
-                Cell(f"{alternative.size:.2f}"),
-                Cell(percent_text(alternative.single)),
-            )
+        table_row(
+            rule_text(alternative.rule), f"{alternative.size:.2f}", percent_text(alternative.single)
         )
         for alternative in sets.alternatives
     ]
@@ -518,7 +495,7 @@ def _other_decodings(sets: AnswerSets) -> list[Part]:
         caption=(
             "Each guarantee holds alone: to take the best one after a look costs some confidence."
         ),
-        columns=(Column("decoding", "left"), Column("answers per set"), Column("one answer (%)")),
+        columns=(Column("decoding", "left"), *right_columns("answers per set", "one answer (%)")),
         rows=tuple(rows),
         keys=1,
     )
@@ -526,7 +503,7 @@ def _other_decodings(sets: AnswerSets) -> list[Part]:
 
 
 def _like_columns() -> tuple[Column, ...]:
-    return (Column("answers per set", below="of so many"), Column("one answer"), Column("coverage"))
+    return (Column("answers per set", below="of so many"), *right_columns("one answer", "coverage"))
 
 
 def _like_cells(group: GroupSets) -> tuple[Cell, ...]:
@@ -692,3 +669,45 @@ def _checked_sets(checked: CheckedSets, unit: ClusterUnit) -> str:
     if test.needed is None:
         return f"{checked.kind} ({seen})"
     return f"{checked.kind} ({seen}; about {test.needed:,} {CLUSTERS[unit]} are needed)"
+
+
+NO_GUARANTEE: Final = "nothing is guaranteed, so there is nothing to check"
+_OF_VERDICT: Final[Mapping[GateVerdict, CaseStatus]] = {
+    "holds": "passed",
+    "cannot tell": "cannot tell",
+    "broken": "failed",
+}
+
+
+def thresholds_report(check: ThresholdsCheck) -> CiReport:
+    """Return the cases of a check of thresholds: one per gate."""
+    file = check.file
+    cases = [
+        _gate_case("gate", gate.group, gate, tested_text(gate, file.target), file.path)
+        for gate in check.gates
+    ]
+    return _of_checks(cases, check_answer(check), check_warnings(check), "gate", file.path)
+
+
+def sets_report(check: AnswerSetsCheck) -> CiReport:
+    """Return the cases of a check of answer sets: one per kind."""
+    cases = [
+        _gate_case("sets", kind.kind, kind.test, missed_text(kind.test), check.file.path)
+        for kind in check.kinds
+    ]
+    answer, warnings = sets_check_answer(check), sets_check_warnings(check)
+    return _of_checks(cases, answer, warnings, "sets", check.file.path)
+
+
+def _gate_case(code: str, group: str, gate: CheckedGate, text: str, file: Path) -> Case:
+    if gate.threshold is None:
+        return judged_case(code, group, "skipped", NO_GUARANTEE, file)
+    return judged_case(code, group, _OF_VERDICT[gate.verdict], f"{gate.verdict}: {text}", file)
+
+
+def _of_checks(
+    cases: list[Case], answer: str, warnings: Iterable[str], code: str, file: Path
+) -> CiReport:
+    if all(case.status == "skipped" for case in cases):  # the exit code is that of "cannot tell"
+        cases = [*cases, judged_case(code, "file", "cannot tell", answer, file)]
+    return gate_report("pact-eval thresholds --check", answer, cases, warnings)

@@ -9,7 +9,7 @@ from typing import Final
 from pact_eval.plain_text import one_line
 from pact_eval.verification.report_file import CheckedReport
 from pact_eval.verification.run_checks import CheckedRun, FamilyRoles, Outcome, RoleOfFamilies
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, table_row
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json
 
@@ -87,13 +87,11 @@ def _roles_table(table: FamilyRoles) -> Table:
         Column("from", "left", width=0.4),
     )
     rows = tuple(
-        Row(
-            (
-                Cell(role.role),
-                Cell(f"{role.families:,}", (role.families,)),
-                Cell(one_line(_also(role)), tone="bad" if role.shared else None),
-                Cell(one_line(", ".join(role.sources))),
-            )
+        table_row(
+            role.role,
+            Cell(f"{role.families:,}", (role.families,)),
+            Cell(one_line(_also(role)), tone="bad" if role.shared else None),
+            one_line(", ".join(role.sources)),
         )
         for role in table.roles
     )

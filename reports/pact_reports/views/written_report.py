@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
+from pact_reports.files import WrittenReport
 from pact_reports.table import Line
 from pact_reports.tables.cells import leak_lines
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import answer_json, note_json, warnings_json
-
-if TYPE_CHECKING:
-    from pact_reports.files import WrittenReport
 
 
 def present_written_report(

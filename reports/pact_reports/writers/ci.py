@@ -14,7 +14,7 @@ from pact_eval._choices import Severity
 from pact_eval._json import Json
 from pact_eval.errors import PactError, RecordError
 from pact_eval.plain_text import one_line
-from pact_reports.ci.gates import Annotation, Case, CaseStatus, CiReport, Rule
+from pact_reports.cases import Annotation, Case, CaseStatus, CiReport, Rule
 from pact_reports.writers.markdown import markdown_text
 
 _WORKSPACE = "GITHUB_WORKSPACE"

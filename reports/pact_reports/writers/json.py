@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from pact_eval._choices import ClusterUnit, Severity
 from pact_eval._json import Json
 from pact_eval.audit.findings import CODES, SEVERITIES, CheckResult, Finding, count, failed
+from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.registry import MetricDecoding
@@ -23,13 +25,7 @@ from pact_eval.notes import Note
 from pact_eval.numbers import CLUSTERS, reason_text
 from pact_eval.runs.places import shown
 from pact_eval.schema import Section
-from pact_eval.stats.estimate import Method
-
-if TYPE_CHECKING:
-    from pact_eval.calibration.notes import CalibrationWarning
-    from pact_eval.evaluation.conclusions.better import BetterConclusion
-    from pact_eval.stats.estimate import Estimate
-
+from pact_eval.stats.estimate import Estimate, Method
 
 _MOST_IDS: Final = 20
 

@@ -1,1 +1,0 @@
-"""Results as cases and annotations, for systems that run checks on every change."""
