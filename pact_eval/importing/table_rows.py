@@ -114,6 +114,9 @@ def roles_of_table(
             f"{columns_option('confidence', single[:1])} or {columns_option(IGNORED, single[:1])}"
         )
         raise ShapeError(message)
+    if single:
+        lists = tuple(name for name in columns.pop("probabilities") if name not in single)
+        columns |= {"probabilities": lists} if lists else {}
     if roles.has_scores:
         columns.pop("confidence", None)
     _settle_answer(columns, roles, reading, source, references)

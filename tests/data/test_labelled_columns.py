@@ -129,6 +129,23 @@ def test_two_columns_of_one_role_are_asked_about_though_they_agree(
     assert_says(str(error), role, *sorted(said, key=str(error).index))
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"alpha": "x", "beta": "y"}, ("options=NAME", "--columns question=question")),
+        ({"choices": ["x", "y"], "A": "x", "B": "y"}, ("options=choices", "options=A+B")),
+        ({"option1": "x", "option2": "y", "A": "y", "B": "x"}, ("option1+option2", "A+B")),
+    ],
+)
+def test_options_of_other_names_or_of_two_are_asked_about(
+    tmp_path: Path, options: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    rows = [{"question": f"q{number}", **options, "answer": number % 3} for number in range(6)]
+    error = _read(write_jsonl(tmp_path / "a.jsonl", rows), Reading())
+    assert isinstance(error, ShapeError)
+    assert_says(str(error), *said)
+
+
 def test_every_name_is_documented() -> None:
     docs = Path(__file__).parents[2] / "docs"
     labelled, imports = ((docs / f"{name}.md").read_text() for name in ("labelled", "imports"))
@@ -207,7 +224,11 @@ def test_what_is_written_is_read_or_refused_with_its_columns(data: st.DataObject
     stated = dumps({"state": [state], "reference": reference, "options": [*options]})
     with tempfile.TemporaryDirectory() as folder:
         path = write_table(Path(folder), rows, Dialect(data.draw(st.sampled_from(_CONTAINERS))))
-        read = read_labelled(path, reading_of(columns=[stated], answers="text"))
+        read = _read(path, reading_of(columns=[stated], answers="text"))
+        if isinstance(read, ShapeError):
+            assert "both divide every row" in str(read)  # a name or a cell has a "|" or a ";"
+            return
+        assert read is not None
         for item, row in zip(read.records, rows, strict=True):
             answers = [answer.key for answer in item.field.answers]
             assert (item.state, answers) == (row[state], [row[name] for name in options])

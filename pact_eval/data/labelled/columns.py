@@ -204,15 +204,36 @@ def find_roles(
         fitting = tuple(name for name in tried if name in free)
         if role not in roles and fitting:
             roles[role] = fitting
-    if "options" not in roles:
-        free = [name for name in free if name not in roles.get("reference", ())]
-        groups = [
-            tuple(group.values())
-            for prefix, group in numbered_columns(free)
-            if prefix in _OF_OPTIONS and (prefix or "question" in roles)
-        ]
-        roles |= {"options": groups[0]} if groups and "reference" in roles else {}
+    groups = _groups_of_options(roles, [name for name in free if name not in taken], reading)
+    if len(groups) > 1:
+        either = " or ".join(columns_option("options", group) for group in groups)
+        names_of = " and ".join("+".join(group) for group in groups)
+        message = f"{source}: {names_of} both fit the options; use {either}"
+        raise ShapeError(message)
+    roles |= {"options": groups[0]} if groups else {}
     return roles, sets[0] if sets else None
+
+
+def _groups_of_options(
+    roles: Mapping[str, tuple[str, ...]], free: Sequence[str], reading: Reading
+) -> list[tuple[str, ...]]:
+    """Return the readings of the options: a list with an exact name, and numbered columns.
+
+    Columns A, B, ... need a question next to them: other tables have such names too.
+    """
+    named = [(name,) for name in roles.get("options", ()) if name in ROLES["options"]]
+    if (
+        "reference" not in roles
+        or "options" in reading.columns
+        or ("options" in roles and not named)
+    ):
+        return []
+    groups = [
+        tuple(group.values())
+        for prefix, group in numbered_columns(free)
+        if prefix in _OF_OPTIONS and (prefix or "question" in roles)
+    ]
+    return [*named, *groups]
 
 
 def _check_stated(
@@ -422,7 +443,7 @@ def _check_question(
     Raises:
         ShapeError: it has other answers, so columns of options may have other names.
     """
-    named = {"question", "reference"} & reading.columns.keys() or reading.options
+    named = "question" in reading.columns or reading.options
     if named or "options" in roles or "question" not in roles:
         return
     (column,) = roles["reference"]
@@ -433,7 +454,7 @@ def _check_question(
         f"{source}: no column is known as the options ({', '.join(ROLES['options'])}, A, B, ..., "
         f"option1, option2, ...); there are {', '.join(entries.columns)}. Name it: --columns "
         f"options=NAME, or options=A+B+C for one column each. If the different answers are the "
-        f"options: {columns_option('reference', [column])}"
+        f"options: {columns_option('question', roles['question'])}"
     )
     raise ShapeError(message)
 
