@@ -161,3 +161,19 @@ def test_commands_without_a_model_load_no_model_library(tmp_path: Path) -> None:
     words = [sys.executable, "-c", COMMANDS, str(run)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1] == "loaded"
+
+
+COMPLETED = """
+import sys
+from click import Context
+from pact_cli.main import main
+main(["--help"], standalone_mode=False)
+print(*(item.value for item in main.shell_complete(Context(main), "re")))
+print(*{"numpy", "polars", "rich", "pact_cli.report"} & set(sys.modules))
+"""
+
+
+def test_the_list_of_commands_and_their_completion_import_none_of_them() -> None:
+    words = [sys.executable, "-c", COMPLETED]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-2:] == ["report register", ""]

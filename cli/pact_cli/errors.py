@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import IO, Any, Final, TypeAlias, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from pact_cli.console import CI_FORMAT, JSON_PRINTED, QUIET, print_json
 from pact_cli.steps import LOADING, loading, one_blas_thread, watched_steps
@@ -153,6 +154,18 @@ class PactGroup(click.Group):
         thread = one_blas_thread() if cmd_name in self.one_thread else nullcontext()
         with watched_steps(told=False), loading(LOADING), thread:
             return self.commands[cmd_name]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command, without importing any."""
+        if not self.sections:
+            return super().shell_complete(ctx, incomplete)
+        commands = [
+            CompletionItem(name, help=text)
+            for section in self.sections.values()
+            for name, (_, text) in section.items()
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of work, as they were added."""
