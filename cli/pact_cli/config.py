@@ -153,9 +153,9 @@ class Config:
         environment = {
             name: value for name, value in defaults.items() if value.source.startswith(PREFIX)
         }
-        return replace(self, defaults=defaults | self._of_table(command, more) | environment)
+        return replace(self, defaults=defaults | self._table_values(command, more) | environment)
 
-    def _of_table(
+    def _table_values(
         self, command: click.Command, more: Sequence[click.Parameter]
     ) -> dict[str, Value]:
         """Return the values of the table `options` of a command."""
@@ -172,7 +172,7 @@ class Config:
         refuse_unknown(where, table, tuple(by_key))
         return {
             str(by_key[key].name): Value(
-                _of_option(f"{where}: {key}", by_key[key], value, shown.parent), str(shown)
+                _option_value(f"{where}: {key}", by_key[key], value, shown.parent), str(shown)
             )
             for key, value in table.items()
         }
@@ -199,7 +199,7 @@ def read_config(environment: Mapping[str, str] = os.environ) -> Config:
     variables = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
     refuse_unknown("environment", variables, (*_VARIABLES, CONFIG_VARIABLE))
     values = {
-        _VARIABLES[name]: Value(_converted(name, SETTINGS[_VARIABLES[name]].type, text), name)
+        _VARIABLES[name]: Value(_convert(name, SETTINGS[_VARIABLES[name]].type, text), name)
         for name, text in variables.items()
         if name in _VARIABLES and text
     }
@@ -259,7 +259,7 @@ def _from_file(path: Path, shown: Path) -> Config:
     values = {}
     for name, setting in SETTINGS.items():
         if name in table:
-            value = _checked(f"{where}: {name}", setting.type, table[name])
+            value = _check(f"{where}: {name}", setting.type, table[name])
             value = placed(setting.place, value, shown.parent) if setting.place else value
             values[name] = Value(value, str(shown))
     arms, options = _arms(where, table.get("arms", {})), _options(where, table.get("options", {}))
@@ -283,7 +283,7 @@ def placed(place: str, value: str, folder: Path) -> str:
     return value
 
 
-def _checked(place: str, kind: click.ParamType[Any], value: object) -> Any:
+def _check(place: str, kind: click.ParamType[Any], value: object) -> Any:
     """Return a value of a file.
 
     Raises:
@@ -298,11 +298,11 @@ def _checked(place: str, kind: click.ParamType[Any], value: object) -> Any:
     if not isinstance(value, expected_type) or isinstance(value, bool):
         message = f"{place}: expected {word}, got {value!r:.60}"
         raise InputError(message)
-    _converted(place, kind, value)
+    _convert(place, kind, value)
     return value
 
 
-def _converted(place: str, kind: click.ParamType[Any], value: object) -> Any:
+def _convert(place: str, kind: click.ParamType[Any], value: object) -> Any:
     if isinstance(kind, click.Path):
         return value
     try:
@@ -312,7 +312,7 @@ def _converted(place: str, kind: click.ParamType[Any], value: object) -> Any:
         raise InputError(message) from None
 
 
-def _of_option(place: str, option: click.Option, value: object, folder: Path) -> Any:
+def _option_value(place: str, option: click.Option, value: object, folder: Path) -> Any:
     """Return the value of an option in a file.
 
     Raises:
@@ -326,7 +326,7 @@ def _of_option(place: str, option: click.Option, value: object, folder: Path) ->
     values = value if option.multiple and isinstance(value, list) else [value]
     where = "path" if isinstance(option.type, click.Path) else "model"
     is_place = where == "path" or "PATH" in (option.metavar or "")
-    checked = [_checked(place, option.type, item) for item in values]
+    checked = [_check(place, option.type, item) for item in values]
     checked = [placed(where, item, folder) for item in checked] if is_place else checked
     return tuple(checked) if option.multiple else checked[0]
 
@@ -337,7 +337,7 @@ def _arms(where: str, value: object) -> Mapping[str, Mapping[str, str]]:
         place = f"{where}: arms.{name:.60}"
         refuse_unknown(place, _table(place, look), _ARM_KEYS)
         for key, text in look.items():
-            _checked(f"{place}: {key}", _TEXT, text)
+            _check(f"{place}: {key}", _TEXT, text)
     read_names(where, arms)
     return arms
 

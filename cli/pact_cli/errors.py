@@ -253,13 +253,13 @@ def needs_ray_extra() -> Iterator[None]:
         yield
 
 
-def _shortened(message: str) -> str:
+def _shorten(message: str) -> str:
     """Return a message whose lines have at most `_LONGEST_LINE` characters.
 
     Messages quote what files hold, and a key may have 10 MB.
 
     Examples:
-        >>> len(_shortened("k" * 10**7))
+        >>> len(_shorten("k" * 10**7))
         10000
     """
     lines = message.split("\n")
@@ -269,5 +269,5 @@ def _shortened(message: str) -> str:
 
 
 def _fail(message: str, exit_code: int) -> None:
-    click.echo(f"Error: {_shortened(visible(message))}", err=True)
+    click.echo(f"Error: {_shorten(visible(message))}", err=True)
     sys.exit(exit_code)

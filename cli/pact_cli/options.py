@@ -100,10 +100,10 @@ class RunPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path; what does not exist is looked for in the folder of runs."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        return path if ctx is None else _named_run(path, ctx) or path
+        return path if ctx is None else _find_named_run(path, ctx) or path
 
 
-def _named_run(path: Path, ctx: click.Context) -> Path | None:
+def _find_named_run(path: Path, ctx: click.Context) -> Path | None:
     """Return the run of a name in the folder of runs, and note it to be announced."""
     if is_url(str(path)) or path.exists():
         return None

@@ -208,10 +208,10 @@ def says_what_is_kept(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_kept(folder)) from None
+        raise KeyboardInterrupt(_say_kept(folder)) from None
 
 
-def _kept(folder: Path) -> str:
+def _say_kept(folder: Path) -> str:
     where, items = one_line(str(folder)), _items_written(folder)
     if _is_complete(folder):
         return f"the run in {where} is complete"

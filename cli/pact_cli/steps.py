@@ -151,7 +151,7 @@ class CommandSteps:
             # Without rich, which takes long to import too.
             click.echo(LOADING, nl=False, err=True)
         else:
-            self._live = _live_lines(self._shown)
+            self._live = _live_lines(self._steps_to_show)
             self._live.start()
 
     def ended(self, depth: int, *, failed: bool) -> None:
@@ -181,7 +181,7 @@ class CommandSteps:
             self._waits_told = time.monotonic()
             announce([f"Waiting for {what}"])
 
-    def _shown(self) -> Sequence[StepLine]:
+    def _steps_to_show(self) -> Sequence[StepLine]:
         """Return the outermost step and the innermost; another thread draws them."""
         if time.monotonic() - self._started < _COMMAND_SECONDS:
             return ()

@@ -163,7 +163,7 @@ def dataset_files(
         raise InputError(message)
     names = set(named_files(manifest or {}))
     if unnamed or not names:
-        names |= set(_found_names(folder))
+        names |= set(_find_names(folder))
     paths = {name: folder / name for name in names if lies_inside(folder, name)}
     files = [
         DataFile(name, _role(path, name, manifest or {}, otherwise), path)
@@ -201,7 +201,7 @@ def evaluation_file(folder: Path) -> DataFile:
 
 
 def _only_file(folder: Path) -> DataFile:
-    names = _found_names(folder)
+    names = _find_names(folder)
     if len(names) != 1:
         files = ", ".join(str(folder / name) for name in names) or "none"
         message = (
@@ -232,7 +232,7 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def _found_names(folder: Path) -> list[str]:
+def _find_names(folder: Path) -> list[str]:
     """Return the names of the dataset files right in a folder.
 
     Raises:

@@ -176,7 +176,7 @@ class Index:
             try:
                 record = parse_record(value, line=int(lines[row]))
             except ValueError:
-                raise _changed(file) from None
+                raise _change_error(file) from None
             yield Located(record, value, file)
 
     def states(self) -> Iterator[Json]:
@@ -189,7 +189,7 @@ class Index:
             try:
                 yield value["input"]["state"]  # type: ignore[call-overload,index]
             except (KeyError, TypeError):
-                raise _changed(file) from None
+                raise _change_error(file) from None
 
     def _values(self, rows: Iterable[int]) -> Iterator[tuple[int, DataFile, dict[str, Json]]]:
         """Yield (row, file, JSON object) of records."""
@@ -203,7 +203,7 @@ class Index:
                 try:
                     value = cast("dict[str, Json]", loads_again(raw.decode("utf-8")))
                 except ValueError:
-                    raise _changed(self.files[number]) from None
+                    raise _change_error(self.files[number]) from None
                 yield row, self.files[number], value
 
     def families(self) -> Iterator[list[Located]]:
@@ -273,7 +273,7 @@ def build_index(files: Sequence[DataFile], observer: LineObserver) -> Index:
                 sha256 = sha256_of_file(file.source)
             digest = None if fingerprint is None else fingerprint.digest()
             facts.append(FileFacts(sha256, lines.n_lines, digest))
-    return _joined(files, facts, read)
+    return _join(files, facts, read)
 
 
 def build_index_in_parts(files: Sequence[DataFile], observer: JoinableObserver) -> Index:
@@ -312,7 +312,7 @@ def build_index_in_parts(files: Sequence[DataFile], observer: JoinableObserver) 
         FileFacts(sha256, n, fingerprint.digest() if file.role == "eval" else None)
         for file, sha256, n, fingerprint in zip(files, hashes, n_lines, fingerprints, strict=True)
     ]
-    return _joined(files, facts, read)
+    return _join(files, facts, read)
 
 
 def _n_bytes(files: Sequence[DataFile]) -> int:
@@ -373,7 +373,7 @@ class _Read:
     damaged_families: frozenset[str]
 
 
-def _joined(files: Sequence[DataFile], facts: Sequence[FileFacts], read: Sequence[_Read]) -> Index:
+def _join(files: Sequence[DataFile], facts: Sequence[FileFacts], read: Sequence[_Read]) -> Index:
     frame = pl.concat([pl.DataFrame(schema=COLUMNS), *(part.frame for part in read)])
     damaged = frozenset().union(*(part.damaged_families for part in read))
     return Index(tuple(files), tuple(facts), frame, damaged)
@@ -563,7 +563,7 @@ def _hash(text: str) -> int:
     return int.from_bytes(digest, "little")
 
 
-def _changed(file: DataFile) -> InputError:
+def _change_error(file: DataFile) -> InputError:
     return InputError(f"{file.path}: the file has changed during the audit")
 
 

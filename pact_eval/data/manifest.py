@@ -40,7 +40,7 @@ class WrittenManifest:
     changed: bool
 
 
-def _rehashed(folder: Path, previous: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
+def _rehash(folder: Path, previous: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
     """Return an older manifest with the present hashes of the files that are still there."""
     hashes = previous.get("file_sha256") if previous is not None else None
     if previous is None or not isinstance(hashes, dict):
@@ -67,7 +67,7 @@ def write_manifest(folder: Path) -> WrittenManifest:
     path = folder / MANIFEST_NAME
     previous = read_manifest(path).value if path.exists() else None
     index = index_of_records(dataset_files(folder, previous, unnamed=True))
-    manifest = make_manifest(index.files, index.facts, _rehashed(folder, previous))
+    manifest = make_manifest(index.files, index.facts, _rehash(folder, previous))
     changed = manifest != previous
     if changed:
         write_atomically(path, dumps_indented(manifest))

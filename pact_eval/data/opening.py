@@ -135,7 +135,7 @@ def open_dataset(
         TamperedError: the file is not the one that the manifest names.
         GateError: it has families of a file to train on, to select or to calibrate.
     """
-    labelled = _labelled(path, reading) if is_labelled(path, reading) else None
+    labelled = _read_labelled(path, reading) if is_labelled(path, reading) else None
     records: Sequence[Record] = (
         read_records(path, allow_ablated=allow_ablated) if labelled is None else labelled.records
     )
@@ -161,7 +161,7 @@ def open_dataset(
     return OpenedDataset(path, check.actual, records, check, labelled)
 
 
-def _labelled(path: Path, reading: Reading) -> LabelledData:
+def _read_labelled(path: Path, reading: Reading) -> LabelledData:
     return read_labelled(path, reading)
 
 
@@ -176,7 +176,7 @@ def manifest_check(path: Path, families: Iterable[str]) -> ManifestCheck | None:
         InputError: the file or the manifest cannot be read.
     """
     manifest = _manifest_of(path)
-    return None if manifest is None else _checked(path, families, manifest)
+    return None if manifest is None else _check(path, families, manifest)
 
 
 def _manifest_of(path: Path) -> Manifest | None:
@@ -199,7 +199,7 @@ def _as_given(path: Path, folder: Path) -> Path:
     return folder
 
 
-def _checked(path: Path, families: Iterable[str], manifest: Manifest) -> ManifestCheck:
+def _check(path: Path, families: Iterable[str], manifest: Manifest) -> ManifestCheck:
     name = located(path).relative_to(manifest.folder.resolve()).as_posix()
     hashes = manifest.value["file_sha256"]
     stated = hashes.get(name) if isinstance(hashes, dict) else None
@@ -281,7 +281,7 @@ def local_data(place: str | Path) -> Path:
     if not inside:
         message = (
             f"{name}: the repository has no such file or folder at commit {listing.name.revision}; "
-            f"it has {_listed(_data_names(listing.files)) or 'no data file'}"
+            f"it has {_list_names(_data_names(listing.files)) or 'no data file'}"
         )
         raise InputError(message)
     if MANIFEST_NAME in inside:
@@ -374,6 +374,6 @@ def _folders_above(file: str) -> Iterable[str]:
         yield "".join(f"{part}/" for part in parts[:number])
 
 
-def _listed(names: Collection[str]) -> str:
+def _list_names(names: Collection[str]) -> str:
     shown = ", ".join([*names][:_SHOWN])
     return f"{shown}, ... ({len(names):,} in all)" if len(names) > _SHOWN else shown

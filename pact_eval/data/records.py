@@ -335,7 +335,7 @@ def read_records(
             line_of[item.id] = item.line
             records.append(item)
     if require_reference:
-        problems += _mixed(records)
+        problems += _mixed_types(records)
     if not records and not problems:
         problems.append(Problem(None, None, "expected at least one record, the file is empty"))
     if problems:
@@ -413,7 +413,7 @@ def parse_record(
         raise ValueError(message)
     questions = _object(inputs.get("questions"), "input.questions")
     if list(questions) != ["decision"]:
-        message = f"input.questions: expected the one field decision, got {_listed(questions)}"
+        message = f"input.questions: expected the one field decision, got {_list_names(questions)}"
         raise ValueError(message)
     field = parse_field("decision", questions["decision"])
     ablation = _ablation(obj, field)
@@ -462,7 +462,7 @@ def parse_field(name: str, value: Json) -> Field:
     kind = _KIND_ON_READING.get(kind_read) if isinstance(kind_read, str) else None
     if kind is None:
         message = f"field {name}: expected type choice, noul (boolean) or score, "
-        message += f"got {_shown(kind_read)}{_nearest_kind(kind_read)}"
+        message += f"got {_show(kind_read)}{_nearest_kind(kind_read)}"
         raise ValueError(message)
     if obj.get("instructions") is None:
         message = f"field {name}: instructions are missing"
@@ -495,7 +495,9 @@ def _boolean_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
     obj = {} if criteria is None else _object(criteria, f"field {name}: criteria of a boolean")
     unknown = [key for key in obj if key not in ("false", "true")]
     if unknown:
-        message = f"field {name}: boolean criteria are named false and true, got {_listed(unknown)}"
+        message = (
+            f"field {name}: boolean criteria are named false and true, got {_list_names(unknown)}"
+        )
         raise ValueError(message)
     return tuple(Answer(key, _description(name, key, obj.get(key))) for key in ("false", "true"))
 
@@ -534,8 +536,8 @@ def _reference(obj: Mapping[str, Json], field: Field, *, required: bool) -> int 
     keys = [answer.key for answer in field.answers]
     if key not in keys:
         expected = {"boolean": "true or false", "score": f"a level from 0 to {len(keys) - 1}"}
-        choices = expected.get(field.kind, f"one of {_listed(keys)}")
-        message = f"reference.target is not an answer: expected {choices}, got {_shown(target)}"
+        choices = expected.get(field.kind, f"one of {_list_names(keys)}")
+        message = f"reference.target is not an answer: expected {choices}, got {_show(target)}"
         raise ValueError(message)
     return keys.index(key)
 
@@ -563,7 +565,7 @@ def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
         raise ValueError(message)
     record = value.get("record")
     if not isinstance(record, str) or not record:
-        message = f"ablation.record: expected the id of the base record, got {_shown(record)}"
+        message = f"ablation.record: expected the id of the base record, got {_show(record)}"
         raise ValueError(message)
     answers = value.get("answers")
     whole = (
@@ -573,13 +575,13 @@ def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
     if answers != inside or len(inside) != 2 or inside[0] == inside[1]:
         message = (
             "ablation.answers: expected two different canonical indices from 0 to "
-            f"{len(field.answers) - 1}, got {_shown(answers)}"
+            f"{len(field.answers) - 1}, got {_show(answers)}"
         )
         raise ValueError(message)
     return AblatedFrom(record, (inside[0], inside[1]))
 
 
-def _mixed(records: Sequence[Record]) -> list[Problem]:
+def _mixed_types(records: Sequence[Record]) -> list[Problem]:
     """Name the first record whose type differs from that of the file's first record."""
     for record in records:
         first = records[0]
@@ -632,17 +634,17 @@ def _text(obj: Mapping[str, Json], key: str) -> str:
 def _one_of(obj: Mapping[str, Json], key: str, allowed: tuple[str, ...]) -> str:
     value = _text(obj, key)
     if value not in allowed:
-        message = f"{key}: expected {' or '.join(allowed)}, got {_shown(value)}"
+        message = f"{key}: expected {' or '.join(allowed)}, got {_show(value)}"
         raise ValueError(message)
     return value
 
 
-def _shown(value: Json, limit: int = 60) -> str:
+def _show(value: Json, limit: int = 60) -> str:
     text = "nothing" if value is None else dumps(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
-def _listed(names: Iterable[str], limit: int = 8) -> str:
+def _list_names(names: Iterable[str], limit: int = 8) -> str:
     shown = [name if len(name) <= 40 else f"{name[:37]}..." for name in names]
     text = ", ".join(shown[:limit])
     return f"{text}, ... ({len(shown)} in all)" if len(shown) > limit else text or "nothing"

@@ -314,7 +314,7 @@ def calibration_error(
         gaps = cluster_sums(c - right, cell, n_families * bins).reshape(n_families, bins)
         noise = centred_sums(gaps, rng=rng, resamples=resamples)
         inverted = [
-            _inverted(value, direction, noise, c.size) for direction in gap_directions(gaps, c)
+            _invert(value, direction, noise, c.size) for direction in gap_directions(gaps, c)
         ]
         low, high = min(ends[0] for ends in inverted), max(ends[2] for ends in inverted)
         debiased = inverted[0][1]
@@ -434,7 +434,7 @@ def ece_interval(
     )
 
 
-def _inverted(
+def _invert(
     value: float, direction: FloatArray, noise: FloatArray, n: int
 ) -> tuple[float, float, float]:
     """Return the lower end, the debiased value and the upper end of the true error."""

@@ -188,7 +188,7 @@ def _views_of_common_orders(orders: Sequence[IntArray]) -> list[list[int]]:
     Args:
         orders: of each run, (K, C) the orders of the item.
     """
-    numbered = [_numbered(run_orders.tolist()) for run_orders in orders]
+    numbered = [_number_orders(run_orders.tolist()) for run_orders in orders]
     common = [key for key in numbered[0] if all(key in views for views in numbered[1:])]
     if not common:
         message = "an item is shown in other letter orders by every run: it cannot be compared"
@@ -196,7 +196,7 @@ def _views_of_common_orders(orders: Sequence[IntArray]) -> list[list[int]]:
     return [[views[key] for key in common] for views in numbered]
 
 
-def _numbered(orders: Sequence[Sequence[int]]) -> dict[tuple[int, ...], int]:
+def _number_orders(orders: Sequence[Sequence[int]]) -> dict[tuple[int, ...], int]:
     """Return the view of each order; the key also counts its earlier occurrences."""
     views: dict[tuple[int, ...], int] = {}
     for view, order in enumerate(orders):

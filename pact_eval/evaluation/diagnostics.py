@@ -489,26 +489,26 @@ def on_order(conclusion: OrderConclusion, tests: int = 1) -> Iterator[Diagnostic
             severity = _shown(min(slot.adjusted_p_value for slot in conclusion.followed), tests)
             points = value_text(first.preference.value, "points")
             short = f"{slot_name(first)} {points}"
-            yield _concluded("follows-order", severity, conclusion, short, flips)
+            yield _diagnose_conclusion("follows-order", severity, conclusion, short, flips)
         case "unstable":
             short = _count_of(len(conclusion.items), conclusion.flip_rate.n)
-            yield _concluded("unstable", "warning", conclusion, short, flips)
+            yield _diagnose_conclusion("unstable", "warning", conclusion, short, flips)
         case "cannot tell":
-            yield _concluded("order-unknown", "info", conclusion, "unknown")
+            yield _diagnose_conclusion("order-unknown", "info", conclusion, "unknown")
 
 
 def on_probabilities(conclusion: ProbabilitiesConclusion, tests: int = 1) -> Iterator[Diagnostic]:
     """Check whether the probabilities of a run are shown to be wrong; arguments as `on_order`."""
     if conclusion.tone == "bad":
         severity = _shown(conclusion.p_value, tests)
-        yield _concluded("miscalibrated", severity, conclusion, conclusion.status)
+        yield _diagnose_conclusion("miscalibrated", severity, conclusion, conclusion.status)
 
 
 def _shown(p_value: float, tests: int) -> Severity:
     return "warning" if p_value * tests <= LEVEL else "info"
 
 
-def _concluded(
+def _diagnose_conclusion(
     kind: str,
     severity: Severity,
     conclusion: OrderConclusion | ProbabilitiesConclusion,
@@ -671,7 +671,7 @@ def _change_text(
     word = " nats" if spec.unit == "nats" else ""
     number = (
         f"{spec.title} of {items} ({difference.n:,} items, {difference.clusters:,} families) is "
-        f"{before}{word} before T(x) and {after} after: {_drawn(difference, spec.unit, word)}"
+        f"{before}{word} before T(x) and {after} after: {_in_words(difference, spec.unit, word)}"
     )
     if not has_width(difference):
         return f"{number}; lower is expected"
@@ -831,7 +831,7 @@ def _share(estimate: Estimate) -> str:
     return f"{value_text(estimate.value, 'percent')}%"
 
 
-def _drawn(estimate: Estimate, unit: Unit, word: str) -> str:
+def _in_words(estimate: Estimate, unit: Unit, word: str) -> str:
     """Write an estimate with its interval, and name the interval."""
     text = interval_text(estimate, unit, word)
     level = 95 if estimate.method is None else 100 * estimate.method.confidence
@@ -839,7 +839,7 @@ def _drawn(estimate: Estimate, unit: Unit, word: str) -> str:
 
 
 def _rate_text(estimate: Estimate) -> str:
-    return _drawn(estimate, "percent", " %")
+    return _in_words(estimate, "percent", " %")
 
 
 def _percent(fraction: float, decimals: int = 1) -> str:

@@ -212,7 +212,7 @@ class Experiment:
         """
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
-        without, left_out = _unanswered(kept)
+        without, left_out = _items_unanswered(kept)
         repeats = _rows_per_item(kept)
         for opened, arm in zip_longest(kept, arms):
             members = ablated if opened.ablated else runs
@@ -533,7 +533,7 @@ class Experiment:
             run.applied(self.settings.decoding, calibrated=self.settings.calibrated)
         decoding, calibrated = self._choice(decoding, calibrated)
         key = ("evaluation", decoding, calibrated, self.settings)
-        return run.once(key, lambda: self._evaluated(run, decoding, calibrated=calibrated))
+        return run.once(key, lambda: self._evaluate(run, decoding, calibrated=calibrated))
 
     @cached_property
     def comparisons(self) -> RunComparisons:
@@ -579,7 +579,7 @@ class Experiment:
             settings.calibrated if calibrated is None else calibrated,
         )
 
-    def _evaluated(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> Evaluation:
+    def _evaluate(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> Evaluation:
         settings = self.settings
         evaluation = evaluate_items(
             self._items(run, decoding, calibrated=calibrated),
@@ -692,7 +692,7 @@ class Experiment:
         settings = self.settings
 
         def concluded() -> OrderConclusion:
-            effect, (items, left) = self.order_effect(run), self._ordered_items(run)
+            effect, (items, left) = self.order_effect(run), self._items_of_orders(run)
             changed = items.predictions.ids[items.flipped == 1]
             recorded = run.provenance
             # Another order is another epoch, and sampling alone may change every answer.
@@ -717,7 +717,7 @@ class Experiment:
         settings = self.settings
 
         def tested() -> SlotPreferences:
-            items, _ = self._ordered_items(run)
+            items, _ = self._items_of_orders(run)
             views = items.predictions
             return slot_preferences(
                 views.code_order,
@@ -733,7 +733,7 @@ class Experiment:
 
         return run.once(("slots", settings.unit, settings.seed), tested)
 
-    def _ordered_items(self, run: ExperimentRun) -> tuple[ScoredItems, int]:
+    def _items_of_orders(self, run: ExperimentRun) -> tuple[ScoredItems, int]:
         """Return the items whose orders are tested, with their views, and how many are left out.
 
         Of a large run, the first items are enough: the test has power for any preference that
@@ -928,7 +928,7 @@ def _rows_per_item(runs: Sequence[RunFolder]) -> int:
     return math.lcm(*(run.provenance.k or 1 for run in runs if run.provenance.repeats))
 
 
-def _unanswered(runs: Sequence[RunFolder]) -> tuple[frozenset[str], LeftOutItems | None]:
+def _items_unanswered(runs: Sequence[RunFolder]) -> tuple[frozenset[str], LeftOutItems | None]:
     """Return the items that any of several runs left unanswered."""
     if len(runs) < 2:
         return frozenset(), None

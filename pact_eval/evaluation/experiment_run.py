@@ -314,11 +314,11 @@ class ExperimentRun:
         if recorded.several_right:
             notes += several_right(self.scored(decoding, calibrated=calibrated))
         if (recorded.rounded_to is not None or recorded.censored) and not self.ablated:
-            rounded = self._rounded(decoding, calibrated=calibrated)
+            rounded = self._note_rounding(decoding, calibrated=calibrated)
             notes += [rounded] if rounded.matters else []
         return tuple(notes)
 
-    def _rounded(self, decoding: Decoding, *, calibrated: bool) -> RoundedProbabilities:
+    def _note_rounding(self, decoding: Decoding, *, calibrated: bool) -> RoundedProbabilities:
         """Return the note on probabilities that are rounded or not all listed."""
         calibrator = self.applied(decoding, calibrated=calibrated)
         views, temperature = self.scored(decoding, calibrated=calibrated).predictions, None

@@ -62,7 +62,7 @@ def run_splits(experiment: Experiment) -> tuple[Split, ...]:
     for run in experiment.all_runs:
         name, sha256, views = _data_name(run), run.provenance.data.sha256, run.predictions
         key = (sha256 or name, len(views))
-        split = splits.get(key) or _of_views(name, sha256, views)
+        split = splits.get(key) or _split_of_views(name, sha256, views)
         splits[key] = replace(split, runs=split.runs + 1)
     return tuple(splits.values())
 
@@ -78,7 +78,7 @@ def splits_of_folder(folder: Path) -> tuple[Split, ...]:
         RecordError: a line is not a record.
     """
     return tuple(
-        _of_records(
+        _split_of_records(
             file.name,
             _ROLES[file.role],
             sha256_of_file(file.path),
@@ -126,7 +126,7 @@ def files_of(folder: Path) -> tuple[DataFile, ...]:
     return dataset_files(folder, manifest)
 
 
-def _of_views(name: str, sha256: str | None, views: Predictions) -> Split:
+def _split_of_views(name: str, sha256: str | None, views: Predictions) -> Split:
     members = zip(
         views.family.tolist(),
         views.variant.tolist(),
@@ -134,18 +134,18 @@ def _of_views(name: str, sha256: str | None, views: Predictions) -> Split:
         views.kind.tolist(),
         strict=True,
     )
-    return _counted(name, "", sha256, members)
+    return _count_split(name, "", sha256, members)
 
 
-def _of_records(name: str, role: str, sha256: str, records: Iterable[Record]) -> Split:
+def _split_of_records(name: str, role: str, sha256: str, records: Iterable[Record]) -> Split:
     members = (
         (record.family, record.variant, record.source_family, record.field.kind)
         for record in records
     )
-    return _counted(name, role, sha256, members)
+    return _count_split(name, role, sha256, members)
 
 
-def _counted(
+def _count_split(
     name: str, role: str, sha256: str | None, members: Iterable[tuple[str, str, str, str]]
 ) -> Split:
     """Count records, given as family, variant, source family and kind."""
@@ -230,7 +230,7 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
                 reading = data_reading(run) if sha256 in hashes else AUTOMATIC
                 file_records = read_dataset_records(file, reading)
                 read[file] = {record.id: record for record in file_records}
-        records = _matched(run, [read[file] for file in files], files)
+        records = _match_records(run, [read[file] for file in files], files)
         _check_questions(run, records)
         for key, record in records.items():
             records_by_id.setdefault(key, record)
@@ -262,7 +262,7 @@ def _files(paths: Sequence[Path]) -> Iterable[Path]:
             raise InputError(message)
 
 
-def _matched(
+def _match_records(
     run: ExperimentRun, sources: Sequence[Mapping[str, Record]], files: Sequence[Path]
 ) -> dict[str, Record]:
     matched: dict[str, Record] = {}

@@ -180,7 +180,7 @@ class ScoredItems:
         part = _score(views, scoring, 0, columns, values)
         labels = {by: Labels.of(getattr(predictions, by)) for by in _GROUPINGS}
         family = Labels.of(predictions.family)
-        items = _scored_items([part], columns, values, family, labels, scoring, predictions.k)
+        items = _join_slices([part], columns, values, family, labels, scoring, predictions.k)
         items = _as_known(items, known)
         items = replace(items, views=predictions, repeats=repeats)
         return items._with_repeats() if by_repeat else items
@@ -278,12 +278,12 @@ class ScoredItems:
     @property
     def view_tv(self) -> FloatArray:
         """(n,) mean TV over pairs of orders, uncalibrated; NaN for one view or one order."""
-        return self._of_orders("view_tv")
+        return self._order_column("view_tv")
 
     @property
     def flipped(self) -> FloatArray:
         """(n,) 1 if the answer changes between views; NaN for one view or one order."""
-        return self._of_orders("flip_rate")
+        return self._order_column("flip_rate")
 
     @cached_property
     def pairs(self) -> metrics.PairIndex:
@@ -394,7 +394,9 @@ class ScoredItems:
         """
         if k == self.k:
             return self
-        return self.once(("views", k), lambda: self._of_views(self.predictions.first_views(k)))
+        return self.once(
+            ("views", k), lambda: self._items_of_views(self.predictions.first_views(k))
+        )
 
     def with_chosen_views(self, views: IntArray) -> ScoredItems:
         """Return the items as if the run had been scored with these views only.
@@ -405,9 +407,9 @@ class ScoredItems:
         Raises:
             ValueError: the items were read from a file, without their views.
         """
-        return self._of_views(self.predictions.chosen_views(views))
+        return self._items_of_views(self.predictions.chosen_views(views))
 
-    def _of_views(self, views: Predictions) -> ScoredItems:
+    def _items_of_views(self, views: Predictions) -> ScoredItems:
         items = ScoredItems.of(views, self.decoding, self.calibrator).over(self.unit)
         items = replace(items, ece_bins=self.ece_bins)
         if self.repeat is None:
@@ -467,7 +469,7 @@ class ScoredItems:
         """Return the rows of all items, then of each group, by name; see `grouped`."""
         return {"all": np.arange(len(self))} | self.labels[by].rows_by_name()
 
-    def _of_orders(self, name: str) -> FloatArray:
+    def _order_column(self, name: str) -> FloatArray:
         values = self.values[name]
         return values if self.reordered is None else np.where(self.reordered, values, np.nan)
 
@@ -550,7 +552,7 @@ def read_items(
     if by not in OWN_GROUPS:
         labels[by] = _column_labels(scan, path, by, k, bins)
     family = joined_families([text.families for text in texts])
-    items = _scored_items(parts, columns, values, family, labels, scoring, k)
+    items = _join_slices(parts, columns, values, family, labels, scoring, k)
     items = _as_known(items, known)
     if repeats and max(k, per_item) > 1:
         items = replace(items, repeats=max(k, per_item))
@@ -603,11 +605,11 @@ def _as_known(items: ScoredItems, known: Known) -> ScoredItems:
     if known == "probabilities":
         return items
     item_values = {
-        name: values if find_metric(name).defined_for(known) else _undefined(len(items))
+        name: values if find_metric(name).defined_for(known) else _all_nan(len(items))
         for name, values in items.values.items()
     }
     facts = replace(items.facts, smallest_probability=math.nan, logit_gap=np.empty(0))
-    confidence = _undefined(len(items)) if known == "answers" else items.confidence
+    confidence = _all_nan(len(items)) if known == "answers" else items.confidence
     return replace(items, confidence=confidence, values=item_values, facts=facts, known=known)
 
 
@@ -1059,7 +1061,7 @@ def _slots(
     return recorded // views.k, slots, 1 / np.bincount(recorded, minlength=1)[recorded]
 
 
-def _scored_items(
+def _join_slices(
     parts: Sequence[_Part],
     columns: _Columns,
     values: _Columns,
@@ -1074,14 +1076,14 @@ def _scored_items(
     reordered = item_columns.get("reordered")
     contexts: Contexts = "full" if "reference" in item_columns else "ablated"
     by_metric = {
-        metric.name: values.by_name.get(metric.name, _undefined(n))
+        metric.name: values.by_name.get(metric.name, _all_nan(n))
         for metric in metrics_for(contexts)
         if metric.per_item is not None
     }
     for name in by_metric:
         # If the views of one item rule out all answers, the ensemble of the run is undefined.
         if "ensemble" in find_metric(name).needs and np.isnan(by_metric[name]).any():
-            by_metric[name] = _undefined(n)
+            by_metric[name] = _all_nan(n)
     return ScoredItems(
         decoding=scoring.decoding,
         calibrator=scoring.calibrator,
@@ -1108,7 +1110,7 @@ def _count_distinct(codes: IntArray, number: int) -> int:
     return int(np.count_nonzero(present))
 
 
-def _undefined(n: int) -> FloatArray:
+def _all_nan(n: int) -> FloatArray:
     """Return (n,) NaN in the memory of one number: most runs lack some metrics."""
     return np.broadcast_to(np.nan, n)
 

@@ -756,7 +756,7 @@ def rounded_scores(
     """
     low, high = recorded_bounds(predictions, decoding, decimals)
     power = np.ones(len(predictions)) if temperature is None else 1 / temperature
-    least, most = _decoded(low, power), _decoded(high, power)
+    least, most = _decode(low, power), _decode(high, power)
     p_least = _share(least, most)
     p_most = _share(most, least)
     if decimals is not None and decoding == "single" and temperature is None:
@@ -779,7 +779,7 @@ def rounded_scores(
     )
 
 
-def _decoded(probabilities: FloatArray, power: FloatArray) -> FloatArray:
+def _decode(probabilities: FloatArray, power: FloatArray) -> FloatArray:
     """Return (n, C) geometric means over the views, to a power."""
     with np.errstate(divide="ignore"):
         mean = np.log(probabilities).mean(axis=1)

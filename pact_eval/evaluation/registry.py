@@ -521,10 +521,10 @@ def _over_views(items: ScoredItems, name: str) -> Reduced:
 
 def undefined(reason: str) -> Reduced:
     """Return a metric that is undefined, with the reason."""
-    return Reduced(_undefined, Basis(0, 0, reason))
+    return Reduced(_all_nan, Basis(0, 0, reason))
 
 
-def _undefined(weights: FloatArray) -> FloatArray:
+def _all_nan(weights: FloatArray) -> FloatArray:
     return np.full(len(weights), np.nan)
 
 

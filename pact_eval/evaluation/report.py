@@ -684,7 +684,7 @@ def sweep(
         ValueError: the views of an item have no answer in common.
     """
     if not ks or ks.start < 1 or ks[-1] > predictions.k:
-        message = f"expected numbers of views from 1 to {predictions.k}, got {_shown(ks)}"
+        message = f"expected numbers of views from 1 to {predictions.k}, got {_list_numbers(ks)}"
         raise InputError(message)
     points = []
     for k in tracked(ks, "Evaluating views", "views"):
@@ -726,11 +726,11 @@ def swept_group(
     return resampled_group(items, rng=rng, resamples=resamples, names=metrics)
 
 
-def _shown(ks: range) -> str:
+def _list_numbers(ks: range) -> str:
     """Return numbers of views, for messages.
 
     Examples:
-        >>> _shown(range(1, 10)), _shown(range(9, 10)), _shown(range(3, 2))
+        >>> _list_numbers(range(1, 10)), _list_numbers(range(9, 10)), _list_numbers(range(3, 2))
         ('1 to 9', '9', '3 to 1')
     """
     return f"{ks.start} to {ks.stop - 1}" if len(ks) != 1 else f"{ks.start}"

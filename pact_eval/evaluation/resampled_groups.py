@@ -528,11 +528,12 @@ def resampled_groups(
     def group(name: str, rows: IntArray | None = None) -> ResampledGroup:
         if rows is None or len(rows) == len(items):
             drawn = items.once(
-                ("all", key), lambda: _drawn(name, families, rng, resamples, entries)
+                ("all", key), lambda: _draw_group(name, families, rng, resamples, entries)
             )
             return drawn if drawn.name == name else replace(drawn, name=name)
         return items.once(
-            (by, name, key), lambda: _drawn(name, families.taken(rows), rng, resamples, entries)
+            (by, name, key),
+            lambda: _draw_group(name, families.taken(rows), rng, resamples, entries),
         )
 
     if by is None:
@@ -551,7 +552,7 @@ def resampled_group(
     return resampled_groups(items, rng=rng, resamples=resamples, names=names)[0]
 
 
-def _drawn(
+def _draw_group(
     name: str,
     items: ScoredItems,
     rng: np.random.Generator,

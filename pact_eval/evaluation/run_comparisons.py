@@ -122,7 +122,7 @@ class RunComparisons:
         Raises:
             InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
-        return self._concluded(a, [b])[0][0]
+        return self._conclude(a, [b])[0][0]
 
     @cached_property
     def of_first(self) -> tuple[Comparison, ...]:
@@ -139,9 +139,9 @@ class RunComparisons:
         self.experiment.require_two_runs()
         self.experiment.require_same_items()
         first, *others = self.experiment.runs
-        return self._concluded(first, others)
+        return self._conclude(first, others)
 
-    def _concluded(
+    def _conclude(
         self, first: ExperimentRun, others: Sequence[ExperimentRun]
     ) -> tuple[tuple[Comparison, BetterConclusion], ...]:
         """Compare a run with others, and conclude; what one line may name is adjusted together."""
@@ -179,8 +179,8 @@ class RunComparisons:
     ) -> Comparison:
         settings = self.experiment.settings
         return compare(
-            self._scored(a),
-            self._scored(b),
+            self._score(a),
+            self._score(b),
             by=settings.by,
             rng=settings.rng(),
             resamples=settings.resamples,
@@ -201,13 +201,13 @@ class RunComparisons:
         key = ("rates", id(b), self.experiment.settings)
         return a.once(key, lambda: self._compare(a, b, COMPARED).groups[0])
 
-    def _scored(self, run: ExperimentRun) -> ScoredItems:
+    def _score(self, run: ExperimentRun) -> ScoredItems:
         settings = self.experiment.settings
         run.applied(settings.decoding, calibrated=settings.calibrated)
         items = run.scored(settings.decoding, calibrated=settings.calibrated)
         return items.over(settings.unit).grouped(settings.by, settings.bins)
 
-    def _decoded(self, runs: Sequence[ExperimentRun]) -> list[DecodedPairs]:
+    def _pairs_by_decoding(self, runs: Sequence[ExperimentRun]) -> list[DecodedPairs]:
         """Return runs in pairs under the decoding of the settings, and under the other.
 
         The other decoding is never calibrated: a calibrator belongs to one decoding.
@@ -224,9 +224,9 @@ class RunComparisons:
         decoded = []
         for decoding in decodings:
             chosen = decoding == settings.decoding
-            items = [self._scored(run) if chosen else _raw(run, decoding, settings) for run in runs]
+            items = [self._score(run) if chosen else _raw(run, decoding, settings) for run in runs]
             alike, _ = at_common_views({str(at): of_run for at, of_run in enumerate(items)})
-            drawn = [_resampled(of_run, settings) for of_run in alike.values()]
+            drawn = [_resample(of_run, settings) for of_run in alike.values()]
             repeats = common_repeats(runs, decoding)
             k = 1 if decoding == "single" else drawn[0].items.k
             pairs = list(zip(drawn[::2], drawn[1::2], strict=True))
@@ -260,14 +260,14 @@ class RunComparisons:
         for run in (a, b):
             if run.mismatch is not None:
                 return not_comparable(_names(a, b), str(run.mismatch))
-        return self._concluded(a, [b])[0][1]
+        return self._conclude(a, [b])[0][1]
 
     def _better(
         self, names: tuple[str, str], runs: Sequence[ExperimentRun], *, arms: bool = False
     ) -> BetterConclusion:
-        """Conclude on runs in pairs, as `_decoded` takes them; not adjusted."""
+        """Conclude on runs in pairs, as `_pairs_by_decoding` takes them; not adjusted."""
         margin = self.experiment.settings.margin
-        return better_of_pairs(names, self._decoded(runs), margin, arms=arms)
+        return better_of_pairs(names, self._pairs_by_decoding(runs), margin, arms=arms)
 
     @cached_property
     def better_runs(self) -> tuple[BetterConclusion, ...]:
@@ -334,23 +334,23 @@ class RunComparisons:
     def _of_arms(self) -> ArmsComparison:
         settings = self.experiment.settings
         return compare_arms(
-            {arm: self._scored_seeds(arm) for arm in self.experiment.arms},
+            {arm: self._score_seeds(arm) for arm in self.experiment.arms},
             by=settings.by,
             rng=settings.rng(),
             resamples=settings.resamples,
             margin=settings.margin,
         )
 
-    def _scored_seeds(self, arm: str) -> dict[int | None, ScoredItems]:
+    def _score_seeds(self, arm: str) -> dict[int | None, ScoredItems]:
         self.experiment.require_same_items()
-        return {run.seed: self._scored(run) for run in self.experiment.arms[arm]}
+        return {run.seed: self._score(run) for run in self.experiment.arms[arm]}
 
 
 def _raw(run: ExperimentRun, decoding: Decoding, settings: Settings) -> ScoredItems:
     return run.scored(decoding).over(settings.unit)
 
 
-def _resampled(items: ScoredItems, settings: Settings) -> ResampledGroup:
+def _resample(items: ScoredItems, settings: Settings) -> ResampledGroup:
     rng, resamples = settings.rng(), settings.resamples
     return resampled_group(items, rng=rng, resamples=resamples, names=COMPARED)
 
@@ -414,10 +414,10 @@ def run_differences(
     with_first = [(at, first) for at in others]
     decoding = experiment.settings.decoding
     claims_on = [_claims_on(experiment, views) for views in (decoding, other_decoding(decoding))]
-    claims = _adjusted(with_first, claims_on)
+    claims = _adjust(with_first, claims_on)
     if set(references) - {first}:
         pairs = [*with_first, *combinations(others, 2)]
-        claims = _adjusted(pairs, claims_on) | claims
+        claims = _adjust(pairs, claims_on) | claims
     claims |= {(reference, run): turned(claim) for (run, reference), claim in claims.items()}
     return tuple(
         tuple(claims.get((run, reference)) for run in range(len(experiment.runs)))
@@ -428,7 +428,7 @@ def run_differences(
 _Pair = tuple[int, int]
 
 
-def _adjusted(
+def _adjust(
     pairs: Sequence[_Pair], claims_on: Sequence[Callable[[_Pair], Claim | None]]
 ) -> dict[_Pair, Claim]:
     """Return the claims on pairs under the decoding of the settings, adjusted with the others."""
@@ -453,7 +453,7 @@ def _claims_on(experiment: Experiment, decoding: Decoding) -> Callable[[_Pair], 
         if chosen:
             runs[at].applied(decoding, calibrated=calibrated)
         items = runs[at].scored(decoding, calibrated=calibrated).over(settings.unit)
-        return _resampled(items, settings)
+        return _resample(items, settings)
 
     @cache
     def claim(pair: _Pair) -> Claim | None:

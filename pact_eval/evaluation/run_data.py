@@ -43,10 +43,10 @@ def data_hash(run: ExperimentRun) -> str | None:
 
 def data_reading(run: ExperimentRun) -> Reading:
     """Return how the dataset of a run was read, if it is a labelled file."""
-    return reading_of_json(_labelled(run))
+    return reading_of_json(_labelled_setting(run))
 
 
-def _labelled(run: ExperimentRun) -> Json:
+def _labelled_setting(run: ExperimentRun) -> Json:
     return run.run.settings.get("labelled", _references(run).get("labelled"))
 
 
@@ -121,9 +121,9 @@ def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataC
         scored = [scored_hash(run) for run in runs]
         conclusion = DataConclusion.read(settings.audit, scored)
     elif settings.data:
-        conclusion = _audited(settings.data, hashes, _common_reading(runs))
+        conclusion = _audit_files(settings.data, hashes, _common_reading(runs))
     else:
-        conclusion = _of_remembered(runs, hashes)
+        conclusion = _audit_remembered(runs, hashes)
     conclusion = conclusion.with_custody([run.provenance.custody for run in runs])
     if conclusion.leak is None:
         return conclusion
@@ -133,14 +133,16 @@ def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataC
     return conclusion.of_items(dict(zip(ids, families, strict=True)))
 
 
-def _of_remembered(runs: Sequence[ExperimentRun], hashes: Sequence[str | None]) -> DataConclusion:
+def _audit_remembered(
+    runs: Sequence[ExperimentRun], hashes: Sequence[str | None]
+) -> DataConclusion:
     """Audit the datasets that runs remember, but for what takes seconds; say why they cannot be."""
     remembered = remembered_data(runs)
     if not remembered.files:
         return DataConclusion.without_audit(remembered.lacking)
     quick = tuple(name for name in DATA_CHECKS if name != _SLOW.name)
     try:
-        conclusion = _audited(remembered.files, hashes, _common_reading(runs), quick)
+        conclusion = _audit_files(remembered.files, hashes, _common_reading(runs), quick)
         return replace(conclusion, unchecked=(*conclusion.unchecked, _SLOW))
     except InputError as error:  # what nobody asked for does not end a report
         return DataConclusion.without_audit(f"{str(error).splitlines()[0]}; {_NO_DATA}")
@@ -148,11 +150,11 @@ def _of_remembered(runs: Sequence[ExperimentRun], hashes: Sequence[str | None]) 
 
 def _common_reading(runs: Sequence[ExperimentRun]) -> str:
     """Return the reading that all runs recorded, as JSON; null if they differ, or have none."""
-    readings = {dumps(_labelled(run)) for run in runs}
+    readings = {dumps(_labelled_setting(run)) for run in runs}
     return readings.pop() if len(readings) == 1 else "null"
 
 
-def _audited(
+def _audit_files(
     paths: Sequence[Path],
     hashes: Sequence[str | None],
     reading: str,

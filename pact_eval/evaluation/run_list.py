@@ -96,7 +96,7 @@ def list_runs(folders: Sequence[Path]) -> tuple[ListedRun, ...]:
         ()
     """
     run_folders = [run for folder in folders for run in _run_folders(folder)]
-    return tuple(_listed(run) for run in tracked(run_folders, "Reading runs", "runs"))
+    return tuple(_read_listed(run) for run in tracked(run_folders, "Reading runs", "runs"))
 
 
 def _run_folders(folder: Path) -> list[Path]:
@@ -113,12 +113,12 @@ def _looks_like_a_run(folder: Path) -> bool:
     return (folder / NAME).exists() or (folder / PREDICTIONS).exists()
 
 
-def _listed(folder: Path) -> ListedRun:
+def _read_listed(folder: Path) -> ListedRun:
     try:
         provenance = read_provenance(folder)
         if (folder / PREDICTIONS).exists():
             return _complete(open_run(folder))
-        return _unfinished(folder, provenance)
+        return _read_unfinished(folder, provenance)
     except TamperedError as error:
         return ListedRun(folder, "tampered", str(error))
     except (RunError, OSError) as error:
@@ -147,12 +147,12 @@ def _complete(run: RunFolder) -> ListedRun:
         undefined = Estimate(nothing, nothing, nothing, 0, 0, None, ClusterText(_NO_REFERENCES))
         return replace(listed, accuracy=undefined)
     try:
-        return _concluded(listed, run)
+        return _conclude(listed, run)
     except InputError as error:
         return replace(listed, reason=str(error))
 
 
-def _concluded(listed: ListedRun, run: RunFolder) -> ListedRun:
+def _conclude(listed: ListedRun, run: RunFolder) -> ListedRun:
     """Add what `pact-eval report` says of a run on full contexts.
 
     Raises:
@@ -172,7 +172,7 @@ def _concluded(listed: ListedRun, run: RunFolder) -> ListedRun:
     )
 
 
-def _unfinished(folder: Path, provenance: Provenance) -> ListedRun:
+def _read_unfinished(folder: Path, provenance: Provenance) -> ListedRun:
     items, k = provenance.data.records, provenance.k
     return ListedRun(
         folder=folder,

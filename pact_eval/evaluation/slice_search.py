@@ -154,7 +154,7 @@ def search_slices(
         (candidate for candidate in slices if candidate.distance >= _STANDS_OUT),
         key=lambda candidate: (-candidate.distance, candidate.column, candidate.name),
     )[:MOST_TESTS]
-    tests = _tested(standing_out, values, items.cluster, ~in_search, rng)
+    tests = _test_slices(standing_out, values, items.cluster, ~in_search, rng)
     return SliceSearch(
         place=place,
         decoding=items.decoding,
@@ -237,7 +237,7 @@ def _distance(values: FloatArray, cluster: IntArray, inside: BoolArray) -> float
     return difference / error if error > 0 else (math.inf if difference > 0 else 0.0)
 
 
-def _tested(
+def _test_slices(
     slices: list[_Slice],
     values: FloatArray,
     cluster: IntArray,

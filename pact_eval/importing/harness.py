@@ -231,7 +231,7 @@ def read_line(
         greedy=greedy,
         continuations=choices,
         letters=_shows_letters(choices, contexts[0]),
-        listed=_listed(entry.get("doc"), choices) if listed else (),
+        listed=_list_of_choices(entry.get("doc"), choices) if listed else (),
         target=entry.get("target"),
         values={name: entry[name] for name in _LOGGED if entry.get(name) is not None},
         labels=grouping.of_entry(entry),
@@ -375,7 +375,7 @@ def _shows_letters(choices: Sequence[str], prompt: str) -> bool:
     )
 
 
-def _listed(doc: Json, choices: Sequence[str]) -> tuple[str, ...]:
+def _list_of_choices(doc: Json, choices: Sequence[str]) -> tuple[str, ...]:
     """Return the list of a document that has the choices, spaces aside; empty without one."""
     stripped = [choice.strip() for choice in choices]
     for texts in _lists_of_texts(doc):

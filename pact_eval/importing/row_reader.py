@@ -183,7 +183,7 @@ class RowReader:
         obj = as_object(value)
         record_id = self._text(obj, "id")
         status = self._status(obj)
-        view = self._without_answer(obj) if status else self._answered(obj)
+        view = self._without_answer(obj) if status else self._read_view(obj)
         item = self._item(obj, record_id, view.n_choices)
         if status is None:
             self._check_outcome(obj, item, view)
@@ -237,7 +237,7 @@ class RowReader:
             if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < n_choices
         ]
         if not inside or len(set(inside)) < len(value):
-            message = f"reference: expected indices from 0 to {n_choices - 1}, got {_found(value)}"
+            message = f"reference: expected indices from 0 to {n_choices - 1}, got {_show(value)}"
             raise ValueError(message)
         if len(inside) > 1 and not self._several_right:
             message = f"expected one right answer, got {len(inside)}"
@@ -245,7 +245,7 @@ class RowReader:
         right: list[Json] = [*sorted(inside)]
         return {"reference": right[0], "accepted": right if len(right) > 1 else None}
 
-    def _answered(self, obj: Mapping[str, Json]) -> _View:
+    def _read_view(self, obj: Mapping[str, Json]) -> _View:
         """Return the columns of one view."""
         logits, censored = self._logits(obj)
         view = self._whole(obj, "view", 0, _MOST_VIEWS, default=0)
@@ -304,7 +304,7 @@ class RowReader:
         if correct is None or self.values == OUTCOMES:
             return
         if correct not in (True, False):
-            message = f"correct: expected true or false, got {_found(correct)}"
+            message = f"correct: expected true or false, got {_show(correct)}"
             raise ValueError(message)
         if bool(correct) != view.right:
             message = (
@@ -329,7 +329,7 @@ class RowReader:
             isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
         ):
             return value
-        message = f"{column}: expected a number from 0 to 1, got {_found(value)}"
+        message = f"{column}: expected a number from 0 to 1, got {_show(value)}"
         raise ValueError(message)
 
     def _text(self, obj: Mapping[str, Json], column: str, default: str | None = None) -> str:
@@ -339,7 +339,7 @@ class RowReader:
         if default is not None and (value is None or str(value).strip() == ""):
             return default
         if not isinstance(value, str) or not value:
-            message = f"{'/'.join(self._names[column])}: expected text, got {_found(value)}"
+            message = f"{'/'.join(self._names[column])}: expected text, got {_show(value)}"
             raise ValueError(message)
         return value
 
@@ -352,7 +352,7 @@ class RowReader:
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
         name = "/".join(self._names[column])
-        message = f"{name}: expected an integer from {low} to {high}, got {_found(value)}"
+        message = f"{name}: expected an integer from {low} to {high}, got {_show(value)}"
         raise ValueError(message)
 
     def _logits(self, obj: Mapping[str, Json]) -> tuple[list[float], list[int]]:
@@ -361,7 +361,7 @@ class RowReader:
         if not columns:
             columns = self._without_distribution(obj)
         if len(columns) != 1:
-            message = f"expected one of {', '.join(_VALUES)}, answer; got {_listed(columns)}"
+            message = f"expected one of {', '.join(_VALUES)}, answer; got {_list_names(columns)}"
             raise ValueError(message)
         if self.values not in (None, columns[0]):
             message = f"expected {self.values} as in earlier rows, got {columns[0]}"
@@ -421,7 +421,7 @@ class RowReader:
 
     def _check_sum(self, probabilities: list[float]) -> None:
         if min(probabilities) < 0 or max(probabilities) > 1 + _EXACT_SUM:
-            message = f"probabilities: expected values from 0 to 1, got {_found([*probabilities])}"
+            message = f"probabilities: expected values from 0 to 1, got {_show([*probabilities])}"
             raise ValueError(message)
         off = abs(math.fsum(probabilities) - 1)
         if off <= _EXACT_SUM:
@@ -441,7 +441,7 @@ class RowReader:
             return []
         order = [item for item in entries if isinstance(item, int) and not isinstance(item, bool)]
         if len(order) != len(entries) or sorted(order) != list(range(n_choices)):
-            message = f"code_order: expected an order of 0 to {n_choices - 1}, got {_found(value)}"
+            message = f"code_order: expected an order of 0 to {n_choices - 1}, got {_show(value)}"
             raise ValueError(message)
         return order
 
@@ -521,26 +521,26 @@ def inconsistent_views(rows: Sequence[Mapping[str, Json]]) -> list[Problem]:
         first_row = first.setdefault(str(row["id"]), row)
         for column in columns:
             if first_row[column] != row[column]:
-                values = f"{_found(first_row[column])} and {_found(row[column])}"
+                values = f"{_show(first_row[column])} and {_show(row[column])}"
                 message = f"{column}: expected the same value in every view, got {values}"
                 problems.append(Problem(None, str(row["id"]), message))
     return problems
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
 def _one_of(column: str, value: str, allowed: Mapping[str, str]) -> str:
     if value not in allowed:
-        message = f"{column}: expected {', '.join(allowed)}, got {_found(value)}"
+        message = f"{column}: expected {', '.join(allowed)}, got {_show(value)}"
         raise ValueError(message)
     return allowed[value]
 
 
 def _numbers(value: Json, name: str) -> list[float]:
     if not isinstance(value, list) or not MIN_ANSWERS <= len(value) <= MAX_ANSWERS:
-        description = f"{len(value)} numbers" if isinstance(value, list) else _found(value)
+        description = f"{len(value)} numbers" if isinstance(value, list) else _show(value)
         message = (
             f"{name}: expected a list of {MIN_ANSWERS} to {MAX_ANSWERS} numbers, got {description}"
         )
@@ -549,7 +549,7 @@ def _numbers(value: Json, name: str) -> list[float]:
     finite = [number for number in numbers if number is not None and abs(number) <= _LARGEST]
     if len(finite) < len(numbers):
         allowed = f"finite numbers from -{_LARGEST:.2g} to {_LARGEST:.2g}"
-        message = f"{name}: expected {allowed}, got {_found(value)}"
+        message = f"{name}: expected {allowed}, got {_show(value)}"
         raise ValueError(message)
     return finite
 
@@ -566,6 +566,6 @@ def as_object(value: Json) -> dict[str, Json]:
     return value
 
 
-def _found(value: Json) -> str:
+def _show(value: Json) -> str:
     text = "nothing" if value is None else dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

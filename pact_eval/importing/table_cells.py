@@ -75,7 +75,7 @@ def number_of(cell: Json) -> float | None:
         message = f"{text} has a decimal comma or a separator of thousands; write it with a point"
         raise ValueError(message)
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f"expected a number, got {_shown(cell)}")
+        raise ValueError(f"expected a number, got {_show(cell)}")
     number = float(text.rstrip("%").replace(",", "."))
     return number / 100 if text.endswith("%") else number
 
@@ -93,7 +93,7 @@ def confidence_of(cell: Json) -> float | None:
     number = number_of(cell)
     if number is None or 0 <= number <= 1:
         return number
-    message = f"expected a probability from 0 to 1, got {_shown(cell)}"
+    message = f"expected a probability from 0 to 1, got {_show(cell)}"
     scaled = "; divide it by 100, or add a percent sign" if 1 < number <= 100 else ""
     raise ValueError(f"{message}{scaled}")
 
@@ -113,7 +113,7 @@ def truth_of(cell: Json) -> bool | None:
     word = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
     word = word.strip().casefold()
     if word not in _TRUE | _FALSE:
-        raise ValueError(f"expected true or false, got {_shown(cell)}")
+        raise ValueError(f"expected true or false, got {_show(cell)}")
     return word in _TRUE
 
 
@@ -137,27 +137,27 @@ def scores_of(kind: str, cell: Json) -> Scores | None:
         True
     """
     if isinstance(cell, str):
-        cell = _unpacked(cell)
+        cell = _unpack(cell)
     if cell is None or cell in ([], {}):
         return None
     if isinstance(cell, dict):
-        return _of_object(kind, cell)
+        return _scores_of_object(kind, cell)
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         message = (
-            f"expected a list or an object of numbers, got {_shown(cell)}; if this is the "
+            f"expected a list or an object of numbers, got {_show(cell)}; if this is the "
             "probability of the answer that the model chose: --columns confidence=NAME"
         )
         raise ValueError(message)
     if not isinstance(cell, list):
-        raise ValueError(f"expected a list or an object of numbers, got {_shown(cell)}")
+        raise ValueError(f"expected a list or an object of numbers, got {_show(cell)}")
     if all(isinstance(item, dict) for item in cell):
-        return _of_objects(kind, [item for item in cell if isinstance(item, dict)])
+        return _scores_of_objects(kind, [item for item in cell if isinstance(item, dict)])
     if len(cell) == 1 and isinstance(cell[0], list):
         return scores_of(kind, cell[0])
     numbers = [number_of(item) for item in cell]
     present = [number for number in numbers if number is not None]
     if len(present) < len(numbers):
-        raise ValueError(f"expected a number for every answer, got {_shown(cell)}")
+        raise ValueError(f"expected a number for every answer, got {_show(cell)}")
     return Scores(kind, tuple(present))
 
 
@@ -172,10 +172,10 @@ def with_names(scores: Scores, names: Json) -> Scores:
         return scores
     if len(names) != len(scores.numbers) or not all(isinstance(name, str) for name in names):
         return scores
-    return _summed(scores.kind, [str(name) for name in names], scores.numbers)
+    return _sum_by_text(scores.kind, [str(name) for name in names], scores.numbers)
 
 
-def _unpacked(text: str) -> Json:
+def _unpack(text: str) -> Json:
     """Return what a cell of text holds: JSON, a Python literal or a printed array.
 
     Raises:
@@ -197,23 +197,25 @@ def _unpacked(text: str) -> Json:
     return value
 
 
-def _of_object(kind: str, cell: Mapping[str, Json]) -> Scores | None:
+def _scores_of_object(kind: str, cell: Mapping[str, Json]) -> Scores | None:
     content = cell.get("content")
     if isinstance(content, list):
-        return _of_first_token(content)
+        return _scores_of_first_token(content)
     tops = cell.get("top_logprobs")
     if isinstance(tops, list):
-        return _of_first_token(tops if all(map(_is_token, tops)) else [{"top_logprobs": tops[0]}])
+        return _scores_of_first_token(
+            tops if all(map(_is_token, tops)) else [{"top_logprobs": tops[0]}]
+        )
     numbers = {name: number_of(value) for name, value in cell.items()}
     present = {name: number for name, number in numbers.items() if number is not None}
-    return _summed(kind, [*present], [*present.values()])
+    return _sum_by_text(kind, [*present], [*present.values()])
 
 
 def _is_token(value: Json) -> bool:
     return isinstance(value, dict) and "top_logprobs" in value
 
 
-def _of_first_token(content: Sequence[Json]) -> Scores | None:
+def _scores_of_first_token(content: Sequence[Json]) -> Scores | None:
     """Return the most probable tokens at the only position of a completion.
 
     Raises:
@@ -225,33 +227,33 @@ def _of_first_token(content: Sequence[Json]) -> Scores | None:
     first = content[0]
     tops = first.get("top_logprobs") if isinstance(first, dict) else None
     if isinstance(tops, dict):
-        named = _of_object("log_probabilities", tops)
+        named = _scores_of_object("log_probabilities", tops)
         return None if named is None else Scores(named.kind, named.numbers, named.names, True)
     items = [item for item in tops if isinstance(item, dict)] if isinstance(tops, list) else []
     if isinstance(first, dict) and first.get("token") not in [item.get("token") for item in items]:
         items.append(first)
-    return _of_objects("log_probabilities", items)
+    return _scores_of_objects("log_probabilities", items)
 
 
-def _of_objects(kind: str, items: Sequence[Mapping[str, Json]]) -> Scores:
+def _scores_of_objects(kind: str, items: Sequence[Mapping[str, Json]]) -> Scores:
     if not items:
         raise ValueError("expected tokens with log-probabilities, got none")
     name = next((key for key in _NAMES if all(key in item for item in items)), None)
     value = next((key for key in _VALUES if all(key in item for item in items)), None)
     if name is None or value is None:
-        raise ValueError(f"expected objects with a label and a score, got {_shown({**items[0]})}")
+        raise ValueError(f"expected objects with a label and a score, got {_show({**items[0]})}")
     numbers = [number_of(item[value]) for item in items]
     if None in numbers:
-        raise ValueError(f"expected a number for every answer, got {_shown({**items[0]})}")
+        raise ValueError(f"expected a number for every answer, got {_show({**items[0]})}")
     tokens = value == "logprob"
     found = [number for number in numbers if number is not None]
-    scores = _summed(
+    scores = _sum_by_text(
         "log_probabilities" if tokens else kind, [str(item[name]) for item in items], found
     )
     return Scores(scores.kind, scores.numbers, scores.names, listed=tokens)
 
 
-def _summed(kind: str, names: Sequence[str], numbers: Sequence[float]) -> Scores:
+def _sum_by_text(kind: str, names: Sequence[str], numbers: Sequence[float]) -> Scores:
     """Return numbers by name; those of one text, such as "A" and " A", are summed."""
     by_name: dict[str, list[float]] = {}
     for name, number in zip(names, numbers, strict=True):
@@ -276,7 +278,7 @@ def log_sum(values: Sequence[float]) -> float:
     return most + math.log(math.fsum(math.exp(value - most) for value in values))
 
 
-def _shown(value: Json) -> str:
+def _show(value: Json) -> str:
     return dumps(value)[:60]
 
 

@@ -97,7 +97,7 @@ def roles_of_table(
     for role, tried in PREDICTED.items():
         names = stated.get(role) or tuple(name for name in tried if name in free)
         if len(names) > 1 and role in stated:
-            shared = _shared_prefix(names)
+            shared = _prefix_of_all(names)
             groups[role] = {name: name[len(shared) :].strip("()[] ") for name in names}
         elif names:
             columns[role] = names
@@ -121,7 +121,7 @@ def roles_of_table(
         columns.pop("confidence", None)
     _settle_answer(columns, roles, reading, source, references)
     _check_roles(roles, reading, source)
-    return _checked_parts(roles, entries, source, references)
+    return _check_parts(roles, entries, source, references)
 
 
 def _groups_of_answers(free: Sequence[str]) -> dict[str, Mapping[str, str]]:
@@ -134,7 +134,7 @@ def _groups_of_answers(free: Sequence[str]) -> dict[str, Mapping[str, str]]:
     return {kind: group for kind, group in groups.items() if len(group) > 1}
 
 
-def _shared_prefix(names: Sequence[str]) -> str:
+def _prefix_of_all(names: Sequence[str]) -> str:
     """Return what all names begin with, up to a separator."""
     low, high = min(names), max(names)
     same = next((i for i, c in enumerate(low) if i >= len(high) or high[i] != c), len(low))
@@ -205,7 +205,7 @@ def _check_roles(roles: TableRoles, reading: Reading, source: str) -> None:
         raise ShapeError(message)
 
 
-def _checked_parts(
+def _check_parts(
     roles: TableRoles, entries: Entries, source: str, references: References | None
 ) -> TableRoles:
     """Check that there is a right answer, and something that a model said.

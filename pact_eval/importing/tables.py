@@ -158,7 +158,7 @@ class _TableReader:
 
     def table(self, rows: Sequence[TableRow]) -> Table:
         """Return the rows in our format."""
-        self._rows = self._labelled(rows)
+        self._rows = self._keep_labelled(rows)
         problems = [] if self._roles.outcomes else self._set_options() or self._set_vectors()
         if problems:
             return Table(problems)
@@ -186,7 +186,7 @@ class _TableReader:
                 roles[role] += f" ({form})"
         return f"Columns: {', '.join(f'{role} = {names}' for role, names in roles.items())}."
 
-    def _labelled(self, rows: Sequence[TableRow]) -> list[TableRow]:
+    def _keep_labelled(self, rows: Sequence[TableRow]) -> list[TableRow]:
         """Return the rows that have a right answer, and say how many have none."""
         column = self._reference
         if column is None or self._roles.outcomes:

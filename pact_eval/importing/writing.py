@@ -187,7 +187,7 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
             if known_by_values(reader.values) == "probabilities"
             else 0,
             rounding=rounding,
-            censored=_censored(rows),
+            censored=_count_censored(rows),
             several_right=len({row["id"] for row in rows if row["accepted"] is not None}),
             log={"format": source.name, **block} if block else {},
         ),
@@ -308,7 +308,7 @@ def _several_views(rows: Sequence[dict[str, Json]], values: str | None) -> list[
     return [Problem(None, str(several["id"]), message)]
 
 
-def _censored(rows: Sequence[dict[str, Json]]) -> Censored | None:
+def _count_censored(rows: Sequence[dict[str, Json]]) -> Censored | None:
     """Return how many views do not list every answer, and how many of them lack the reference."""
     listed = [
         (row["reference"], indices) for row in rows if isinstance(indices := row["censored"], list)

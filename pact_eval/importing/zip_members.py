@@ -68,7 +68,7 @@ class ZipMembers:
             message = f"{self._path}: {name} {what}"
             raise InputError(message)
         try:
-            content = _unpacked(self._packed(member), member)
+            content = _unpack(self._read_packed(member), member)
         except MissingExtraError:
             raise
         except Exception as error:  # noqa: BLE001 - decompressors raise errors of their own types
@@ -79,7 +79,7 @@ class ZipMembers:
             raise InputError(message)
         return content
 
-    def _packed(self, member: zipfile.ZipInfo) -> bytes:
+    def _read_packed(self, member: zipfile.ZipInfo) -> bytes:
         """Return the bytes of a member; zipfile itself refuses methods that it does not know."""
         self._file.seek(member.header_offset)
         header = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
@@ -100,7 +100,7 @@ class ZipMembers:
         self._file.close()
 
 
-def _unpacked(packed: bytes, member: zipfile.ZipInfo) -> bytes:
+def _unpack(packed: bytes, member: zipfile.ZipInfo) -> bytes:
     """Decompress to at most one byte more than the archive says."""
     most = member.file_size + 1
     if member.compress_type == zipfile.ZIP_STORED:

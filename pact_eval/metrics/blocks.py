@@ -259,10 +259,10 @@ def item_blocks(
             f"expected n_choices >= 1 of each item and {views} x n_choices logits, got "
             f"{choices.size} and {values.size}"
         )
-    y = None if reference is None else _checked_reference(reference, choices)
+    y = None if reference is None else _check_reference(reference, choices)
     for rows, starts in _rows_of_blocks(choices, views):
         width = int(choices[rows[0]])
-        z = _gathered(values, starts, views * width).reshape(views, width, rows.size)
+        z = _gather(values, starts, views * width).reshape(views, width, rows.size)
         by_view = normalise(z.transpose(2, 0, 1), ALL_IMPOSSIBLE, rows)
         decoded = normalise(by_view.mean(axis=1), NONE_LEFT, rows) if ensemble else by_view[:, 0]
         yield ItemBlock(
@@ -295,7 +295,7 @@ def _rows_of_blocks(choices: IntArray, views: int) -> Iterator[tuple[IntArray, I
                 yield start + rows, starts.take(rows)
 
 
-def _checked_reference(reference: npt.ArrayLike, choices: IntArray) -> IntArray:
+def _check_reference(reference: npt.ArrayLike, choices: IntArray) -> IntArray:
     y = check_whole("reference", reference)
     if y.shape != choices.shape:
         raise ValueError(f"reference: expected shape {choices.shape}, got {y.shape}")
@@ -309,7 +309,7 @@ def _checked_reference(reference: npt.ArrayLike, choices: IntArray) -> IntArray:
     return y
 
 
-def _gathered(values: npt.NDArray[np.floating], starts: IntArray, length: int) -> FloatArray:
+def _gather(values: npt.NDArray[np.floating], starts: IntArray, length: int) -> FloatArray:
     """Return (length, m): the `length` values from each start on."""
     gathered = np.empty((length, starts.size))
     for offset in range(length):

@@ -153,9 +153,9 @@ def recalibrate(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Recalibrat
     """
     c, right = check_confidence(confidence, correct)
     # Pools of a chunk are within pools of all items, so chunks are pooled first.
-    parts = [_pooled(_tied(sure, wrong)) for sure, wrong in ranked_chunks(c, right)]
+    parts = [_pool(_group_ties(sure, wrong)) for sure, wrong in ranked_chunks(c, right)]
     groups = np.concatenate([np.empty((4, 0)), *parts[::-1]], axis=1)
-    lowest, highest, sums, counts = _pooled(groups)
+    lowest, highest, sums, counts = _pool(groups)
     return Recalibration(lowest, highest, counts.astype(np.int64), sums / counts)
 
 
@@ -211,7 +211,7 @@ def answer_scores(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> AnswerSc
     return AnswerScores(c.size, brier, log_nats, smooth_ece(c, right))
 
 
-def _tied(sure: FloatArray, wrong: BoolArray) -> FloatArray:
+def _group_ties(sure: FloatArray, wrong: BoolArray) -> FloatArray:
     """Return (4, g): lowest and highest confidence, number right and size of ties, ascending."""
     starts = tie_starts(sure)
     size = np.diff(starts, append=sure.size)
@@ -219,7 +219,7 @@ def _tied(sure: FloatArray, wrong: BoolArray) -> FloatArray:
     return np.array([sure[starts + size - 1], sure[starts], right, size], dtype=np.float64)[:, ::-1]
 
 
-def _pooled(groups: FloatArray) -> FloatArray:
+def _pool(groups: FloatArray) -> FloatArray:
     """Return (4, p): the same of the pools of isotonic regression."""
     lowest, highest, sums, counts = groups
     starts = isotonic_pools(sums, counts)

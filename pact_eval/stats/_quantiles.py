@@ -76,7 +76,7 @@ def t_quantile(probability: float, dof: int) -> float:
     if probability < 0.5:
         return -t_quantile(1 - probability, dof)
     if dof > _MANY:
-        return _expanded(normal_quantile(probability), dof)
+        return _expand(normal_quantile(probability), dof)
     low, high = 0.0, math.pi / 2
     terms = _terms(dof)
     for _ in range(_HALVINGS):
@@ -188,7 +188,7 @@ def _central(angle: float, dof: int, terms: tuple[FloatArray, FloatArray]) -> fl
     return (angle + total) * 2 / math.pi if dof % 2 else total
 
 
-def _expanded(z: float, dof: int) -> float:
+def _expand(z: float, dof: int) -> float:
     """Return the t quantile for many degrees of freedom from the normal one."""
     parts = (
         (z**3 + z) / 4,

@@ -593,18 +593,18 @@ def resample(
 
         def draw(name: str) -> FloatArray:
             only = {name: statistics[name]}
-            return _drawn(only, n_clusters, n, same_stream(rng), resamples)[name]
+            return _draw(only, n_clusters, n, same_stream(rng), resamples)[name]
 
         replicates = {name: LazyReplicates(resamples, partial(draw, name)) for name in statistics}
     else:
-        replicates = _drawn(statistics, n_clusters, n, rng, resamples)
+        replicates = _draw(statistics, n_clusters, n, rng, resamples)
     return {
         name: Resampled(value, replicates[name], n, n_clusters, ((1.0, statistics[name]),))
         for name, value in values.items()
     }
 
 
-def _drawn(
+def _draw(
     statistics: Mapping[str, Statistic],
     n_clusters: int,
     n: int,
@@ -675,7 +675,7 @@ class _Stacked:
                 drawn = statistic.function(totals[self.columns[name]].T)
             else:
                 drawn = statistic(weights)
-            values[name] = _checked(name, drawn, weights)
+            values[name] = _check_weights(name, drawn, weights)
         return values
 
 
@@ -683,7 +683,7 @@ def _value(name: str, statistic: Statistic, n_clusters: int) -> float:
     if isinstance(statistic, SampleStatistic):
         return statistic.on_rows()
     ones = np.ones((1, n_clusters))
-    return float(_checked(name, statistic(ones), ones)[0])
+    return float(_check_weights(name, statistic(ones), ones)[0])
 
 
 def percentile_estimate(
@@ -770,7 +770,7 @@ def _check_bootstrap(n_clusters: int, n: int, resamples: int, confidence: float 
         raise ValueError(f"confidence: expected a number in (0, 1), got {confidence}")
 
 
-def _checked(name: str, values: FloatArray, weights: FloatArray) -> FloatArray:
+def _check_weights(name: str, values: FloatArray, weights: FloatArray) -> FloatArray:
     checked = np.asarray(values, dtype=np.float64)
     if checked.shape != (len(weights),):
         raise ValueError(
@@ -901,7 +901,7 @@ def least_p_value(resamples: int, n_clusters: int) -> float:
         >>> round(least_p_value(10_000, 162), 5), round(least_p_value(10_000, 8), 3)
         (0.00029, 0.01)
     """
-    return _of_tail(1 / (resamples + 1), n_clusters)
+    return _level_of_tail(1 / (resamples + 1), n_clusters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -927,7 +927,7 @@ class ResampledInference:
         return inverted_p_value(self.estimate, self.drawn.resamples, self.drawn.n_clusters)
 
 
-def _of_tail(share: float, n_clusters: int) -> float:
+def _level_of_tail(share: float, n_clusters: int) -> float:
     """Return the two-sided level whose expanded tail is a share of the replicates."""
     if share >= 0.5:
         return 1.0

@@ -141,7 +141,7 @@ def equivalence_verdict(
     """
     if not 0 < margin < math.inf:
         raise ValueError(f"margin: expected a finite number above 0, got {margin}")
-    low, high, reason = _judged(difference)
+    low, high, reason = _interval_to_judge(difference)
     direction = _direction(low > 0, better) if shown and (low > 0 or high < 0) else None
     conclusion = _conclusion(direction, inside=_inside(low, high, margin))
     if conclusion == "equivalent" and difference.concentration is not None:
@@ -153,7 +153,7 @@ def equivalence_verdict(
     return replace(verdict, sentence=verdict.about("A", "B"))
 
 
-def _judged(difference: Estimate) -> tuple[float, float, ClusterText | None]:
+def _interval_to_judge(difference: Estimate) -> tuple[float, float, ClusterText | None]:
     """Return the interval to judge, NaN if there is none, and what there is to say on it."""
     low, high, reason = difference.low, difference.high, difference.reason
     if math.isnan(low) or math.isnan(high):

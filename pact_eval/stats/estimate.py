@@ -34,16 +34,16 @@ class ClusterText(str):
 
     def __new__(cls, template: str) -> Self:
         """Return the sentence about families; `template` has the names of clusters as fields."""
-        text = super().__new__(cls, _filled(template, *_FAMILY))
+        text = super().__new__(cls, _fill(template, *_FAMILY))
         text._template = template
         return text
 
     def over(self, cluster: str, clusters: str) -> str:
         """Return the sentence with other words for a cluster and for several."""
-        return _filled(self._template, cluster, clusters)
+        return _fill(self._template, cluster, clusters)
 
 
-def _filled(template: str, cluster: str, clusters: str) -> str:
+def _fill(template: str, cluster: str, clusters: str) -> str:
     return template.replace("{clusters}", clusters).replace("{cluster}", cluster)
 
 

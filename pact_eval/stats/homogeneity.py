@@ -79,14 +79,14 @@ class SlotHomogeneity:
     @property
     def favoured(self) -> tuple[int, ...]:
         """Positions that are shown to be picked more often than they are correct."""
-        return self._shown(self.observed > self.expected)
+        return self._shown_slots(self.observed > self.expected)
 
     @property
     def avoided(self) -> tuple[int, ...]:
         """Positions that are shown to be picked less often than they are correct."""
-        return self._shown(self.observed < self.expected)
+        return self._shown_slots(self.observed < self.expected)
 
-    def _shown(self, direction: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    def _shown_slots(self, direction: npt.NDArray[np.bool_]) -> tuple[int, ...]:
         if not self.p_value < LEVEL:
             return ()
         return tuple(np.flatnonzero(direction & (self.letter_p_values < LEVEL)).tolist())

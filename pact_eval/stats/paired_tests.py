@@ -306,7 +306,7 @@ def _lower_tail(sizes: IntArray, at_most: int) -> float:
     others: FloatArray = np.ones(1)
     for size in range(2, of_size.size):
         if of_size[size]:
-            others = _convolved(others, size, int(of_size[size]))[: at_most + 1]
+            others = _convolve(others, size, int(of_size[size]))[: at_most + 1]
     single = int(of_size[1])
     below = np.concatenate([[0.0], np.cumsum(_fair_coins(single))])
     left = at_most - np.arange(others.size)
@@ -322,7 +322,7 @@ def _fair_coins(coins: int) -> FloatArray:
     return np.asarray(np.exp(log_chance))
 
 
-def _convolved(distribution: FloatArray, size: int, coins: int) -> FloatArray:
+def _convolve(distribution: FloatArray, size: int, coins: int) -> FloatArray:
     """Add `coins` fair coins worth `size` each to a distribution on 0, 1, 2, ..."""
     heads = np.zeros(size * coins + 1)
     heads[::size] = _fair_coins(coins)

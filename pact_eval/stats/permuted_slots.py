@@ -205,7 +205,7 @@ def slot_preferences(
     if not len(views.at):
         return SlotPreferences((), 0, 0, 0, 0)
     kept = {group: inside[views.kept] for group, inside in (groups or {}).items()}
-    slots, draws = _tested(views, rng)
+    slots, draws = _test_slots(views, rng)
     slots = [
         replace(slot, group=views.group(slot, kept)) if slot.marked else slot for slot in slots
     ]
@@ -220,7 +220,7 @@ def slot_preferences(
     )
 
 
-def _tested(views: "_Views", rng: np.random.Generator) -> tuple[list[SlotPreference], int]:
+def _test_slots(views: "_Views", rng: np.random.Generator) -> tuple[list[SlotPreference], int]:
     """Return the slots in turn, the last slot of every item at the end, and the permutations."""
     observed = views.surplus.sum(axis=0)
     p_values, noise, draws = _null(views.at[views.moved], views.ties[views.moved], observed, rng)
@@ -437,7 +437,7 @@ def _null(
         noise[testable] = normal_quantile(1 - LEVEL / 2) * deviation
     else:
         chance = np.array([_by_chance(ties, _share(at, ties, slot)).sum() for slot in slots])
-        sizes = np.abs(_permuted(at, ties, observed.size, draws, rng) - chance)[:, testable]
+        sizes = np.abs(_permute(at, ties, observed.size, draws, rng) - chance)[:, testable]
         beyond = (sizes >= np.abs(observed[testable]) - _ROUNDING).sum(axis=0)
         p_values[testable] = (1 + beyond) / (1 + draws)
         noise[testable] = np.quantile(sizes, 1 - LEVEL, axis=0, method="higher")
@@ -455,7 +455,7 @@ def _variance(at: IntArray, ties: IntArray, slot: int) -> float:
     return float((np.where(valid, centred, 0.0) ** 2 / (orders - 1)).sum())
 
 
-def _permuted(
+def _permute(
     at: IntArray, ties: IntArray, slots: int, draws: int, rng: np.random.Generator
 ) -> FloatArray:
     """Return (draws, S): choices of each slot if answers are given to orders at random."""

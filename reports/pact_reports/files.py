@@ -133,7 +133,7 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
     built = build_tables(request, outputs.table_names) if outputs.any_table else BuiltTables({}, {})
     if page is not None and outputs.html is not None:
         write_page(make_page(page, built=built), outputs.html)
-    drawn = None if canvas is None else _drawn(experiment, outputs, canvas)
+    drawn = None if canvas is None else _draw(experiment, outputs, canvas)
     tables = None
     if outputs.tables is not None and built.tables:
         tables = write_tables(
@@ -223,7 +223,7 @@ def _clear_changes(outputs: Outputs) -> dict[str, Margin]:
     return {} if outputs.clear is None else read_clear_changes(outputs.clear)
 
 
-def _drawn(experiment: Experiment, outputs: Outputs, canvas: Canvas) -> DrawnFigures:
+def _draw(experiment: Experiment, outputs: Outputs, canvas: Canvas) -> DrawnFigures:
     names = FIGURES if outputs.figure_names is None else outputs.figure_names
     usual = "svg" if outputs.figure_style == "default" else "pdf"
     return draw_figures(

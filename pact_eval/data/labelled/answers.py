@@ -360,22 +360,22 @@ def options_of_row(
         DraftError: they cannot be read.
     """
     if len(columns) == 1:
-        listed, names = _listed(entry.get(columns[0]), columns[0])
-        return Options(_checked(listed, columns), names)
+        listed, names = _list_options(entry.get(columns[0]), columns[0])
+        return Options(_check_options(listed, columns), names)
     texts: list[str | None] = []
     for name in columns:
         cell = entry.get(name)
         texts += [as_text(item) for item in cell] if isinstance(cell, list) else [as_text(cell)]
     present = [text for text in texts if text is not None]
     if reference in columns:
-        return Options(tuple(sorted(_checked(present, columns))))
+        return Options(tuple(sorted(_check_options(present, columns))))
     groups = [group for _, group in numbered_columns(columns) if len(group) == len(columns)]
     names = tuple(groups[0]) if groups else tuple(columns)
     if len(texts) != len(names):
-        return Options(_checked(present, columns))
+        return Options(_check_options(present, columns))
     named = zip(names, texts, strict=True)
     return Options(
-        _checked(present, columns), tuple(name for name, text in named if text is not None)
+        _check_options(present, columns), tuple(name for name, text in named if text is not None)
     )
 
 
@@ -392,12 +392,12 @@ def flagged(cell: Json) -> Json:
     return labels.index(1) if isinstance(labels, list) and labels.count(1) == 1 else cell
 
 
-def _listed(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:
+def _list_options(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the options of one cell, and the names that stand for them."""
     if isinstance(value, str):
-        value = _unpacked(value)
+        value = _unpack(value)
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-        value = _of_pairs([item for item in value if isinstance(item, dict)])
+        value = _options_of_pairs([item for item in value if isinstance(item, dict)])
     if isinstance(value, dict):
         texts = value.get("text", value.get("choices"))
         if isinstance(texts, list) and isinstance(value.get("label"), list):
@@ -409,7 +409,7 @@ def _listed(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:
     return _texts(value, name), ()
 
 
-def _of_pairs(items: Sequence[Mapping[str, Json]]) -> Json:
+def _options_of_pairs(items: Sequence[Mapping[str, Json]]) -> Json:
     """Return options by name, of objects with a name and a text each; None if they have others."""
     keys = [*items[0]]
     name = next((key for key in ("key", "label", "letter", "name", "id") if key in keys), None)
@@ -419,7 +419,7 @@ def _of_pairs(items: Sequence[Mapping[str, Json]]) -> Json:
     return {str(item[name]): item[text] for item in items}
 
 
-def _unpacked(text: str) -> Json:
+def _unpack(text: str) -> Json:
     if text.lstrip()[:1] in ("[", "{"):
         try:
             return loads(text)
@@ -440,7 +440,7 @@ def _texts(value: Json, name: str) -> list[str]:
     return [text for text in texts if text is not None]
 
 
-def _checked(options: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+def _check_options(options: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     twice = [option for option, count in Counter(options).items() if count > 1]
     if twice or len(options) < 2:
         what = f"different options, got {twice[0]!r:.40} twice" if twice else "two or more options"

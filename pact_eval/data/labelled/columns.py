@@ -396,7 +396,7 @@ def read_columns(
     question = _QUESTION if "options" in roles else _LABEL.format(roles["reference"][0])
     result = ColumnReading(roles, question=reading.question or question, levels=reading.levels)
     if "options" in roles:
-        missing = _unlabelled_of_columns(result, entries.entries)
+        missing = _unlabelled_values(result, entries.entries)
         result = replace(result, unlabelled=missing)
         usual = None if known is None else SETS[known][1]
         form = reading.form or _form_of_columns(result, entries.entries, source, usual)
@@ -538,7 +538,7 @@ def _answers(reading: ColumnReading, rows: Sequence[Entry], column: str) -> Answ
     return Answers(column, cells, options, places)
 
 
-def _unlabelled_of_columns(reading: ColumnReading, rows: Sequence[Entry]) -> frozenset[str]:
+def _unlabelled_values(reading: ColumnReading, rows: Sequence[Entry]) -> frozenset[str]:
     """Return "-1" if it is no option of any row that has it."""
     column = reading.roles["reference"][0]
     for entry in rows:

@@ -123,7 +123,7 @@ def container_of(path: Path) -> Container:
     """
     if path.is_dir():
         return "Parquet"
-    with _unpacked(path) as file:
+    with _open_unpacked(path) as file:
         start = file.read(_PEEK)
     if start.startswith(_PARQUET):
         return "Parquet"
@@ -180,7 +180,7 @@ def json_lines(path: Path) -> Iterator[Entry | Problem]:
     Raises:
         InputError: it cannot be read, is damaged, or has a line of more than 64 MiB.
     """
-    with _unpacked(path) as file:
+    with _open_unpacked(path) as file:
         for number in itertools.count(1):
             line = file.readline(MOST_TEXT_BYTES + 1)
             if not line:
@@ -257,7 +257,7 @@ def _utf_16(path: Path) -> str:
 
 
 @contextmanager
-def _unpacked(path: Path) -> Iterator[IO[bytes]]:
+def _open_unpacked(path: Path) -> Iterator[IO[bytes]]:
     """Open a file; gzip and zstd are unpacked.
 
     Raises:
@@ -298,7 +298,7 @@ def _damage() -> tuple[type[Exception], ...]:
 
 
 def _content(path: Path) -> bytes:
-    with _unpacked(path) as file:
+    with _open_unpacked(path) as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         message = f"{path}: expected at most 1 GiB of text, got more"

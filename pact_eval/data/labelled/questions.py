@@ -131,7 +131,7 @@ def target_of(field_: Field, answer: Json, levels_from: int = 0) -> str | bool |
             return level
     last = len(keys) - 1 + levels_from
     expected = {"boolean": "true or false", "score": f"a level from {levels_from} to {last}"}
-    allowed = expected.get(field_.kind, f"one of {_listed(keys)}")
+    allowed = expected.get(field_.kind, f"one of {_list_keys(keys)}")
     got = "null" if answer is None else short(answer)
     message = f"expected {allowed}, got {got}; correct the answer, or add it to the options"
     raise DraftError(message, "answers outside the options")
@@ -220,7 +220,7 @@ def short(value: Json, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
-def _listed(keys: Sequence[str], limit: int = 8) -> str:
+def _list_keys(keys: Sequence[str], limit: int = 8) -> str:
     shown = ", ".join(short(key, 43) for key in keys[:limit])
     return f"{shown}, ... ({len(keys)} in all)" if len(keys) > limit else shown
 
@@ -237,8 +237,8 @@ def of_questions(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> D
     Raises:
         DraftError: the entry is malformed.
     """
-    questions, expected = (_unpacked(entry[name], name) for name in ("questions", "expected"))
-    asked_questions, left_out = _asked(questions, expected)
+    questions, expected = (_unpack(entry[name], name) for name in ("questions", "expected"))
+    asked_questions, left_out = _join_questions(questions, expected)
     own = remaining(entry, *LABELS, "state", "questions", "expected")
     return Draft(entry["state"], asked_questions, own_labels(entry), own, left_out)
 
@@ -254,7 +254,7 @@ def of_systemone(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> D
         what = "a state" if "state" not in request else "no assets (images are not read)"
         message = f"request: expected {what}; leave this request out"
         raise DraftError(message, "requests that cannot be read")
-    asked_questions, left_out = _asked(request.get("questions"), entry["expected"])
+    asked_questions, left_out = _join_questions(request.get("questions"), entry["expected"])
     own = remaining(entry, *LABELS, "request", "expected", "state", "questions", "model", "assets")
     return Draft(request["state"], asked_questions, own_labels(entry), own, left_out)
 
@@ -282,7 +282,7 @@ def of_decision_index(entry: Mapping[str, Json], _questions: Mapping[str, Json])
         left_out["not scored"] += sum(name in unscored for name in questions)
         questions = {name: question for name, question in questions.items() if name not in unscored}
     answers = {name: answer for name, answer in expected.items() if name in questions}
-    asked_questions, without = _asked(questions, answers)
+    asked_questions, without = _join_questions(questions, answers)
     labels = {"id": run_id, "family": as_text(evaluation.get("group_id")) or run_id}
     labels["source_family"] = as_text(evaluation.get("track")) or labels["family"]
     dataset = as_text(evaluation.get("dataset"))
@@ -298,14 +298,12 @@ def of_typed_decisions(entry: Mapping[str, Json], _questions: Mapping[str, Json]
     Raises:
         DraftError: the entry is malformed.
     """
-    state, questions, gold = (
-        _unpacked(entry[name], name) for name in ("state", "questions", "gold")
-    )
+    state, questions, gold = (_unpack(entry[name], name) for name in ("state", "questions", "gold"))
     answers = {
         name: answer.get("label") if isinstance(answer, dict) else answer
         for name, answer in as_object(gold, "gold").items()
     }
-    asked_questions, left_out = _asked(questions, answers)
+    asked_questions, left_out = _join_questions(questions, answers)
     labels = own_labels(entry)
     workflow = as_text(entry.get("workflow"))
     if workflow is not None:
@@ -372,12 +370,14 @@ def of_labels(entry: Mapping[str, Json], questions: Mapping[str, Json]) -> Draft
             f"{', '.join(unknown)}; add the question to the file of questions"
         )
         raise DraftError(message, "unknown questions")
-    asked_questions, left_out = _asked({name: questions[name] for name in answers}, answers)
+    asked_questions, left_out = _join_questions(
+        {name: questions[name] for name in answers}, answers
+    )
     own = remaining(entry, *LABELS, "state", "labels")
     return Draft(entry["state"], asked_questions, own_labels(entry), own, left_out)
 
 
-def _asked(questions: Json, answers: Json) -> tuple[list[AskedQuestion], dict[str, int]]:
+def _join_questions(questions: Json, answers: Json) -> tuple[list[AskedQuestion], dict[str, int]]:
     """Join questions and answers by name; a null answer leaves the question out."""
     by_name = as_object(questions, "questions")
     answer_of = as_object(answers, "expected")
@@ -400,7 +400,7 @@ def _asked(questions: Json, answers: Json) -> tuple[list[AskedQuestion], dict[st
     return asked_questions, {"without a reference": without} if without else {}
 
 
-def _unpacked(value: Json, name: str) -> Json:
+def _unpack(value: Json, name: str) -> Json:
     """Return what a JSON text holds; a state may be plain text."""
     if not isinstance(value, str):
         return value

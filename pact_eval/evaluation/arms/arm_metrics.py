@@ -335,12 +335,12 @@ def _rows(
         for metric, estimate in estimates.items():
             if ablated and "ablated contexts" not in find_metric(metric).needs:
                 continue
-            for listed in _listed_under(metric, decoding):
+            for listed in _decodings_listed(metric, decoding):
                 views = k if listed.views == "ensemble" else None
                 yield MetricRow.of(MetricCell(metric, arm, listed, group), seed, estimate, views)
 
 
-def _listed_under(metric: str, decoding: MetricDecoding) -> Iterator[MetricDecoding]:
+def _decodings_listed(metric: str, decoding: MetricDecoding) -> Iterator[MetricDecoding]:
     entry = find_metric(metric)
     if not entry.of_views:
         yield decoding
@@ -567,7 +567,7 @@ class ArmMetrics:
                      for arm in arms}  # fmt: skip
         if self.experiment is None or group != "all":
             return summaries
-        resampled = {arm: self._resampled(arm, decoding) for arm in arms}
+        resampled = {arm: self._resample_runs(arm, decoding) for arm in arms}
         arm_runs = {arm: runs for arm, runs in resampled.items() if runs}
         means = {arm: summaries[arm].mean for arm in arm_runs}
         differences = {}
@@ -599,7 +599,9 @@ class ArmMetrics:
             reason = f"{reason} (at {len(undefined)} of {len(rows)} seeds)"
         return replace(summary, reason=reason)
 
-    def _resampled(self, arm: str, decoding: MetricDecoding) -> Mapping[int | None, ResampledGroup]:
+    def _resample_runs(
+        self, arm: str, decoding: MetricDecoding
+    ) -> Mapping[int | None, ResampledGroup]:
         """Return all items of each run of an arm; nothing if a run lacks the decoding."""
         experiment = self.experiment
         if experiment is None:

@@ -550,7 +550,7 @@ def compare_arms(
             *different,
             *LargeFamilies.of(any_run),
             *small_groups({group.name: group.items.n_clusters for group in shared}, any_run.unit),
-            *(note for other in others for note in _unmatched(first, other, arms)),
+            *(note for other in others for note in _note_unmatched(first, other, arms)),
         ),
         unit=any_run.unit,
     )
@@ -654,7 +654,7 @@ def _pair(
     return ArmPair(*arms, compared, arm_differences(by_group(matches)))
 
 
-def _unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[UnmatchedSeeds]:
+def _note_unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[UnmatchedSeeds]:
     """Return a note with the seeds of two arms that have no match in the other arm."""
     seeds_a, seeds_b = (sorted_seeds(arms[name]) for name in (a, b))
     if [None] in (seeds_a, seeds_b) or seeds_a == seeds_b:

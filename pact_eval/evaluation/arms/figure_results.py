@@ -159,8 +159,8 @@ def published_comparison(
     """
     means = []
     for spec in registered_metrics("full", "figure of arms"):
-        arms = _published(metrics, spec.name, decoding)
-        if spec.unit == "percent" and not all(map(_undefined, arms)):
+        arms = _summarise_published(metrics, spec.name, decoding)
+        if spec.unit == "percent" and not all(map(_is_undefined, arms)):
             means.append(MetricMeans(spec, arms, _items(metrics.rows_of("all")), None))
     if not means:
         message = f"no rate of all items under the decoding {decoding}"
@@ -176,13 +176,16 @@ def published_ece_by_kind(metrics: ArmMetrics, decoding: Decoding = "single") ->
     """
     metrics = metrics.by_group("kind")
     kinds = {
-        group: (_items(metrics.rows_of(group)), _published(metrics, "ece", decoding, group))
+        group: (
+            _items(metrics.rows_of(group)),
+            _summarise_published(metrics, "ece", decoding, group),
+        )
         for group in dict.fromkeys(row.cell.group for row in metrics.table.rows)
     }
     defined = {
         name: (items, arms)
         for name, (items, arms) in kinds.items()
-        if not all(map(_undefined, arms))
+        if not all(map(_is_undefined, arms))
     }
     if not defined:
         message = f"no ECE under the decoding {decoding}"
@@ -190,7 +193,7 @@ def published_ece_by_kind(metrics: ArmMetrics, decoding: Decoding = "single") ->
     return EceByKind(defined, _items(metrics.rows_of("all")), None)
 
 
-def _published(
+def _summarise_published(
     metrics: ArmMetrics, metric: str, decoding: Decoding, group: str = "all"
 ) -> tuple[ArmSummary, ...]:
     """Summarise a metric of every arm; also after T(x) if that changes the metric."""
@@ -209,7 +212,7 @@ def _published(
     )
 
 
-def _undefined(arm: ArmSummary) -> bool:
+def _is_undefined(arm: ArmSummary) -> bool:
     return math.isnan(arm.mean) and arm.calibrated is None
 
 

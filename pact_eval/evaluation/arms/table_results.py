@@ -415,13 +415,13 @@ def _training(run: RunFolder) -> Mapping[str, Json]:
     if named is None:
         return {}
     for above in (Path(), *run.folder.resolve().parents):
-        facts = _recorded(above / named) | _read(above / named / TRAINING_NAME)
+        facts = _record_facts(above / named) | _read(above / named / TRAINING_NAME)
         if facts:
             return facts
     return {}
 
 
-def _recorded(adapter: Path) -> dict[str, Json]:
+def _record_facts(adapter: Path) -> dict[str, Json]:
     """Return the facts of a training record, with its wall time in minutes."""
     facts = _read(adapter / TRAINING_RECORD).get("training")
     if not isinstance(facts, dict):

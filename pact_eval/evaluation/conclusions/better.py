@@ -477,7 +477,7 @@ def several_line(
         "cannot be compared": "cannot be compared{} with {}",
     }
     parts = [
-        phrase.format(at, _listed(named[status, at]))
+        phrase.format(at, _list_names(named[status, at]))
         for status, phrase in phrases.items()
         for named_status, at in named
         if named_status == status
@@ -550,11 +550,11 @@ def _about(number: int) -> str:
     return f"{round(number, -digits):,}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     """List names; the first of many.
 
     Example:
-        >>> _listed(["a", "b", "c"]), _listed(["a", "b", "c", "d", "e", "f"])
+        >>> _list_names(["a", "b", "c"]), _list_names(["a", "b", "c", "d", "e", "f"])
         ('a, b and c', 'a, b, c and 3 more')
     """
     if len(names) > _MOST_NAMES:

@@ -135,9 +135,9 @@ class DataLeak(Note):
         if not leaks:
             return None
         return cls(
-            _joined(leak.items for leak in leaks),
-            _joined(leak.families for leak in leaks),
-            _joined(leak.sources for leak in leaks),
+            _join_names(leak.items for leak in leaks),
+            _join_names(leak.families for leak in leaks),
+            _join_names(leak.sources for leak in leaks),
         )
 
 
@@ -200,7 +200,7 @@ class DataConclusion(Conclusion):
     def open_reasons(self) -> tuple[str, ...]:
         """Reasons for unchecked parts, each once."""
         of_custody = (TRAINING_NOT_STATED.name, _MANIFEST)
-        return _joined(
+        return _join_names(
             (f"{part.name} {part.reason}" if part.name in of_custody else part.reason,)
             for part in self.unchecked
         )
@@ -273,9 +273,9 @@ class DataConclusion(Conclusion):
         audited = {facts.sha256 for facts in audit.facts}
         if data_sha256 is not None and not audited.issuperset(data_sha256):
             data_sha256 = None
-        checks = [_audited(check) for check in audit.checks]
+        checks = [_audited_check(check) for check in audit.checks]
         rows = sum(facts.rows for facts in audit.facts)
-        return _concluded(rows, checks, _leak_of(audit.leaks, data_sha256))
+        return _conclude(rows, checks, _leak_of(audit.leaks, data_sha256))
 
     @classmethod
     def read(cls, path: Path, data_sha256: Sequence[str | None]) -> DataConclusion:
@@ -315,7 +315,7 @@ class DataConclusion(Conclusion):
         if other:
             reason = f"{path.name} is about other files than the runs ({other[0][:12]})"
             return cls.without_audit(reason)
-        return _concluded(rows, audited, leak)
+        return _conclude(rows, audited, leak)
 
     def of_items(self, families: Mapping[str, str]) -> DataConclusion:
         """Limit the leak to the items of runs; without any, it is a problem of other items.
@@ -340,13 +340,13 @@ class DataConclusion(Conclusion):
         overlaps = [
             run_custody.trained_on for run_custody in custody if run_custody.trained_on is not None
         ]
-        changed = _joined(
+        changed = _join_names(
             (run_custody.other_data.manifest,) for run_custody in custody if run_custody.other_data
         )
         unchecked = [*self.unchecked]
         if any(run_custody.training is None for run_custody in custody):
             unchecked.append(TRAINING_NOT_STATED)
-        reasons = _joined(
+        reasons = _join_names(
             (run_custody.unchecked,) for run_custody in custody if run_custody.unchecked
         )
         unchecked += [Unchecked(_MANIFEST, reason) for reason in reasons]
@@ -415,7 +415,7 @@ def beside_leak(words: Said, leak: DataLeak | None) -> Said:
     return replace(words, finding=f"{prefix}{finding}")
 
 
-def _concluded(
+def _conclude(
     records: int, checks: Sequence[AuditedCheck], leak: DataLeak | None
 ) -> DataConclusion:
     errors, warnings = (
@@ -462,18 +462,18 @@ def _with_trained_on(leak: DataLeak | None, overlaps: Sequence[TrainedOn]) -> Da
     first = DataLeak((), (), ()) if leak is None else leak
     return replace(
         first,
-        items=_joined([first.items, *(overlap.items for overlap in overlaps)]),
-        families=_joined([first.families, *(overlap.families for overlap in overlaps)]),
-        files=_joined([first.files, *(overlap.files for overlap in overlaps)]),
+        items=_join_names([first.items, *(overlap.items for overlap in overlaps)]),
+        families=_join_names([first.families, *(overlap.families for overlap in overlaps)]),
+        files=_join_names([first.files, *(overlap.files for overlap in overlaps)]),
     )
 
 
-def _joined(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def _join_names(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """Return all names once, in order."""
     return tuple(dict.fromkeys(chain.from_iterable(names)))
 
 
-def _audited(result: CheckResult) -> AuditedCheck:
+def _audited_check(result: CheckResult) -> AuditedCheck:
     codes = {code: (CODES[code].severity, count) for code, count in result.counts.items()}
     places = [(finding.code, finding.place) for finding in result.findings]
     measurements = {} if result.measured is None else _values_of(result.measured)

@@ -559,8 +559,10 @@ def order_conclusion(
         unit: units of the intervals.
     """
     flips = effect.flip_rate
-    followed = _followed(slots)
-    unchecked = [] if effect.floor.is_known else [Unchecked("repeats", _unmeasured(effect.floor))]
+    followed = _preferred_slots(slots)
+    unchecked = (
+        [] if effect.floor.is_known else [Unchecked("repeats", _explain_unmeasured(effect.floor))]
+    )
     reason = REPEATS_OF_ONE_ORDER if repeats else _reason(effect, slots, flip_floor, ties)
     status: OrderStatus = "cannot tell"
     if repeats or effect.finding in ("one view", "one order") or not slots.items:
@@ -586,14 +588,14 @@ def order_conclusion(
     )
 
 
-def _unmeasured(floor: NoiseFloor) -> str:
+def _explain_unmeasured(floor: NoiseFloor) -> str:
     """Explain a missing noise floor; the model of a log cannot be asked."""
     if floor.source == "not in the log":
         return "the log has no repeats of one order"
     return "no repeats were measured; `pact-eval probe` measures them"
 
 
-def _followed(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
+def _preferred_slots(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
     """Return letters and positions chosen or avoided for their own sake, by number of views.
 
     The last position has a letter in every item, so it comes first only if it explains more views

@@ -294,7 +294,7 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
         if not several:
             continue
         tv = [run.asked_once().scored(experiment.settings.decoding).view_tv for run in several]
-        curves = [partial(_share, _reached(x, distances)) for distances in tv]
+        curves = [partial(_share, _first_reached(x, distances)) for distances in tv]
         means = [float(distances[~np.isnan(distances)].mean()) for distances in tv]
         arms.append(_arm_curve(experiment, arm, several, curves, means, family))
     if not arms:
@@ -303,7 +303,7 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
     return ArmCurves(x, tuple(arms), len(family), int(family.max()) + 1)
 
 
-def _reached(x: FloatArray, tv: FloatArray) -> npt.NDArray[np.int64]:
+def _first_reached(x: FloatArray, tv: FloatArray) -> npt.NDArray[np.int64]:
     """Return the index of the first value that is not below each view TV; -1 where it is NaN."""
     return np.where(np.isnan(tv), -1, np.searchsorted(x + _TIE, tv))
 

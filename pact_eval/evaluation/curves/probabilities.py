@@ -260,7 +260,7 @@ def reliability(experiment: Experiment, run: ExperimentRun) -> RunReliability:
     curves = tuple(
         ReliabilityCurve(
             **vars(binned),
-            isotonic=recalibrated_curve(_scored(experiment, run, binned), experiment.settings),
+            isotonic=recalibrated_curve(_score_run(experiment, run, binned), experiment.settings),
         )
         for binned in binned_reliability(experiment, run)
     )
@@ -279,7 +279,7 @@ def binned_reliability(experiment: Experiment, run: ExperimentRun) -> tuple[Binn
     return tuple(_binned_curve(experiment, run, calibrated=calibrated) for calibrated in both)
 
 
-def _scored(experiment: Experiment, run: ExperimentRun, curve: BinnedCurve) -> ScoredItems:
+def _score_run(experiment: Experiment, run: ExperimentRun, curve: BinnedCurve) -> ScoredItems:
     return run.scored(experiment.settings.decoding, calibrated=curve.calibrated)
 
 
@@ -470,7 +470,7 @@ def temperature_by_length(run: ExperimentRun) -> TemperatureByLength:
         kinds = np.full(tokens.size, predictions.kind[rows][0])
         temperature = calibrator.temperatures(kinds, np.full(tokens.size, c), tokens)
         curves.append(LengthCurve(c, int(rows.sum()), tokens, temperature, (low, high)))
-    identified = _identified(calibrator, "log_tokens")
+    identified = _is_identified(calibrator, "log_tokens")
     return TemperatureByLength(run.label, tuple(curves), len(predictions), identified)
 
 
@@ -501,7 +501,7 @@ def _run_temperatures(run: ExperimentRun, tokens: float) -> RunTemperatures:
         seed=run.seed,
         n_choices=choices,
         temperature=np.array([temperature[views.n_choices == c].mean() for c in choices]),
-        identified=_identified(calibrator, "log_choices"),
+        identified=_is_identified(calibrator, "log_choices"),
     )
 
 
@@ -512,7 +512,7 @@ def _calibrator(run: ExperimentRun) -> Calibrator:
     return run.calibrator
 
 
-def _identified(calibrator: Calibrator, parameter: str) -> bool | None:
+def _is_identified(calibrator: Calibrator, parameter: str) -> bool | None:
     """Return whether a parameter is identified, from the calibrator's file; None if unknown."""
     listed = (calibrator.fit or {}).get("parameters")
     for entry in listed if isinstance(listed, list) else ():

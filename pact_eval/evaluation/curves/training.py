@@ -101,7 +101,7 @@ def training_curves(run: ExperimentRun) -> TrainingCurves:
         InputError: there is no log, or it has none of these numbers.
     """
     log = training_log_of_run(run.run)
-    terms, distances = _smoothed_columns(log, TERMS), _smoothed_columns(log, DISTANCES)
+    terms, distances = _smooth_columns(log, TERMS), _smooth_columns(log, DISTANCES)
     if not (terms or distances):
         columns = ", ".join(log.columns) or "nothing"
         message = f"the training log has no loss terms, pair margin or ablated gap, only {columns}"
@@ -109,7 +109,7 @@ def training_curves(run: ExperimentRun) -> TrainingCurves:
     return TrainingCurves(run.label, len(log), terms, distances)
 
 
-def _smoothed_columns(log: TrainingLog, names: Sequence[str]) -> dict[str, Smoothed]:
+def _smooth_columns(log: TrainingLog, names: Sequence[str]) -> dict[str, Smoothed]:
     columns = {}
     for name in names:
         if not log.missing([name]):

@@ -119,7 +119,7 @@ class BoardCheck:
         for (catalog, _), group in self._groups.items():
             right[catalog] += group.right if group.complete else 0
             questions[catalog] += group.questions if group.complete else 0
-        for name, catalog, logged, tolerance in _logged(results):
+        for name, catalog, logged, tolerance in _logged_accuracies(results):
             if catalog in self._unread or not questions[catalog]:
                 continue
             self.compared += 1
@@ -129,7 +129,7 @@ class BoardCheck:
                 yield Problem(None, None, message)
 
 
-def _logged(results: Path) -> Iterator[tuple[str, str, float, float]]:
+def _logged_accuracies(results: Path) -> Iterator[tuple[str, str, float, float]]:
     """Yield file, benchmark, accuracy and tolerance of what the board says, the exact file first.
 
     Raises:
@@ -242,11 +242,11 @@ class _Joined:
             run_id = str(entry.get("run_id"))
             self._repeated += run_id in results
             results[run_id] = self._result(line, entry)
-        yield from self._of_suites(results)
+        yield from self._rows_of_suites(results)
         for run_id, result in itertools.islice(results.items(), 20):
             yield Problem(result.line, run_id, "expected a row of the suite, found none")
 
-    def _of_suites(self, results: dict[str, _Result]) -> Iterator[LogRow | Problem]:
+    def _rows_of_suites(self, results: dict[str, _Result]) -> Iterator[LogRow | Problem]:
         """Yield a row per question of the suites; results that are used are removed."""
         for suite in self._suites:
             for line, entry in _objects(suite):

@@ -291,7 +291,7 @@ class _Log:
 
     def _right_places(self, instance: Mapping[str, Any], texts: Sequence[str]) -> list[int]:
         """Return the places of choices that match a correct reference, as HELM matches them."""
-        same = _normalised if self._metric == "quasi_exact_match" else str.strip
+        same = _normalise if self._metric == "quasi_exact_match" else str.strip
         correct = {
             same(str(as_dict(candidate.get("output")).get("text")))
             for candidate in map(as_dict, as_list(instance.get("references"), "references"))
@@ -429,11 +429,11 @@ def _perturbation(described: Mapping[str, Any]) -> str:
     return f"{name}({settings})" if settings else name
 
 
-def _normalised(text: str) -> str:
+def _normalise(text: str) -> str:
     """Return a text as `quasi_exact_match` compares it.
 
     Examples:
-        >>> _normalised("The  Moon!")
+        >>> _normalise("The  Moon!")
         'moon'
     """
     without = "".join(

@@ -340,7 +340,7 @@ class _Log:
         if problems:
             return
         try:
-            rows = self._reduced() if self._epochs > 1 else self._samples
+            rows = self._reduce() if self._epochs > 1 else self._samples
         except ValueError as error:
             yield Problem(None, None, str(error))
             return
@@ -358,7 +358,7 @@ class _Log:
     def _used_scorer(self) -> str:
         return self._scorer or _CHOICE
 
-    def _published(self) -> Iterator[tuple[str, str, float]]:
+    def _published_means(self) -> Iterator[tuple[str, str, float]]:
         """Yield reducer, metric and value of the means that the log states of the scorer."""
         scores = self._results.get("scores")
         for score in map(as_dict, scores if isinstance(scores, list) else []):
@@ -374,13 +374,13 @@ class _Log:
             by_id.setdefault(sample.id, []).append(sample)
         return by_id
 
-    def _reduced(self) -> list[_Sample]:
+    def _reduce(self) -> list[_Sample]:
         """Return the samples whose epochs are views, or one epoch of each by the log's reducer.
 
         Raises:
             ValueError: several reducers, or one that leaves no answer.
         """
-        published = [*dict.fromkeys(reducer for reducer, *_ in self._published())]
+        published = [*dict.fromkeys(reducer for reducer, *_ in self._published_means())]
         remedy = f"give --scorer {self._used_scorer}:"
         if self._reducer is None and len(published) > 1 and MEAN not in published:
             message = (
@@ -456,7 +456,7 @@ class _Log:
         texts = tuple(map(str, choices))
         order = by_text(texts)
         score = self._score(entry, name)
-        shown = _shown_order(str(score.get("explanation") or ""), texts)
+        shown = _order_shown(str(score.get("explanation") or ""), texts)
         self._shuffled |= shown is not None
         shown_order = tuple(order[at] for at in (shown or range(len(texts))))
         named, status, why = _answer(entry, score)
@@ -541,9 +541,9 @@ class _Log:
                 f"One answer per sample, by the reducer {self._reducer} of the log, of "
                 f"{self._epochs} epochs; --scorer {self._used_scorer}:{MEAN} reads them all."
             )
-        block |= self._unchecked()
+        block |= self._count_unchecked()
         if "unverified" in block:
-            published = [f"{value:.4f} ({r} {m})" for r, m, value in self._published()]
+            published = [f"{value:.4f} ({r} {m})" for r, m, value in self._published_means()]
             remarks.append(
                 f"{block['unverified']:,} scores are neither right nor wrong, so they are no check "
                 f"of the answers; the log states {' and '.join(published) or 'no mean'}."
@@ -572,7 +572,7 @@ class _Log:
         plan_steps = steps if isinstance(steps, list) else []
         return any(as_dict(as_dict(step).get("params")).get("cot") for step in plan_steps)
 
-    def _unchecked(self) -> dict[str, Json]:
+    def _count_unchecked(self) -> dict[str, Json]:
         """Return how many samples of the dataset are read, and how many answers have no check."""
         by_id = self._by_id()
         read = sum(bool(self._whole(epochs)) for epochs in by_id.values())
@@ -598,7 +598,7 @@ class _Log:
     def _contradictions(self) -> Iterator[Problem]:
         """Yield the means of the log that are not those of its scores."""
         scored = [[s.value for s in group if s.scored] for group in self._by_id().values()]
-        for reducer, metric, logged in self._published():
+        for reducer, metric, logged in self._published_means():
             reduced = [reduce_epochs(reducer, values) for values in scored if values]
             numbers = [value for value in reduced if value is not None]
             if not numbers or len(numbers) < len(reduced):
@@ -760,7 +760,7 @@ def _epoch(value: Json) -> int:
     return value
 
 
-def _shown_order(explanation: str, choices: Sequence[str]) -> tuple[int, ...] | None:
+def _order_shown(explanation: str, choices: Sequence[str]) -> tuple[int, ...] | None:
     r"""Return the choice at every letter if the solver has shuffled them; None if it has not.
 
     Raises:
@@ -768,7 +768,7 @@ def _shown_order(explanation: str, choices: Sequence[str]) -> tuple[int, ...] | 
 
     Examples:
         >>> explanation = "Choices were shuffled before generating a response, ...\nA) no\nB) yes\n"
-        >>> _shown_order(explanation + "Shuffled answer:\nANSWER: A", ["yes", "no"])
+        >>> _order_shown(explanation + "Shuffled answer:\nANSWER: A", ["yes", "no"])
         (1, 0)
     """
     if not explanation.startswith(_SHUFFLED):
@@ -812,7 +812,7 @@ def _letter_log_probs(entry: Mapping[str, Any], shown: Sequence[int]) -> _Letter
             answer_token = token
     if answer_token is None:
         return None
-    at_token = _listed(answer_token)
+    at_token = _listed_tokens(answer_token)
     mass = mass_of_log_probabilities([value for _, value in at_token])
     masses: dict[int, list[float]] = {}
     for text, value in at_token:
@@ -828,7 +828,7 @@ def _letter_log_probs(entry: Mapping[str, Any], shown: Sequence[int]) -> _Letter
     )
 
 
-def _listed(token: Mapping[str, Any]) -> list[tuple[str, float]]:
+def _listed_tokens(token: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Return the tokens listed at a place with their log-probabilities, the generated one included.
 
     Different tokens may have one text. The generated one is listed already, unless it is less

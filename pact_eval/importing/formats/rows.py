@@ -136,7 +136,7 @@ def _table_log(
         reading = replace(reading, columns=others, options=(), shape=None)
     elif reading.columns.keys() - {*ROLES, *PREDICTED, IGNORED}:
         reading = replace(reading, columns={})
-    entries, reading = _mapped(entries, reading, options.mapping)
+    entries, reading = _map_columns(entries, reading, options.mapping)
     table = read_table(entries, reading, str(path), references, options.grouping)
     block = {**table.block, **({} if references is None else references.block)}
     remarks = (*table.remarks, *(() if references is None else references.remarks))
@@ -144,7 +144,7 @@ def _table_log(
     return Log(iter(table.rows), parts, lambda _: facts, references=references, mapping=_CHECKED)
 
 
-def _mapped(
+def _map_columns(
     entries: Entries, reading: Reading, mapping: Mapping[str, str]
 ) -> tuple[Entries, Reading]:
     """Return rows and reading with the columns of `--map` under our names."""

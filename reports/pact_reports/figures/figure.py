@@ -109,8 +109,8 @@ class FigureSpec:
     ) -> Built:
         """Make the files, of runs with the same number of views; raises as `build`."""
         if self.views == "never":
-            return self._made(experiment, looks, decisions)
-        figure = self._made(experiment.comparisons.at_common_views, looks, decisions)
+            return self._build(experiment, looks, decisions)
+        figure = self._build(experiment.comparisons.at_common_views, looks, decisions)
         notes = views_notes(experiment, self.views, looks.names)
         return replace(figure, missing=(*figure.missing, *notes))
 
@@ -124,7 +124,7 @@ class FigureSpec:
             raise InputError(NEEDS_RUNS)
         return self.publish(metrics, settings, looks)
 
-    def _made(self, experiment: Experiment, looks: Looks, decisions: Decisions | None) -> Built:
+    def _build(self, experiment: Experiment, looks: Looks, decisions: Decisions | None) -> Built:
         if self.decide is not None and decisions is not None:
             return self.decide(experiment, looks, decisions)
         return self.build(experiment, looks)

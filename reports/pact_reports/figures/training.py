@@ -135,7 +135,7 @@ def draw_trajectories(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axe
     for run in runs:
         _draw_trajectory(ax, run, run.nll_nats, looks)
     ax.set_ylabel("Selection NLL (nats)")
-    return _finished(ax, runs, looks)
+    return _finish(ax, runs, looks)
 
 
 def draw_selection_accuracy(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
@@ -144,7 +144,7 @@ def draw_selection_accuracy(runs: Sequence[Trajectory], ax: Axes, looks: Looks) 
     for run in with_accuracy:
         _draw_trajectory(ax, run, 100 * np.asarray(run.selection_accuracy), looks)
     ax.set_ylabel("Selection accuracy (%)")
-    return _finished(ax, with_accuracy, looks)
+    return _finish(ax, with_accuracy, looks)
 
 
 def _draw_trajectory(ax: Axes, run: Trajectory, values: FloatArray, looks: Looks) -> None:
@@ -163,7 +163,7 @@ def _draw_trajectory(ax: Axes, run: Trajectory, values: FloatArray, looks: Looks
     )
 
 
-def _finished(ax: Axes, runs: Sequence[Trajectory], looks: Looks) -> Axes:
+def _finish(ax: Axes, runs: Sequence[Trajectory], looks: Looks) -> Axes:
     ax.set_xlabel("Training step")
     headed(ax, "", f"n = {len(runs)} training runs; stars: selected checkpoints")
     arms_and_seeds(ax, runs, looks)

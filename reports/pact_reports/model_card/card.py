@@ -106,7 +106,7 @@ class FrontMatter:
         Raises:
             InputError: it is not YAML, or not a mapping.
         """
-        values = self._parsed(yaml.safe_load)
+        values = self._parse(yaml.safe_load)
         if values is None:
             return {}
         if not isinstance(values, dict):
@@ -131,7 +131,7 @@ class FrontMatter:
         models[0]["results"] = _with_one(models[0]["results"], result, own)
         if models == old:
             return self.text
-        return f"{self.opening}{self._replaced(values, models)}{self.closing}"
+        return f"{self.opening}{self._replace(values, models)}{self.closing}"
 
     def _index(self, values: dict[Any, Any]) -> list[Any]:
         index = values.get(INDEX)
@@ -145,10 +145,10 @@ class FrontMatter:
             raise self._error(line, f"{INDEX}: {_SHAPE}")
         return list(index)
 
-    def _replaced(self, values: dict[Any, Any], models: list[Any]) -> str:
+    def _replace(self, values: dict[Any, Any], models: list[Any]) -> str:
         """Return the YAML with other models; without that key, they come last."""
         end = line_end(self.opening)
-        written = _dumped({INDEX: models}, end)
+        written = _dump({INDEX: models}, end)
         before, after, line = self.yaml, "", None
         for key, value in self._keys():
             if key.value == INDEX:
@@ -167,14 +167,14 @@ class FrontMatter:
 
     def _keys(self) -> list[tuple[Any, Any]]:
         """Return the keys of the mapping with their values, each with its place in the YAML."""
-        root = self._parsed(lambda text: yaml.compose(text, Loader=yaml.SafeLoader))
+        root = self._parse(lambda text: yaml.compose(text, Loader=yaml.SafeLoader))
         keys = [] if root is None else list(root.value)
         places = [key for key, _ in keys if key.value == INDEX]
         if len(places) > 1:
             raise self._error(places[1].start_mark.line, f"{INDEX} occurs twice")
         return keys
 
-    def _parsed(self, parse: Callable[[str], Any]) -> Any:
+    def _parse(self, parse: Callable[[str], Any]) -> Any:
         try:
             return parse(self.yaml)
         except yaml.YAMLError as error:
@@ -232,7 +232,7 @@ def _not_of_value(text: str, start: int, end: int) -> str:
     return text[start + len("".join(lines)) :]
 
 
-def _dumped(values: dict[Any, Any], end: str) -> str:
+def _dump(values: dict[Any, Any], end: str) -> str:
     text = yaml.safe_dump(values, allow_unicode=True, sort_keys=False, line_break=end)
     return str(text)
 

@@ -123,10 +123,10 @@ def make_page(
         )
         raise InputError(message)
     with step("Making the page", 90 if built else 100):
-        return _made(request, built)
+        return _render(request, built)
 
 
-def _made(request: PageRequest, built: BuiltTables | None) -> str:
+def _render(request: PageRequest, built: BuiltTables | None) -> str:
     experiment = request.experiment
     # A missing column ends the command at once.
     grouped = request.grouped

@@ -70,11 +70,11 @@ def script_json(value: Json, name: str) -> Markup:
         <script type="application/json" id="data">{"a":"\u003c/script\u003e\u2028"}</script>
     """
     raw = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = _MAYBE_UNPRINTABLE.sub(_escaped, raw.translate(_IN_SCRIPT))
+    text = _MAYBE_UNPRINTABLE.sub(_escape, raw.translate(_IN_SCRIPT))
     return trusted(f'<script type="application/json" id="{escape(name)}">{text}</script>')
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     """Escape what would turn the order of signs around in a view of the source, or break a line."""
     sign = match[0]
     return sign if sign.isprintable() else json.dumps(sign)[1:-1]
@@ -109,7 +109,7 @@ def render(template: str, **values: object) -> Markup:
     return trusted(_TEMPLATES.get_template(template).render(values))
 
 
-def _printed(value: object) -> object:
+def _print_value(value: object) -> object:
     """Return what a template prints for a value."""
     if value is None:
         return ""
@@ -119,7 +119,7 @@ def _printed(value: object) -> object:
 def _templates() -> Environment:
     templates = Environment(
         autoescape=True,
-        finalize=_printed,
+        finalize=_print_value,
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         lstrip_blocks=True,
         trim_blocks=True,

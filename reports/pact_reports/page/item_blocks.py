@@ -223,7 +223,7 @@ def item_text(record: Record, other: Record | None, prompt: list[Part] | None = 
     if other is None:
         context = [[line.label, [line.text]] for line in lines]
     else:
-        context = _paired(lines, context_lines(other.state))
+        context = _pair_lines(lines, context_lines(other.state))
     question = record.field.instructions
     return [
         context,
@@ -233,7 +233,7 @@ def item_text(record: Record, other: Record | None, prompt: list[Part] | None = 
     ]
 
 
-def _paired(lines: list[Line], others: list[Line]) -> list[Json]:
+def _pair_lines(lines: list[Line], others: list[Line]) -> list[Json]:
     """Pair the lines of two contexts in order; a line without a partner is a change."""
     shown: list[Json] = []
     for at in range(max(len(lines), len(others))):

@@ -74,7 +74,7 @@ def provenance(request: PageRequest) -> dict[str, Any]:
             if key not in differing and texts[0] != _UNKNOWN
         ],
         "page": _page(request),
-        "recorded": [(label, _recorded(run)) for label, run in runs.items()],
+        "recorded": [(label, _recorded_rows(run)) for label, run in runs.items()],
     }
 
 
@@ -103,7 +103,7 @@ def _short(sha256: str | None) -> str | None:
     return None if sha256 is None else sha256[:_HASH]
 
 
-def _recorded(run: ExperimentRun) -> list[tuple[str, str]]:
+def _recorded_rows(run: ExperimentRun) -> list[tuple[str, str]]:
     """Return the content of `run.json`, the most asked for first."""
     recorded = run.provenance.recorded
     first = {name: recorded[name] for name in _FIRST if name in recorded}

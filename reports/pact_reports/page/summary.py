@@ -33,7 +33,7 @@ from pact_reports.views.brief import mass_lines
 
 def summarise(request: PageRequest) -> dict[str, Any]:
     """Return what the templates of the first section write, by the names that they use."""
-    judged = _judged(request)
+    judged = _judge(request)
     diagnostics = _diagnostics(request, judged)
     labels = [run.label for run in request.experiment.runs]
     return {
@@ -140,7 +140,7 @@ def _low_mass(request: PageRequest) -> list[str]:
     return [line.text for line in mass_lines(masses)]
 
 
-def _judged(request: PageRequest) -> JudgedHypotheses | str | None:
+def _judge(request: PageRequest) -> JudgedHypotheses | str | None:
     """Judge the criteria, or return the reason that prevents it; None without criteria."""
     if request.criteria is None:
         return None

@@ -75,15 +75,15 @@ def on_dark(colour: str) -> str:
         ('#e69f00', '#4c9cc9', '#516978')
     """
     if _luminance(colour) > _LIGHT:
-        steps = [_mixed(colour, DARK_PAPER, share) for share in range(0, 100, 5)]
+        steps = [_mix(colour, DARK_PAPER, share) for share in range(0, 100, 5)]
         return [step for step in steps if contrast(step, DARK_PAPER) >= _LEAST_CONTRAST_OF_LIGHT][
             -1
         ]
-    steps = [_mixed(colour, "#ffffff", share) for share in range(0, 101, 5)]
+    steps = [_mix(colour, "#ffffff", share) for share in range(0, 101, 5)]
     return next(step for step in steps if contrast(step, DARK_PAPER) >= _LEAST_CONTRAST)
 
 
-def _mixed(colour: str, other: str, percent: int) -> str:
+def _mix(colour: str, other: str, percent: int) -> str:
     pairs = zip(_parts(colour), _parts(other), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * percent / 100):02x}" for a, b in pairs)
 
@@ -141,7 +141,7 @@ def strict_svg(svg: str) -> str:
 def _tag(tag: str) -> str:
     tag = _STYLE.sub(_attributes, tag)
     tag = _PATH.sub(lambda match: f'{match[1]}{_path(match[2])}"', tag)
-    return _ROUNDED.sub(lambda match: f'{match[1]}{_NUMBER.sub(_rounded, match[2])}"', tag)
+    return _ROUNDED.sub(lambda match: f'{match[1]}{_NUMBER.sub(_round, match[2])}"', tag)
 
 
 def _path(commands: str) -> str:
@@ -162,6 +162,6 @@ def _attributes(match: re.Match[str]) -> str:
     return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in declared)
 
 
-def _rounded(match: re.Match[str]) -> str:
+def _round(match: re.Match[str]) -> str:
     text = f"{float(match[0]):.2f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text

@@ -109,24 +109,24 @@ def _brackets(estimates: Iterable[Estimate]) -> str:
 def _cells(experiment: Experiment, run: ExperimentRun, specs: Sequence[MetricSpec]) -> list[Cell]:
     everything = _everything(experiment, run)
     estimates = everything.estimates
-    cells = [_counted(everything.items, everything.families)]
+    cells = [_items_cell(everything.items, everything.families)]
     for spec in specs:
         estimate = estimates[spec.name]
         few = few_pairs(estimate) if "pairs" in find_metric(spec.name).needs else ""
         cells.append(_estimated(estimate, spec, few))
         if find_metric(spec.name).noise_floor:
-            cells.append(_calibrated(experiment, run, spec))
+            cells.append(_calibration_cell(experiment, run, spec))
     return cells
 
 
-def _calibrated(experiment: Experiment, run: ExperimentRun, spec: MetricSpec) -> Cell:
+def _calibration_cell(experiment: Experiment, run: ExperimentRun, spec: MetricSpec) -> Cell:
     if calibrated_items(experiment, run) is None:
         return Cell("–", reason="no calibrator in the run folder, or none that can be applied")
     after = experiment.evaluation(run, calibrated=True).groups[0]
     return _estimated(after.estimates[spec.name], spec)
 
 
-def _counted(items: int, families: int) -> Cell:
+def _items_cell(items: int, families: int) -> Cell:
     """Write the number of items and, below, the number of their families."""
     return replace(count_cell(items), interval=f"of {families:,} families")
 
@@ -155,7 +155,7 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
     rows = []
     for run, evaluation in evaluations:
         group = evaluation.groups[0]
-        cells = [text_cell(names.run(run.label)), _counted(group.items, group.families)]
+        cells = [text_cell(names.run(run.label)), _items_cell(group.items, group.families)]
         cells += [_estimated(group.estimates[spec.name], spec) for spec in evaluation.metrics]
         rows.append(table_row(*cells))
     return Table(

@@ -233,7 +233,7 @@ def calibration_table(
 def _cells(run: CalibratedRun, names: ArmNames, *, with_t: bool, fitted: bool) -> list[Cell]:
     cells = [arm_cell(run.arm, names), text_cell("–" if run.seed is None else str(run.seed))]
     if fitted:
-        cells += _of_fit(run.fitted)
+        cells += _fit_cells(run.fitted)
     elif with_t:
         cells.append(_temperature(run.temperature))
     for before, after, worse in zip(run.before, run.after, run.worse, strict=True):
@@ -248,7 +248,7 @@ def _cells(run: CalibratedRun, names: ArmNames, *, with_t: bool, fitted: bool) -
     return cells
 
 
-def _of_fit(fitted: ReleasedCalibration | None) -> list[Cell]:
+def _fit_cells(fitted: ReleasedCalibration | None) -> list[Cell]:
     """Return T(x), its slopes, and ECE before and after on the split of the fit."""
     if fitted is None:
         return [_temperature(None), *(Cell("–") for _ in _FIT_COLUMNS)]

@@ -62,7 +62,7 @@ def brief_comparison(
     names = short_names((conclusion.left, conclusion.right))
     orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
     answer = several_line([comparison.conclusion], leak)
-    notes = [_named(note, names[::turn]) for note in comparison.notes]
+    notes = [_name_runs(note, names[::turn]) for note in comparison.notes]
     return Brief(
         answer=(
             *leak_lines(leak),
@@ -81,7 +81,7 @@ def brief_comparison(
             *_letter_prior(comparison),
             Fact("items", _discordant(comparison, names, turn)),
             *difference_facts(conclusion),
-            *_tested(comparison, conclusion, names[::turn]),
+            *_margin_facts(comparison, conclusion, names[::turn]),
         ],
         notes=notes,
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
@@ -89,7 +89,7 @@ def brief_comparison(
     ).parts()
 
 
-def _named(note: Note, names: Sequence[str]) -> Note:
+def _name_runs(note: Note, names: Sequence[str]) -> Note:
     """Return a note that names the runs instead of A and B."""
     called = dict(zip("AB", names, strict=True))
     match note:
@@ -145,7 +145,7 @@ def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
     yield Fact("answer mass", ", ".join(masses))
 
 
-def _tested(
+def _margin_facts(
     comparison: RunComparison, conclusion: BetterConclusion, names: Sequence[str]
 ) -> Iterator[Fact]:
     """Write the verdict on the margin, with the names of A and B, and what could be shown."""
@@ -205,7 +205,7 @@ def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:
     notes: list[Note] = []
     for comparison in comparisons:
         sides = short_names([run.name for run in comparison.runs])
-        named = [_named(note, sides) for note in comparison.notes]
+        named = [_name_runs(note, sides) for note in comparison.notes]
         notes += [note for note in named if note not in notes]
     return notes
 

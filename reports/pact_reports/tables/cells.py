@@ -70,7 +70,7 @@ _UNITS: Final[dict[Unit, str]] = {
 _FEW_PAIRS: Final = 100
 
 
-def _shown_ends(estimate: Estimate, spec: MetricSpec) -> str:
+def _ends_in_print(estimate: Estimate, spec: MetricSpec) -> str:
     """Write an interval as papers print it."""
     more = 1 if spec.name == "aurc" else 0
     return ends_text(estimate.low, estimate.high, spec.unit, decimals=more).replace("-", MINUS)
@@ -257,7 +257,7 @@ def interval_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
     numbers = (estimate.low, estimate.high, estimate.n, estimate.clusters)
     if math.isnan(estimate.low):
         return Cell(UNDEFINED, numbers, reason=estimate.reason)
-    text = _shown_ends(estimate, spec)
+    text = _ends_in_print(estimate, spec)
     return Cell(text, numbers, reason=estimate.reason)
 
 
@@ -286,7 +286,7 @@ def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str 
     """
     if math.isnan(estimate.value):
         return replace(cell, reason=cell.reason or estimate.reason)
-    ends = _shown_ends(estimate, spec) if has_width(estimate) else ""
+    ends = _ends_in_print(estimate, spec) if has_width(estimate) else ""
     text = " ".join(part for part in (ends, few) if part)
     chance = ChanceError.of([estimate])
     below = cell.below if chance is None else chance_text(chance)

@@ -121,7 +121,7 @@ def means_table(
         columns=tuple(columns),
         rows=tuple(Row(cells) for cells in zip(*by_column, strict=True)),
         legend=tuple(entry for entry in legend if entry[0] in marks),
-        notes=(*(() if results.published else (NOISE,)), *_left_out(results, names)),
+        notes=(*(() if results.published else (NOISE,)), *_note_left_out(results, names)),
         brackets=(
             "In brackets for arms with one run: 95% interval over families, left out if there "
             f"is none. {CALIBRATION_ERROR}"
@@ -129,7 +129,7 @@ def means_table(
     )
 
 
-def _left_out(results: ArmSummaries, names: ArmNames) -> tuple[str, ...]:
+def _note_left_out(results: ArmSummaries, names: ArmNames) -> tuple[str, ...]:
     if not results.left_out:
         return ()
     left_out = ", ".join(map(names.arm, results.left_out))

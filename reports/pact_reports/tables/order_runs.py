@@ -68,7 +68,7 @@ def order_sentence(effect: OrderEffect) -> str | None:
                 moved = f"flip rate {interval_text(effect.flip_rate, 'percent', '%')}"
             return (
                 f"Order of the answers: {moved}; how much of it is noise is not known, because "
-                f"{_unmeasured(effect.floor)}."
+                f"{_explain_unmeasured(effect.floor)}."
             )
         case "shown":
             return f"The order moves probabilities: view TV {tv}; {_alone(effect.floor)}."
@@ -79,7 +79,7 @@ def order_sentence(effect: OrderEffect) -> str | None:
             )
 
 
-def _unmeasured(floor: NoiseFloor) -> str:
+def _explain_unmeasured(floor: NoiseFloor) -> str:
     """Explain a missing noise floor, and name the measurement that provides it, if any."""
     if floor.source == "not in the log":
         return "the log has no repeats of one order"
@@ -152,7 +152,7 @@ def order_parts(audit: OrderAudit, unit: ClusterUnit = "family") -> tuple[Part, 
 def _effects_table(audit: OrderAudit, sentence: str) -> Table:
     effect, views = audit.effect, f"{audit.effect.k} views"
     moved, flipped = effect.finding == "shown", audit.flips_beyond_floor
-    why = _unmeasured(effect.floor)
+    why = _explain_unmeasured(effect.floor)
     unit = f"Rates in %, their gains ({views} - view 0) in points, NLL in nats."
     notes = [sentence, unit if audit.gains else "Rates in %."]
     if audit.one_order:
@@ -268,7 +268,7 @@ def build_order(request: TableRequest) -> Table:
     Raises:
         InputError: the runs do not compare, or no item is shown in two orders.
     """
-    return order_table(_audited(request), request.names)
+    return order_table(_audit_runs(request), request.names)
 
 
 def build_slots(request: TableRequest) -> Table:
@@ -277,10 +277,10 @@ def build_slots(request: TableRequest) -> Table:
     Raises:
         InputError: the runs do not compare, or no item is shown in two orders.
     """
-    return slots_table(_audited(request), request.names)
+    return slots_table(_audit_runs(request), request.names)
 
 
-def _audited(request: TableRequest) -> list[Audited]:
+def _audit_runs(request: TableRequest) -> list[Audited]:
     raw = request.raw
     audited = [(run, raw.order_audit(run), raw.order(run)) for run in request.comparable]
     if not any(audit.items for _, audit, _ in audited):
@@ -309,7 +309,7 @@ def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
         name="order",
         title="Effect of the order, next to noise alone",
         caption=(
-            f"{_concluded(audited, names)}. {k} views, raw. Gains: {k} views minus view 0, in "
+            f"{_conclude(audited, names)}. {k} views, raw. Gains: {k} views minus view 0, in "
             "points; NLL in nats; the rest in %. Items that are shown in one order are left out."
         ),
         columns=(
@@ -327,7 +327,7 @@ def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
     )
 
 
-def _concluded(audited: Sequence[Audited], names: ArmNames) -> str:
+def _conclude(audited: Sequence[Audited], names: ArmNames) -> str:
     """Write the conclusion on order of every run."""
     conclusions = ((names.run(run.label), conclusion.words) for run, _, conclusion in audited)
     return "; ".join(f"{name}: {lower_first(words.finding)}" for name, words in conclusions)

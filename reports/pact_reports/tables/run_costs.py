@@ -95,14 +95,14 @@ def _cells(cost: RunCost, names: ArmNames) -> tuple[Cell, ...]:
         text_cell("–" if cost.seed is None else str(cost.seed)),
         count_cell(cost.views),
         count_cell(cost.k),
-        _measured(cost.wall_seconds, 1, "not recorded by the run"),
-        _measured(cost.longest_prompt_tokens, 0, "not recorded by the run"),
+        _measure_cell(cost.wall_seconds, 1, "not recorded by the run"),
+        _measure_cell(cost.longest_prompt_tokens, 0, "not recorded by the run"),
         text_cell(cost.device or "–"),
         text_cell(cost.dtype or "–"),
-        _measured(cost.training_steps, 0, untrained),
-        _measured(cost.training_views_per_pair, 1, untrained),
-        _measured(cost.training_minutes, 1, untrained),
-        _measured(peak and peak / _GIB, 1, untrained),
+        _measure_cell(cost.training_steps, 0, untrained),
+        _measure_cell(cost.training_views_per_pair, 1, untrained),
+        _measure_cell(cost.training_minutes, 1, untrained),
+        _measure_cell(peak and peak / _GIB, 1, untrained),
     )
 
 
@@ -130,9 +130,9 @@ def arm_cost_table(costs: tuple[ArmCost, ...], names: ArmNames = KEYS) -> Table:
                 arm_cell(cost.arm, names),
                 count_cell(len(cost.steps)),
                 _steps(cost.steps),
-                _measured(cost.views_per_pair, 1, ""),
+                _measure_cell(cost.views_per_pair, 1, ""),
                 _hours(cost),
-                _measured(cost.peak_gib, 1, "not measured in every run"),
+                _measure_cell(cost.peak_gib, 1, "not measured in every run"),
                 mean_cell(cost.accuracy, accuracy),
             )
             for cost in costs
@@ -151,7 +151,7 @@ def _hours(cost: ArmCost) -> Cell:
     return Cell(text, (mean, deviation))
 
 
-def _measured(value: float | None, decimals: int, reason: str) -> Cell:
+def _measure_cell(value: float | None, decimals: int, reason: str) -> Cell:
     if value is None:
         return Cell("–", reason=reason)
     return Cell(f"{value:,.{decimals}f}", (value,))

@@ -286,7 +286,7 @@ def _check_rows(result: JudgedCheck, label: str, names: ArmNames) -> list[Row]:
                 comparison, comparison.right, signed=comparison.question.right.minus is not None
             ),
             _difference(comparison),
-            _shown(comparison),
+            _comparison_cell(comparison),
             rule=number == 0,
         )
         for number, comparison in enumerate(result.comparisons)
@@ -335,7 +335,7 @@ def _difference(comparison: CheckComparison) -> Cell:
     return replace(cell, tone=tone, below=unit_and_n(comparison))
 
 
-def _shown(comparison: CheckComparison) -> Cell:
+def _comparison_cell(comparison: CheckComparison) -> Cell:
     if comparison.evidence is None:
         return Cell(UNDEFINED)
     return Cell("shown" if comparison.shown else "by value", below=evidence_text(comparison))

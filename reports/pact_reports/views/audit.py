@@ -223,14 +223,14 @@ def _sides(diff: WordDiff) -> tuple[str, str]:
     for number, segment in enumerate(diff.segments):
         for side, words in zip(sides, (segment.left, segment.right), strict=True):
             if segment.kind == "same":
-                side.append(_shortened(words, first=number == 0, last=number == last))
+                side.append(_shorten(words, first=number == 0, last=number == last))
             elif words:
                 side.append(f"[[{one_line(words)}]]")
     left, right = (" ".join(side) for side in sides)
     return left, right
 
 
-def _shortened(words: str, *, first: bool, last: bool) -> str:
+def _shorten(words: str, *, first: bool, last: bool) -> str:
     parts = one_line(words).split(" ")
     if len(parts) <= 2 * _WORDS_KEPT:
         return " ".join(parts)

@@ -108,7 +108,7 @@ class Brief:
         left = len(self.notes) - len(notes)
         more = self.more
         if left:
-            counted = f"{left} more note{'' if left == 1 else 's'}" if notes else _counted(left)
+            counted = f"{left} more note{'' if left == 1 else 's'}" if notes else _count_notes(left)
             more = more.replace("All metrics", f"{counted} and all metrics", 1)
         last = Line(more, "faint")
         return (*self.answer, *self.tables, facts_table(facts), *self.lines, last)
@@ -123,7 +123,7 @@ def _on_accuracy(note: Note) -> bool:
     return isinstance(note, _ON_ACCURACY)
 
 
-def _counted(notes: int) -> str:
+def _count_notes(notes: int) -> str:
     return "1 note" if notes == 1 else f"{notes} notes"
 
 

@@ -212,14 +212,16 @@ _FORMS: Final = {
 def labelled_remarks(data: LabelledData) -> tuple[str, ...]:
     """Say how a labelled file was read: its shape first, what its defaults cost last."""
     shape = f'"{data.shape.name}" ({data.shape.title})'
-    counts = f"{_counted(data.n_entries, 'entry', 'entries')}, " + _counted(
+    counts = f"{_count(data.n_entries, 'entry', 'entries')}, " + _count(
         len(data.records), "record", "records"
     )
     remarks = [f"{one_line(short_name(data.path))}: {data.container}, shape {shape}: {counts}"]
     if data.columns is not None:
         remarks.append(_columns_text(data.columns))
         if data.metadata:
-            remarks.append(one_line(f"Kept, and not read as options: {_listed(data.metadata)}"))
+            remarks.append(
+                one_line(f"Kept, and not read as options: {_list_options(data.metadata)}")
+            )
     remarks += [one_line(remark) for remark in data.remarks]
     remarks += [f"Left out: {count:,} questions {why}" for why, count in data.left_out.items()]
     return (*remarks, *default_remarks(data.defaults))
@@ -266,7 +268,7 @@ def labelled_json(files: Sequence[LabelledData]) -> list[Json]:
 
 def _columns_text(columns: ColumnReading) -> str:
     roles = ", ".join(f"{role} = {'+'.join(names)}" for role, names in columns.roles.items())
-    options = "" if "options" in columns.roles else "; options: " + _listed(columns.options)
+    options = "" if "options" in columns.roles else "; options: " + _list_options(columns.options)
     form = f"; answers are {_FORMS[columns.form]}" if "options" in columns.roles else ""
     default_question = (
         ""
@@ -276,12 +278,12 @@ def _columns_text(columns: ColumnReading) -> str:
     return one_line(f"Columns: {roles}{form}{options}{default_question}")
 
 
-def _listed(options: Sequence[str], most: int = 8) -> str:
+def _list_options(options: Sequence[str], most: int = 8) -> str:
     shown = ", ".join(
         option if len(option) <= 30 else f"{option[:27]}..." for option in options[:most]
     )
     return f"{shown}, ... ({len(options)} in all)" if len(options) > most else shown
 
 
-def _counted(number: int, one: str, several: str) -> str:
+def _count(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"

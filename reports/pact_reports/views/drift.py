@@ -341,10 +341,10 @@ def accuracy_change_text(drift: Drift) -> str:
             return f"accuracy {change}, {interval} beyond the margin of {margin}"
         case "cannot tell":
             measured = f"accuracy {change}, {interval}, margin {margin}"
-            return f"{measured}; {_needed(test.needed, test.change.clusters, unit)}"
+            return f"{measured}; {_say_needed(test.needed, test.change.clusters, unit)}"
 
 
-def _needed(needed: int | None, clusters: int, unit: ClusterUnit) -> str:
+def _say_needed(needed: int | None, clusters: int, unit: ClusterUnit) -> str:
     if needed is None:
         return "the change is too close to the margin for any number of families"
     return f"about {needed:,} {CLUSTERS[unit]} are needed, there are {clusters:,}"
@@ -492,7 +492,7 @@ def ratio_parts(tempering: Tempering) -> tuple[str, str]:
 
 def distance_sentence(drift: Drift) -> str | None:
     """Write the distance of probabilities, next to noise; None on other items."""
-    return None if drift.distance is None else _moved(drift.distance)
+    return None if drift.distance is None else _say_moved(drift.distance)
 
 
 def quantising_sentences(cost: QuantisingCost) -> tuple[str, str]:
@@ -507,11 +507,11 @@ def quantising_sentences(cost: QuantisingCost) -> tuple[str, str]:
     return (
         f"Quantising: {changed.count:,} of {changed.items:,} answers differ between {cost.before} "
         f"and {cost.after}, {estimate_text(changed.changed, 'percent')}%{directions}.",
-        _moved(cost.distance),
+        _say_moved(cost.distance),
     )
 
 
-def _moved(moved: Distance) -> str:
+def _say_moved(moved: Distance) -> str:
     quantiles = ", ".join(
         f"{'the largest' if level == 1 else f'{100 * level:.0f}% of items'} "
         f"{'' if level == 1 else '<= '}{value_text(value, 'percent')}"

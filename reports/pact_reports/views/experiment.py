@@ -24,13 +24,13 @@ def present_experiment_outcome(outcome: ExperimentOutcome) -> Presenter:
         outcome: what became of its steps, or what would.
     """
     return Presenter(
-        tables=lambda: _planned(outcome) if outcome.is_dry else _results(outcome),
+        tables=lambda: _plan_parts(outcome) if outcome.is_dry else _results(outcome),
         to_json=lambda: _json(outcome),
         answers=lambda: _answers(outcome),
     )
 
 
-def _planned(outcome: ExperimentOutcome) -> tuple[Part, ...]:
+def _plan_parts(outcome: ExperimentOutcome) -> tuple[Part, ...]:
     columns = (Column("#"), *left_columns("step", "state"))
     rows = [
         table_row(

@@ -98,14 +98,14 @@ def scorecard_answer(judged: JudgedHypotheses) -> str:
     proven = [result.hypothesis.id for result in results if result.shown == "supported"]
     refuted = [result.hypothesis.id for result in results if result.shown == "refuted"]
     counts = (
-        f"Of {len(results)} hypotheses, by value {_listed(supported, 'supported')} and "
-        f"{_listed(against, 'contradicted')}, {_listed(untested, 'untested')}; "
-        f"{_listed(proven, 'shown to hold')}, {_listed(refuted, 'shown to fail')}"
+        f"Of {len(results)} hypotheses, by value {_list_ids(supported, 'supported')} and "
+        f"{_list_ids(against, 'contradicted')}, {_list_ids(untested, 'untested')}; "
+        f"{_list_ids(proven, 'shown to hold')}, {_list_ids(refuted, 'shown to fail')}"
     )
     return f"{counts}. {judged.registration.status.capitalize()}."
 
 
-def _listed(ids: Sequence[str], what: str) -> str:
+def _list_ids(ids: Sequence[str], what: str) -> str:
     named = f" ({one_line(', '.join(ids))})" if ids else ""
     return f"{len(ids)} {what}{named}"
 

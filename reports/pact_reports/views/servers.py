@@ -107,7 +107,7 @@ def decision_table(decisions: Sequence[Decision]) -> Table:
     """
     rows = []
     for decision in decisions:
-        answers = _ranked(decision, [f"{p:.1%}" for p in decision.probabilities])
+        answers = _rank(decision, [f"{p:.1%}" for p in decision.probabilities])
         first = (
             Cell(decision.field.name),
             Cell(decision.field.kind),
@@ -137,7 +137,7 @@ def _served_table(fields: Sequence[ServedField]) -> Table:
         first = (Cell(served.field.name), _answer(served.decision, "changes with the order"))
         rows += [
             table_row(*(first if number == 0 else (Cell(""),) * 2), *cells, rule=number == 0)
-            for number, cells in enumerate(_ranked(served.decision, shown))
+            for number, cells in enumerate(_rank(served.decision, shown))
         ]
     probability = "probability (by order)"
     notes = ("In brackets, the lowest and the highest probability over the orders.",)
@@ -162,7 +162,7 @@ def _answer(decision: Decision, changes: str) -> Cell:
     return Cell(answer, below=changes if decision.views_agree is False else "")
 
 
-def _ranked(decision: Decision, shown: Sequence[str]) -> list[tuple[Cell, Cell]]:
+def _rank(decision: Decision, shown: Sequence[str]) -> list[tuple[Cell, Cell]]:
     """Return the probability of each answer, as it is shown, and its key, most probable first."""
     ranked = sorted(
         zip(decision.field.answers, decision.probabilities, shown, strict=True),
@@ -275,7 +275,7 @@ def probe_lines(probe: ServerProbe) -> tuple[Line, ...]:
         "answers": (_answers(probe), "caution" if probe.unanswered else None),
         "values": (_values(probe), "caution" if probe.values == "logits" else None),
         "noise": (_noise(probe), None),
-        **_of_token_ids(probe),
+        **_token_id_lines(probe),
         "order": _order(probe),
         "adapter": _adapter(probe),
         "parity": _parity(probe),
@@ -311,7 +311,7 @@ def _values(probe: ServerProbe) -> str:
     return f"{probe.values}, {rounded}"
 
 
-def _of_token_ids(probe: ServerProbe) -> dict[str, tuple[str, Tone | None]]:
+def _token_id_lines(probe: ServerProbe) -> dict[str, tuple[str, Tone | None]]:
     """Return the lines on wires that send token ids."""
     findings: dict[str, tuple[str, Tone | None]] = {}
     if probe.batches is not None:
@@ -338,7 +338,7 @@ def _noise(probe: ServerProbe) -> str:
         return "not measured"
     return (
         f"the same request {probe.floor.repeats} times: largest TV {probe.floor.largest_tv:.2g}, "
-        f"{_counted(probe.floor.flips, 'flip')}"
+        f"{_count(probe.floor.flips, 'flip')}"
     )
 
 
@@ -347,7 +347,7 @@ def _order(probe: ServerProbe) -> tuple[str, Tone | None]:
         return "no item could be asked in two orders", "caution"
     measured = (
         f"{probe.order.choices} items in two orders: largest TV {probe.order.largest_tv:.2g}, "
-        f"{_counted(probe.order.flips, 'flip')}"
+        f"{_count(probe.order.flips, 'flip')}"
     )
     meaning: dict[ProbedOrderEffect, tuple[str, Tone | None]] = {
         "seen": ("the order is seen", None),
@@ -386,7 +386,7 @@ def _parity(probe: ServerProbe) -> tuple[str, Tone | None]:
     return measured, "good" if probe.parity.holds else "bad"
 
 
-def _counted(number: int, what: str) -> str:
+def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 

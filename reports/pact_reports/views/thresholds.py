@@ -168,8 +168,8 @@ def thresholds_table(thresholds: Thresholds) -> Table:
     )
     method = methods_text((gate.coverage for gate in gates), rule.unit)
     caption = (
-        f"Rates in %; in brackets the {method}. Tested: {_drawn(rule)}; "
-        f"{_counted(thresholds.target)}, with the exact p-value. Every fifth {CLUSTER[rule.unit]} "
+        f"Rates in %; in brackets the {method}. Tested: {_say_drawn(rule)}; "
+        f"{_counting(thresholds.target)}, with the exact p-value. Every fifth {CLUSTER[rule.unit]} "
         "orders the gates instead. Left out: source families that were left out when their gate "
         "was chosen."
     )
@@ -233,7 +233,7 @@ def check_table(check: ThresholdsCheck) -> Table:
     method = methods_text((gate.coverage for gate in check.gates), rule.unit)
     caption = (
         f"Target: {check.file.target.text}. Rates in %; in brackets the {method}. Tested: "
-        f"{_drawn(rule)}; {_counted(check.file.target)}."
+        f"{_say_drawn(rule)}; {_counting(check.file.target)}."
     )
     if len(check.gates) > 1:
         caption += " The p-values are adjusted for all gates together (Holm)."
@@ -285,12 +285,12 @@ def _alternative_cell(other: Alternative | None) -> Cell:
     return Cell(percent_text(other.coverage))
 
 
-def _drawn(rule: Rule) -> str:
+def _say_drawn(rule: Rule) -> str:
     unit = CLUSTER[rule.unit]
     return f"one item of each {unit}" if rule.counting == "families" else f"items, drawn by {unit}"
 
 
-def _counted(target: Target) -> str:
+def _counting(target: Target) -> str:
     return "wrong of accepted" if target.limits_error else "escalated of all"
 
 
@@ -525,7 +525,7 @@ def check_answer(check: ThresholdsCheck) -> str:
         return "Cannot tell: the file guarantees nothing, so there is no gate to check."
     promised = [gate for gate in check.gates if gate.threshold is not None]
     if len(check.gates) == 1:
-        return _checked(promised[0], check.file)
+        return _say_checked(promised[0], check.file)
     unit = check.file.rule.unit
     parts = []
     for verdict in ("broken", "cannot tell", "holds"):
@@ -588,7 +588,7 @@ def _with_needed(gate: CheckedGate, unit: ClusterUnit) -> str:
     return f"{gate.group} (about {gate.needed:,} {CLUSTERS[unit]} are needed)"
 
 
-def _checked(gate: CheckedGate, file: ThresholdsFile) -> str:
+def _say_checked(gate: CheckedGate, file: ThresholdsFile) -> str:
     shown = tested_text(gate, file.target)
     if gate.verdict == "cannot tell":
         units = CLUSTERS[file.rule.unit]
@@ -622,7 +622,7 @@ def sets_check_answer(check: AnswerSetsCheck) -> str:
     parts = []
     for verdict in ("broken", "cannot tell", "holds"):
         kinds = [
-            _checked_sets(kind, check.file.rule.unit)
+            _say_checked_sets(kind, check.file.rule.unit)
             for kind in promised
             if kind.test.verdict == verdict
         ]
@@ -663,7 +663,7 @@ def missed_text(test: CheckedGate) -> str:
     return f"{test.wrong:,} of {test.drawn:,} missed"
 
 
-def _checked_sets(checked: CheckedSets, unit: ClusterUnit) -> str:
+def _say_checked_sets(checked: CheckedSets, unit: ClusterUnit) -> str:
     test = checked.test
     seen = f"{missed_text(test)}, {100 * checked.shown:.1f}% coverage is shown"
     if test.needed is None:
@@ -686,7 +686,7 @@ def thresholds_report(check: ThresholdsCheck) -> CiReport:
         _gate_case("gate", gate.group, gate, tested_text(gate, file.target), file.path)
         for gate in check.gates
     ]
-    return _of_checks(cases, check_answer(check), check_warnings(check), "gate", file.path)
+    return _ci_of_checks(cases, check_answer(check), check_warnings(check), "gate", file.path)
 
 
 def sets_report(check: AnswerSetsCheck) -> CiReport:
@@ -696,7 +696,7 @@ def sets_report(check: AnswerSetsCheck) -> CiReport:
         for kind in check.kinds
     ]
     answer, warnings = sets_check_answer(check), sets_check_warnings(check)
-    return _of_checks(cases, answer, warnings, "sets", check.file.path)
+    return _ci_of_checks(cases, answer, warnings, "sets", check.file.path)
 
 
 def _gate_case(code: str, group: str, gate: CheckedGate, text: str, file: Path) -> Case:
@@ -705,7 +705,7 @@ def _gate_case(code: str, group: str, gate: CheckedGate, text: str, file: Path) 
     return judged_case(code, group, _OF_VERDICT[gate.verdict], f"{gate.verdict}: {text}", file)
 
 
-def _of_checks(
+def _ci_of_checks(
     cases: list[Case], answer: str, warnings: Iterable[str], code: str, file: Path
 ) -> CiReport:
     if all(case.status == "skipped" for case in cases):  # the exit code is that of "cannot tell"

@@ -37,7 +37,7 @@ def present_written_report(
     def as_json() -> dict[str, Json]:
         values: dict[str, Json] = {"answer": answer_json([written.data])}
         values["files"] = {**written.files_json()}
-        values["skipped"] = {**_skipped(written)}
+        values["skipped"] = {**_why_skipped(written)}
         values["notes"] = {name: [*texts] for name, texts in written.notes.items()}
         warnings = [*left_out, *warnings_json(written.warnings), *other_data]
         if metrics is not None:
@@ -59,10 +59,10 @@ def present_written_report(
 
 def skipped_lines(written: WrittenReport) -> list[str]:
     """Name the figures and tables that were not made, one line each, with the reason."""
-    return [f"{name}: left out: {why}" for name, why in _skipped(written).items()]
+    return [f"{name}: left out: {why}" for name, why in _why_skipped(written).items()]
 
 
-def _skipped(written: WrittenReport) -> dict[str, str]:
+def _why_skipped(written: WrittenReport) -> dict[str, str]:
     """Return by name why it was not made; a figure and a table may have the same name."""
     groups = {"figure": written.skipped_figures, "table": written.skipped_tables}
     return {

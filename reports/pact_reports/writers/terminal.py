@@ -106,7 +106,7 @@ def renderables(part: Part, *, width: int, plain: bool) -> Iterator[RenderableTy
         yield Text(text, style="" if part.tone is None else _STYLE[part.tone])
         return
     if isinstance(part, Legend):
-        marks = f"{_ended(_marks(part.marks))} " if part.marks else ""
+        marks = f"{_end(_marks(part.marks))} " if part.marks else ""
         yield Text(visible(marks + part.text), style="dim")
         return
     if part.title:
@@ -118,11 +118,11 @@ def renderables(part: Part, *, width: int, plain: bool) -> Iterator[RenderableTy
         yield from _bare(part, columns, width)
         return
     for block in _blocks(columns, part.keys, width):
-        yield _bordered([(part.columns[at], columns[at]) for at in block], part.rows, width, plain)
+        yield _border([(part.columns[at], columns[at]) for at in block], part.rows, width, plain)
     if part.meanings:
-        yield Text(_ended(visible(_marks(part.meanings))), style="dim")
+        yield Text(_end(visible(_marks(part.meanings))), style="dim")
     for number, reason in enumerate(part.reasons, start=1):
-        yield Text(f"{_superscript(number)} {_ended(visible(reason))}", style="dim")
+        yield Text(f"{_superscript(number)} {_end(visible(reason))}", style="dim")
     for note in part.notes:
         yield Text(visible(note))
 
@@ -203,14 +203,14 @@ def _blocks(columns: Sequence[_Column], keys: int, width: int) -> list[list[int]
     everything = list(range(len(columns)))
     natural = [column.natural for column in columns]
     least = [column.least for column in columns]
-    if _taken(natural) <= width or (keys == 0 and _taken(least) <= width):
+    if _total_width(natural) <= width or (keys == 0 and _total_width(least) <= width):
         return [everything]
     widths = natural if keys else least
     first = max(keys, 1)
     blocks: list[list[int]] = []
     for at in everything[first:]:
         longer = [*(blocks[-1] if blocks else everything[:first]), at]
-        if blocks and _taken([widths[index] for index in longer]) > width:
+        if blocks and _total_width([widths[index] for index in longer]) > width:
             longer = [*everything[:first], at]
             blocks.append(longer)
         elif blocks:
@@ -220,15 +220,15 @@ def _blocks(columns: Sequence[_Column], keys: int, width: int) -> list[list[int]
     return blocks or [everything]
 
 
-def _taken(widths: Sequence[int]) -> int:
+def _total_width(widths: Sequence[int]) -> int:
     return sum(widths) + _PADDING * len(widths) + 1
 
 
-def _fitted(columns: Sequence[_Column], width: int) -> list[int]:
+def _fit_widths(columns: Sequence[_Column], width: int) -> list[int]:
     """Return widths that fit: the widest columns are wrapped first, pieces are broken last."""
     widths = [column.natural for column in columns]
     for floors in ([column.least for column in columns], [1] * len(columns)):
-        while _taken(widths) > width:
+        while _total_width(widths) > width:
             spare = [at for at, (has, floor) in enumerate(zip(widths, floors, strict=True))
                      if has > floor]  # fmt: skip
             if not spare:
@@ -237,20 +237,20 @@ def _fitted(columns: Sequence[_Column], width: int) -> list[int]:
     return widths
 
 
-def _bordered(
+def _border(
     columns: Sequence[tuple[Column, _Column]], rows: Sequence[Row], width: int, plain: bool
 ) -> RichTable:
     table = RichTable(box=box.ASCII2 if plain else box.ROUNDED, header_style="bold")
-    widths = _fitted([contents for _, contents in columns], width)
+    widths = _fit_widths([contents for _, contents in columns], width)
     for (column, contents), wide in zip(columns, widths, strict=True):
-        title = _wrapped(contents.head, contents.below, wide)
+        title = _wrap_pieces(contents.head, contents.below, wide)
         table.add_column(title, justify=column.align, width=wide, no_wrap=True)
     for number, row in enumerate(rows):
         if row.rule and number:
             table.add_section()
         table.add_row(
             *(
-                _wrapped(*contents.cells[number], wide, style=contents.tones[number])
+                _wrap_pieces(*contents.cells[number], wide, style=contents.tones[number])
                 for (_, contents), wide in zip(columns, widths, strict=True)
             )
         )
@@ -297,7 +297,9 @@ def _bare_row(
         yield text
 
 
-def _wrapped(pieces: Sequence[str], below: Sequence[str], width: int, *, style: str = "") -> Text:
+def _wrap_pieces(
+    pieces: Sequence[str], below: Sequence[str], width: int, *, style: str = ""
+) -> Text:
     text = Text("\n".join(_wrap(pieces, width)), style=style)
     if below:
         text.append("\n" + "\n".join(_wrap(below, width)), style="dim")
@@ -322,5 +324,5 @@ def _superscript(number: int) -> str:
     return str(number).translate(_SUPERSCRIPT)
 
 
-def _ended(text: str) -> str:
+def _end(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
