@@ -43,8 +43,6 @@ from click.core import ParameterSource
 from pact_cli.config import Config, Value, read_config
 from pact_cli.console import CI_FORMAT, QUIET, VERBOSE, announce, warn
 from pact_cli.param_types import INTEGER, PATH
-from pact_cli.param_types import LazyChoice as LazyChoice
-from pact_cli.param_types import choice as choice
 from pact_cli.steps import watched_steps
 from pact_eval.errors import InputError
 
@@ -93,20 +91,6 @@ class Option(click.Option):
     group: str = "Output"
 
 
-def option(
-    *names: str, group: Group = "Output", **attributes: Any
-) -> Callable[[Function], Function]:
-    """Return a decorator that adds an option to a function, as `click.option` does."""
-
-    def decorate(function: Function) -> Function:
-        click.option(*names, cls=Option, **attributes)(function)
-        parameters: list[Option] = vars(function)["__click_params__"]
-        parameters[-1].group = group
-        return function
-
-    return decorate
-
-
 def documented(docstring: str | None) -> tuple[str, dict[str, Doc]]:
     """Return a docstring without its options, and these by their names.
 
@@ -134,14 +118,11 @@ def parameters_of(
         function: the function; its docstring has the options.
         names: those of its parameters to return; None returns all.
     """
-    made = {each.name: each for each in getattr(function, "__click_params__", ())}
     signature = inspect.signature(function).parameters
-    wanted = [*(signature if names is None else names)]
-    if all(name in made for name in wanted):
-        return [made[name] for name in wanted]
     _, docs = documented(function.__doc__)
     hints = get_type_hints(function, include_extras=True)
-    return [made.get(name) or _parameter(signature[name], hints[name], docs) for name in wanted]
+    wanted = signature if names is None else names
+    return [_parameter(signature[name], hints[name], docs) for name in wanted]
 
 
 def _parameter(parameter: inspect.Parameter, hint: Any, docs: Mapping[str, Doc]) -> click.Parameter:
@@ -196,30 +177,20 @@ def _type_of(hint: Any) -> tuple[click.ParamType[Any], bool]:
 
 
 def gathered(
-    name: str,
-    make: Callable[..., object],
-    options: Sequence[click.Parameter | Callable[[Any], Any]] | None = None,
+    name: str, make: Callable[..., object], parameters: Sequence[click.Parameter] | None = None
 ) -> Callable[[Function], Function]:
     """Add options to a command, which gets `make(**values)` as its argument `name`.
 
     Args:
         name: the argument.
         make: makes it of the values of the options.
-        options: the options, or their decorators; None takes all parameters of `make`.
+        parameters: the options; None takes all parameters of `make`.
     """
-
-    def holder() -> None: ...
-
-    parameters = []
-    for each in parameters_of(make) if options is None else options:
-        if not isinstance(each, click.Parameter):
-            each(holder)
-            each = vars(holder)["__click_params__"][-1]
-        parameters.append(each)
+    options = parameters_of(make) if parameters is None else parameters
 
     def decorate(function: Function) -> Function:
         groups = vars(function).setdefault("__option_groups__", {})
-        vars(function)["__option_groups__"] = {name: (make, parameters), **groups}
+        vars(function)["__option_groups__"] = {name: (make, options), **groups}
         return function
 
     return decorate

@@ -4,127 +4,103 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
-from pact_cli.commands import LazyChoice, choice, command, option
+import click
+
+from pact_cli.commands import Doc, command, gathered
 from pact_cli.console import announce
-from pact_cli.hub_places import data_file_here
+from pact_cli.hub_places import data_here
 from pact_cli.labelled import announce_labelled, reading_options
-from pact_cli.options import (
-    DATASET,
-    PATH,
-    RUN_OR_LOG,
-    gathered,
-    json_option,
-    label_options,
-    path_argument,
-)
+from pact_cli.options import DATASET, RUN_OR_LOG, Json, label_options
 from pact_cli.report import print_reports
 from pact_eval._choices import LogMetric, SeveralRight
+from pact_eval.data.labelled.reading import Reading
 from pact_eval.importing.registry import source_names
-
-if TYPE_CHECKING:
-    from pact_eval.data.labelled.reading import Reading
-    from pact_eval.importing.source import ImportOptions
-    from pact_eval.runs.provenance import RunLabels
-
-
-def _options(pairs: tuple[str, ...], **options: Any) -> ImportOptions:
-    from pact_eval.importing.row_reader import parse_mapping
-    from pact_eval.importing.source import ImportOptions
-
-    return ImportOptions(mapping=parse_mapping(pairs), **options)
+from pact_eval.importing.row_reader import parse_mapping
+from pact_eval.importing.source import ImportOptions
+from pact_eval.importing.writing import default_folder, import_run
+from pact_eval.runs.provenance import RunLabels
 
 
-_read = gathered(
-    "options",
-    _options,
-    [
-        option(
-            "--from",
-            "source",
-            type=LazyChoice(source_names),
-            help="Format of the log. Default: what its content looks like.",
-        ),
-        option(
+def make_import(
+    *,
+    source: Annotated[
+        str | None,
+        click.Choice(source_names()),
+        Doc("--from", "Format of the log. Default: what its content looks like."),
+    ] = None,
+    mapping: Annotated[
+        tuple[str, ...],
+        Doc(
             "--map",
-            "pairs",
-            group="Data",
-            multiple=True,
+            "Name of one of our columns in a file of rows; may be given several times.",
+            "Data",
             metavar="COLUMN=NAME",
-            help="Name of one of our columns in a file of rows; may be given several times.",
         ),
-        option(
-            "--data",
-            group="Data",
-            metavar="FILE",
-            type=DATASET,
-            help="Dataset file with the references of rows of your own, joined by id: records, or "
-            "labelled data of a known shape; also hf://datasets/OWNER/NAME[@REVISION][/PATH].",
-        ),
-        option(
-            "--family-from",
-            metavar="COLUMN[~REGEX]",
-            help="What names the family: a value of the log, such as doc.article, or the part of "
-            "it that a regular expression matches (its first group, if it has one).",
-        ),
-        option(
-            "--domain-from",
-            metavar="COLUMN[~REGEX]",
-            help="What names the domain, in the same way.",
-        ),
-        option(
+    ] = (),
+    data: Annotated[Path | None, DATASET] = None,
+    family_from: str | None = None,
+    domain_from: str | None = None,
+    suites: Annotated[
+        tuple[Path, ...],
+        Doc(
             "--suite",
-            "suites",
-            multiple=True,
-            type=PATH,
-            help="Rows of the Decision Index suite, with the references of its results; may be "
-            "given several times.",
+            "Rows of the Decision Index suite, with the references of its results; may be given "
+            "several times.",
         ),
-        option(
-            "--filter",
-            help="Filter of lm-evaluation-harness whose answers are read, if there are several; of "
-            "HELM, the split or perturbation, such as valid or test/typos.",
-        ),
-        option(
-            "--metric",
-            type=choice(LogMetric),
-            help="Metric of lm-evaluation-harness by which answers and probabilities are read. "
-            "Default: acc, or the first that the log has.",
-        ),
-        option(
-            "--multi",
-            type=choice(SeveralRight),
-            help="Read questions with several right answers: any of them counts. Default: such "
-            "questions are refused.",
-        ),
-        option(
-            "--scorer",
-            help="Inspect scorer whose scores are read, and their reducer after a colon, such as "
-            "choice:mean. Default: choice, or the only one.",
-        ),
-    ],
-)
+    ] = (),
+    filter: str | None = None,  # noqa: A002 -- the name of the option
+    metric: LogMetric | None = None,
+    multi: SeveralRight | None = None,
+    scorer: str | None = None,
+) -> ImportOptions:
+    """Return how a log is read.
+
+    Data:
+        --data FILE: Dataset file with the references of rows of your own, joined by id: records, or
+            labelled data of a known shape; also hf://datasets/OWNER/NAME[@REVISION][/PATH].
+
+    Output:
+        --family-from COLUMN[~REGEX]: What names the family: a value of the log, such as
+            doc.article, or the part of it that a regular expression matches (its first group, if it
+            has one).
+        --domain-from COLUMN[~REGEX]: What names the domain, in the same way.
+        --filter: Filter of lm-evaluation-harness whose answers are read, if there are several; of
+            HELM, the split or perturbation, such as valid or test/typos.
+        --metric: Metric of lm-evaluation-harness by which answers and probabilities are read.
+            Default: acc, or the first that the log has.
+        --multi: Read questions with several right answers: any of them counts. Default: such
+            questions are refused.
+        --scorer: Inspect scorer whose scores are read, and their reducer after a colon, such as
+            choice:mean. Default: choice, or the only one.
+    """
+    return ImportOptions(
+        source=source,
+        mapping=parse_mapping(mapping),
+        data=data,
+        family_from=family_from,
+        domain_from=domain_from,
+        suites=suites,
+        filter=filter,
+        metric=metric,
+        multi=multi,
+        scorer=scorer,
+    )
 
 
 @command("import")
-@path_argument("log", "LOG", RUN_OR_LOG)
-@option(
-    "--out",
-    type=PATH,
-    help="Run folder to write. Default: the name of the log, in runs/.",
-)
-@_read
+@gathered("options", make_import)
 @reading_options
 @label_options
-@json_option
 def import_rows(
-    log: Path,
-    out: Path | None,
+    log: Annotated[Path, RUN_OR_LOG, "LOG"],
+    *,
+    out: Path | None = None,
     options: ImportOptions,
     reading: Reading,
     labels: RunLabels,
-    as_json: bool,
+    as_json: Json = False,
 ) -> None:
     """Import a log or predictions as a run, and report on it.
 
@@ -140,13 +116,14 @@ def import_rows(
     domain, kind, variant, view, code_order, prompt_tokens, answer_mass, status and reason.
 
     Several views of one order are repeats (epochs, trials): the report gives the mean over them.
-    """
-    from pact_eval.importing.writing import default_folder, import_run
 
+    Output:
+        --out: Run folder to write. Default: the name of the log, in runs/.
+    """
     out = default_folder(log) if out is None else out
     options = replace(options, reading=reading)
     if options.data is not None:
-        options = replace(options, data=data_file_here(options.data))
+        options = replace(options, data=data_here(options.data, one_file=True))
     rows = import_run(log, out, labels, options)
     announce_labelled([rows.labelled])
     announce(rows.remarks)

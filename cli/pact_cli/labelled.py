@@ -3,103 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Annotated
 
-from pact_cli.commands import LazyChoice, choice, option
+import click
+
+from pact_cli.commands import Doc, gathered
 from pact_cli.console import announce
-from pact_cli.options import PATH, gathered
 from pact_eval._choices import AnswerForm, PositionsFrom
-
-if TYPE_CHECKING:
-    from pact_eval.data.labelled.reader import LabelledData
-    from pact_eval.data.labelled.reading import Reading
+from pact_eval.data.labelled.reader import LabelledData
+from pact_eval.data.labelled.reading import SHAPE_NAMES, Reading, reading_of
+from pact_reports.views.datasets import labelled_remarks
 
 __all__ = ["announce_labelled", "reading_options"]
 
 
-def _shape_names() -> tuple[str, ...]:
-    from pact_eval.data.labelled.reading import SHAPE_NAMES
+def make_reading(
+    *,
+    columns: tuple[str, ...] = (),
+    shape: Annotated[str | None, click.Choice(SHAPE_NAMES)] = None,
+    option_texts: Annotated[
+        str | None,
+        Doc(
+            "--options",
+            "The answers of every entry in their order, which lists of numbers have too.",
+            "Data",
+            metavar="A,B,...",
+        ),
+    ] = None,
+    levels: str | None = None,
+    positions_from: PositionsFrom | None = None,
+    answers: AnswerForm | None = None,
+    question: str | None = None,
+    questions: Path | None = None,
+) -> Reading:
+    """Return how labelled files are read.
 
-    return SHAPE_NAMES
-
-
-def _reading(positions_from: str | None, option_texts: str | None, **stated: Any) -> Reading:
-    from pact_eval.data.labelled.reading import reading_of
-
+    Data:
+        --columns ROLE=COLUMN,...: Columns of a file of others, such as state=text,reference=label,
+            or a JSON object of any names, such as '{"options": ["yes, please", "no"]}'. Roles:
+            state, question, options (A+B+C for one column each), reference, prediction,
+            probabilities, log_probabilities, logits, confidence, correct, ignored, type, id,
+            family, source_family, split, domain, variant.
+        --shape: Shape of a labelled file. Default: the one that its entries have.
+        --levels LOW..HIGH: The levels of a rubric, such as 1..5.
+        --positions-from: Answers are positions of options, counted from 0 or from 1.
+        --answers: Answers are texts of options, or letters.
+        --question TEXT: The question of every entry, if a labelled file has no column of questions.
+        --questions FILE: JSON file of the questions of {"state", "labels"} entries. Default:
+            FILE.questions.json next to them.
+    """
     return reading_of(
-        positions_from=None if positions_from is None else int(positions_from),
+        columns=columns,
+        shape=shape,
         options=() if option_texts is None else option_texts.split(","),
-        **stated,
+        levels=levels,
+        positions_from=None if positions_from is None else int(positions_from),
+        answers=answers,
+        question=question,
+        questions=questions,
     )
 
 
-_OPTIONS: Final = [
-    option(
-        "--columns",
-        group="Data",
-        multiple=True,
-        metavar="ROLE=COLUMN,...",
-        help="Columns of a file of others, such as state=text,reference=label, or a JSON object of "
-        'any names, such as \'{"options": ["yes, please", "no"]}\'. Roles: state, '
-        "question, options (A+B+C for one column each), reference, prediction, probabilities, "
-        "log_probabilities, logits, confidence, correct, ignored, type, id, family, "
-        "source_family, split, domain, variant.",
-    ),
-    option(
-        "--shape",
-        group="Data",
-        type=LazyChoice(_shape_names),
-        help="Shape of a labelled file. Default: the one that its entries have.",
-    ),
-    option(
-        "--options",
-        "option_texts",
-        group="Data",
-        metavar="A,B,...",
-        help="The answers of every entry in their order, which lists of numbers have too.",
-    ),
-    option(
-        "--levels",
-        group="Data",
-        metavar="LOW..HIGH",
-        help="The levels of a rubric, such as 1..5.",
-    ),
-    option(
-        "--positions-from",
-        group="Data",
-        type=choice(PositionsFrom),
-        help="Answers are positions of options, counted from 0 or from 1.",
-    ),
-    option(
-        "--answers",
-        group="Data",
-        type=choice(AnswerForm),
-        help="Answers are texts of options, or letters.",
-    ),
-    option(
-        "--question",
-        group="Data",
-        metavar="TEXT",
-        help="The question of every entry, if a labelled file has no column of questions.",
-    ),
-    option(
-        "--questions",
-        group="Data",
-        metavar="FILE",
-        type=PATH,
-        help='JSON file of the questions of {"state", "labels"} entries. Default: '
-        "FILE.questions.json next to them.",
-    ),
-]
-
-reading_options = gathered("reading", _reading, _OPTIONS)
+reading_options = gathered("reading", make_reading)
 """Add the options for reading labelled files; the command gets one `reading: Reading`."""
 
 
 def announce_labelled(files: Iterable[LabelledData | None]) -> None:
     """Say on stderr how labelled files were read."""
-    from pact_reports.views.datasets import labelled_remarks
-
     for data in files:
         if data is not None:
             announce(labelled_remarks(data))

@@ -21,7 +21,6 @@ from pact_cli.commands import (
     Function,
     config_of,
     from_settings,
-    option,
     parameters_of,
     refuse,
 )
@@ -340,22 +339,6 @@ def named_data(data: tuple[Path, ...]) -> tuple[Path, ...]:
     A dataset that the settings of the project name need not be that of the runs.
     """
     return () if from_settings("data") else data
-
-
-json_option = option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON object and nothing else to stdout.",
-)
-"""Add `--json` to a function."""
-
-
-def path_argument(
-    name: str, metavar: str, kind: click.Path = PATH
-) -> Callable[[Function], Function]:
-    """Return an argument that is a path; the library checks it."""
-    return click.argument(name, type=kind, metavar=metavar)
 
 
 def names_in(option: str, text: str, choices: Sequence[str]) -> list[str]:
