@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import click
-
 from pact_cli.commands import Doc, command, gathered
 from pact_cli.console import announce
 from pact_cli.hub_places import data_here
 from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.options import DATASET, RUN_OR_LOG, Json, label_options
+from pact_cli.param_types import LazyChoice
 from pact_cli.report import print_reports
 from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval.data.labelled.reading import Reading
@@ -27,7 +26,7 @@ def make_import(
     *,
     source: Annotated[
         str | None,
-        click.Choice(source_names()),
+        LazyChoice(source_names),
         Doc("--from", "Format of the log. Default: what its content looks like."),
     ] = None,
     mapping: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
@@ -12,6 +12,28 @@ import click
 
 from pact_eval._files import is_url
 from pact_eval.errors import PactError
+
+
+class LazyChoice(click.Choice[str]):
+    """A choice whose names are read when they are needed: to show them, or to check a value.
+
+    Args:
+        names: returns them.
+
+    Example:
+        >>> kind = LazyChoice(lambda: ("rows", "helm"))
+        >>> kind.convert("rows", None, None)
+        'rows'
+    """
+
+    def __init__(self, names: Callable[[], Sequence[str]]) -> None:
+        self._names = names
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override] # click sets it once
+        """The names."""
+        return tuple(self._names())
 
 
 def choice(names: object) -> click.Choice[str]:

@@ -230,11 +230,10 @@ def _check_parts(
     if not roles.has_scores and "prediction" not in roles.columns:
         used = roles.used
         numbers = [n for n in entries.columns if n not in used and _has_single_numbers(entries, n)]
-        several = f", {columns_option('probabilities', numbers)}" if len(numbers) > 1 else ""
+        scores = columns_option("probabilities", numbers if len(numbers) > 1 else ["NAME"])
         message = (
             f"{source}: no column is known as what a model said; there are {names}. Name it: "
-            f"--columns probabilities=NAME or --columns prediction=NAME{several}"
-            f"{_or_outcomes(roles)}"
+            f"{scores} or --columns prediction=NAME{_or_outcomes(roles)}"
         )
         raise ShapeError(message)
     return roles
