@@ -10,22 +10,17 @@ from typing import Final, Literal
 from pact_eval._choices import Allowance, Decoding, Mode
 from pact_eval._json import Json
 from pact_eval.calibration.effect import CalibrationEffect, calibration_effect
-from pact_eval.calibration.files import read_calibrator, write_calibrator
 from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import (
+    UNKNOWN_FAMILIES,
+    UNKNOWN_RUN,
+    CalibrationNote,
     CalibrationWarning,
-    FitNote,
-    FittedOnTraining,
-    OtherRun,
-    RoundedItems,
-    SharedSourceFamilies,
-    UnknownFamilies,
-    UnknownRun,
 )
 from pact_eval.calibration.portable import PortableCalibration, portable_calibration
 from pact_eval.calibration.selection import LeftOutNll, ModeChoice, choose_mode, left_out_nll
-from pact_eval.calibration.temperatures import Calibrator
+from pact_eval.calibration.temperatures import Calibrator, read_calibrator, write_calibrator
 from pact_eval.errors import GateError, InputError
 from pact_eval.progress import step
 from pact_eval.results import Result
@@ -48,7 +43,7 @@ def check_owner(
     allow: Collection[Allowance],
     where: str,
     what: str = "calibrator",
-) -> tuple[FitNote, ...]:
+) -> tuple[CalibrationNote, ...]:
     """Refuse a calibrator, or another fit, that belongs to another run.
 
     Args:
@@ -68,8 +63,10 @@ def check_owner(
     differences = fitted.differences(here)
     _refuse(differences, allow, where, what)
     if not (fitted.names_model and here.names_model):
-        return (UnknownRun(),)
-    return (OtherRun(tuple(difference.fact for difference in differences)),) if differences else ()
+        return (UNKNOWN_RUN,)
+    facts = [difference.fact for difference in differences]
+    text = f"fitted on a run of another {' and another '.join(facts)}, as allowed"
+    return (CalibrationNote("OtherRun", text, {"facts": [*facts]}),) if facts else ()
 
 
 def check_decoding(
@@ -212,7 +209,7 @@ class Members:
         return cls(families, source_families, complete=bool(families))
 
 
-def check_disjoint(fitted: Members, applied: Members) -> tuple[FitNote, ...]:
+def check_disjoint(fitted: Members, applied: Members) -> tuple[CalibrationNote, ...]:
     """Refuse to judge a calibrator on families that it was fitted on.
 
     Families that meet are an error: the same texts, or their counterfactual twins, would be fitted
@@ -243,12 +240,16 @@ def check_disjoint(fitted: Members, applied: Members) -> tuple[FitNote, ...]:
             f"families it is applied to ({_few(shared)}): its scores there would flatter it; fit "
             "it on separate families, as `pact-audit split` makes them"
         )
-    notes: list[FitNote] = []
+    notes: list[CalibrationNote] = []
     if not (fitted.complete and applied.complete):
-        notes.append(UnknownFamilies())
-    common = fitted.source_families & applied.source_families
+        notes.append(UNKNOWN_FAMILIES)
+    common = sorted(fitted.source_families & applied.source_families)
     if common:
-        notes.append(SharedSourceFamilies(tuple(sorted(common))))
+        text = (
+            f"source families both in the fit and in this run: {len(common):,} ({_few(common)}); "
+            "how the fit does on new sources is not shown"
+        )
+        notes.append(CalibrationNote("SharedSourceFamilies", text, {"names": [*common]}))
     return tuple(notes)
 
 
@@ -399,7 +400,7 @@ def fit_on_run(
     return FittedRun(
         folder=run.folder,
         calibrator=fit.calibrator.with_provenance(
-            run=_identity(run),
+            run=identity_json(run),
             chosen=None if choice is None else choice.why,
             left_out_nll=None if left_out is None else asdict(left_out),
             **trained_on_json(run),
@@ -427,8 +428,25 @@ def _effect(
     effect, decimals = calibration_effect(items, calibrator), run.provenance.rounded_to
     if decimals is None and not run.provenance.censored:
         return effect
-    censored = censored_references(run.predictions, decoding, decimals)
-    return replace(effect, notes=(*effect.notes, RoundedItems(decimals, censored, len(items))))
+    censored, n = censored_references(run.predictions, decoding, decimals), len(items)
+    if decimals is None:
+        text = (
+            f"the log lists only the most probable tokens; {censored:,} of {n:,} correct answers "
+            "are not among them: they count as the least probable listed token, and NLL and T "
+            "depend on that"
+        )
+    elif censored:
+        text = (
+            f"probabilities are rounded to {decimals} decimals; {censored:,} of {n:,} correct "
+            f"answers were rounded to 0: they count as {0.5 * 10**-decimals:g} or less, and NLL "
+            "and T depend on that"
+        )
+    else:
+        text = (
+            f"probabilities are rounded to {decimals} decimals; no correct answer was rounded to 0"
+        )
+    numbers: dict[str, Json] = {"decimals": decimals, "censored": censored, "items": n}
+    return replace(effect, notes=(*effect.notes, CalibrationNote("RoundedItems", text, numbers)))
 
 
 def calibrator_for(
@@ -437,7 +455,7 @@ def calibrator_for(
     predictions: Predictions,
     *,
     allow: Collection[Allowance] = (),
-) -> tuple[Calibrator, tuple[FitNote, ...]]:
+) -> tuple[Calibrator, tuple[CalibrationNote, ...]]:
     """Read a calibrator that is to be applied to a run. Every reader of calibrators calls this.
 
     Args:
@@ -462,13 +480,20 @@ def calibrator_for(
     return calibrator, (*notes, *_fitted_on_training(calibrator))
 
 
-def _fitted_on_training(calibrator: Calibrator) -> tuple[FittedOnTraining, ...]:
+def _fitted_on_training(calibrator: Calibrator) -> tuple[CalibrationNote, ...]:
     met = (calibrator.fit or {}).get("trained_on")
     families = met.get("families") if isinstance(met, dict) else None
-    return (FittedOnTraining(families),) if isinstance(families, int) else ()
+    if not isinstance(families, int):
+        return ()
+    text = (
+        f"fitted on {families:,} families that the model may have learnt, as allowed: its "
+        "temperatures may be too low"
+    )
+    return (CalibrationNote("FittedOnTraining", text, {"families": families}),)
 
 
-def _identity(run: Run) -> dict[str, Json]:
+def identity_json(run: Run) -> dict[str, Json]:
+    """Return which run a fit is on, for its file."""
     recorded = run.provenance
     return {
         "arm": recorded.arm,

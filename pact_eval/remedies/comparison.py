@@ -17,7 +17,7 @@ import numpy as np
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._typing import IntArray
-from pact_eval.calibration.notes import FitNote
+from pact_eval.calibration.notes import CalibrationNote
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import Experiment
@@ -264,7 +264,7 @@ class FittedNote:
     """
 
     file: str
-    note: FitNote
+    note: CalibrationNote
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,7 +13,7 @@ from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented, finite_number, sha256_of_json
 from pact_eval._toml import did_you_mean
 from pact_eval._typing import FloatArray, TextArray
-from pact_eval.calibration.notes import FitNote
+from pact_eval.calibration.notes import CalibrationNote
 from pact_eval.calibration.runs import Members, check_disjoint, check_owner
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.data.records import Record
@@ -233,7 +233,7 @@ def check_fitted(
     *,
     allow: Collection[Allowance] = (),
     where: str,
-) -> tuple[FitNote, ...]:
+) -> tuple[CalibrationNote, ...]:
     """Check that a fitted remedy may be applied to a run.
 
     Args:

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from pact_eval._typing import TextArray
-from pact_eval.calibration.files import calibrator_sha256
+from pact_eval.calibration.temperatures import calibrator_sha256
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings

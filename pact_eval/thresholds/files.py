@@ -29,7 +29,7 @@ import msgspec
 
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented, sha256_of_json
-from pact_eval.calibration.files import calibrator_sha256
+from pact_eval.calibration.temperatures import calibrator_sha256
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.custody import trained_on_json

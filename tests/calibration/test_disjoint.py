@@ -6,7 +6,7 @@ import pytest
 from pact_eval._choices import Allowance
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.calibration.notes import SharedSourceFamilies, UnknownFamilies
+from pact_eval.calibration.notes import UNKNOWN_FAMILIES
 from pact_eval.calibration.runs import Members, check_decoding, check_disjoint
 from pact_eval.calibration.temperatures import neutral_calibrator
 from pact_eval.errors import InputError
@@ -47,17 +47,16 @@ def test_the_families_of_a_calibrator_are_in_its_file() -> None:
 
 def test_source_families_that_meet_are_a_warning() -> None:
     fitted, applied = run(["f1", "f2"]), run(["f3", "f4"])
-    assert check_disjoint(Members.of_run(fitted), Members.of_run(applied)) == (
-        SharedSourceFamilies(("s1",)),
-    )
+    (note,) = check_disjoint(Members.of_run(fitted), Members.of_run(applied))
+    assert (note.kind, note.numbers) == ("SharedSourceFamilies", {"names": ["s1"]})
 
 
 def test_families_that_are_unknown_are_a_warning() -> None:
     applied = Members.of_run(run(["f3", "f4"], "s2"))
     unnamed = Members.of_run(run(["", "f1"], ""))
     for fitted in (Members.of_fit(neutral_calibrator()), unnamed):
-        assert check_disjoint(fitted, applied) == (UnknownFamilies(),)
-    assert check_disjoint(unnamed, unnamed_but_other())[0] == UnknownFamilies()
+        assert check_disjoint(fitted, applied) == (UNKNOWN_FAMILIES,)
+    assert check_disjoint(unnamed, unnamed_but_other())[0] == UNKNOWN_FAMILIES
 
 
 def unnamed_but_other() -> Members:
