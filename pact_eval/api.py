@@ -44,10 +44,9 @@ if TYPE_CHECKING:
     from pact_eval.scoring.request import ScoreOptions
     from pact_eval.scoring.workers.messages import WorkersRequest
     from pact_eval.thresholds.answer_sets import AnswerSets
-    from pact_eval.thresholds.checking import ThresholdsCheck
+    from pact_eval.thresholds.checking import AnswerSetsCheck, ThresholdsCheck
     from pact_eval.thresholds.choice import Thresholds
-    from pact_eval.thresholds.set_checking import AnswerSetsCheck
-    from pact_eval.thresholds.targets import Target
+    from pact_eval.thresholds.gates import Target
 
 _FINDINGS_KEPT = 20
 
@@ -594,7 +593,7 @@ def choose_thresholds(
         [('all', True)]
     """
     from pact_eval.thresholds.choice import choose_thresholds as choose
-    from pact_eval.thresholds.targets import Target
+    from pact_eval.thresholds.gates import Target
 
     chosen_target = target if isinstance(target, Target) else Target.of_error(target)
     return choose(
@@ -708,13 +707,13 @@ def check_answer_sets(
     Examples:
         >>> from pathlib import Path
         >>> import pact_eval
-        >>> from pact_eval.thresholds.set_checking import write_answer_sets
+        >>> from pact_eval.thresholds.files import write_answer_sets
         >>> chosen = pact_eval.choose_answer_sets("runs/january", 0.9)
         >>> write_answer_sets(Path("sets.json"), chosen)
         >>> pact_eval.check_answer_sets("sets.json", "runs/march").verdict
         'cannot tell'
     """
-    from pact_eval.thresholds.set_checking import check_answer_sets as check
+    from pact_eval.thresholds.checking import check_answer_sets as check
 
     return check(Path(sets), run, settings=settings)
 

@@ -146,12 +146,12 @@ def _worse_score(group: GroupEffect, score: ScoreName) -> CalibrationNote:
     low, high = group.changes[score].low, group.changes[score].high
     where = "all items" if group.name == "all" else f"{group.name} items"
     unit = " nats" if score == "nll_nats" else ""
+    values: dict[str, Json] = {"group": group.name, "score": score}
     return CalibrationNote(
         "WorseScore",
         f"{_TITLES[score]} of {where} got worse: {before:.4f} to {after:.4f}{unit}; change "
         f"[{low:.4f}, {high:.4f}]",
-        {"group": group.name, "score": score, "before": before, "after": after}
-        | {"low": low, "high": high},
+        {**values, "before": before, "after": after, "low": low, "high": high},
     )
 
 

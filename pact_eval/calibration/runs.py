@@ -111,7 +111,7 @@ def refuse_overwriting(path: Path, calibrator: Calibrator, *, movable: bool = Tr
         existing = read_calibrator(path)
     except InputError:
         existing = None
-    if existing is not None and (_same_source(existing, calibrator) or _same(existing, calibrator)):
+    if existing is not None and _is_same_fit(existing, calibrator):
         return
     what = (
         "another file" if existing is None else f"a calibrator of another fit ({_owner(existing)})"
@@ -143,17 +143,13 @@ def _refuse(
     raise InputError(message)
 
 
-def _source(calibrator: Calibrator) -> Mapping[str, Json] | None:
-    fit = calibrator.fit or {}
-    return {name: fit.get(name) for name in _SOURCE} if fit.get("run") else None
-
-
-def _same_source(one: Calibrator, other: Calibrator) -> bool:
-    return _source(one) is not None and _source(one) == _source(other)
-
-
-def _same(one: Calibrator, other: Calibrator) -> bool:
-    return (one.mode, one.weights) == (other.mode, other.weights)
+def _is_same_fit(existing: Calibrator, calibrator: Calibrator) -> bool:
+    """Return whether weights are the same, or the fits are on the same items of a known run."""
+    first, second = (
+        {name: (each.fit or {}).get(name) for name in _SOURCE} for each in (existing, calibrator)
+    )
+    same_weights = (existing.mode, existing.weights) == (calibrator.mode, calibrator.weights)
+    return same_weights or (bool(first["run"]) and first == second)
 
 
 def _owner(calibrator: Calibrator) -> str:
@@ -380,6 +376,7 @@ def fit_on_run(
     """
     run = read_run(source)
     others = {holdout.folder: holdout for holdout in map(read_run, holdouts)}
+    runs = {run.folder: run} | others
     members = Members.of_run(run.predictions)
     identity = RunIdentity.of(run.provenance)
     trained = refuse_trained_on([run, *others.values()], allow)
@@ -391,12 +388,11 @@ def fit_on_run(
             *check_disjoint(members, Members.of_run(other.predictions)),
         )
     )
-    items = CalibrationItems.from_predictions(run.predictions, decoding)
-    choice, fit, left_out = _fit(items, mode)
-    applied = {
-        name: CalibrationItems.from_predictions(other.predictions, decoding)
-        for name, other in others.items()
+    items = {
+        name: CalibrationItems.from_predictions(each.predictions, decoding)
+        for name, each in runs.items()
     }
+    choice, fit, left_out = _fit(items[run.folder], mode)
     return FittedRun(
         folder=run.folder,
         calibrator=fit.calibrator.with_provenance(
@@ -408,15 +404,13 @@ def fit_on_run(
         choice=choice,
         fit=fit,
         effects={
-            name: _effect(read, fitted_items, fit.calibrator, decoding)
-            for (name, read), fitted_items in zip(
-                ({run.folder: run} | others).items(), [items, *applied.values()], strict=True
-            )
+            name: _effect(each, items[name], fit.calibrator, decoding)
+            for name, each in runs.items()
         },
         warnings=(*trained, *warnings),
-        items=items,
+        items=items[run.folder],
         served=run.provenance.served,
-        titles={name: titled.title for name, titled in ({run.folder: run} | others).items()},
+        titles={name: titled.title for name, titled in runs.items()},
         left_out=left_out,
     )
 

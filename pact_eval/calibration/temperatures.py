@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from pact_eval._choices import Decoding, Mode
 from pact_eval._files import read_json, write_atomically
-from pact_eval._json import Json, describe, dumps, sha256_of_json
+from pact_eval._json import Json, describe, dumps
 from pact_eval._typing import FloatArray, TextArray
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, TamperedError
@@ -370,22 +370,19 @@ def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
         >>> calibrator_to_json(neutral_calibrator())["weights"]["log_tokens"]
         0.0
     """
-    return with_sha256(_content(calibrator))
-
-
-def calibrator_sha256(calibrator: Calibrator) -> str:
-    """Return the SHA-256 that a calibrator's file holds: 64 hex digits."""
-    return sha256_of_json(_content(calibrator))
-
-
-def _content(calibrator: Calibrator) -> dict[str, Json]:
     weights = calibrator.weights
-    return {
+    content: dict[str, Json] = {
         "format": FORMAT,
         "mode": calibrator.mode,
         "weights": asdict(weights) | {"bias": [*weights.bias]},
         "fit": dict(calibrator.fit or {}),
     }
+    return with_sha256(content)
+
+
+def calibrator_sha256(calibrator: Calibrator) -> str:
+    """Return the SHA-256 that a calibrator's file holds: 64 hex digits."""
+    return str(calibrator_to_json(calibrator)["sha256"])
 
 
 def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
@@ -415,9 +412,10 @@ def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
             f'{source}: changed since it was written ("fit" or "sha256", no "format"); {_ADVICE}'
         )
     if isinstance(value, dict) and value.get("format", FORMAT) != FORMAT:
+        written = value["format"]
+        got = dumps(written) if isinstance(written, str) else describe(written)
         raise InputError(
-            f'{source}: format: expected "{FORMAT}", got {_describe_value(value["format"])}; '
-            f"a newer pact-eval may read it"
+            f'{source}: format: expected "{FORMAT}", got {got}; a newer pact-eval may read it'
         )
     try:
         content = convert(value, _Released if released else _Published)
@@ -455,10 +453,6 @@ def write_calibrator(path: Path, calibrator: Calibrator) -> None:
         InputError: the file cannot be written.
     """
     write_atomically(path, dumps(calibrator_to_json(calibrator)) + "\n")
-
-
-def _describe_value(value: Json) -> str:
-    return dumps(value) if isinstance(value, str) else describe(value)
 
 
 def calibrator_as_shipped(run: Provenance, where: str) -> Calibrator:

@@ -89,6 +89,8 @@ def test_only_another_recorded_decoding_is_refused(recorded: Json) -> None:
         with pytest.raises(InputError) as refused:
             check_decoding(calibrator, "ensemble", allow=other, where="run")
         assert_says(refused.value, "decoding: fitted on single, applied to ensemble")
+        allowed: tuple[Allowance, ...] = ("other-decoding",)
+        check_decoding(calibrator, "ensemble", allow=allowed, where="run")
 
 
 def hot(**changes: Json) -> Calibrator:

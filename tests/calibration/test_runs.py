@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,22 @@ def test_a_fit_on_a_run_against_the_fit_on_its_items(fitted_folder: Path, holdou
     run = recorded["run"]
     assert isinstance(run, dict)
     assert (run["arm"], run["seed"], run["data_sha256"]) == ("a", 1, "0" * 64)
+
+
+def test_members_are_those_of_the_rows_and_of_the_file(fitted_folder: Path) -> None:
+    predictions = read_run(fitted_folder).predictions
+    own = Members.of_run(predictions)
+    assert (
+        Members.of_fit(fit_on_run(fitted_folder, mode="scalar", decoding="single").calibrator)
+        == own
+    )
+    family = np.where(np.arange(len(predictions)) == 0, "", predictions.family)
+    unnamed = Members.of_run(replace(predictions, family=family))
+    assert (own.complete, unnamed.complete) == (True, False)
+    assert "" not in unnamed.families
+    neutral = neutral_calibrator()
+    assert not Members.of_fit(neutral).complete
+    assert (neutral.decode(predictions, "single") == predictions.log_probs("single")).all()
 
 
 def test_source_families_of_a_holdout_are_a_warning(fitted_folder: Path, tmp_path: Path) -> None:

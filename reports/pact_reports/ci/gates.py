@@ -18,8 +18,12 @@ from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import HypothesisResult, Standing
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
-from pact_eval.thresholds.checking import CheckedGate, GateVerdict, ThresholdsCheck
-from pact_eval.thresholds.set_checking import AnswerSetsCheck
+from pact_eval.thresholds.checking import (
+    AnswerSetsCheck,
+    CheckedGate,
+    GateVerdict,
+    ThresholdsCheck,
+)
 from pact_reports.views.audit import scope_text
 from pact_reports.views.drift import accuracy_change_text, drift_answer
 from pact_reports.views.hypotheses import scorecard_answer

@@ -106,7 +106,7 @@ def _draw_band(ax: Axes, result: CostCurve, curve: tuple[Any, Band], colour: str
 
 def _finish(ax: Axes, result: CostCurve, handles: list[Any], labels: list[str]) -> None:
     """Set the axis of gates, which are placed by the share that they escalate."""
-    from pact_eval.thresholds.targets import SIGNAL_NAMES, gate_number
+    from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_number
 
     places = dict.fromkeys(result.nearest(share) for share in _TICKS)
     ticks = [100 * float(result.escalated[at]) for at in places]

@@ -151,7 +151,7 @@ def _shown_gates(curve: CostCurve) -> list[int]:
 
 
 def _cost_cells(curve: CostCurve, at: int, request: TableRequest) -> list[Cell]:
-    from pact_eval.thresholds.targets import gate_text
+    from pact_eval.thresholds.gates import gate_text
 
     gate = gate_text(float(curve.thresholds[at]), curve.rule.signal)
     share = float(curve.escalated[at])
@@ -181,7 +181,7 @@ def _cost_column(title: str) -> Column:
 
 
 def _mark_cells(mark: GateMark, request: TableRequest) -> tuple[Cell, ...]:
-    from pact_eval.thresholds.targets import SIGNAL_NAMES
+    from pact_eval.thresholds.gates import SIGNAL_NAMES
     from pact_reports.views.thresholds import rule_text
 
     rule = mark.file.rule

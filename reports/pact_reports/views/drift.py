@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
-from pact_eval.drift.distances import Distance, JointFloor, Mix
-from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange
+from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange, Mix
+from pact_eval.drift.pairs import Distance, JointFloor, ServedTempering, Tempering
 from pact_eval.drift.run_comparison import PriorRemoval, QuantisingCost, RunComparison
-from pact_eval.drift.tempering import ServedTempering, Tempering
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import after_leak
 from pact_eval.evaluation.conclusions.order import NoiseFloor
@@ -28,7 +27,7 @@ from pact_eval.numbers import (
 )
 from pact_eval.plain_text import one_line
 from pact_eval.stats.estimate import Estimate
-from pact_eval.thresholds.targets import SIGNAL_NAMES, gate_text
+from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.presenter import Presenter
@@ -36,7 +35,7 @@ from pact_reports.views.thresholds import rule_text
 from pact_reports.writers.json import answer_json, to_json, warnings_json
 
 if TYPE_CHECKING:
-    from pact_eval.drift.tempering import ServedTempering
+    from pact_eval.drift.pairs import ServedTempering
     from pact_reports.ci.gates import CiReport
 
 

@@ -47,7 +47,7 @@ from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
 
 if TYPE_CHECKING:
-    from pact_eval.drift.tempering import ServedTempering
+    from pact_eval.drift.pairs import ServedTempering
     from pact_eval.evaluation.conclusions.order import OrderAudit
 
 
