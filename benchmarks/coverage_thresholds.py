@@ -28,8 +28,7 @@ from common import chosen_options, markdown_table, publish
 
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats.proportions import p_value_below
-from pact_eval.thresholds.gate_items import GateItems, choose_gate
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.gates import GateItems, Target, choose_gate
 
 FAMILIES: Final = (120, 1_000)
 CONFIDENCE: Final = 0.95

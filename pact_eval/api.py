@@ -57,13 +57,12 @@ from pact_eval.scoring.request import ScoreOptions, request_of
 from pact_eval.scoring.sources import default_folder, row_source
 from pact_eval.scoring.windows import read_dataset, score_windows
 from pact_eval.scoring.workers.messages import WorkersRequest
-from pact_eval.thresholds import answer_sets, checking, choice, set_checking
+from pact_eval.thresholds import answer_sets, checking, choice
 from pact_eval.thresholds.answer_sets import AnswerSets
-from pact_eval.thresholds.checking import ThresholdsCheck
+from pact_eval.thresholds.checking import AnswerSetsCheck, ThresholdsCheck
 from pact_eval.thresholds.choice import Thresholds
 from pact_eval.thresholds.conclusion import with_acting
-from pact_eval.thresholds.set_checking import AnswerSetsCheck
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.gates import Target
 
 _FINDINGS_KEPT = 20
 
@@ -664,13 +663,13 @@ def check_answer_sets(
     Examples:
         >>> from pathlib import Path
         >>> import pact_eval
-        >>> from pact_eval.thresholds.set_checking import write_answer_sets
+        >>> from pact_eval.thresholds.files import write_answer_sets
         >>> chosen = pact_eval.choose_answer_sets("runs/january", 0.9)
         >>> write_answer_sets(Path("sets.json"), chosen)
         >>> pact_eval.check_answer_sets("sets.json", "runs/march").verdict
         'cannot tell'
     """
-    return set_checking.check_answer_sets(Path(sets), run, settings=settings)
+    return checking.check_answer_sets(Path(sets), run, settings=settings)
 
 
 def judge(

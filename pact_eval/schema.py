@@ -33,7 +33,7 @@ from typing import (
 import msgspec
 
 from pact_eval._json import Json, describe, sha256_of_json
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, TamperedError
 
 Content = TypeVar("Content")
 
@@ -158,6 +158,29 @@ def sha256_fits(value: Json) -> bool:
         return False
     content = {key: item for key, item in value.items() if key != "sha256"}
     return value.get("sha256") == sha256_of_json(content)
+
+
+def convert_hashed(value: Json, kind: type[Content], *, where: str, advice: str) -> Content:
+    """Read an object that `with_sha256` has made.
+
+    Args:
+        value: as `loads` returns it.
+        kind: the struct of its content.
+        where: its file, for messages.
+        advice: what to do about a change or a wrong value.
+
+    Raises:
+        TamperedError: it has not the hash of its members.
+        InputError: a value has the wrong type.
+    """
+    if not sha256_fits(value):
+        message = f"{where}: changed since it was written (its SHA-256 is another one); {advice}"
+        raise TamperedError(message)
+    try:
+        return convert(value, kind)
+    except ValueError as error:
+        message = f"{where}: {error}; {advice}"
+        raise InputError(message) from None
 
 
 def _plain(value: Any) -> Json:

@@ -28,8 +28,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.preregistration.criteria import write_example
 from pact_eval.results import Result
 from pact_eval.scoring.request import ModelOptions, ModelRequest
-from pact_eval.thresholds.files import write_thresholds
-from pact_eval.thresholds.set_checking import write_answer_sets
+from pact_eval.thresholds.files import write_answer_sets, write_thresholds
 from pact_reports.views.registry import presenter_of
 
 SHIPPED = Path(__file__).resolve().parents[1] / "fixtures" / "pact_fixtures"

@@ -16,7 +16,7 @@ from pact_eval._files import (
     sha256_of_file,
     write_atomically,
 )
-from pact_eval.calibration.files import read_calibrator
+from pact_eval.calibration.temperatures import read_calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.table_results import read_clear_changes

@@ -18,7 +18,7 @@ from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.windows import read_dataset
 from pact_eval.thresholds.choice import choose_thresholds
 from pact_eval.thresholds.conclusion import acting
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.gates import Target
 from pact_reports.files import write_report
 from pact_reports.outputs import Outputs
 

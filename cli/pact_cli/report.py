@@ -24,7 +24,7 @@ from pact_cli.options import (
     settings_options,
 )
 from pact_eval._json import Json as JsonValue
-from pact_eval.drift.tempering import ServedTempering, served_tempering
+from pact_eval.drift.pairs import ServedTempering, served_tempering
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment import Experiment, RunReport

@@ -17,12 +17,11 @@ from pact_eval._choices import CONFIDENCE, COVERAGE, Counting, GateGroups, Signa
 from pact_eval.errors import GateError, InconclusiveError
 from pact_eval.evaluation.settings import Settings
 from pact_eval.thresholds.answer_sets import choose_answer_sets
-from pact_eval.thresholds.checking import check_thresholds
+from pact_eval.thresholds.checking import check_answer_sets, check_thresholds
 from pact_eval.thresholds.choice import choose_thresholds
 from pact_eval.thresholds.conclusion import acting_without_probabilities
-from pact_eval.thresholds.files import write_thresholds
-from pact_eval.thresholds.set_checking import check_answer_sets, write_answer_sets
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.files import write_answer_sets, write_thresholds
+from pact_eval.thresholds.gates import Target
 from pact_reports.views.thresholds import (
     present_acting,
     present_answer_sets,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,19 +13,12 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._json import Json
-from pact_eval._typing import FloatArray, TextArray
+from pact_eval._typing import FloatArray
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.calibration.notes import (
-    DifferentDecoding,
-    NeutralTemperatures,
-    OutsideFit,
-    ScoreName,
-    UnseenKind,
-    UseNote,
-    WorseScore,
-)
+from pact_eval.calibration.notes import CalibrationNote
 from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSummary
 from pact_eval.progress import tracked
+from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.bootstrap import ResampledInference, mean_statistic, resample
 from pact_eval.stats.consistency_resampling import calibrated_gaps
 from pact_eval.stats.estimate import ClusterText, Estimate
@@ -33,15 +26,10 @@ from pact_eval.stats.linearised import LinearInference, linear_inference
 from pact_eval.stats.multiplicity import shown_increases
 from pact_eval.stats.proportions import few_clusters, few_outcomes, without_interval
 
-__all__ = [
-    "CalibrationEffect",
-    "GroupEffect",
-    "Scores",
-    "calibration_effect",
-    "calibration_notes",
-]
+ScoreName: TypeAlias = Literal["nll_nats", "brier"]
+"""A proper score, by which a calibrator is judged."""
 
-
+_TITLES: Final[dict[ScoreName, str]] = {"nll_nats": "NLL", "brier": "Brier"}
 _SEED: Final = 17
 _RESAMPLES: Final = 2_000
 _FLOOR_RESAMPLES: Final = 1_000
@@ -145,23 +133,26 @@ class CalibrationEffect:
 
     decoding: Decoding | None
     groups: tuple[GroupEffect, ...]
-    notes: tuple[UseNote, ...]
+    notes: tuple[CalibrationNote, ...]
 
     @property
-    def warnings(self) -> tuple[WorseScore, ...]:
+    def warnings(self) -> tuple[CalibrationNote, ...]:
         """Every proper score that is shown to be worse, on all items or on a kind."""
-        return tuple(
-            WorseScore(
-                group=group.name,
-                score=name,
-                before=getattr(group.before, name),
-                after=getattr(group.after, name),
-                low=group.changes[name].low,
-                high=group.changes[name].high,
-            )
-            for group in self.groups
-            for name in group.worse
-        )
+        return tuple(_worse_score(group, name) for group in self.groups for name in group.worse)
+
+
+def _worse_score(group: GroupEffect, score: ScoreName) -> CalibrationNote:
+    before, after = (float(getattr(scores, score)) for scores in (group.before, group.after))
+    low, high = group.changes[score].low, group.changes[score].high
+    where = "all items" if group.name == "all" else f"{group.name} items"
+    unit = " nats" if score == "nll_nats" else ""
+    values: dict[str, Json] = {"group": group.name, "score": score}
+    return CalibrationNote(
+        "WorseScore",
+        f"{_TITLES[score]} of {where} got worse: {before:.4f} to {after:.4f}{unit}; change "
+        f"[{low:.4f}, {high:.4f}]",
+        {**values, "before": before, "after": after, "low": low, "high": high},
+    )
 
 
 def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> CalibrationEffect:
@@ -194,13 +185,7 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
         >>> effect.warnings
         ()
     """
-    temperature = calibrator.temperatures(items.kind, items.n_choices, items.prompt_tokens)
-    after = calibrator.apply(
-        items.log_probs,
-        kind=items.kind,
-        n_choices=items.n_choices,
-        prompt_tokens=items.prompt_tokens,
-    )
+    temperature, after = items.temperatures(calibrator), items.calibrated(calibrator)
     masks = {"all": np.ones(len(items), dtype=np.bool_)}
     masks |= {kind: items.kind == kind for kind in KINDS if (items.kind == kind).any()}
     groups = _with_alarms(
@@ -209,13 +194,7 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
             for name, mask in tracked(masks.items(), "Computing the effect", "groups")
         ]
     )
-    notes = calibration_notes(
-        calibrator,
-        kind=items.kind,
-        n_choices=items.n_choices,
-        prompt_tokens=items.prompt_tokens,
-        decoding=items.decoding,
-    )
+    notes = calibration_notes(calibrator, items, items.decoding)
     return CalibrationEffect(items.decoding, groups, notes)
 
 
@@ -312,57 +291,59 @@ def _changes(
 
 
 def calibration_notes(
-    calibrator: Calibrator,
-    *,
-    kind: TextArray,
-    n_choices: npt.NDArray[np.int64],
-    prompt_tokens: FloatArray,
-    decoding: Decoding | None,
-) -> tuple[UseNote, ...]:
+    calibrator: Calibrator, items: CalibrationItems | Predictions, decoding: Decoding | None
+) -> tuple[CalibrationNote, ...]:
     """Return how a calibrator is used outside the data of its fit, as far as its file records them.
 
     Args:
         calibrator: what is applied.
-        kind: (n,) "choice", "boolean" or "score", of the items that it is applied to.
-        n_choices: (n,) number of answers.
-        prompt_tokens: (n,) tokens of view 0, NaN if unknown.
+        items: what it is applied to: their kinds, numbers of answers and prompt lengths.
         decoding: how the distributions were made; None if unknown.
 
     Returns:
         Another decoding, kinds without items in the fit, answers or lengths beyond its range.
-
-    Examples:
-        >>> import numpy as np
-        >>> from pact_eval.calibration.effect import calibration_notes
-        >>> from pact_eval.calibration.temperatures import neutral_calibrator
-        >>> calibration_notes(
-        ...     neutral_calibrator().with_provenance(decoding="single"), kind=np.array(["score"]),
-        ...     n_choices=np.array([5]), prompt_tokens=np.array([300.0]), decoding="ensemble")[1]
-        DifferentDecoding(fitted='single', applied='ensemble')
     """
-    notes: list[UseNote] = []
+    notes: list[CalibrationNote] = []
     if calibrator.is_neutral:
-        notes.append(NeutralTemperatures())
+        text = "every temperature is 1: this calibrator changes nothing"
+        notes.append(CalibrationNote("NeutralTemperatures", text))
     fit = calibrator.fit or {}
-    fitted_on = fit.get("decoding")
-    if isinstance(fitted_on, str) and fitted_on and decoding and fitted_on != decoding:
-        notes.append(DifferentDecoding(fitted_on, decoding))
+    fitted = fit.get("decoding")
+    if isinstance(fitted, str) and fitted and decoding and fitted != decoding:
+        text = f"fitted on the {fitted} decoding, applied to the {decoding} one"
+        notes.append(
+            CalibrationNote("DifferentDecoding", text, {"fitted": fitted, "applied": decoding})
+        )
     kinds = fit.get("kinds")
     if calibrator.mode == "per-kind" and isinstance(kinds, dict):
-        notes += [UnseenKind(name) for name in np.unique(kind).tolist() if not kinds.get(name)]
+        notes += [
+            CalibrationNote(
+                "UnseenKind",
+                f"fitted without items of kind {kind}: T = 1 there",
+                {"field_kind": kind},
+            )
+            for kind in np.unique(items.kind).tolist()
+            if not kinds.get(kind)
+        ]
     if calibrator.mode == "contextual":
-        answers = n_choices.astype(np.float64)
-        notes += _outside("answers", answers, fit.get("n_choices"))
-        notes += _outside("prompt tokens", prompt_tokens, fit.get("prompt_tokens"))
+        notes += _outside("answers", items.n_choices.astype(np.float64), fit.get("n_choices"))
+        notes += _outside("prompt tokens", items.prompt_tokens, fit.get("prompt_tokens"))
     return tuple(notes)
 
 
 def _outside(
-    what: Literal["answers", "prompt tokens"], values: FloatArray, seen: Json
-) -> list[OutsideFit]:
+    quantity: Literal["answers", "prompt tokens"], values: FloatArray, seen: Json
+) -> list[CalibrationNote]:
+    """Return a note on items beyond the range of the fit; none if there are none."""
     match seen:
         case [int() | float() as low, int() | float() as high]:
-            outside = int(((values < low) | (values > high)).sum())
+            outside, items = int(((values < low) | (values > high)).sum()), len(values)
             if outside:
-                return [OutsideFit(what, outside, len(values), low, high)]
+                text = (
+                    f"{outside:,} of {items:,} items have {quantity} outside the {low:,} to "
+                    f"{high:,} of the fit: their temperatures are extrapolated"
+                )
+                numbers: dict[str, Json] = {"quantity": quantity, "outside": outside}
+                numbers |= {"items": items, "low": low, "high": high}
+                return [CalibrationNote("OutsideFit", text, numbers)]
     return []

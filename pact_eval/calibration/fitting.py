@@ -28,14 +28,14 @@ from pact_eval.calibration.temperatures import (
     neutral_calibrator,
 )
 from pact_eval.calibration.uncertainty import (
+    FitEvidence,
     Parameter,
-    Uncertainty,
     level_parameters,
     uncertainty,
     weight_parameters,
 )
 from pact_eval.errors import InputError
-from pact_eval.metrics import item_mean, nll_nats
+from pact_eval.metrics import item_mean
 from pact_eval.stats.one_thread import one_blas_thread
 
 # In mean NLL per unit of a scaled parameter; curvatures are about 0.01 to 1.
@@ -306,27 +306,30 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
         >>> round(fit.levels[0].value, 3), round(fit.nll_before, 3), round(fit.nll_after, 3)
         (2.0, 0.655, 0.562)
     """
-    _check(mode, ridge)
+    if mode not in MODES:
+        raise InputError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
+    if not (ridge >= 0 and math.isfinite(ridge)):
+        raise InputError(f"ridge: expected a finite number, 0 or more, got {ridge}")
     likelihood = TemperatureLikelihood.of_items(items)
     design = make_design(items, mode)
     minimum = minimise(likelihood, design, ridge)
     calibrator = design.calibrator(minimum.fitted)
-    before = _mean_nll(items, neutral_calibrator())
-    improved = _mean_nll(items, calibrator) < before - _NO_GAIN
+    before = item_mean(items.nll(neutral_calibrator()))
+    improved = item_mean(items.nll(calibrator)) < before - _NO_GAIN
     if not improved:
         minimum, calibrator = Minimum.free_at(design.start), neutral_calibrator(mode)
-    parameters, levels, data = _estimates(items, likelihood, design, minimum, ridge)
-    temperature = _temperatures(items, calibrator)
+    evidence = _evidence(items, likelihood, design, minimum, ridge)
+    parameters, temperature = weight_parameters(evidence), items.temperatures(calibrator)
     fit = CalibratorFit(
         calibrator=calibrator,
         parameters=parameters,
-        levels=levels,
-        condition_number=data.condition_number,
+        levels=level_parameters(evidence),
+        condition_number=evidence.data.condition_number,
         nll_before=before,
-        nll_after=_mean_nll(items, calibrator),
+        nll_after=item_mean(items.nll(calibrator)),
         temperature=TemperatureSummary.of(temperature),
         items=len(items),
-        families=data.clusters,
+        families=evidence.data.clusters,
         ridge=ridge,
         improved=improved,
         converged=minimum.converged,
@@ -336,46 +339,21 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
     return replace(fit, calibrator=calibrator.with_provenance(**fit_as_json(fit, items)))
 
 
-def _check(mode: Mode, ridge: float) -> None:
-    if mode not in MODES:
-        raise InputError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
-    if not (ridge >= 0 and math.isfinite(ridge)):
-        raise InputError(f"ridge: expected a finite number, 0 or more, got {ridge}")
-
-
-def _estimates(
+def _evidence(
     items: CalibrationItems,
     likelihood: TemperatureLikelihood,
     design: Design,
     minimum: Minimum,
     ridge: float,
-) -> tuple[tuple[Parameter, ...], tuple[Parameter, ...], Uncertainty]:
-    """Return the weights and the levels as estimates, and what the data alone say of them."""
+) -> FitEvidence:
+    """Return what the data say of the fitted numbers, with the ridge and alone."""
     fitted, held = minimum.fitted, minimum.held
     cluster, _ = items.family_codes()
     data, penalised = (
         uncertainty(fitted, held, likelihood, design, cluster=cluster, ridge=strength)
         for strength in (0.0, ridge)
     )
-    weights, levels = (
-        make(design, fitted, held, penalised=penalised, data=data, likelihood=likelihood)
-        for make in (weight_parameters, level_parameters)
-    )
-    return weights, levels, data
-
-
-def _mean_nll(items: CalibrationItems, calibrator: Calibrator) -> float:
-    log_probs = calibrator.apply(
-        items.log_probs,
-        kind=items.kind,
-        n_choices=items.n_choices,
-        prompt_tokens=items.prompt_tokens,
-    )
-    return item_mean(nll_nats(log_probs, items.reference))
-
-
-def _temperatures(items: CalibrationItems, calibrator: Calibrator) -> FloatArray:
-    return calibrator.temperatures(items.kind, items.n_choices, items.prompt_tokens)
+    return FitEvidence(design, fitted, held, likelihood, penalised, data)
 
 
 def _notes(

@@ -39,7 +39,7 @@ from pact_eval.calibration.temperatures import (
     softplus,
 )
 from pact_eval.errors import InputError, missing_probabilities
-from pact_eval.metrics import TIE, check_log_probs, check_reference, rows_of
+from pact_eval.metrics import TIE, check_log_probs, check_reference, nll_nats, rows_of
 from pact_eval.runs.predictions import Predictions
 
 
@@ -147,6 +147,23 @@ class CalibrationItems:
         own = len(names) + np.arange(len(self))
         distinct, codes = np.unique(np.where(self.family == "", own, codes), return_inverse=True)
         return codes.astype(np.int64), len(distinct)
+
+    def temperatures(self, calibrator: Calibrator) -> FloatArray:
+        """Return (n,) the temperatures that a calibrator gives them; see its `temperatures`."""
+        return calibrator.temperatures(self.kind, self.n_choices, self.prompt_tokens)
+
+    def calibrated(self, calibrator: Calibrator) -> FloatArray:
+        """Return their log-probabilities (n, C) at the temperatures of a calibrator."""
+        return calibrator.apply(
+            self.log_probs,
+            kind=self.kind,
+            n_choices=self.n_choices,
+            prompt_tokens=self.prompt_tokens,
+        )
+
+    def nll(self, calibrator: Calibrator) -> FloatArray:
+        """Return (n,) NLL in nats at the temperatures of a calibrator."""
+        return nll_nats(self.calibrated(calibrator), self.reference)
 
     def take(self, keep: npt.NDArray[np.bool_] | IntArray) -> CalibrationItems:
         """Return the rows that a mask or an index keeps."""

@@ -112,22 +112,13 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
     lost = tuple(words for name, words in _LOST.items() if getattr(weights, name))
     by_kind = fit_calibrator(items, mode="per-kind").calibrator if lost else calibrator
     at = by_kind.temperatures([*KINDS], [2] * len(KINDS)).tolist()
-    after = [_apply(items, candidate) for candidate in (calibrator, by_kind)]
+    after = [items.calibrated(candidate) for candidate in (calibrator, by_kind)]
     return PortableCalibration(
         temperatures={TYPES[kind]: float(number) for kind, number in zip(KINDS, at, strict=True)},
         lost=lost,
         fitted=Scores.of(after[0], items),
         portable=Scores.of(after[1], items),
         nll_change=_change(items, *after),
-    )
-
-
-def _apply(items: CalibrationItems, calibrator: Calibrator) -> FloatArray:
-    return calibrator.apply(
-        items.log_probs,
-        kind=items.kind,
-        n_choices=items.n_choices,
-        prompt_tokens=items.prompt_tokens,
     )
 
 

@@ -10,22 +10,17 @@ from typing import Final, Literal
 from pact_eval._choices import Allowance, Decoding, Mode
 from pact_eval._json import Json
 from pact_eval.calibration.effect import CalibrationEffect, calibration_effect
-from pact_eval.calibration.files import read_calibrator, write_calibrator
 from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import (
+    UNKNOWN_FAMILIES,
+    UNKNOWN_RUN,
+    CalibrationNote,
     CalibrationWarning,
-    FitNote,
-    FittedOnTraining,
-    OtherRun,
-    RoundedItems,
-    SharedSourceFamilies,
-    UnknownFamilies,
-    UnknownRun,
 )
 from pact_eval.calibration.portable import PortableCalibration, portable_calibration
 from pact_eval.calibration.selection import LeftOutNll, ModeChoice, choose_mode, left_out_nll
-from pact_eval.calibration.temperatures import Calibrator
+from pact_eval.calibration.temperatures import Calibrator, read_calibrator, write_calibrator
 from pact_eval.errors import GateError, InputError
 from pact_eval.progress import step
 from pact_eval.results import Result
@@ -48,7 +43,7 @@ def check_owner(
     allow: Collection[Allowance],
     where: str,
     what: str = "calibrator",
-) -> tuple[FitNote, ...]:
+) -> tuple[CalibrationNote, ...]:
     """Refuse a calibrator, or another fit, that belongs to another run.
 
     Args:
@@ -68,8 +63,10 @@ def check_owner(
     differences = fitted.differences(here)
     _refuse(differences, allow, where, what)
     if not (fitted.names_model and here.names_model):
-        return (UnknownRun(),)
-    return (OtherRun(tuple(difference.fact for difference in differences)),) if differences else ()
+        return (UNKNOWN_RUN,)
+    facts = [difference.fact for difference in differences]
+    text = f"fitted on a run of another {' and another '.join(facts)}, as allowed"
+    return (CalibrationNote("OtherRun", text, {"facts": [*facts]}),) if facts else ()
 
 
 def check_decoding(
@@ -114,7 +111,7 @@ def refuse_overwriting(path: Path, calibrator: Calibrator, *, movable: bool = Tr
         existing = read_calibrator(path)
     except InputError:
         existing = None
-    if existing is not None and (_same_source(existing, calibrator) or _same(existing, calibrator)):
+    if existing is not None and _is_same_fit(existing, calibrator):
         return
     what = (
         "another file" if existing is None else f"a calibrator of another fit ({_owner(existing)})"
@@ -146,17 +143,13 @@ def _refuse(
     raise InputError(message)
 
 
-def _source(calibrator: Calibrator) -> Mapping[str, Json] | None:
-    fit = calibrator.fit or {}
-    return {name: fit.get(name) for name in _SOURCE} if fit.get("run") else None
-
-
-def _same_source(one: Calibrator, other: Calibrator) -> bool:
-    return _source(one) is not None and _source(one) == _source(other)
-
-
-def _same(one: Calibrator, other: Calibrator) -> bool:
-    return (one.mode, one.weights) == (other.mode, other.weights)
+def _is_same_fit(existing: Calibrator, calibrator: Calibrator) -> bool:
+    """Return whether weights are the same, or the fits are on the same items of a known run."""
+    first, second = (
+        {name: (each.fit or {}).get(name) for name in _SOURCE} for each in (existing, calibrator)
+    )
+    same_weights = (existing.mode, existing.weights) == (calibrator.mode, calibrator.weights)
+    return same_weights or (bool(first["run"]) and first == second)
 
 
 def _owner(calibrator: Calibrator) -> str:
@@ -212,7 +205,7 @@ class Members:
         return cls(families, source_families, complete=bool(families))
 
 
-def check_disjoint(fitted: Members, applied: Members) -> tuple[FitNote, ...]:
+def check_disjoint(fitted: Members, applied: Members) -> tuple[CalibrationNote, ...]:
     """Refuse to judge a calibrator on families that it was fitted on.
 
     Families that meet are an error: the same texts, or their counterfactual twins, would be fitted
@@ -243,12 +236,16 @@ def check_disjoint(fitted: Members, applied: Members) -> tuple[FitNote, ...]:
             f"families it is applied to ({_few(shared)}): its scores there would flatter it; fit "
             "it on separate families, as `pact-audit split` makes them"
         )
-    notes: list[FitNote] = []
+    notes: list[CalibrationNote] = []
     if not (fitted.complete and applied.complete):
-        notes.append(UnknownFamilies())
-    common = fitted.source_families & applied.source_families
+        notes.append(UNKNOWN_FAMILIES)
+    common = sorted(fitted.source_families & applied.source_families)
     if common:
-        notes.append(SharedSourceFamilies(tuple(sorted(common))))
+        text = (
+            f"source families both in the fit and in this run: {len(common):,} ({_few(common)}); "
+            "how the fit does on new sources is not shown"
+        )
+        notes.append(CalibrationNote("SharedSourceFamilies", text, {"names": [*common]}))
     return tuple(notes)
 
 
@@ -379,6 +376,7 @@ def fit_on_run(
     """
     run = read_run(source)
     others = {holdout.folder: holdout for holdout in map(read_run, holdouts)}
+    runs = {run.folder: run} | others
     members = Members.of_run(run.predictions)
     identity = RunIdentity.of(run.provenance)
     trained = refuse_trained_on([run, *others.values()], allow)
@@ -390,16 +388,15 @@ def fit_on_run(
             *check_disjoint(members, Members.of_run(other.predictions)),
         )
     )
-    items = CalibrationItems.from_predictions(run.predictions, decoding)
-    choice, fit, left_out = _fit(items, mode)
-    applied = {
-        name: CalibrationItems.from_predictions(other.predictions, decoding)
-        for name, other in others.items()
+    items = {
+        name: CalibrationItems.from_predictions(each.predictions, decoding)
+        for name, each in runs.items()
     }
+    choice, fit, left_out = _fit(items[run.folder], mode)
     return FittedRun(
         folder=run.folder,
         calibrator=fit.calibrator.with_provenance(
-            run=_identity(run),
+            run=identity_json(run),
             chosen=None if choice is None else choice.why,
             left_out_nll=None if left_out is None else asdict(left_out),
             **trained_on_json(run),
@@ -407,15 +404,13 @@ def fit_on_run(
         choice=choice,
         fit=fit,
         effects={
-            name: _effect(read, fitted_items, fit.calibrator, decoding)
-            for (name, read), fitted_items in zip(
-                ({run.folder: run} | others).items(), [items, *applied.values()], strict=True
-            )
+            name: _effect(each, items[name], fit.calibrator, decoding)
+            for name, each in runs.items()
         },
         warnings=(*trained, *warnings),
-        items=items,
+        items=items[run.folder],
         served=run.provenance.served,
-        titles={name: titled.title for name, titled in ({run.folder: run} | others).items()},
+        titles={name: titled.title for name, titled in runs.items()},
         left_out=left_out,
     )
 
@@ -427,8 +422,25 @@ def _effect(
     effect, decimals = calibration_effect(items, calibrator), run.provenance.rounded_to
     if decimals is None and not run.provenance.censored:
         return effect
-    censored = censored_references(run.predictions, decoding, decimals)
-    return replace(effect, notes=(*effect.notes, RoundedItems(decimals, censored, len(items))))
+    censored, n = censored_references(run.predictions, decoding, decimals), len(items)
+    if decimals is None:
+        text = (
+            f"the log lists only the most probable tokens; {censored:,} of {n:,} correct answers "
+            "are not among them: they count as the least probable listed token, and NLL and T "
+            "depend on that"
+        )
+    elif censored:
+        text = (
+            f"probabilities are rounded to {decimals} decimals; {censored:,} of {n:,} correct "
+            f"answers were rounded to 0: they count as {0.5 * 10**-decimals:g} or less, and NLL "
+            "and T depend on that"
+        )
+    else:
+        text = (
+            f"probabilities are rounded to {decimals} decimals; no correct answer was rounded to 0"
+        )
+    numbers: dict[str, Json] = {"decimals": decimals, "censored": censored, "items": n}
+    return replace(effect, notes=(*effect.notes, CalibrationNote("RoundedItems", text, numbers)))
 
 
 def calibrator_for(
@@ -437,7 +449,7 @@ def calibrator_for(
     predictions: Predictions,
     *,
     allow: Collection[Allowance] = (),
-) -> tuple[Calibrator, tuple[FitNote, ...]]:
+) -> tuple[Calibrator, tuple[CalibrationNote, ...]]:
     """Read a calibrator that is to be applied to a run. Every reader of calibrators calls this.
 
     Args:
@@ -462,13 +474,20 @@ def calibrator_for(
     return calibrator, (*notes, *_fitted_on_training(calibrator))
 
 
-def _fitted_on_training(calibrator: Calibrator) -> tuple[FittedOnTraining, ...]:
+def _fitted_on_training(calibrator: Calibrator) -> tuple[CalibrationNote, ...]:
     met = (calibrator.fit or {}).get("trained_on")
     families = met.get("families") if isinstance(met, dict) else None
-    return (FittedOnTraining(families),) if isinstance(families, int) else ()
+    if not isinstance(families, int):
+        return ()
+    text = (
+        f"fitted on {families:,} families that the model may have learnt, as allowed: its "
+        "temperatures may be too low"
+    )
+    return (CalibrationNote("FittedOnTraining", text, {"families": families}),)
 
 
-def _identity(run: Run) -> dict[str, Json]:
+def identity_json(run: Run) -> dict[str, Json]:
+    """Return which run a fit is on, for its file."""
     recorded = run.provenance
     return {
         "arm": recorded.arm,

@@ -16,16 +16,14 @@ from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator, minimise
 from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
-from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, Calibrator, neutral_calibrator
+from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, neutral_calibrator
 from pact_eval.errors import counted
-from pact_eval.metrics import item_mean, nll_nats
+from pact_eval.metrics import item_mean
 from pact_eval.progress import tracked
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.bootstrap import cluster_sums
 from pact_eval.stats.clusters import dealt_folds
 from pact_eval.stats.estimate import LEVEL
-
-__all__ = ["RIDGES", "Candidate", "LeftOutNll", "ModeChoice", "choose_mode", "left_out_nll"]
 
 _Form: TypeAlias = tuple[Mode, float]
 
@@ -162,7 +160,7 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
         # Ties go to the stronger ridge.
         best_ridge = min(contextual, key=lambda form: (_round_mean(nll[form]), -form[1]))
         forms = [form for form in forms if form[0] != "contextual" or form == best_ridge]
-    raw = _nll(items, neutral_calibrator())
+    raw = items.nll(neutral_calibrator())
     best = min((nll[form] for form in forms), key=_round_mean)
     sizes = {form: len(make_design(items, form[0]).names) for form in forms}
 
@@ -211,7 +209,7 @@ def left_out_nll(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -> 
     if clusters < 2:
         return None
     nll = _held_out_nll(items, _folds(cluster, clusters), [(mode, ridge)])[mode, ridge]
-    raw = item_mean(_nll(items, neutral_calibrator()))
+    raw = item_mean(items.nll(neutral_calibrator()))
     return LeftOutNll(raw, item_mean(nll), unit)
 
 
@@ -289,18 +287,8 @@ def _held_out_nll(
         for mode, ridge in forms:
             minimum = minimise(likelihood, designs[mode], ridge, start=fitted.get(mode))
             fitted[mode] = minimum.fitted
-            nll[mode, ridge][test] = _nll(unseen, designs[mode].calibrator(minimum.fitted))
+            nll[mode, ridge][test] = unseen.nll(designs[mode].calibrator(minimum.fitted))
     return nll
-
-
-def _nll(items: CalibrationItems, calibrator: Calibrator) -> FloatArray:
-    log_probs = calibrator.apply(
-        items.log_probs,
-        kind=items.kind,
-        n_choices=items.n_choices,
-        prompt_tokens=items.prompt_tokens,
-    )
-    return nll_nats(log_probs, items.reference)
 
 
 def _round_mean(nll: FloatArray) -> float:

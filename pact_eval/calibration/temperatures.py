@@ -4,24 +4,41 @@
 
 C is the number of answers of an item, L the length of its view 0 in tokens. With b = c = 0 this is
 temperature scaling, with one a for all items (`scalar`) or one for each field kind (`per-kind`).
+
+The file of a calibrator has the released format, or the published form that came before it:
+
+    {"format": "pact-calibrator-2",
+     "mode": "scalar" | "per-kind" | "contextual",
+     "weights": {"bias": [choice, boolean, score], "log_choices": b, "log_tokens": c},
+     "fit": {how it was fitted: items, families, temperatures, standard errors, notes, ...},
+     "sha256": SHA-256 of the other members}
+
+The hash shows weights that were changed by accident or by hand; it is no signature. The published
+form has no "format", "fit" or "sha256", and may have keys besides "mode" and "weights". Scalar and
+contextual calibrators read bias[0] for all kinds; we write it three times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval._choices import Decoding, Mode
-from pact_eval._json import Json
+from pact_eval._files import read_json, write_atomically
+from pact_eval._json import Json, describe, dumps
 from pact_eval._typing import FloatArray, TextArray
 from pact_eval.data.records import FieldKind
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, TamperedError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import Provenance
+from pact_eval.schema import Section, convert, sha256_fits, with_sha256
+from pact_eval.templates.files import TEMPLATE_CONTRACT
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
@@ -314,3 +331,164 @@ def _log_thousands(prompt_tokens: npt.ArrayLike | None, n: int) -> FloatArray:
 
 def _join(words: tuple[str, ...]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+FORMAT: Final = "pact-calibrator-2"
+"""What the released format calls itself."""
+
+_ADVICE: Final = "restore it from a copy, or fit it again with `pact-eval calibrate`"
+
+
+class _Weights(Section, frozen=True, forbid_unknown_fields=True):
+    """The numbers of a file: see `Weights`."""
+
+    bias: tuple[float, float, float]
+    log_choices: float
+    log_tokens: float
+
+
+class _Published(Section, frozen=True):
+    """The published form."""
+
+    mode: Mode
+    weights: _Weights
+
+
+class _Released(_Published, frozen=True, forbid_unknown_fields=True):
+    """The released format."""
+
+    format: str
+    sha256: str
+    fit: Mapping[str, Any] = {}
+
+
+def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
+    """Return the JSON object of the released format.
+
+    Examples:
+        >>> from pact_eval.calibration.temperatures import calibrator_to_json, neutral_calibrator
+        >>> calibrator_to_json(neutral_calibrator())["weights"]["log_tokens"]
+        0.0
+    """
+    weights = calibrator.weights
+    content: dict[str, Json] = {
+        "format": FORMAT,
+        "mode": calibrator.mode,
+        "weights": asdict(weights) | {"bias": [*weights.bias]},
+        "fit": dict(calibrator.fit or {}),
+    }
+    return with_sha256(content)
+
+
+def calibrator_sha256(calibrator: Calibrator) -> str:
+    """Return the SHA-256 that a calibrator's file holds: 64 hex digits."""
+    return str(calibrator_to_json(calibrator)["sha256"])
+
+
+def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
+    """Read the released format, or the published form, which has no "format".
+
+    Args:
+        value: The parsed JSON.
+        source: The file's name for messages.
+
+    Returns:
+        The calibrator.
+
+    Raises:
+        InputError: Something is missing, unknown or of the wrong type; the message says what was
+            expected and what was found.
+        TamperedError: The content is not that of its "sha256", or its "format" was removed.
+
+    Examples:
+        >>> from pact_eval.calibration.temperatures import calibrator_from_json
+        >>> weights = {"bias": [0.0, 0.0, 0.0], "log_choices": 0.5, "log_tokens": -0.5}
+        >>> calibrator_from_json({"mode": "contextual", "weights": weights}).weights.log_choices
+        0.5
+    """
+    released = isinstance(value, dict) and "format" in value
+    if isinstance(value, dict) and not released and {"sha256", "fit"} & set(value):
+        raise TamperedError(
+            f'{source}: changed since it was written ("fit" or "sha256", no "format"); {_ADVICE}'
+        )
+    if isinstance(value, dict) and value.get("format", FORMAT) != FORMAT:
+        written = value["format"]
+        got = dumps(written) if isinstance(written, str) else describe(written)
+        raise InputError(
+            f'{source}: format: expected "{FORMAT}", got {got}; a newer pact-eval may read it'
+        )
+    try:
+        content = convert(value, _Released if released else _Published)
+    except ValueError as error:
+        raise InputError(f"{source}: {error}; {_ADVICE}") from None
+    if isinstance(content, _Released) and not sha256_fits(value):
+        raise TamperedError(
+            f"{source}: changed since it was written (its SHA-256 is another one); {_ADVICE}"
+        )
+    weights = content.weights
+    try:
+        return Calibrator(
+            content.mode,
+            Weights(weights.bias, weights.log_choices, weights.log_tokens),
+            content.fit or None if isinstance(content, _Released) else None,
+        )
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+def read_calibrator(path: Path) -> Calibrator:
+    """Read a calibrator file, strictly.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON, or is not a calibrator.
+        TamperedError: the file has changed since it was written.
+    """
+    return calibrator_from_json(read_json(path), str(path))
+
+
+def write_calibrator(path: Path, calibrator: Calibrator) -> None:
+    """Write a calibrator file in the released format, atomically.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    write_atomically(path, dumps(calibrator_to_json(calibrator)) + "\n")
+
+
+def calibrator_as_shipped(run: Provenance, where: str) -> Calibrator:
+    """Return the temperatures that the decision template of a run ships.
+
+    Args:
+        run: provenance of the run.
+        where: name of the run in messages.
+
+    Raises:
+        InputError: the run was not scored on a decision template, or a temperature is below the
+            least that a calibrator has.
+
+    Examples:
+        >>> run = Provenance.of({"settings": {"contract": {"name": "decision-template",
+        ...                                                "temperatures": {"boolean": 2.0}}}})
+        >>> calibrator_as_shipped(run, "run").temperatures(["boolean", "score"], [2, 3])
+        array([2., 1.])
+    """
+    if run.contract.name != TEMPLATE_CONTRACT:
+        message = (
+            f"{where}: scored on the contract {run.contract.name or 'of an import'}; only decision "
+            "templates ship temperatures"
+        )
+        raise InputError(message)
+    weights = Weights(_biases(run.contract.temperatures, where))
+    return Calibrator("per-kind", weights, {SHIPPED: True})
+
+
+def _biases(temperatures: Mapping[str, float], where: str) -> tuple[float, float, float]:
+    low = {kind: value for kind, value in temperatures.items() if value < TEMPERATURE_FLOOR}
+    if low:
+        message = f"{where}: expected temperatures of {TEMPERATURE_FLOOR} or more, got {low}"
+        raise InputError(message)
+    choice, boolean, score = (
+        inverse_softplus(temperatures[kind]) if kind in temperatures else NEUTRAL_BIAS
+        for kind in KINDS
+    )
+    return choice, boolean, score

@@ -26,7 +26,7 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -227,41 +227,33 @@ class Parameter:
 
 
 @dataclass(frozen=True, eq=False)
-class _Fit:
-    """A fit, from which every parameter is made."""
+class FitEvidence:
+    """What the data say of fitted numbers; every parameter is made from it.
+
+    Attributes:
+        design: the columns of n items.
+        fitted: (p,) the fit.
+        held: (p,) which numbers a bound holds.
+        likelihood: of the items.
+        penalised: with the ridge of the fit; standard errors come from it.
+        data: without any ridge; identification is judged by it.
+    """
 
     design: Design
     fitted: FloatArray
     held: BoolArray
+    likelihood: TemperatureLikelihood
     penalised: Uncertainty
     data: Uncertainty
-    likelihood: TemperatureLikelihood
 
 
-def weight_parameters(
-    design: Design,
-    fitted: FloatArray,
-    held: BoolArray,
-    *,
-    penalised: Uncertainty,
-    data: Uncertainty,
-    likelihood: TemperatureLikelihood,
-) -> tuple[Parameter, ...]:
+def weight_parameters(fit: FitEvidence) -> tuple[Parameter, ...]:
     """Give every weight of the form its standard errors, and say which the data identify.
-
-    Args:
-        design: the columns of n items.
-        fitted: (p,) the fit.
-        held: (p,) which numbers a bound holds.
-        penalised: with the ridge of the fit; standard errors come from it.
-        data: without any ridge; identification is judged by it.
-        likelihood: of the items.
 
     Returns:
         The weights; slopes on what does not vary come last, 0 and not identified.
     """
-    fit = _Fit(design, fitted, held, penalised, data, likelihood)
-    values = design.raw @ fitted
+    design, values = fit.design, fit.design.raw @ fit.fitted
     varied = [
         _parameter(fit, j, name, float(values[j]), design.raw[j])
         for j, name in enumerate(design.names)
@@ -274,32 +266,24 @@ def weight_parameters(
     return (*varied, *unvaried)
 
 
-def level_parameters(
-    design: Design,
-    fitted: FloatArray,
-    held: BoolArray,
-    *,
-    penalised: Uncertainty,
-    data: Uncertainty,
-    likelihood: TemperatureLikelihood,
-) -> tuple[Parameter, ...]:
-    """Give the levels of the temperatures: one, or one a kind; arguments as `weight_parameters`.
+def level_parameters(fit: FitEvidence) -> tuple[Parameter, ...]:
+    """Give the levels of the temperatures: one, or one a kind.
 
     The contextual form's level is T at the geometric mean of C and of L. It is determined far
     better than the bias, which is a statement about one answer and 1,000 tokens. Standard
     errors are taken from u = softplus^-1(T) to T by the delta method.
     """
-    fit = _Fit(design, fitted, held, penalised, data, likelihood)
-    levels = []
-    for j, name in enumerate(design.names):
-        if not design.is_slope[j]:
-            row = np.eye(len(fitted))[j]
-            on_u = _parameter(fit, j, name.replace("bias", "temperature"), float(fitted[j]), row)
-            levels.append(_as_temperature(on_u))
-    return tuple(levels)
+    rows = np.eye(len(fit.fitted))
+    return tuple(
+        _as_temperature(
+            _parameter(fit, j, name.replace("bias", "temperature"), float(fit.fitted[j]), rows[j])
+        )
+        for j, name in enumerate(fit.design.names)
+        if not fit.design.is_slope[j]
+    )
 
 
-def _parameter(fit: _Fit, j: int, name: str, value: float, row: FloatArray) -> Parameter:
+def _parameter(fit: FitEvidence, j: int, name: str, value: float, row: FloatArray) -> Parameter:
     from scipy import special  # reports on raw runs do without it
 
     independent, by_family = fit.penalised.standard_errors(row)
@@ -334,7 +318,7 @@ def _parameter(fit: _Fit, j: int, name: str, value: float, row: FloatArray) -> P
     )
 
 
-def _likelihood_ends(fit: _Fit, j: int, reach: float) -> tuple[float, float]:
+def _likelihood_ends(fit: FitEvidence, j: int, reach: float) -> tuple[float, float]:
     """Return where NLL rises as a parabola would in `reach`, along level j, within its bounds."""
     from scipy import optimize  # reports on raw runs do without it
 
@@ -353,7 +337,7 @@ def _likelihood_ends(fit: _Fit, j: int, reach: float) -> tuple[float, float]:
     return low, high
 
 
-def _why_unidentified(fit: _Fit, j: int, row: FloatArray) -> str | None:
+def _why_unidentified(fit: FitEvidence, j: int, row: FloatArray) -> str | None:
     """Say why the data do not determine a parameter; None if they do."""
     slope = bool(fit.design.is_slope[j])
     if not len(fit.design.matrix):
@@ -380,7 +364,7 @@ def _why_unidentified(fit: _Fit, j: int, row: FloatArray) -> str | None:
     return _sign_open(fit, j)
 
 
-def _sign_open(fit: _Fit, j: int) -> str | None:
+def _sign_open(fit: FitEvidence, j: int) -> str | None:
     from scipy import special  # reports on raw runs do without it
 
     design, name = fit.design, fit.design.names[j]
@@ -412,12 +396,9 @@ def _as_temperature(level: Parameter) -> Parameter:
         low, high = softplus([wald.low, wald.high]).tolist()
         return Wald(slope * wald.standard_error, low, high)
 
-    return Parameter(
-        name=level.name,
+    return replace(
+        level,
         value=float(softplus(level.value)),
         by_family=taken(level.by_family),
         independent=taken(level.independent),
-        at_bound=level.at_bound,
-        identified=level.identified,
-        reason=level.reason,
     )

@@ -20,8 +20,14 @@ import numpy as np
 from pact_eval._choices import GroupBy
 from pact_eval._typing import BoolArray
 from pact_eval.calibration.notes import CalibrationWarning
-from pact_eval.drift.distances import Distance, Mix, distance, joint_floor, mix_of
-from pact_eval.drift.tempering import PairedRuns, Pairing, Tempering, opened_runs, temperings
+from pact_eval.drift.pairs import (
+    Distance,
+    PairedRuns,
+    Pairing,
+    Tempering,
+    opened_runs,
+    temperings,
+)
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -40,11 +46,12 @@ from pact_eval.runs.identity import Difference
 from pact_eval.stats.equivalence import MarginFinding, MarginTest, margin_test
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rate_decomposition import GroupedOutcomes, mix_shift
 from pact_eval.stats.rate_differences import paired_rates
-from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
+from pact_eval.stats.summed_intervals import summed_interval
 from pact_eval.thresholds.checking import CheckedGate, check_thresholds
 from pact_eval.thresholds.choice import Rule
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.gates import Target
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,96 @@ def answer_changes(a: ScoredItems, b: ScoredItems, by: GroupBy) -> tuple[AnswerC
         share = rate_estimate(np.bincount(code, here), np.bincount(code))
         changes_by_group.append(AnswerChanges(name, len(rows), share, *counts))
     return tuple(changes_by_group)
+
+
+@dataclass(frozen=True)
+class DomainShift:
+    """One field kind in one domain, in both runs.
+
+    Attributes:
+        kind: the field kind.
+        domain: the domain; "" if it is not known.
+        items: items of each run.
+        shares: share of the items of each run.
+        accuracies: accuracy of each run; NaN without items.
+        mix: what its other share adds to the change in accuracy.
+        within: what its other accuracy adds.
+    """
+
+    kind: str
+    domain: str
+    items: tuple[int, int]
+    shares: tuple[float, float]
+    accuracies: tuple[float, float]
+    mix: float
+    within: float
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The change in accuracy, second run minus first, in three parts that add up to it.
+
+    Attributes:
+        total: the change.
+        mix: due to other shares of the kinds and domains that both runs have.
+        within: due to another accuracy within them.
+        unshared: due to kinds and domains that only one run has.
+        domains: each kind in each domain, largest parts first.
+    """
+
+    total: float
+    mix: Estimate
+    within: Estimate
+    unshared: Estimate
+    domains: tuple[DomainShift, ...]
+
+    @property
+    def same_domains(self) -> bool:
+        """Whether both runs have every kind and domain."""
+        return all(all(domain.items) for domain in self.domains)
+
+
+def mix_of(a: ScoredItems, b: ScoredItems) -> Mix:
+    """Decompose the change in accuracy between two runs by kind and domain.
+
+    Args:
+        a: items of the first run, with references.
+        b: items of the second run.
+    """
+    samples = (a, b)
+    names = [_cells(sample) for sample in samples]
+    cells = sorted({*names[0], *names[1]})
+    number = {cell: at for at, cell in enumerate(cells)}
+    units = [sample.clusters.names[sample.cluster].astype(np.str_) for sample in samples]
+    unit_names, codes = np.unique(np.concatenate(units), return_inverse=True)
+    both = np.split(codes, [len(a)])
+    shift = mix_shift(
+        *(
+            GroupedOutcomes(
+                sample.correct.astype(np.float64),
+                np.array([number[cell] for cell in cell_of]),
+                code,
+            )
+            for sample, cell_of, code in zip(samples, names, both, strict=True)
+        ),
+        groups=len(cells),
+        clusters=len(unit_names),
+    )
+    shifts = [
+        DomainShift(
+            *cells[one.group], one.rows, one.shares, one.rates, mix=one.mix, within=one.within
+        )
+        for one in shift.groups
+    ]
+    shifts.sort(key=lambda one: (-abs(one.mix) - abs(one.within), one.kind, one.domain))
+    return Mix(shift.total, shift.mix, shift.within, shift.unshared, tuple(shifts))
+
+
+def _cells(items: ScoredItems) -> list[tuple[str, str]]:
+    kind, domain = items.labels["kind"], items.labels["domain"]
+    return list(
+        zip(kind.names[kind.codes].tolist(), domain.names[domain.codes].tolist(), strict=True)
+    )
 
 
 METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece")
@@ -274,12 +371,6 @@ def measure_drift(
     runs, data = opened_runs(first, second, settings)
     pair = PairedRuns.of(*runs, settings)
     paired, probabilities = pair.pairing.paired, pair.has_probabilities
-    moved = None
-    if paired and probabilities:
-        answers = int(pair.a.predictions.n_choices.max(initial=2))
-        provenance = [run.provenance for run in pair.runs]
-        floor = joint_floor(*provenance, calibrated=settings.calibrated, answers=answers)
-        moved = distance(pair.a, pair.b, floor)
     named = "outcomes" not in (pair.a.known, pair.b.known)
     changed = answer_changes(pair.a, pair.b, settings.by) if paired and named else ()
     return Drift(
@@ -293,8 +384,12 @@ def measure_drift(
         else tuple(_accuracy(pair, settings)),
         metrics=() if pair.ablated else tuple(_metrics(pair, settings)),
         answers=changed,
-        distance=moved,
-        temperings=temperings(pair, settings.unit) if probabilities and not pair.ablated else (),
+        distance=pair.distance(calibrated=settings.calibrated)
+        if paired and probabilities
+        else None,
+        temperings=tuple(temperings(pair, settings.unit))
+        if probabilities and not pair.ablated
+        else (),
         gates=gate_changes(thresholds, first, second, settings) if thresholds else (),
         mix=None if paired or pair.ablated else mix_of(pair.a, pair.b),
         data=_with_accuracies(data, pair),
@@ -322,63 +417,41 @@ def _accuracy_of(items: ScoredItems, rows: BoolArray) -> Estimate:
 def _accuracy(pair: PairedRuns, settings: Settings) -> Iterator[AccuracyChange]:
     """Test the change in accuracy of all items and of each group that both runs have."""
     of_a, of_b = (items.rows_by_group(settings.by) for items in (pair.a, pair.b))
-    change = _paired_change if pair.pairing.paired else _unpaired_change
     for name, rows in of_a.items():
         if name in of_b:
             a, b = pair.a.taken(rows), pair.b.taken(of_b[name])
             accuracies = float(a.correct.mean()), float(b.correct.mean())
-            test = margin_test(change(a, b, settings), settings.margin or 1)
+            if pair.pairing.paired:
+                lead = b.correct.astype(np.int64) - a.correct
+                change = paired_rates(lead, a.cluster, a.n_clusters).estimate()
+            else:
+                groups = _resample((a, b), ("accuracy",), settings)
+                change = _apart(*(group.estimate("accuracy") for group in groups))
+            test = margin_test(change, settings.margin or 1)
             yield AccuracyChange(name, (len(a), len(b)), accuracies, test)
 
 
 def _without_references(
     pair: PairedRuns, changes: Sequence[AnswerChanges], margin: float
 ) -> Iterator[AccuracyChange]:
-    """Bound the change in accuracy by the share of changed answers."""
+    """Bound the change in accuracy: it cannot exceed the share of changed answers."""
     unknown = (math.nan, math.nan)
+    more = "; no references: plus or minus the changed answers"
     for answers in changes:
+        share = answers.changed
+        method = share.method and replace(share.method, detail=share.method.detail + more)
+        reason = ClusterText("no references")
+        bound = Estimate(
+            0.0, -share.high, share.high, answers.items, share.clusters, method, reason
+        )
         yield AccuracyChange(
-            answers.group, (answers.items,) * 2, unknown, _test_bound(answers, margin)
+            answers.group, (answers.items,) * 2, unknown, margin_test(bound, margin)
         )
     if not changes:
         sizes = len(pair.a), len(pair.b)
-        yield AccuracyChange("all", sizes, unknown, _unknown(sum(sizes), margin))
-
-
-def _paired_change(a: ScoredItems, b: ScoredItems, settings: Settings) -> Estimate:
-    del settings
-    lead = b.correct.astype(np.int64) - a.correct
-    return paired_rates(lead, a.cluster, a.n_clusters).estimate()
-
-
-def _unpaired_change(a: ScoredItems, b: ScoredItems, settings: Settings) -> Estimate:
-    before, after = (
-        group.estimate("accuracy") for group in _resample((a, b), ("accuracy",), settings)
-    )
-    return _apart(before, after)
-
-
-def _test_bound(changes: AnswerChanges, margin: float) -> MarginTest:
-    """Test without references: accuracy cannot change by more than the share of answers."""
-    low_and_high = (-changes.changed.high, changes.changed.high)
-    of_changes = changes.changed.method
-    more = "; no references: plus or minus the changed answers"
-    method = None if of_changes is None else replace(of_changes, detail=of_changes.detail + more)
-    bound = Estimate(
-        0.0,
-        *low_and_high,
-        changes.items,
-        changes.changed.clusters,
-        method,
-        ClusterText("no references"),
-    )
-    return margin_test(bound, margin)
-
-
-def _unknown(n: int, margin: float) -> MarginTest:
-    reason = "other items without references have no accuracy to compare"
-    nothing = Estimate(math.nan, math.nan, math.nan, n, 0, None, ClusterText(reason))
-    return margin_test(nothing, margin)
+        reason = ClusterText("other items without references have no accuracy to compare")
+        nothing = Estimate(math.nan, math.nan, math.nan, sum(sizes), 0, None, reason)
+        yield AccuracyChange("all", sizes, unknown, margin_test(nothing, margin))
 
 
 def _metrics(pair: PairedRuns, settings: Settings) -> list[MetricChange]:
@@ -422,13 +495,8 @@ def _apart(before: Estimate, after: Estimate) -> Estimate:
         one = ClusterText("one {cluster}: no interval")
         reason = one if missing is None else missing.reason
         return Estimate(value, math.nan, math.nan, n, clusters, method, reason)
-    low, high = _sum_intervals(before, after, clusters).at(0.95)
-    return Estimate(value, low, high, n, clusters, method)
-
-
-def _sum_intervals(before: Estimate, after: Estimate, clusters: int) -> SummedInterval:
     both = (after, before)
-    return summed_interval(
+    low, high = summed_interval(
         [1, -1],
         [
             estimate.debiased if isinstance(estimate, CalibrationError) else estimate.value
@@ -438,4 +506,5 @@ def _sum_intervals(before: Estimate, after: Estimate, clusters: int) -> SummedIn
         [estimate.high for estimate in both],
         np.eye(2),
         n_clusters=clusters,
-    )
+    ).at(0.95)
+    return Estimate(value, low, high, n, clusters, method)

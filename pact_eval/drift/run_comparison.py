@@ -9,9 +9,8 @@ from typing import Final, Literal
 import numpy as np
 
 from pact_eval._typing import FloatArray
-from pact_eval.drift.distances import Distance, distance, item_tv, joint_floor
 from pact_eval.drift.drift import AnswerChanges, answer_changes
-from pact_eval.drift.tempering import PairedRuns, ServedTempering, served_tempering
+from pact_eval.drift.pairs import Distance, PairedRuns, ServedTempering, item_tv, served_tempering
 from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
@@ -193,14 +192,11 @@ def quantising_cost(
     pair = PairedRuns.of(plain, packed, settings)
     if not pair.pairing.paired:
         return None
-    width = int(pair.a.predictions.n_choices.max(initial=2))
-    provenances = plain.provenance, packed.provenance
-    floor = joint_floor(*provenances, calibrated=settings.calibrated, answers=width)
     return QuantisingCost(
         plain.provenance.precision,
         packed.provenance.precision,
         answer_changes(pair.a, pair.b, settings.by)[0],
-        distance(pair.a, pair.b, floor),
+        pair.distance(calibrated=settings.calibrated),
     )
 
 

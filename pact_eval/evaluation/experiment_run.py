@@ -18,10 +18,9 @@ import numpy as np
 from pact_eval._choices import Allowance, Decoding
 from pact_eval._typing import IntArray
 from pact_eval.calibration.effect import calibration_notes
-from pact_eval.calibration.files import calibrator_as_shipped
-from pact_eval.calibration.notes import CalibrationWarning, FitNote, UseNote
+from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
 from pact_eval.calibration.runs import calibrator_for, check_decoding
-from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary
+from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary, calibrator_as_shipped
 from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import ItemMismatch, in_order_of, mismatch
@@ -163,7 +162,7 @@ class ExperimentRun:
         return self._calibrator[0]
 
     @cached_property
-    def _calibrator(self) -> tuple[Calibrator | None, tuple[FitNote, ...]]:
+    def _calibrator(self) -> tuple[Calibrator | None, tuple[CalibrationNote, ...]]:
         if self.shipped:
             return calibrator_as_shipped(self.provenance, self.place), ()
         path = self.calibration or self.folder / CALIBRATION_NAME
@@ -186,11 +185,11 @@ class ExperimentRun:
         return TemperatureSummary.of(at)
 
     @property
-    def fit_notes(self) -> tuple[FitNote, ...]:
+    def fit_notes(self) -> tuple[CalibrationNote, ...]:
         """Notes on the run and the data that its calibrator was fitted on."""
         return self._calibrator[1]
 
-    def use_notes(self, decoding: Decoding) -> tuple[UseNote, ...]:
+    def use_notes(self, decoding: Decoding) -> tuple[CalibrationNote, ...]:
         """Return notes on the use of the calibrator outside the data of its fit.
 
         Args:
@@ -198,14 +197,7 @@ class ExperimentRun:
         """
         if self.calibrator is None:
             return ()
-        views = self.predictions
-        return calibration_notes(
-            self.calibrator,
-            kind=views.kind,
-            n_choices=views.n_choices,
-            prompt_tokens=views.prompt_tokens,
-            decoding=decoding,
-        )
+        return calibration_notes(self.calibrator, self.predictions, decoding)
 
     def calibrator_warnings(
         self, decoding: Decoding | None = None

@@ -17,9 +17,8 @@ from pact_eval import metrics
 from pact_eval._choices import Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval._json import Json, sha256_of_json
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.calibration.files import calibrator_sha256
 from pact_eval.calibration.notes import CalibrationWarning
-from pact_eval.calibration.temperatures import Calibrator
+from pact_eval.calibration.temperatures import Calibrator, calibrator_sha256
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun

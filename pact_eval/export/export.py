@@ -19,9 +19,8 @@ from transformers import pipeline
 
 from pact_eval._files import write_atomically, writing
 from pact_eval._json import Json, dumps_indented
-from pact_eval.calibration.files import read_calibrator
 from pact_eval.calibration.runs import check_decoding, identity_of_fit
-from pact_eval.calibration.temperatures import KINDS, Calibrator
+from pact_eval.calibration.temperatures import KINDS, Calibrator, read_calibrator
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import AdapterError, InputError, PromptError
 from pact_eval.export.layouts import PRIOR_NOTE, Layout, contract_note, readme, write_layout

@@ -86,8 +86,7 @@ from pact_eval.preregistration.scorecard import (
     weighted_rows,
 )
 from pact_eval.progress import tracked
-from pact_eval.remedies.cross_fitting import remedied_items
-from pact_eval.remedies.decodings import Remedy, remedy_of_name, why_undefined
+from pact_eval.remedies.decodings import Remedy, remedied_items, remedy_of_name, why_undefined
 from pact_eval.results import Result
 from pact_eval.runs.custody import refuse_trained_on
 from pact_eval.runs.folder import RunFolder, RunSource

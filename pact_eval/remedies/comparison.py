@@ -16,8 +16,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from pact_eval._choices import ClusterUnit
-from pact_eval._typing import IntArray
-from pact_eval.calibration.notes import FitNote
+from pact_eval.calibration.notes import CalibrationNote
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import Experiment
@@ -42,10 +41,18 @@ from pact_eval.remedies.costs import (
     cost_of,
     prompts_of_views,
 )
-from pact_eval.remedies.cross_fitting import CrossFits, CrossFitted, Folds, FoldUnit, folds_of
-from pact_eval.remedies.decodings import Remedy, remedies_for, why_undefined
+from pact_eval.remedies.decodings import (
+    CrossFitted,
+    Folds,
+    FoldUnit,
+    Remedy,
+    cross_fitted,
+    folds_of,
+    remedies_for,
+    why_undefined,
+)
 from pact_eval.remedies.fitting import FittedRemedy, check_fitted, read_remedy
-from pact_eval.remedies.priors import ContentFree
+from pact_eval.remedies.priors import ContentFree, LetterPrior, PriorMethod
 from pact_eval.results import Result
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
@@ -117,16 +124,13 @@ def letter_balance(
         rows = predictions.n_choices == n_choices
         counted = np.bincount(clusters[rows])
         shares = [
-            rate_estimate(_counts(clusters[rows], right), counted, confidence=confidence)
+            rate_estimate(
+                np.bincount(clusters[rows], right).astype(np.int64), counted, confidence=confidence
+            )
             for right in at_letter[rows, :n_choices].T
         ]
         balances.append(LetterBalance(n_choices, tuple(shares)))
     return tuple(balances)
-
-
-def _counts(clusters: IntArray, right: np.ndarray) -> IntArray:
-    counted: IntArray = np.bincount(clusters, weights=right).astype(np.int64)
-    return counted
 
 
 def balance_status(balances: Sequence[LetterBalance]) -> BalanceStatus:
@@ -264,7 +268,7 @@ class FittedNote:
     """
 
     file: str
-    note: FitNote
+    note: CalibrationNote
 
 
 @dataclass(frozen=True, repr=False)
@@ -361,13 +365,27 @@ def compare_remedies(
     folds = folds_of(predictions)
     tokens = tokens or ItemTokens()
     resamples = resamples or default_resamples(len(predictions))
-    draw = partial(_Sampled.of, scope=scope, rng=rng, resamples=resamples, unit=unit)
-    decoded = _decode(predictions, folds, _by_remedy(fitted), content_free, scope)
-    sampled = {remedy: draw(fits) for remedy, fits in decoded}
+    names = _DECIDING if scope == "deciding" else RAW_METRICS
+    draw = partial(_resampled, rng=rng, resamples=resamples, unit=unit)
+    sampled = {
+        remedy: _Sampled(
+            fits,
+            draw(fits.predictions, names),
+            None if fits.tempered is None else draw(fits.tempered, TEMPERED_METRICS),
+        )
+        for remedy, fits in _decode(predictions, folds, _by_remedy(fitted), content_free, scope)
+    }
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
     with step("Comparing remedies", len(sampled), "remedies"):
-        costs = _costs([*sampled], predictions, tokens, content_free)
+        prompts = prompts_of_views(predictions).mean(axis=0).tolist()
+        no_content = None if content_free is None else content_free.tokens
+        costs = {
+            remedy: cost_of(
+                remedy.views, prompts, tokens, no_content if remedy.contextual else None
+            )
+            for remedy in sampled
+        }
         price = _price([*costs.values()])
         by_price = sorted(sampled, key=lambda remedy: costs[remedy].price(price))
         rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_price]
@@ -445,17 +463,20 @@ def _decode(
     """Yield the remedies that a run can show, and those of files, with what they make of it."""
     nothing = None if content_free is None else content_free.probabilities
     own = remedies_for(
-        predictions.k,
-        same_orders=predictions.repeats,
-        content_free=nothing is not None,
+        predictions.k, same_orders=predictions.repeats, content_free=nothing is not None
     )
+    temperatures, priors = scope == "all", dict[tuple[PriorMethod, int], LetterPrior]()
     remedies = (*own, *files)
-    fits = CrossFits(predictions, folds, nothing)
     for remedy in tracked(remedies, "Decoding remedies", "remedies", counts=len(predictions)):
         if remedy.from_file:
             yield remedy, files[remedy].applied_to(predictions, nothing)
         else:
-            yield remedy, fits.decoded(remedy, temperatures=scope == "all")
+            yield (
+                remedy,
+                cross_fitted(
+                    predictions, remedy, folds, nothing, temperatures=temperatures, priors=priors
+                ),
+            )
 
 
 def _by_remedy(fitted: Sequence[FittedRemedy]) -> dict[Remedy, FittedRemedy]:
@@ -478,29 +499,19 @@ class _Sampled:
     raw: ResampledGroup
     tempered: ResampledGroup | None
 
-    @classmethod
-    def of(
-        cls,
-        fitted: CrossFitted,
-        *,
-        scope: Scope,
-        rng: np.random.Generator,
-        resamples: int,
-        unit: ClusterUnit,
-    ) -> _Sampled:
-        def group(predictions: Predictions, names: Sequence[str]) -> ResampledGroup:
-            items = ScoredItems.of(predictions, "single")
-            if predictions.repeats:  # of K repeats, some remedies show one set, and some two
-                items = items.with_repeats(_SETS)
-            return resampled_group(items.over(unit), rng=rng, resamples=resamples, names=names)
 
-        tempered = fitted.tempered
-        names = _DECIDING if scope == "deciding" else RAW_METRICS
-        return cls(
-            fitted,
-            group(fitted.predictions, names),
-            None if tempered is None else group(tempered, TEMPERED_METRICS),
-        )
+def _resampled(
+    decoded: Predictions,
+    names: Sequence[str],
+    *,
+    rng: np.random.Generator,
+    resamples: int,
+    unit: ClusterUnit,
+) -> ResampledGroup:
+    items = ScoredItems.of(decoded, "single")
+    if decoded.repeats:  # of K repeats, some remedies show one set, and some two
+        items = items.with_repeats(_SETS)
+    return resampled_group(items.over(unit), rng=rng, resamples=resamples, names=names)
 
 
 def _row(
@@ -538,55 +549,24 @@ def _row(
     )
 
 
-def _costs(
-    remedies: Sequence[Remedy],
-    predictions: Predictions,
-    tokens: ItemTokens,
-    content_free: ContentFree | None,
-) -> dict[Remedy, RemedyCost]:
-    prompts = prompts_of_views(predictions).mean(axis=0).tolist()
-
-    def cost(remedy: Remedy) -> RemedyCost:
-        contextual = content_free if remedy.contextual else None
-        return cost_of(
-            remedy.views, prompts, tokens, None if contextual is None else contextual.tokens
-        )
-
-    return {remedy: cost(remedy) for remedy in remedies}
-
-
 def _adjust(rows: Sequence[RemedyRow]) -> list[RemedyRow]:
     """Adjust the differences by Holm: per reference, the deciding metrics, and then the others."""
-    tests = {
-        (row.remedy, at, reference): against.evidence
-        for row in rows
-        for at, metric in enumerate(row.metrics)
-        for reference, against in metric.differences.items()
-    }
-    specs = {(row.remedy, at): metric for row in rows for at, metric in enumerate(row.metrics)}
-    together: dict[tuple[str, bool], list[tuple[Remedy, int, str]]] = {}
-    for remedy, at, reference in tests:
-        together.setdefault((reference, _decides(specs[remedy, at])), []).append(
-            (remedy, at, reference)
-        )
-    evidence: dict[tuple[Remedy, int, str], Evidence] = {}
-    for places in together.values():
-        evidence |= zip(places, adjusted([tests[place] for place in places]), strict=True)
+    tests: dict[tuple[str, bool], list[Evidence]] = {}
+    for row in rows:
+        for metric in row.metrics:
+            for reference, against in metric.differences.items():
+                tests.setdefault((reference, _decides(metric)), []).append(against.evidence)
+    evidence = {together: iter(adjusted(each)) for together, each in tests.items()}
 
-    def of_row(row: RemedyRow) -> RemedyRow:
-        metrics = tuple(
-            replace(
-                metric,
-                differences={
-                    reference: replace(against, evidence=evidence[row.remedy, at, reference])
-                    for reference, against in metric.differences.items()
-                },
-            )
-            for at, metric in enumerate(row.metrics)
-        )
-        return replace(row, metrics=metrics)
+    def of_metric(metric: RemedyMetric) -> RemedyMetric:
+        """Take the next evidence of each reference: metrics come in the same order as above."""
+        differences = {
+            reference: replace(against, evidence=next(evidence[reference, _decides(metric)]))
+            for reference, against in metric.differences.items()
+        }
+        return replace(metric, differences=differences)
 
-    return [of_row(row) for row in rows]
+    return [replace(row, metrics=tuple(map(of_metric, row.metrics))) for row in rows]
 
 
 def _decides(metric: RemedyMetric) -> bool:

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from pact_eval._choices import Allowance
 from pact_eval._files import read_json, write_atomically
-from pact_eval._json import Json, describe, dumps_indented, finite_number, sha256_of_json
+from pact_eval._json import Json, describe, dumps_indented
 from pact_eval._toml import did_you_mean
-from pact_eval._typing import FloatArray, TextArray
-from pact_eval.calibration.notes import FitNote
-from pact_eval.calibration.runs import Members, check_disjoint, check_owner
+from pact_eval._typing import FloatArray
+from pact_eval.calibration.notes import CalibrationNote
+from pact_eval.calibration.runs import Members, check_disjoint, check_owner, identity_json
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.data.records import Record
-from pact_eval.errors import GateError, InputError, TamperedError, counted
-from pact_eval.remedies.cross_fitting import (
+from pact_eval.errors import GateError, InputError, counted
+from pact_eval.remedies.decodings import (
     CrossFitted,
+    Remedy,
     calibrator_of,
     fit_temperature,
+    remedied,
+    remedies_for,
+    remedy_of_name,
     temperature_of,
     tempered,
     untouched,
 )
-from pact_eval.remedies.decodings import Remedy, remedied, remedies_for, remedy_of_name
-from pact_eval.remedies.priors import (
-    ContentFree,
-    LetterPrior,
-    fit_letter_prior,
-    prior_from_json,
-    prior_to_json,
-)
+from pact_eval.remedies.priors import ContentFree, LetterPrior, WrittenPrior, fit_letter_prior
 from pact_eval.results import Result
 from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_json
 from pact_eval.runs.folder import Run, RunSource, read_run
@@ -41,11 +39,11 @@ from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.places import refuse_remote
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
+from pact_eval.schema import Section, convert_hashed, with_sha256
 
 FORMAT: Final = "pact-remedy-1"
 """What the format calls itself."""
 
-_MEMBERS: Final = ("format", "remedy", "letter_prior", "temperature", "fit", "sha256")
 _ADVICE: Final = "restore it from a copy, or fit it again with `pact-eval calibrate --remedy`"
 
 REMEDY_NAME = "remedy.json"
@@ -129,17 +127,51 @@ class FittedRemedy(Result):
         return path
 
 
+class WrittenRemedy(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=True):
+    """The file of a fitted remedy.
+
+    Attributes:
+        format: `FORMAT`.
+        decoding: name of the remedy.
+        letter_prior: None if it removes none.
+        temperature: above 0; None if none can be fitted.
+        fit: where it was fitted.
+        sha256: SHA-256 of the other members.
+
+    Raises:
+        ValueError: the remedy has no such name or another letter prior, or a value is not possible.
+    """
+
+    format: str
+    decoding: str = msgspec.field(name="remedy")
+    letter_prior: WrittenPrior | None
+    temperature: float | None
+    fit: dict[str, Any]
+    sha256: str
+
+    def __post_init__(self) -> None:
+        try:
+            remedy = remedy_of_name(self.decoding)
+        except InputError as error:
+            message = f"remedy: {error}"
+            raise ValueError(message) from None
+        if (self.letter_prior and self.letter_prior.method) != remedy.prior:
+            raise ValueError(f"letter_prior: expected that of {remedy.name}")
+        if self.temperature is not None and self.temperature <= 0:
+            raise ValueError("temperature: expected a number above 0, or null")
+
+
 def remedy_json(fitted: FittedRemedy) -> dict[str, Json]:
     """Return the content of the file of a fitted remedy."""
     prior, calibrator = fitted.prior, fitted.calibrator
     content: dict[str, Json] = {
         "format": FORMAT,
         "remedy": fitted.remedy.name,
-        "letter_prior": None if prior is None else prior_to_json(prior),
+        "letter_prior": None if prior is None else WrittenPrior.of(prior).to_json(),
         "temperature": None if calibrator is None else temperature_of(calibrator),
         "fit": dict(fitted.fit),
     }
-    return content | {"sha256": sha256_of_json(content)}
+    return with_sha256(content)
 
 
 def read_remedy(path: Path) -> FittedRemedy:
@@ -154,34 +186,14 @@ def read_remedy(path: Path) -> FittedRemedy:
         what = describe(value) if not isinstance(value, dict) else "another format"
         message = f'{path}: expected a remedy of format "{FORMAT}", got {what}'
         raise InputError(message)
-    if set(value) != set(_MEMBERS):
-        message = f"{path}: expected the members {', '.join(_MEMBERS)}, got {', '.join(value)}"
-        raise InputError(message)
-    if value["sha256"] != sha256_of_json({key: value[key] for key in value if key != "sha256"}):
-        message = f"{path}: changed since it was written (its SHA-256 is another one); {_ADVICE}"
-        raise TamperedError(message)
-    remedy = _remedy(value["remedy"], f"{path}: remedy")
-    prior = None
-    if value["letter_prior"] is not None:
-        prior = prior_from_json(value["letter_prior"], f"{path}: letter_prior")
-    if (prior and prior.method) != remedy.prior:
-        raise InputError(f"{path}: letter_prior: expected that of {remedy.name}")
-    temperature = finite_number(value["temperature"])
-    if value["temperature"] is not None and (temperature is None or temperature <= 0):
-        raise InputError(f"{path}: temperature: expected a number above 0, or null")
-    fit = value["fit"]
-    if not isinstance(fit, dict):
-        raise InputError(f"{path}: fit: expected an object, got {describe(fit)}")
+    written = convert_hashed(value, WrittenRemedy, where=str(path), advice=_ADVICE)
+    prior, temperature = written.letter_prior, written.temperature
     return FittedRemedy(
-        remedy, prior, None if temperature is None else calibrator_of(temperature), fit
+        remedy_of_name(written.decoding),
+        None if prior is None else prior.prior(),
+        None if temperature is None else calibrator_of(temperature),
+        written.fit,
     )
-
-
-def _remedy(name: Json, where: str) -> Remedy:
-    if isinstance(name, str):
-        with suppress(InputError):
-            return remedy_of_name(name)
-    raise InputError(f"{where}: expected the name of a remedy, got {describe(name)} {name!r}")
 
 
 def _is_same_fit(path: Path, fitted: FittedRemedy) -> bool:
@@ -233,7 +245,7 @@ def check_fitted(
     *,
     allow: Collection[Allowance] = (),
     where: str,
-) -> tuple[FitNote, ...]:
+) -> tuple[CalibrationNote, ...]:
     """Check that a fitted remedy may be applied to a run.
 
     Args:
@@ -251,14 +263,11 @@ def check_fitted(
         InputError: it belongs to another adapter, base or contract.
     """
     members = Members.of_run(predictions)
-    shared = fitted.members.families & members.families
-    if shared:
-        message = (
-            f"{where}: fitted on {counted(len(shared), 'family')} of this run (such as "
-            f"{min(shared)}): its scores there would flatter it; fit it on separate families, as "
-            "`pact-audit split` makes them"
-        )
-        raise GateError(message)
+    why = (
+        ": its scores there would flatter it; fit it on separate families, as `pact-audit split` "
+        "makes them"
+    )
+    _refuse_families(where, fitted, members.families, "this run", why)
     owner = check_owner(fitted.identity, applied, allow=allow, where=where, what="remedy")
     return (*owner, *check_disjoint(fitted.members, members))
 
@@ -275,22 +284,13 @@ def _remedy_named(name: str, predictions: Predictions, content_free: FloatArray 
 
 
 def _provenance(run: Run) -> dict[str, Json]:
-    recorded, predictions = run.provenance, run.predictions
-
-    def names(column: TextArray) -> list[Json]:
-        return [*sorted(set(column.tolist()) - {""})]
-
+    predictions, members = run.predictions, Members.of_run(run.predictions)
     return {
-        "run": {
-            "arm": recorded.arm,
-            "seed": recorded.seed,
-            **RunIdentity.of(recorded).to_json(),
-            "data_sha256": recorded.data.sha256,
-        },
+        "run": identity_json(run),
         "k": predictions.k,
         "items": len(predictions),
-        "families": names(predictions.family),
-        "source_families": names(predictions.source_family),
+        "families": [*sorted(members.families)],
+        "source_families": [*sorted(members.source_families)],
         **trained_on_json(run),
     }
 
@@ -323,16 +323,19 @@ def exported_prior(path: Path, adapter_sha256: str, records: Sequence[Record]) -
     if owner is not None and owner != adapter_sha256:
         message = f"{path}: fitted on another adapter ({owner[:12]}), not {adapter_sha256[:12]}"
         raise InputError(message)
-    _refuse_own_families(path, fitted, records)
-    return {"format": PRIOR_FORMAT, **prior_to_json(fitted.prior), "fit": dict(fitted.fit)}
+    why = "; a letter prior is applied to other families: fit it on a run of the calibration split"
+    families = frozenset(record.family for record in records)
+    _refuse_families(str(path), fitted, families, "--data", why)
+    prior = WrittenPrior.of(fitted.prior).to_json()
+    return {"format": PRIOR_FORMAT, **prior, "fit": dict(fitted.fit)}
 
 
-def _refuse_own_families(path: Path, fitted: FittedRemedy, records: Sequence[Record]) -> None:
-    shared = fitted.members.families & {record.family for record in records}
+def _refuse_families(
+    where: str, fitted: FittedRemedy, families: frozenset[str], whose: str, why: str
+) -> None:
+    """Refuse a remedy that was fitted on some of these families."""
+    shared = fitted.members.families & families
     if shared:
-        message = (
-            f"{path}: fitted on {counted(len(shared), 'family')} of --data (such as "
-            f"{min(shared)}); a letter prior is applied to other families: fit it on a run of the "
-            "calibration split"
-        )
+        on = f"{counted(len(shared), 'family')} of {whose} (such as {min(shared)})"
+        message = f"{where}: fitted on {on}{why}"
         raise GateError(message)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import numpy as np
 
-from pact_eval._json import Json, finite_number
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import NO_PROBABILITIES, InputError, missing_probabilities
 from pact_eval.metrics.decoding import log_softmax
@@ -20,6 +19,7 @@ from pact_eval.remedies.costs import ItemTokens
 from pact_eval.runs.content_free import CONTENTS, content_free_probabilities, content_free_run
 from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.predictions import Predictions
+from pact_eval.schema import Section
 
 PriorMethod = Literal["additive", "batch"]
 """Estimator of a letter prior."""
@@ -102,19 +102,13 @@ def fit_letter_prior(predictions: Predictions, method: PriorMethod) -> LetterPri
         possible = np.isfinite(log_probs).all(axis=(1, 2))
         estimate = _ESTIMATORS[method](log_probs[possible], letters[rows][possible, :, :n_choices])
         if estimate is not None:
-            priors[n_choices] = estimate.log_prior - estimate.log_prior.mean()
-            items[n_choices], views[n_choices] = estimate.items, estimate.views
+            priors[n_choices] = estimate - estimate.mean()
+            items[n_choices] = int(possible.sum())
+            views[n_choices] = 1 if method == "batch" else predictions.k
     return LetterPrior(method, priors, items, views)
 
 
-@dataclass(frozen=True, eq=False)
-class _Estimate:
-    log_prior: FloatArray
-    items: int
-    views: int
-
-
-def _additive(log_probs: FloatArray, letters: IntArray) -> _Estimate | None:
+def _additive(log_probs: FloatArray, letters: IntArray) -> FloatArray | None:
     r"""Fit log p(answer a of item i at letter l) = answer (i, a) + letter l, by least squares.
 
     The effects of answers drop out of deviations from the mean over views, so the normal equations
@@ -124,7 +118,7 @@ def _additive(log_probs: FloatArray, letters: IntArray) -> _Estimate | None:
 
     with y the log-probability less its mean over the answers of the view.
     """
-    n, k, n_choices = log_probs.shape
+    n, _, n_choices = log_probs.shape
     shown = letters[..., np.newaxis] == np.arange(n_choices)
     design = shown - shown.mean(axis=1, keepdims=True)
     centred = log_probs - log_probs.mean(axis=2, keepdims=True)
@@ -133,11 +127,11 @@ def _additive(log_probs: FloatArray, letters: IntArray) -> _Estimate | None:
     gram = rows.T @ rows
     if n == 0 or np.linalg.matrix_rank(gram) < n_choices - 1:
         return None
-    log_prior = np.linalg.lstsq(gram, rows.T @ centred.reshape(-1), rcond=None)[0]
-    return _Estimate(log_prior, n, k)
+    log_prior: FloatArray = np.linalg.lstsq(gram, rows.T @ centred.reshape(-1), rcond=None)[0]
+    return log_prior
 
 
-def _batch(log_probs: FloatArray, letters: IntArray) -> _Estimate | None:
+def _batch(log_probs: FloatArray, letters: IntArray) -> FloatArray | None:
     r"""Take the log of the mean distribution over letters in view 0.
 
     .. math:: \beta_l = \log \frac1n \sum_i p_{i0}(l)
@@ -148,10 +142,11 @@ def _batch(log_probs: FloatArray, letters: IntArray) -> _Estimate | None:
         return None
     by_letter = np.empty(log_probs[:, 0].shape)
     np.put_along_axis(by_letter, letters[:, 0], log_probs[:, 0], axis=1)
-    return _Estimate(np.log(np.exp(by_letter).mean(axis=0)), len(log_probs), 1)
+    log_prior: FloatArray = np.log(np.exp(by_letter).mean(axis=0))
+    return log_prior
 
 
-_ESTIMATORS: Final[Mapping[PriorMethod, Callable[[FloatArray, IntArray], _Estimate | None]]] = {
+_ESTIMATORS: Final[Mapping[PriorMethod, Callable[[FloatArray, IntArray], FloatArray | None]]] = {
     "additive": _additive,
     "batch": _batch,
 }
@@ -260,57 +255,47 @@ def contextually_calibrated(predictions: Predictions, content_free: FloatArray) 
     return calibrated
 
 
-def prior_to_json(prior: LetterPrior) -> dict[str, Json]:
-    """Return the JSON object of a letter prior."""
-    return {
-        "method": prior.method,
-        "log_prior": {str(count): [*map(float, row)] for count, row in prior.log_prior.items()},
-        "items": {str(count): items for count, items in prior.items.items()},
-        "views": {str(count): views for count, views in prior.views.items()},
-    }
-
-
-def prior_from_json(value: Json, where: str) -> LetterPrior:
-    """Read what `prior_to_json` returned, strictly.
-
-    Args:
-        value: the parsed JSON.
-        where: its place, for messages.
+class WrittenPrior(Section, frozen=True, forbid_unknown_fields=True):
+    """A letter prior in a file: of each number of answers as text, what `LetterPrior` has.
 
     Raises:
-        InputError: something is missing or of the wrong type.
+        ValueError: the numbers of answers differ, or a value is not possible.
     """
-    if not isinstance(value, dict) or value.get("method") not in get_args(PriorMethod):
-        methods = ", ".join(get_args(PriorMethod))
-        raise InputError(f"{where}: expected an object with a method ({methods})")
-    method: PriorMethod = value["method"]  # type: ignore[assignment]  # checked above
-    rows = _by_count(value.get("log_prior"), f"{where}: log_prior")
-    log_prior = {count: _row(row, count, f"{where}: log_prior") for count, row in rows.items()}
-    items = _wholes(value.get("items"), f"{where}: items")
-    views = _wholes(value.get("views"), f"{where}: views")
-    if not log_prior or not log_prior.keys() == items.keys() == views.keys():
-        raise InputError(f"{where}: expected items and views of each number of answers")
-    return LetterPrior(method, log_prior, items, views)
 
+    method: PriorMethod
+    log_prior: dict[str, tuple[float, ...]]
+    items: dict[str, int]
+    views: dict[str, int]
 
-def _by_count(value: Json, where: str) -> dict[int, Json]:
-    keys: Mapping[str, Json] = value if isinstance(value, dict) else {"": None}
-    if not all(key.isascii() and key.isdigit() and int(key) > 1 for key in keys):
-        raise InputError(f"{where}: expected an object by number of answers, from 2")
-    return {int(key): row for key, row in keys.items()}
+    def __post_init__(self) -> None:
+        for count, row in self.log_prior.items():
+            if not (count.isascii() and count.isdigit() and int(count) > 1):
+                raise ValueError("log_prior: expected an object by number of answers, from 2")
+            if len(row) != int(count):
+                raise ValueError(f"log_prior: {count}: expected {count} finite numbers")
+        for name, numbers in (("items", self.items), ("views", self.views)):
+            if not self.log_prior or numbers.keys() != self.log_prior.keys():
+                raise ValueError(f"{name}: expected those of each number of answers")
+            if min(numbers.values()) < 1:
+                raise ValueError(f"{name}: expected whole numbers from 1")
 
+    @classmethod
+    def of(cls, prior: LetterPrior) -> WrittenPrior:
+        """Return the content of the file for a prior."""
+        rows = {str(count): tuple(map(float, row)) for count, row in prior.log_prior.items()}
+        items, views = (
+            {str(count): number for count, number in numbers.items()}
+            for numbers in (prior.items, prior.views)
+        )
+        return cls(prior.method, rows, items, views)
 
-def _row(value: Json, count: int, where: str) -> FloatArray:
-    numbers = [finite_number(number) for number in value] if isinstance(value, list) else []
-    if len(numbers) != count or None in numbers:
-        raise InputError(f"{where}: {count}: expected {count} finite numbers")
-    return np.array(numbers, dtype=np.float64)
-
-
-def _wholes(value: Json, where: str) -> dict[int, int]:
-    wholes: dict[int, int] = {}
-    for count, number in _by_count(value, where).items():
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise InputError(f"{where}: {count}: expected a whole number from 1")
-        wholes[count] = number
-    return wholes
+    def prior(self) -> LetterPrior:
+        """Return the prior that was written."""
+        items, views = (
+            {int(count): number for count, number in numbers.items()}
+            for numbers in (self.items, self.views)
+        )
+        rows = {
+            int(count): np.array(row, dtype=np.float64) for count, row in self.log_prior.items()
+        }
+        return LetterPrior(self.method, rows, items, views)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -40,7 +40,7 @@ from pact_eval.thresholds.choice import (
     rule_of,
     run_with_answers,
 )
-from pact_eval.thresholds.gate_items import ROUNDING, GateItems
+from pact_eval.thresholds.gates import ROUNDING, GateItems
 
 FLOOR_CONFIDENCE: Final = 0.95
 """Confidence of the floor, unless another one was asked for."""
@@ -131,7 +131,7 @@ def choose_level(items: GateItems, coverage: float, confidence: float | None = N
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.thresholds.gate_items import GateItems
+        >>> from pact_eval.thresholds.gates import GateItems
         >>> from pact_eval.thresholds.answer_sets import choose_level
         >>> names = np.array([f"family {i}" for i in range(99)], dtype=object)
         >>> items = GateItems(names, names, names, np.arange(99) / 99, np.zeros(99, dtype=bool))
@@ -184,11 +184,6 @@ class SetItems:
     sureness: npt.NDArray[np.float64]
     columns: Mapping[str, TextArray]
     unanswered: int
-
-    def sizes(self, rows: BoolArray, threshold: float | None) -> IntArray:
-        """Return the sizes of the sets of some items; None takes every answer."""
-        least = 0.0 if threshold is None else threshold
-        return np.asarray((self.sureness[rows] >= least).sum(axis=1), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,8 +323,10 @@ def choose_answer_sets(
     rule = changed(rule_of(run, "top", "kind", settings), counting=counting)
     items = set_items(run, rule, ties_seed)
     levels = kind_levels(items, coverage, confidence)
-    thresholds = {kind: level.threshold for kind, level in levels.items()}
-    made = MadeSets(set_sizes(items, thresholds), _covers_left_out(items, coverage, confidence))
+    made = replace(
+        made_sets(items, _thresholds(levels)),
+        covered=_covers_left_out(items, coverage, confidence),
+    )
     return AnswerSets(
         run=run,
         rule=rule,
@@ -403,12 +400,18 @@ def kind_levels(
     return levels
 
 
-def set_sizes(items: SetItems, thresholds: Mapping[str, float | None]) -> IntArray:
-    """Return (n,) sizes of the sets; kinds without a threshold take every answer."""
-    sizes = np.zeros(len(items.covering), dtype=np.int64)
-    for kind, rows in group_rows(items.columns, "kind").items():
-        sizes[rows] = items.sizes(rows, thresholds.get(kind))
-    return sizes
+def made_sets(items: SetItems, levels: Mapping[str, float | None]) -> MadeSets:
+    """Return the sets of all items.
+
+    Args:
+        items: those of a run.
+        levels: by kind, the least sureness of an answer in a set; None, and kinds without one,
+            take every answer.
+    """
+    least = np.array([levels.get(kind) or 0.0 for kind in items.columns["kind"]], dtype=np.float64)
+    inside = items.sureness >= least[:, None]
+    covered = np.asarray(items.covering.sureness >= least)
+    return MadeSets(np.asarray(inside.sum(axis=1), dtype=np.int64), covered)
 
 
 def described_groups(items: SetItems, made: MadeSets, settings: Settings) -> tuple[GroupSets, ...]:
@@ -434,7 +437,6 @@ def described(
     """
     here = items.covering.taken(rows)
     code, n = here.units.codes, len(here.units)
-    every = np.ones(len(here), dtype=np.bool_)
     answers = (items.sureness[rows] >= 0).sum(axis=1)
     size = Estimate(float("nan"), float("nan"), float("nan"), 0, 0, None, ClusterText("no items"))
     if len(here):
@@ -451,8 +453,8 @@ def described(
         units=n,
         answers=float(answers.mean()) if len(here) else float("nan"),
         size=size,
-        single=rate_over_units(here, made.sizes[rows] == 1, every),
-        coverage=rate_over_units(here, made.covered[rows], every),
+        single=rate_over_units(here, made.sizes[rows] == 1),
+        coverage=rate_over_units(here, made.covered[rows]),
     )
 
 
@@ -461,23 +463,17 @@ def _covers_left_out(items: SetItems, coverage: float, confidence: float | None)
     covered = np.ones(len(items.covering), dtype=np.bool_)
     for here in folds(items.covering):
         levels = kind_levels(items, coverage, confidence, ~here)
-        for kind, rows in group_rows(items.columns, "kind").items():
-            threshold = levels[kind].threshold
-            both = rows & here
-            if threshold is not None:
-                covered[both] = items.covering.sureness[both] >= threshold
+        covered[here] = made_sets(items, _thresholds(levels)).covered[here]
     return covered
+
+
+def _thresholds(levels: Mapping[str, SetLevel]) -> dict[str, float | None]:
+    return {kind: level.threshold for kind, level in levels.items()}
 
 
 def _other_sets(
     rule: Rule, items: SetItems, coverage: float, confidence: float | None
 ) -> OtherSets:
     levels = kind_levels(items, coverage, confidence)
-    sizes = set_sizes(items, {kind: level.threshold for kind, level in levels.items()})
+    sizes = made_sets(items, _thresholds(levels)).sizes
     return OtherSets(rule, float(sizes.mean()), float((sizes == 1).mean()))
-
-
-def covered_by(items: SetItems, thresholds: Mapping[str, float | None]) -> BoolArray:
-    """Return (n,) whether the sets of some thresholds contain the right answer."""
-    least = [thresholds.get(kind) or 0.0 for kind in items.columns["kind"]]
-    return np.asarray(items.covering.sureness >= np.asarray(least))

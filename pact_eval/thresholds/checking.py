@@ -1,25 +1,31 @@
-"""Checks of gates on another run: one exact test per gate and direction.
+"""Checks of gates and of answer sets on another run: one exact test per gate and direction.
 
-One item of each family is drawn (`gate_items.py`), so that n accepted items are independent.
+One item of each family is drawn (`gates.py`), so that n accepted items are independent.
 A gate *holds* if the drawn items show an error below the target: P(Bin(n, target) <= wrong) is at
 most the level. It is *broken* if they show one above it: P(Bin(n, target) >= wrong) is at most the
 level. Otherwise these data *cannot tell*. The level is 1 - confidence of the gate: a gate that
 keeps its target is called broken in at most that share of checks, and one that misses it is said to
 hold in at most that share. The p-values of gates that are checked together are adjusted together
 (Holm), in each direction, so both shares are those of checks with any such gate.
+
+Of answer sets, the coverage that was asked for is tested. One item of each new family is drawn, so
+the missed ones are binomial. The sets of a kind hold if the drawn items show at least this
+coverage, and are broken if they show less. Sets that keep it on average over choices are as small
+as that allows, so their coverage is close to it: a check often cannot tell. It then says what
+coverage the drawn items do show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from pact_eval._typing import TextArray
-from pact_eval.calibration.files import calibrator_sha256
+from pact_eval._typing import BoolArray, TextArray
+from pact_eval.calibration.temperatures import calibrator_sha256
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
@@ -28,16 +34,29 @@ from pact_eval.runs.folder import RunSource
 from pact_eval.runs.identity import Difference, RunIdentity
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.proportions import p_value_above, trials_needed
+from pact_eval.stats.proportions import p_value_above, rate_limit, trials_needed
+from pact_eval.thresholds.answer_sets import (
+    FLOOR_CONFIDENCE,
+    GroupSets,
+    described,
+    described_groups,
+    made_sets,
+    set_items,
+)
 from pact_eval.thresholds.choice import (
     gate_items,
     group_rows,
     rate_over_units,
     run_with_answers,
 )
-from pact_eval.thresholds.files import PromiseFile, ThresholdsFile, read_thresholds
-from pact_eval.thresholds.gate_items import GateItems, gate_test
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.files import (
+    AnswerSetsFile,
+    PromiseFile,
+    ThresholdsFile,
+    read_answer_sets,
+    read_thresholds,
+)
+from pact_eval.thresholds.gates import GateItems, Target, gate_test
 
 GateVerdict: TypeAlias = Literal["holds", "cannot tell", "broken"]
 """What a check says of a gate."""
@@ -82,23 +101,39 @@ class CheckedGate:
 
 
 @dataclass(frozen=True, repr=False)
-class ThresholdsCheck(Result):
-    """A check of thresholds on a run.
+class PromiseCheck(Result):
+    """A check of a file on a run.
 
     Attributes:
         run: the run.
-        file: the thresholds.
-        gates: one result per gate.
-        differences: how the model and the prompts differ from those that the gates belong to.
-        model_known: whether both models are known.
-        without_gate: items of groups that have no gate; they are escalated.
+        file: the gates or the answer sets.
     """
 
     run: ExperimentRun
+    file: PromiseFile
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """How the model and the prompts differ from those of the choice."""
+        return self.file.model.differences(RunIdentity.of(self.run.provenance))
+
+    @property
+    def model_known(self) -> bool:
+        """Whether both models are known."""
+        return self.file.model.names_model and RunIdentity.of(self.run.provenance).names_model
+
+
+@dataclass(frozen=True, repr=False)
+class ThresholdsCheck(PromiseCheck):
+    """A check of thresholds on a run.
+
+    Attributes:
+        gates: one result per gate.
+        without_gate: items of groups that have no gate; they are escalated.
+    """
+
     file: ThresholdsFile
     gates: tuple[CheckedGate, ...]
-    differences: tuple[Difference, ...]
-    model_known: bool
     without_gate: int
 
     @property
@@ -140,26 +175,14 @@ def check_thresholds(
     file = read_thresholds(path)
     run = run_to_check(file, source, settings or Settings())
     items, columns = gate_items(run, file.rule)
-    refuse_own_families(file, columns["family"], run.place)
-    groups = group_rows(columns, file.rule.by)
-    nothing = np.zeros(len(items), dtype=np.bool_)
+    rows, without = _rows_to_check(file, run, columns, file.gates)
     gates = checked_gates(
-        {name: items.taken(groups.get(name, nothing)) for name in file.gates},
+        {name: items.taken(at) for name, at in rows.items()},
         file.gates,
         target=file.target,
         level=1 - file.confidence.each,
     )
-    here = RunIdentity.of(run.provenance)
-    return ThresholdsCheck(
-        run=run,
-        file=file,
-        gates=gates,
-        differences=file.model.differences(here),
-        model_known=file.model.names_model and here.names_model,
-        without_gate=sum(
-            int(rows.sum()) for name, rows in groups.items() if name not in file.gates
-        ),
-    )
+    return ThresholdsCheck(run, file, gates, without_gate=without)
 
 
 def run_to_check(file: PromiseFile, source: RunSource, settings: Settings) -> ExperimentRun:
@@ -191,22 +214,30 @@ def run_to_check(file: PromiseFile, source: RunSource, settings: Settings) -> Ex
     return run.with_views(rule.k) if rule.k > 1 else run
 
 
-def refuse_own_families(file: PromiseFile, families: TextArray, place: str) -> None:
-    """Refuse a check on the families of the choice.
+def _rows_to_check(
+    file: PromiseFile,
+    run: ExperimentRun,
+    columns: Mapping[str, TextArray],
+    names: Collection[str],
+) -> tuple[dict[str, BoolArray], int]:
+    """Return the items of each group that a file names, and how many belong to no such group.
 
     Raises:
-        InputError: some families are the same.
+        InputError: some families of the run are those of the choice.
     """
-    shared = sorted(file.families & set(families.tolist()) - {""})
-    if not shared:
-        return
-    named = ", ".join(shared[:_NAMES_SHOWN])
-    message = (
-        f"{file.path}: chosen on {len(shared):,} of the families of {place} "
-        f"({named}{', ...' if len(shared) > _NAMES_SHOWN else ''}), so a check there would "
-        "flatter the choice; check it on a run of other families"
-    )
-    raise InputError(message)
+    shared = sorted(file.families & set(columns["family"].tolist()) - {""})
+    if shared:
+        named = ", ".join(shared[:_NAMES_SHOWN])
+        message = (
+            f"{file.path}: chosen on {len(shared):,} of the families of {run.place} "
+            f"({named}{', ...' if len(shared) > _NAMES_SHOWN else ''}), so a check there would "
+            "flatter the choice; check it on a run of other families"
+        )
+        raise InputError(message)
+    groups = group_rows(columns, file.rule.by)
+    nothing = np.zeros(len(columns["family"]), dtype=np.bool_)
+    without = sum(int(rows.sum()) for name, rows in groups.items() if name not in names)
+    return {name: groups.get(name, nothing) for name in names}, without
 
 
 def checked_gates(
@@ -254,7 +285,6 @@ def _test_gate(
 ) -> CheckedGate:
     """Return a gate with its p-values alone; a gate that accepts nothing holds."""
     accepted = items.accepted(threshold)
-    every = np.ones(len(items), dtype=np.bool_)
     drawn = items.taken(items.draw.one)
     test = gate_test(drawn, np.inf if threshold is None else threshold, target, level)
     return CheckedGate(
@@ -265,7 +295,7 @@ def _test_gate(
         wrong=test.wrong,
         p_holds=test.p_value,
         p_broken=float(p_value_above(test.wrong, test.accepted, target.rate)),
-        coverage=rate_over_units(items, accepted, every),
+        coverage=rate_over_units(items, accepted),
         error=rate_over_units(items, items.wrong, accepted),
         needed=None if threshold is None else _families_needed(items, threshold, target, level),
         units=len(items.units),
@@ -284,3 +314,116 @@ def _families_needed(
         seen, wrong = chance.sum(), chance[~accepted].sum()
     trials = trials_needed(float((wrong + 0.5) / (seen + 1)), target.rate, level) if seen else None
     return None if trials is None else int(np.ceil(trials * len(items.units) / seen))
+
+
+@dataclass(frozen=True)
+class CheckedSets:
+    """The sets of a kind on another run.
+
+    Attributes:
+        kind: choice, boolean or score.
+        threshold: least probability of an answer in a set; None takes every answer.
+        test: the exact tests: `wrong` of `drawn` items are missed, `coverage` is that of all items,
+            and `verdict` holds, cannot tell or broken.
+        shown: coverage that the drawn items show, with the confidence of the check for all kinds
+            together.
+        sets: what the sets are like here.
+    """
+
+    kind: str
+    threshold: float | None
+    test: CheckedGate
+    shown: float
+    sets: GroupSets
+
+
+@dataclass(frozen=True, repr=False)
+class AnswerSetsCheck(PromiseCheck):
+    """A check of answer sets on a run.
+
+    Attributes:
+        kinds: one result per kind of the file.
+        groups: all items, and every domain if there are several.
+        without_sets: items of kinds that the file does not have; they take every answer.
+        unanswered: items without an answer, which have no set.
+    """
+
+    file: AnswerSetsFile
+    kinds: tuple[CheckedSets, ...]
+    groups: tuple[GroupSets, ...]
+    without_sets: int
+    unanswered: int
+
+    @property
+    def verdict(self) -> GateVerdict:
+        """The worst one of the kinds; without sets smaller than all answers, cannot tell."""
+        return worst_verdict(kind.test for kind in self.kinds)
+
+
+def check_answer_sets(
+    path: Path, source: RunSource, *, settings: Settings | None = None
+) -> AnswerSetsCheck:
+    """Check the answer sets of a file on a run of other families.
+
+    Args:
+        path: file of answer sets.
+        source: a complete run with references.
+        settings: the calibrator, if it is not in the run folder, and the bootstrap.
+
+    Returns:
+        One result per kind. Other models and prompts are reported, not refused.
+
+    Raises:
+        RunError: the folder is not a complete run with references.
+        InputError: the file cannot be read; the run lacks the decoding of the sets (its views, or
+            their calibrator); or the sets were chosen on families of the run.
+        TamperedError: the file has changed since it was written.
+    """
+    file, settings = read_answer_sets(path), settings or Settings()
+    run = run_to_check(file, source, settings)
+    items = set_items(run, file.rule, file.ties_seed)
+    made = made_sets(items, file.kinds)
+    rows, without = _rows_to_check(file, run, items.columns, file.kinds)
+    confidence = file.confidence or FLOOR_CONFIDENCE
+    tests = checked_gates(
+        {kind: items.covering.taken(at) for kind, at in rows.items()},
+        file.kinds,
+        target=Target.of_escalation(round(1 - file.coverage, 12)),
+        level=1 - confidence,
+    )
+    kinds = tuple(
+        CheckedSets(
+            kind=test.group,
+            threshold=test.threshold,
+            test=test,
+            shown=_coverage_shown(test, tests, file.coverage, 1 - confidence),
+            sets=described(items, test.group, rows[test.group], made, settings),
+        )
+        for test in tests
+    )
+    return AnswerSetsCheck(
+        run=run,
+        file=file,
+        kinds=kinds,
+        groups=described_groups(items, made, settings),
+        without_sets=without,
+        unanswered=items.unanswered,
+    )
+
+
+def _coverage_shown(
+    test: CheckedGate, tests: Sequence[CheckedGate], coverage: float, level: float
+) -> float:
+    """Return the lower limit of a coverage that agrees with the adjusted tests.
+
+    Kinds whose sets do not hold share the level. Those that hold show the coverage, and more only
+    if all kinds hold (Strassburger and Bretz 2008, for Holm's procedure).
+    """
+    open_tests = [other for other in tests if other.verdict != "holds"]
+    if test.threshold is None:
+        return 1.0
+    if test.verdict == "holds" and open_tests:
+        return coverage
+    sharing = len(open_tests or [other for other in tests if other.threshold is not None])
+    limit = 1 - rate_limit(test.wrong, test.drawn, 1 - level / sharing) if test.drawn else 0.0
+    return max(limit, coverage) if test.verdict == "holds" else limit

@@ -23,23 +23,26 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.labels import ordered_groups
 from pact_eval.evaluation.report import Calibration
 from pact_eval.evaluation.settings import Settings
+from pact_eval.numbers import CLUSTER
 from pact_eval.results import Framed
 from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_runs
 from pact_eval.runs.folder import RunSource, open_run, unanswered_items
 from pact_eval.schema import Section
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.proportions import critical_count, p_value_below, rate_estimate, trials_needed
-from pact_eval.thresholds.gate_items import (
+from pact_eval.thresholds.gates import (
     LEARNING_SHARE,
+    SIGNALS,
     ChosenGate,
     GateItems,
+    Target,
     chance_to_pass,
     choose_gate,
     expected_cost,
     first_test,
     gates_of,
+    sureness,
 )
-from pact_eval.thresholds.targets import SIGNALS, Target, sureness
 
 CHANCE: Final = 0.8
 """Chance of a gate with the number of families of a plan."""
@@ -223,6 +226,11 @@ class Rule(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=True
     unit: ClusterUnit = "family"
     counting: Counting = "families"
 
+    @property
+    def counting_text(self) -> str:
+        """What counts the same, to end a sentence on families; nothing if items do."""
+        return "" if self.counting == "items" else f", each {CLUSTER[self.unit]} counting once"
+
 
 @dataclass(frozen=True)
 class Gate:
@@ -368,7 +376,7 @@ def choose_thresholds(
         confidence=confidence,
         together=together,
         gates=gates,
-        share=rate_over_units(items, accepted, np.ones(len(items), dtype=np.bool_)),
+        share=rate_over_units(items, accepted),
         alternatives=tuple(_alternatives(run, rule, target, confidence)),
         families=tuple(sorted(set(groups["family"].tolist()))),
         source_families=tuple(sorted(set(groups["source_family"].tolist()))),
@@ -425,9 +433,18 @@ def group_rows(columns: Mapping[str, TextArray], by: GateGroups) -> dict[str, Bo
     return {name: np.asarray(columns[by] == name, dtype=np.bool_) for name in names}
 
 
-def rate_over_units(items: GateItems, positive: BoolArray, counted: BoolArray) -> Estimate:
-    """Return the share of positive items among those that count, with its interval over units."""
+def rate_over_units(
+    items: GateItems, positive: BoolArray, counted: BoolArray | None = None
+) -> Estimate:
+    """Return the share of positive items among those that count, with its interval over units.
+
+    Args:
+        items: n items.
+        positive: (n,) which are.
+        counted: (n,) which count; None for all of them.
+    """
     code, n = items.units.codes, len(items.units)
+    counted = np.ones(len(items), dtype=np.bool_) if counted is None else counted
     both = np.bincount(code, weights=positive & counted, minlength=n)
     return rate_estimate(both, np.bincount(code, weights=counted, minlength=n))
 
@@ -455,7 +472,7 @@ def run_with_answers(source: RunSource, settings: Settings) -> ExperimentRun:
 def choice_warnings(
     run: ExperimentRun, rule: Rule
 ) -> tuple[CalibrationWarning | TrainedOnRun, ...]:
-    """Return what to know of the run of a choice or a check that was allowed or calibrated."""
+    """Return what to know of the run of a choice that was allowed or calibrated."""
     trained = trained_on_runs([run.run])
     if rule.calibration == "raw":
         return trained
@@ -483,7 +500,6 @@ def _gate(name: str, items: GateItems, target: Target, confidence: float) -> Gat
     chosen = choose_gate(items, target, confidence)
     accepted = items.accepted(chosen.threshold)
     realised = _cross_validated(items, target, confidence)
-    every = np.ones(len(items), dtype=np.bool_)
     costs = None
     if target.kind == "cost":
         here, asking = (
@@ -497,10 +513,10 @@ def _gate(name: str, items: GateItems, target: Target, confidence: float) -> Gat
         unanswered=int((items.sureness == -np.inf).sum()),
         units=len(items.units),
         equal=items.equal_units,
-        coverage=rate_over_units(items, accepted, every),
+        coverage=rate_over_units(items, accepted),
         same_items_error=rate_over_units(items, items.wrong, accepted),
         realised_error=rate_over_units(items, items.wrong, realised),
-        realised_coverage=rate_over_units(items, realised, every),
+        realised_coverage=rate_over_units(items, realised),
         needed=None if chosen.threshold is not None else families_needed(items, target, confidence),
         cost=costs,
     )

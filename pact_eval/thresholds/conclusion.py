@@ -8,20 +8,17 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal, TypeAlias
 
-import numpy as np
-
 from pact_eval._choices import CONFIDENCE, ClusterUnit
 from pact_eval.errors import NO_PROBABILITIES
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Said, Tone, Unchecked
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.numbers import CLUSTER, CLUSTERS, interval_text, p_value_text
+from pact_eval.numbers import CLUSTERS, interval_text, p_value_text
 from pact_eval.plain_text import first_of
 from pact_eval.runs.folder import RunSource, open_run
 from pact_eval.stats.estimate import Estimate
-from pact_eval.thresholds.choice import Gate, Rule, Thresholds, gate_items, rate_over_units, rule_of
-from pact_eval.thresholds.gate_items import ChosenGate, GateItems, choose_gate
-from pact_eval.thresholds.targets import SIGNAL_NAMES, Target, gate_text
+from pact_eval.thresholds.choice import Rule, Thresholds, gate_items, rate_over_units, rule_of
+from pact_eval.thresholds.gates import SIGNAL_NAMES, ChosenGate, Target, choose_gate, gate_text
 
 ActingStatus: TypeAlias = Literal["share guaranteed", "none shown", "cannot tell"]
 """share guaranteed: a gate keeps the target; none shown: no gate is shown to keep it; cannot tell:
@@ -62,44 +59,28 @@ class ActingGate:
     needed: int | None
 
     @classmethod
-    def of(cls, gate: Gate) -> ActingGate:
-        """Return what a conclusion needs of a gate."""
-        sizes = gate.units, gate.equal
-        return cls._acting_gate(gate.group, gate.chosen, gate.coverage, sizes, gate.needed)
-
-    @classmethod
-    def of_chosen(
-        cls, group: str, chosen: ChosenGate, items: GateItems, share: Estimate
-    ) -> ActingGate:
-        """Return what a conclusion needs of a gate for which nothing was planned.
-
-        Args:
-            group: all, or the kind or domain.
-            chosen: the gate and its tests.
-            items: those of the group.
-            share: of them that it accepts.
-        """
-        return cls._acting_gate(group, chosen, share, (len(items.units), items.equal_units), None)
-
-    @classmethod
-    def _acting_gate(
+    def of(
         cls,
         group: str,
         chosen: ChosenGate,
         share: Estimate,
-        units: tuple[int, bool],
-        needed: int | None,
+        *,
+        families: int,
+        equal: bool,
+        needed: int | None = None,
     ) -> ActingGate:
+        """Return what a conclusion needs of a chosen gate; for the arguments, see the class."""
         test = chosen.test
+        accepted, wrong = (0, 0) if test is None else (test.accepted, test.wrong)
         return cls(
             group=group,
             threshold=chosen.threshold,
             share=share,
-            accepted=0 if test is None else test.accepted,
-            wrong=0 if test is None else test.wrong,
+            accepted=accepted,
+            wrong=wrong,
             p_value=None if test is None else test.p_value,
-            families=units[0],
-            equal=units[1],
+            families=families,
+            equal=equal,
             tested=chosen.tested_units,
             needed=needed,
         )
@@ -183,7 +164,17 @@ def acting(thresholds: Thresholds) -> Acting:
     Returns:
         As `acting_of_gates`.
     """
-    gates = tuple(map(ActingGate.of, thresholds.gates))
+    gates = tuple(
+        ActingGate.of(
+            gate.group,
+            gate.chosen,
+            gate.coverage,
+            families=gate.units,
+            equal=gate.equal,
+            needed=gate.needed,
+        )
+        for gate in thresholds.gates
+    )
     conclusion = acting_of_gates(
         gates, thresholds.rule, thresholds.target, thresholds.confidence_of_each
     )
@@ -248,11 +239,17 @@ def acting_without_probabilities(
     """
     if open_run(source).provenance.known != "answers":
         return None
+    return _cannot_tell(NO_PROBABILITIES["answers"], target, confidence)
+
+
+def _cannot_tell(reason: str, target: Target, confidence: float, run: str = "") -> Acting:
+    """Return the conclusion on gates that cannot be tested."""
     return Acting(
         status="cannot tell",
+        run=run,
         target=target,
         confidence=confidence,
-        unchecked=(Unchecked("gates", NO_PROBABILITIES["answers"]),),
+        unchecked=(Unchecked("gates", reason),),
     )
 
 
@@ -260,7 +257,7 @@ def least_tested(target: Target, confidence: float) -> int:
     """Return the number of tested items, none of them wrong, that shows a target.
 
     Examples:
-        >>> from pact_eval.thresholds.targets import Target
+        >>> from pact_eval.thresholds.gates import Target
         >>> from pact_eval.thresholds.conclusion import least_tested
         >>> least_tested(Target.of_error(0.05), 0.95)
         59
@@ -269,7 +266,8 @@ def least_tested(target: Target, confidence: float) -> int:
 
 
 def _say_guaranteed(conclusion: Acting, rule: Rule) -> Said:
-    target, once = conclusion.target.text, counting_once(conclusion.gates, rule)
+    target = conclusion.target.text
+    once = "" if all(gate.equal for gate in conclusion.gates) else rule.counting_text
     if len(conclusion.gates) == 1:
         (gate,) = conclusion.gates
         return Said(
@@ -289,13 +287,6 @@ def _say_guaranteed(conclusion: Acting, rule: Rule) -> Said:
         f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
         f"{100 * sure:.4g}% confidence, {scope}.{rest}",
     )
-
-
-def counting_once(gates: Sequence[ActingGate], rule: Rule) -> str:
-    """Explain that every family counts once, if family sizes differ."""
-    if rule.counting == "items" or all(gate.equal for gate in gates):
-        return ""
-    return f", each {CLUSTER[rule.unit]} counting once"
 
 
 def _seen(conclusion: Acting) -> str:
@@ -396,14 +387,7 @@ def acting_of_run(experiment: Experiment, run: ExperimentRun) -> Acting | None:
     target = Target.of_error(settings.target_error)
     reason = _unknown(experiment, run)
     if reason is not None:
-        unchecked = (Unchecked("gates", reason),)
-        return Acting(
-            status="cannot tell",
-            run=run.label,
-            target=target,
-            confidence=CONFIDENCE,
-            unchecked=unchecked,
-        )
+        return _cannot_tell(reason, target, CONFIDENCE, run.label)
     return run.once(("acting", settings), lambda: _acting(experiment, run, target))
 
 
@@ -422,7 +406,7 @@ def _acting(experiment: Experiment, run: ExperimentRun, target: Target) -> Actin
     items, _ = gate_items(run, rule)
     chosen = choose_gate(items, target, CONFIDENCE)
     accepted = items.accepted(chosen.threshold)
-    share = rate_over_units(items, accepted, np.ones(len(items), dtype=np.bool_))
-    gate = ActingGate.of_chosen("all", chosen, items, share)
+    share = rate_over_units(items, accepted)
+    gate = ActingGate.of("all", chosen, share, families=len(items.units), equal=items.equal_units)
     conclusion = acting_of_gates([gate], rule, target, CONFIDENCE)
     return replace(conclusion, run=run.label, planned=False)

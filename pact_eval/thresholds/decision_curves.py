@@ -35,8 +35,7 @@ from pact_eval.thresholds.choice import (
     rule_of,
 )
 from pact_eval.thresholds.files import ThresholdsFile, read_thresholds
-from pact_eval.thresholds.gate_items import ROUNDING, GateItems
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.gates import ROUNDING, GateItems, Target
 
 _POINTS: Final = 200
 
@@ -265,7 +264,7 @@ def _mark(file: ThresholdsFile, run: ExperimentRun) -> GateMark:
         arm=run.arm,
         seed=run.seed,
         file=file,
-        accepted=rate_over_units(items, accepted, np.ones(len(items), dtype=np.bool_)),
+        accepted=rate_over_units(items, accepted),
         error=rate_over_units(items, items.wrong, accepted),
         own_families=len(file.families & set(columns["family"].tolist()) - {""}),
     )

@@ -1,4 +1,7 @@
-"""`thresholds.json`: gates with their guarantee, and the model and decoding that they belong to.
+"""Files of choices: gates or answer sets, their guarantee, and the model that they belong to.
+
+`thresholds.json` holds gates, and `sets.json` has "coverage", "ties_seed" and "kinds" in place of
+"target" and "gates":
 
     {"format": "pact-thresholds-1",
      "guarantee": one sentence,
@@ -21,7 +24,7 @@ signature.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -29,14 +32,15 @@ import msgspec
 
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented, sha256_of_json
-from pact_eval.calibration.files import calibrator_sha256
-from pact_eval.errors import InputError, TamperedError
-from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.calibration.temperatures import calibrator_sha256
+from pact_eval.errors import InputError
+from pact_eval.numbers import CLUSTERS
 from pact_eval.runs.custody import trained_on_json
 from pact_eval.runs.identity import RunIdentity
-from pact_eval.schema import Section, convert, sha256_fits, with_sha256
+from pact_eval.schema import Section, convert_hashed, with_sha256
+from pact_eval.thresholds.answer_sets import AnswerSets, KindSets
 from pact_eval.thresholds.choice import Gate, Rule, Thresholds
-from pact_eval.thresholds.targets import EVERY_ANSWER, Target
+from pact_eval.thresholds.gates import EVERY_ANSWER, Target
 
 FORMAT: Final = "pact-thresholds-1"
 """What the format of thresholds calls itself."""
@@ -63,7 +67,7 @@ class ChosenOn(Section, frozen=True):
     families: frozenset[str]
 
 
-class PromiseFile(Section, frozen=True):
+class PromiseFile(Section, frozen=True, kw_only=True):
     """What files of thresholds and of answer sets have in common.
 
     Attributes:
@@ -74,7 +78,7 @@ class PromiseFile(Section, frozen=True):
         chosen_on: the run that it was made on.
     """
 
-    path: Path
+    path: Path = Path()
     rule: Rule
     model: RunIdentity
     calibrator_sha256: str | None
@@ -125,9 +129,39 @@ class ThresholdsFile(PromiseFile, frozen=True):
         return {group: gate.sureness_at_least for group, gate in self.written_gates.items()}
 
 
+class WrittenSets(Section, frozen=True):
+    """The sets of a kind in a file.
+
+    Attributes:
+        probability_at_least: least probability of an answer in a set; None takes every answer.
+    """
+
+    probability_at_least: float | None
+
+
+class AnswerSetsFile(PromiseFile, frozen=True):
+    """Content of a file of answer sets, as far as it is used.
+
+    Attributes:
+        coverage: share of new items whose set is to contain the right answer.
+        confidence: with which the choice keeps it; None keeps it on average over choices.
+        written_kinds: the sets by kind.
+        ties_seed: with which ties between probabilities are broken; None breaks none.
+    """
+
+    coverage: float
+    confidence: float | None
+    written_kinds: Mapping[str, WrittenSets] = msgspec.field(name="kinds")
+    ties_seed: int | None = None
+
+    @property
+    def kinds(self) -> dict[str, float | None]:
+        """By kind, the least probability of an answer in a set; None takes every answer."""
+        return {kind: sets.probability_at_least for kind, sets in self.written_kinds.items()}
+
+
 def thresholds_json(thresholds: Thresholds) -> dict[str, Json]:
     """Return the content of `thresholds.json`."""
-    run = thresholds.run
     rule = thresholds.rule.to_json()
     content: dict[str, Json] = {
         "format": FORMAT,
@@ -141,39 +175,30 @@ def thresholds_json(thresholds: Thresholds) -> dict[str, Json]:
             "together": thresholds.together,
         },
         "gates": {gate.group: _gate_json(gate) for gate in thresholds.gates},
-        **origin(
-            run,
+        **_origin(
+            thresholds,
             rule,
             items=sum(gate.items for gate in thresholds.gates),
             unanswered=sum(gate.unanswered for gate in thresholds.gates),
-            families=thresholds.families,
-            source_families=thresholds.source_families,
         ),
     }
     return with_sha256(content)
 
 
-def origin(
-    run: ExperimentRun,
-    rule: Mapping[str, Json],
-    *,
-    items: int,
-    unanswered: int,
-    families: Sequence[str],
-    source_families: Sequence[str],
+def _origin(
+    choice: Thresholds | AnswerSets, rule: Mapping[str, Json], *, items: int, unanswered: int
 ) -> dict[str, Json]:
     """Return where a choice comes from: model, calibrator, fingerprint, and the run with its data.
 
     Args:
-        run: the run that it was made on.
-        rule: what it looks at, with the member `calibration`.
+        choice: gates or answer sets.
+        rule: what it looks at, as its file says it.
         items: items of the run, unanswered ones included.
         unanswered: items without an answer.
-        families: names of the families.
-        source_families: names of the source families.
     """
+    run = choice.run
     model = RunIdentity.of(run.provenance).to_json()
-    calibrator = None if rule["calibration"] == "raw" else run.calibrator
+    calibrator = None if choice.rule.calibration == "raw" else run.calibrator
     calibrator_hash = None if calibrator is None else calibrator_sha256(calibrator)
     fingerprint = sha256_of_json(
         {"model": model, "calibrator_sha256": calibrator_hash, "rule": dict(rule)}
@@ -190,8 +215,8 @@ def origin(
             "predictions_sha256": run.run.seal.predictions_sha256,
             "items": items,
             "unanswered": unanswered,
-            "families": [*families],
-            "source_families": [*source_families],
+            "families": [*choice.families],
+            "source_families": [*choice.source_families],
             **trained_on_json(run.run),
         },
     }
@@ -199,7 +224,7 @@ def origin(
 
 def guarantee(thresholds: Thresholds) -> str:
     """Return the guarantee of the gates as one sentence."""
-    units = "families" if thresholds.rule.unit == "family" else "source families"
+    units = CLUSTERS[thresholds.rule.unit]
     of = (
         "the error among accepted items"
         if thresholds.target.limits_error
@@ -213,15 +238,8 @@ def guarantee(thresholds: Thresholds) -> str:
         f"With {100 * thresholds.confidence:g}% confidence over the {units} of the run"
         f"{f', {whom}' if several else ''}, {of} is at most "
         f"{100 * thresholds.target.rate:g}% in new {units} from the same population"
-        f"{counting_text(thresholds.rule)}."
+        f"{thresholds.rule.counting_text}."
     )
-
-
-def counting_text(rule: Rule) -> str:
-    """Return what counts the same, to end a sentence on families; nothing if items do."""
-    if rule.counting == "items":
-        return ""
-    return f", each {'family' if rule.unit == 'family' else 'source family'} counting once"
 
 
 def write_thresholds(path: Path, thresholds: Thresholds) -> None:
@@ -240,10 +258,106 @@ def read_thresholds(path: Path) -> ThresholdsFile:
         InputError: it cannot be read, or is not a file of thresholds.
         TamperedError: it has changed since it was written.
     """
-    return read_promise(path, FORMAT, "file of thresholds", "thresholds", ThresholdsFile)
+    return _read_promise(path, FORMAT, "file of thresholds", "thresholds", ThresholdsFile)
 
 
-def read_promise(path: Path, format_: str, noun: str, command: str, kind: type[Promise]) -> Promise:
+def _gate_json(gate: Gate) -> dict[str, Json]:
+    threshold, test = gate.chosen.threshold, gate.chosen.test
+    realised = gate.realised_error.value
+    return {
+        "sureness_at_least": None if threshold is None else max(threshold, EVERY_ANSWER),
+        "coverage": [gate.coverage.value, gate.coverage.low, gate.coverage.high]
+        if math.isfinite(gate.coverage.low)
+        else [gate.coverage.value, None, None],
+        "realised_error": realised if math.isfinite(realised) else None,
+        "accepted": None if test is None else test.accepted,
+        "wrong": None if test is None else test.wrong,
+        "p_value": None if test is None else test.p_value,
+        "families": gate.units,
+        "families_tested": gate.chosen.tested_units,
+        "families_needed": gate.needed,
+    }
+
+
+def answer_sets_json(answer_sets: AnswerSets) -> dict[str, Json]:
+    """Return the content of `sets.json`."""
+    rule: dict[str, Json] = {
+        name: getattr(answer_sets.rule, name)
+        for name in ("decoding", "calibration", "k", "unit", "counting")
+    }
+    content: dict[str, Json] = {
+        "format": SETS_FORMAT,
+        "guarantee": sets_guarantee(answer_sets),
+        "rule": rule,
+        "coverage": answer_sets.coverage,
+        "confidence": answer_sets.confidence,
+        "ties_seed": answer_sets.ties_seed,
+        "kinds": {kind.kind: _kind_json(kind) for kind in answer_sets.kinds},
+        **_origin(
+            answer_sets,
+            rule,
+            items=sum(kind.sets.items for kind in answer_sets.kinds) + answer_sets.unanswered,
+            unanswered=answer_sets.unanswered,
+        ),
+    }
+    return with_sha256(content)
+
+
+def sets_guarantee(answer_sets: AnswerSets) -> str:
+    """Return the promise of the sets as one sentence."""
+    units = CLUSTERS[answer_sets.rule.unit]
+    sure = (
+        f"on average over the {units} of the run"
+        if answer_sets.confidence is None
+        else f"with {100 * answer_sets.confidence:g}% confidence over the {units} of the run"
+    )
+    scope = ", for each kind alone" if len(answer_sets.kinds) > 1 else ""
+    return (
+        f"The right answer of an item is in its set with a probability of at least "
+        f"{100 * answer_sets.coverage:g}%, {sure}{scope}, in new {units} from the same population"
+        f"{answer_sets.rule.counting_text}."
+    )
+
+
+def write_answer_sets(path: Path, answer_sets: AnswerSets) -> None:
+    """Write a file of answer sets, atomically.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    write_atomically(path, dumps_indented(answer_sets_json(answer_sets)))
+
+
+def read_answer_sets(path: Path) -> AnswerSetsFile:
+    """Read a file of answer sets, strictly.
+
+    Raises:
+        InputError: it cannot be read, or is not a file of answer sets.
+        TamperedError: it has changed since it was written.
+    """
+    noun, command = "file of answer sets", "thresholds --sets"
+    file = _read_promise(path, SETS_FORMAT, noun, command, AnswerSetsFile)
+    return msgspec.structs.replace(file, rule=msgspec.structs.replace(file.rule, by="kind"))
+
+
+def _kind_json(kind_sets: KindSets) -> dict[str, Json]:
+    level, size = kind_sets.level, kind_sets.sets.size
+    ends = (size.low, size.high) if math.isfinite(size.low) else (None, None)
+    return {
+        "probability_at_least": level.threshold,
+        "floor": level.floor,
+        "floor_confidence": level.confidence,
+        "drawn": level.drawn,
+        "missed": level.missed,
+        "size": [size.value, *ends],
+        "families": kind_sets.sets.units,
+        "families_needed": kind_sets.needed,
+    }
+
+
+def _read_promise(
+    path: Path, format_: str, noun: str, command: str, kind: type[Promise]
+) -> Promise:
     """Read a file that this package wrote, strictly.
 
     Args:
@@ -264,33 +378,9 @@ def read_promise(path: Path, format_: str, noun: str, command: str, kind: type[P
         message = f'{path}: expected a {noun} with format "{format_}", got {got}{reader}'
         raise InputError(message)
     advice = f"restore it from a copy, or choose again with `pact-eval {command}`"
-    if not sha256_fits(value):
-        message = f"{path}: changed since it was written (its SHA-256 is another one); {advice}"
-        raise TamperedError(message)
-    rule = value.get("rule")
-    if isinstance(rule, dict):
+    file = convert_hashed(value, kind, where=str(path), advice=advice)
+    rule, written = file.rule, value.get("rule")
+    if isinstance(written, dict) and "counting" not in written:
         # A file that does not say what counts the same is of the time when items did.
-        value["rule"] = {"counting": "items", **rule}
-    try:
-        return convert({**value, "path": path}, kind)
-    except ValueError as error:
-        message = f"{path}: {error}; {advice}"
-        raise InputError(message) from None
-
-
-def _gate_json(gate: Gate) -> dict[str, Json]:
-    threshold, test = gate.chosen.threshold, gate.chosen.test
-    realised = gate.realised_error.value
-    return {
-        "sureness_at_least": None if threshold is None else max(threshold, EVERY_ANSWER),
-        "coverage": [gate.coverage.value, gate.coverage.low, gate.coverage.high]
-        if math.isfinite(gate.coverage.low)
-        else [gate.coverage.value, None, None],
-        "realised_error": realised if math.isfinite(realised) else None,
-        "accepted": None if test is None else test.accepted,
-        "wrong": None if test is None else test.wrong,
-        "p_value": None if test is None else test.p_value,
-        "families": gate.units,
-        "families_tested": gate.chosen.tested_units,
-        "families_needed": gate.needed,
-    }
+        rule = msgspec.structs.replace(rule, counting="items")
+    return msgspec.structs.replace(file, path=path, rule=rule)

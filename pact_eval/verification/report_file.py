@@ -10,7 +10,7 @@ from typing import Final
 
 from pact_eval._files import read_text
 from pact_eval._json import Json, loads, sha256_of_json
-from pact_eval.calibration.files import calibrator_sha256, read_calibrator
+from pact_eval.calibration.temperatures import calibrator_sha256, read_calibrator
 from pact_eval.errors import InputError
 from pact_eval.runs.folder import open_runs
 from pact_eval.runs.places import shown

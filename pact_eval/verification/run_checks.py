@@ -19,9 +19,9 @@ import numpy as np
 import polars as pl
 
 from pact_eval._files import read_json, sha256_of_file
-from pact_eval.calibration.files import read_calibrator
-from pact_eval.calibration.notes import UnknownFamilies, UnknownRun
+from pact_eval.calibration.notes import UNKNOWN_FAMILIES, UNKNOWN_RUN
 from pact_eval.calibration.runs import Members, calibrator_for
+from pact_eval.calibration.temperatures import read_calibrator
 from pact_eval.custody.training_record import (
     TRAINING_RECORD,
     Hashes,
@@ -462,7 +462,7 @@ def _calibrator(run: _Checked) -> RunCheck | None:
         _, notes = calibrator_for(path, run.provenance, predictions)
     except (InputError, TamperedError) as error:
         return RunCheck("calibrator", "differs", " ".join(str(error).split()))
-    if UnknownRun() in notes or UnknownFamilies() in notes:
+    if UNKNOWN_RUN in notes or UNKNOWN_FAMILIES in notes:
         unknown = "it or the run does not record its model or its families"
         return RunCheck("calibrator", "not checked", unknown)
     return RunCheck("calibrator", "ok", "fitted on this adapter and on other families")

@@ -9,16 +9,16 @@ import pytest
 from calibration.simulated import constant, simulate
 
 from pact_eval._json import Json
-from pact_eval.calibration.files import (
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.temperatures import (
     calibrator_as_shipped,
     calibrator_from_json,
     calibrator_sha256,
     calibrator_to_json,
+    neutral_calibrator,
     read_calibrator,
     write_calibrator,
 )
-from pact_eval.calibration.fitting import fit_calibrator
-from pact_eval.calibration.temperatures import neutral_calibrator
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.runs.provenance import Provenance
 

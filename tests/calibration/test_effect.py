@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +14,7 @@ from scipy import special
 from pact_eval._choices import Decoding, Mode
 from pact_eval._json import Json
 from pact_eval.calibration.effect import calibration_effect, calibration_notes
-from pact_eval.calibration.notes import (
-    DifferentDecoding,
-    NeutralTemperatures,
-    OutsideFit,
-    UnseenKind,
-    UseNote,
-    WorseScore,
-)
+from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.temperatures import (
     Calibrator,
     Weights,
@@ -86,7 +80,7 @@ def test_a_neutral_calibrator_changes_nothing_to_the_last_digit() -> None:
     )
     assert all(group.before == group.after for group in effect.groups)
     assert effect.warnings == ()
-    assert effect.notes[0] == NeutralTemperatures()
+    assert effect.notes[0].kind == "NeutralTemperatures"
 
 
 def test_unknown_lengths_are_refused_where_they_matter() -> None:
@@ -139,9 +133,14 @@ def test_a_warning_holds_the_numbers_of_its_group() -> None:
     effect = calibration_effect(unsure(0.75, right=60, wrong=10), hot(1.5))
     group = effect.groups[1]
     change = group.changes["brier"]
-    assert effect.warnings[3] == WorseScore(
-        "boolean", "brier", group.before.brier, group.after.brier, change.low, change.high
-    )
+    assert effect.warnings[3].numbers == {
+        "group": "boolean",
+        "score": "brier",
+        "before": group.before.brier,
+        "after": group.after.brier,
+        "low": change.low,
+        "high": change.high,
+    }
     assert change.value == pytest.approx(group.after.brier - group.before.brier)
 
 
@@ -157,45 +156,55 @@ def test_families_of_which_few_are_known_count_once_each() -> None:
 
 def notes(
     mode: Mode, fit: dict[str, Json] | None, decoding: Decoding | None = "single"
-) -> tuple[UseNote, ...]:
+) -> list[tuple[str, Any]]:
     """Return the notes on three items of 2, 3 and 6 answers and of 200, 900 and unknown tokens."""
-    return calibration_notes(
-        Calibrator(mode, Weights((1.0, 1.0, 1.0)), fit),
-        kind=np.array(["choice", "choice", "score"]),
-        n_choices=np.array([2, 3, 6]),
-        prompt_tokens=np.array([200.0, 900.0, np.nan]),
-        decoding=decoding,
+    items = CalibrationItems(
+        np.log(np.full((3, 6), 1 / 6)),
+        np.zeros(3, np.int64),
+        np.array(["choice", "choice", "score"]),
+        np.array([2, 3, 6]),
+        np.array([200.0, 900.0, np.nan]),
+        np.array(["", "", ""]),
+        np.array(["", "", ""]),
     )
+    calibrator = Calibrator(mode, Weights((1.0, 1.0, 1.0)), fit)
+    return [(note.kind, note.numbers) for note in calibration_notes(calibrator, items, decoding)]
+
+
+def outside_fit(quantity: str, outside: int, low: float, high: float) -> list[tuple[str, Any]]:
+    numbers = {"quantity": quantity, "outside": outside, "items": 3, "low": low, "high": high}
+    return [("OutsideFit", numbers)] if outside else []
 
 
 @pytest.mark.parametrize(
     ("answers", "outside"), [((2, 6), 0), ((3, 6), 1), ((2, 5), 1), ((3, 5), 2), ((7, 9), 3)]
 )
 def test_answers_at_the_ends_of_the_fit_are_inside(answers: tuple[int, int], outside: int) -> None:
-    note = OutsideFit("answers", outside, 3, *answers)
-    assert notes("contextual", {"n_choices": [*answers]}) == ((note,) if outside else ())
-    assert notes("scalar", {"n_choices": [*answers]}) == ()
+    seen: dict[str, Json] = {"n_choices": [*answers]}
+    assert notes("contextual", seen) == outside_fit("answers", outside, *answers)
+    assert notes("scalar", seen) == []
 
 
 @pytest.mark.parametrize(
     ("tokens", "outside"), [((200, 900), 0), ((200.5, 900), 1), ((200, 899.5), 1), ((1, 2), 2)]
 )
 def test_unknown_lengths_are_not_outside(tokens: tuple[float, float], outside: int) -> None:
-    note = OutsideFit("prompt tokens", outside, 3, *tokens)
-    assert notes("contextual", {"prompt_tokens": [*tokens]}) == ((note,) if outside else ())
+    seen: dict[str, Json] = {"prompt_tokens": [*tokens]}
+    assert notes("contextual", seen) == outside_fit("prompt tokens", outside, *tokens)
 
 
 @pytest.mark.parametrize("fit", [None, {}, {"n_choices": None}, {"n_choices": [9]}, {"kinds": 3}])
 def test_a_file_that_records_no_range_gives_no_note(fit: dict[str, Json] | None) -> None:
     modes: tuple[Mode, ...] = ("scalar", "per-kind", "contextual")
-    assert [notes(mode, fit) for mode in modes] == [()] * 3
+    assert [notes(mode, fit) for mode in modes] == [[]] * 3
 
 
 def test_only_temperatures_by_kind_can_lack_a_kind() -> None:
     counts: dict[str, Json] = {"kinds": {"choice": 3, "boolean": 2, "score": 0}}
-    assert notes("per-kind", counts) == (UnseenKind("score"),)
-    assert notes("per-kind", {"kinds": {}}) == (UnseenKind("choice"), UnseenKind("score"))
-    assert notes("scalar", counts) == notes("contextual", counts) == ()
+    unseen = [("UnseenKind", {"field_kind": kind}) for kind in ("choice", "score")]
+    assert notes("per-kind", counts) == unseen[1:]
+    assert notes("per-kind", {"kinds": {}}) == unseen
+    assert notes("scalar", counts) == notes("contextual", counts) == []
 
 
 @pytest.mark.parametrize(
@@ -212,8 +221,8 @@ def test_only_temperatures_by_kind_can_lack_a_kind() -> None:
 def test_decodings_differ_only_if_both_are_known(
     fitted: Json, applied: Decoding | None, differs: bool
 ) -> None:
-    expected = (DifferentDecoding("single", "ensemble"),) if differs else ()
-    assert notes("scalar", {"decoding": fitted}, applied) == expected
+    different = ("DifferentDecoding", {"fitted": "single", "applied": "ensemble"})
+    assert notes("scalar", {"decoding": fitted}, applied) == [different] * differs
 
 
 def test_scores_are_in_the_order_of_their_definition() -> None:

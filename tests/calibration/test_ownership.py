@@ -10,14 +10,19 @@ from messages import assert_says
 
 from pact_eval._choices import Allowance
 from pact_eval._json import Json
-from pact_eval.calibration.files import read_calibrator, write_calibrator
-from pact_eval.calibration.notes import OtherRun, UnknownRun
+from pact_eval.calibration.notes import UNKNOWN_RUN
 from pact_eval.calibration.runs import (
     check_decoding,
     check_owner,
     refuse_overwriting,
 )
-from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    Weights,
+    neutral_calibrator,
+    read_calibrator,
+    write_calibrator,
+)
 from pact_eval.errors import InputError
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.provenance import Provenance
@@ -48,8 +53,8 @@ def test_the_same_model_owns_it_without_a_note() -> None:
 def test_a_fit_or_run_without_a_model_is_noted(fitted: RunIdentity) -> None:
     unknown = run_of(None, None)
     model = run_of("a" * 64)
-    assert check_owner(fitted, model, allow=(), where="run") == (UnknownRun(),)
-    assert check_owner(RunIdentity.of(model), unknown, allow=(), where="run") == (UnknownRun(),)
+    assert check_owner(fitted, model, allow=(), where="run") == (UNKNOWN_RUN,)
+    assert check_owner(RunIdentity.of(model), unknown, allow=(), where="run") == (UNKNOWN_RUN,)
     assert check_owner(RunIdentity.of(model), model, allow=(), where="run") == ()
 
 
@@ -70,7 +75,9 @@ def test_differences_are_refused_unless_each_is_allowed() -> None:
         check_owner(fitted, here, allow=adapter, where="run B")
     assert "other-adapter" not in str(partly.value)
     assert_says(partly.value, "calibrator", "base model", "--allow other-base")
-    assert check_owner(fitted, here, allow=both, where="run B") == (OtherRun(("adapter", "base")),)
+    (note,) = check_owner(fitted, here, allow=both, where="run B")
+    assert (note.kind, note.numbers) == ("OtherRun", {"facts": ["adapter", "base"]})
+    assert str(note) == "fitted on a run of another adapter and another base, as allowed"
 
 
 @pytest.mark.parametrize("recorded", ["", None, 3, "single"])
@@ -82,6 +89,8 @@ def test_only_another_recorded_decoding_is_refused(recorded: Json) -> None:
         with pytest.raises(InputError) as refused:
             check_decoding(calibrator, "ensemble", allow=other, where="run")
         assert_says(refused.value, "decoding: fitted on single, applied to ensemble")
+        allowed: tuple[Allowance, ...] = ("other-decoding",)
+        check_decoding(calibrator, "ensemble", allow=allowed, where="run")
 
 
 def hot(**changes: Json) -> Calibrator:

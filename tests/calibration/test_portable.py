@@ -15,7 +15,6 @@ from messages import assert_says
 from run_frames import predictions, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.calibration.files import read_calibrator
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.portable import (
@@ -23,7 +22,13 @@ from pact_eval.calibration.portable import (
     portable_calibration,
     write_decision_file,
 )
-from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus, softplus
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    Weights,
+    inverse_softplus,
+    read_calibrator,
+    softplus,
+)
 from pact_eval.errors import InputError
 from pact_eval.metrics import nll_nats
 

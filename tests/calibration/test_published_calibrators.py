@@ -18,9 +18,8 @@ import pytest
 from made_experiment import EXTREMES, SHIPPED_TOKENS
 from scipy import optimize
 
-from pact_eval.calibration.files import calibrator_from_json, calibrator_to_json
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.calibration.temperatures import Calibrator
+from pact_eval.calibration.temperatures import Calibrator, calibrator_from_json, calibrator_to_json
 from pact_eval.metrics import brier, confidence, item_mean, nll_nats
 
 KINDS = {"choice": "choice", "noul": "boolean", "score": "score"}

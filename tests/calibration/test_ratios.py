@@ -12,7 +12,7 @@ from run_frames import predictions
 
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.drift.tempering import temperature_ratio
+from pact_eval.drift.pairs import temperature_ratio
 from pact_eval.metrics import log_softmax
 
 

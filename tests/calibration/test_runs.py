@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,19 +11,11 @@ from messages import assert_says
 from run_frames import edit_run, opposed, other_items, rows, write_run
 
 from pact_eval._json import Json
-from pact_eval.calibration.files import read_calibrator, write_calibrator
 from pact_eval.calibration.fitting import fit_calibrator
-from pact_eval.calibration.notes import (
-    CalibrationWarning,
-    FittedOnTraining,
-    RoundedItems,
-    SharedSourceFamilies,
-    UnknownFamilies,
-    UnknownRun,
-)
+from pact_eval.calibration.notes import UNKNOWN_FAMILIES, UNKNOWN_RUN, CalibrationWarning
 from pact_eval.calibration.runs import Members, calibrator_for, check_disjoint, fit_on_run
 from pact_eval.calibration.selection import left_out_nll
-from pact_eval.calibration.temperatures import neutral_calibrator
+from pact_eval.calibration.temperatures import neutral_calibrator, read_calibrator, write_calibrator
 from pact_eval.errors import GateError, InputError
 from pact_eval.runs.folder import read_run
 
@@ -44,7 +37,7 @@ def test_at_most_three_families_are_named(names: str, shown: str) -> None:
 @pytest.mark.parametrize("applied", [True, False])
 def test_both_must_state_every_family(fitted: bool, applied: bool) -> None:
     notes = check_disjoint(members("a", complete=fitted), members("b", complete=applied))
-    assert notes == (() if fitted and applied else (UnknownFamilies(),))
+    assert notes == (() if fitted and applied else (UNKNOWN_FAMILIES,))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +76,7 @@ def test_a_fit_on_a_run_against_the_fit_on_its_items(fitted_folder: Path, holdou
     assert fitted.effects[fitted_folder].groups[0].after.nll_nats == pytest.approx(direct.nll_after)
     assert fitted.effects[holdout].groups[0].items == len(fitted.items) == 120
     assert fitted.effects[holdout] != fitted.effects[fitted_folder]
-    assert fitted.warnings == (CalibrationWarning(str(holdout), UnknownRun()),)
+    assert fitted.warnings == (CalibrationWarning(str(holdout), UNKNOWN_RUN),)
     assert not fitted.served
     recorded = fitted.calibrator.fit or {}
     assert recorded["chosen"] is None
@@ -92,14 +85,31 @@ def test_a_fit_on_a_run_against_the_fit_on_its_items(fitted_folder: Path, holdou
     assert (run["arm"], run["seed"], run["data_sha256"]) == ("a", 1, "0" * 64)
 
 
+def test_members_are_those_of_the_rows_and_of_the_file(fitted_folder: Path) -> None:
+    predictions = read_run(fitted_folder).predictions
+    own = Members.of_run(predictions)
+    assert (
+        Members.of_fit(fit_on_run(fitted_folder, mode="scalar", decoding="single").calibrator)
+        == own
+    )
+    family = np.where(np.arange(len(predictions)) == 0, "", predictions.family)
+    unnamed = Members.of_run(replace(predictions, family=family))
+    assert (own.complete, unnamed.complete) == (True, False)
+    assert "" not in unnamed.families
+    neutral = neutral_calibrator()
+    assert not Members.of_fit(neutral).complete
+    assert (neutral.decode(predictions, "single") == predictions.log_probs("single")).all()
+
+
 def test_source_families_of_a_holdout_are_a_warning(fitted_folder: Path, tmp_path: Path) -> None:
     frame = other_items(rows(2)).with_columns(source_family=rows(2)["source_family"])
     near = write_run(tmp_path / "near", frame, arm="a", seed=1)
     fitted = fit_on_run(fitted_folder, [near], mode="scalar", decoding="single")
-    shared = SharedSourceFamilies(tuple(f"s{number}" for number in range(6)))
-    assert fitted.warnings == tuple(
-        CalibrationWarning(str(near), note) for note in (UnknownRun(), shared)
-    )
+    unknown, shared = fitted.warnings
+    assert unknown == CalibrationWarning(str(near), UNKNOWN_RUN)
+    assert isinstance(shared, CalibrationWarning)
+    assert shared.note.numbers == {"names": [f"s{number}" for number in range(6)]}
+    assert_says(str(shared), "in this run: 6 (s0, s1, s2 and 3 more)")
 
 
 def test_a_calibrator_is_written_into_each_run_that_it_was_applied_to(
@@ -154,16 +164,22 @@ def test_rounded_probabilities_are_noted_for_the_run_that_has_them(
 ) -> None:
     edit_run(holdout, rounding={"decimals": 2, "views_with_zeros": 0})
     fitted = fit_on_run(fitted_folder, [holdout], mode="scalar", decoding="single")
-    (note,) = (note for note in fitted.effects[holdout].notes if isinstance(note, RoundedItems))
+    (note,) = (note for note in fitted.effects[holdout].notes if note.kind == "RoundedItems")
     predictions = read_run(holdout).predictions
     of_reference = np.exp(predictions.log_probs("single"))[
         np.arange(len(predictions)), predictions.reference
     ]
-    assert note == RoundedItems(2, int((of_reference == 0).sum()), 120)
+    censored = int((of_reference == 0).sum())
+    assert note.numbers == {"decimals": 2, "censored": censored, "items": 120}
+    lost = f"{censored} of 120 correct answers were rounded to 0: they count as 0.005 or less"
+    assert_says(str(note), "to 2 decimals", lost if censored else "no correct answer")
     assert fitted.effects[fitted_folder].notes == ()
     edit_run(fitted_folder, censored={"views": 1})
-    censored = fit_on_run(fitted_folder, mode="scalar", decoding="single")
-    assert censored.effects[fitted_folder].notes == (RoundedItems(None, 0, 120),)
+    (note,) = (
+        fit_on_run(fitted_folder, mode="scalar", decoding="single").effects[fitted_folder].notes
+    )
+    assert note.numbers == {"decimals": None, "censored": 0, "items": 120}
+    assert_says(str(note), "the log lists only the most probable tokens; 0 of 120")
 
 
 def test_a_calibrator_read_for_a_run_comes_with_its_notes(
@@ -174,13 +190,12 @@ def test_a_calibrator_read_for_a_run_comes_with_its_notes(
     run = read_run(holdout)
     calibrator, notes = calibrator_for(path, run.provenance, run.predictions)
     assert calibrator == fitted.calibrator
-    assert notes == (UnknownRun(),)
+    assert notes == (UNKNOWN_RUN,)
     trained = calibrator.with_provenance(trained_on={"families": 3})
     write_calibrator(path, trained)
-    assert calibrator_for(path, run.provenance, run.predictions)[1] == (
-        UnknownRun(),
-        FittedOnTraining(3),
-    )
+    unknown, learnt = calibrator_for(path, run.provenance, run.predictions)[1]
+    assert unknown == UNKNOWN_RUN
+    assert (learnt.kind, learnt.numbers) == ("FittedOnTraining", {"families": 3})
     own = read_run(fitted_folder)
     with pytest.raises(InputError, match="60 of the 60 families"):
         calibrator_for(path, own.provenance, own.predictions)

@@ -23,6 +23,7 @@ from pact_eval.calibration.likelihood import (
 )
 from pact_eval.calibration.temperatures import inverse_softplus, softplus
 from pact_eval.calibration.uncertainty import (
+    FitEvidence,
     Uncertainty,
     observed_information,
     uncertainty,
@@ -287,13 +288,10 @@ def test_slopes_are_not_identified_above_a_condition_number_of_1000(
     design = make_design(items, "contextual")
     covariance = 1e-6 * np.eye(3)
     sure = Uncertainty(covariance, covariance, np.zeros((3, 0)), condition, 30, np.ones(3))
+    fitted, held = np.array([1.0, 2.0, -2.0]), np.zeros(3, dtype=np.bool_)
+    likelihood = TemperatureLikelihood.of_items(items)
     bias, *slopes = weight_parameters(
-        design,
-        np.array([1.0, 2.0, -2.0]),
-        np.zeros(3, dtype=np.bool_),
-        penalised=sure,
-        data=sure,
-        likelihood=TemperatureLikelihood.of_items(items),
+        FitEvidence(design, fitted, held, likelihood, penalised=sure, data=sure)
     )
     assert bias.identified
     assert [slope.identified for slope in slopes] == [identified] * 2
@@ -314,7 +312,7 @@ def test_an_open_sign_matters_if_it_can_move_the_temperature_by_a_quarter(
     fitted, held = np.array([inverse_softplus(1.0), 0.0]), np.zeros(2, dtype=np.bool_)
     likelihood = TemperatureLikelihood.of_items(items)
     _, slope, _ = weight_parameters(
-        design, fitted, held, penalised=unsure_of, data=unsure_of, likelihood=likelihood
+        FitEvidence(design, fitted, held, likelihood, penalised=unsure_of, data=unsure_of)
     )
     assert slope.identified == identified
     assert slope.by_family.high == pytest.approx(half)

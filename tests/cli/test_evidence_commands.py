@@ -13,7 +13,7 @@ from messages import assert_says
 from run_frames import opposed, other_items, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.calibration.files import read_calibrator, write_calibrator
+from pact_eval.calibration.temperatures import read_calibrator, write_calibrator
 
 run = runner(main)
 refused = refuser(main)

@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 from run_frames import edit_run, other_items, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.calibration.temperatures import Calibrator, Weights, write_calibrator
 
 RESAMPLES = ("--resamples", "100")
 CRITERIA = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "example.toml"

@@ -17,8 +17,8 @@ from thresholds.simulated import run as simulated
 
 from pact_cli.main import main
 from pact_eval import measure_drift
-from pact_eval.drift.distances import joint_floor
 from pact_eval.drift.drift import Drift
+from pact_eval.drift.pairs import joint_floor
 from pact_eval.evaluation.conclusions.order import noise_floor
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import RunWriter

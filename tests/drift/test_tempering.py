@@ -17,8 +17,12 @@ from run_frames import edit_run, rows, write_run
 from scoring.servers.loopback import Response, Sent, serving
 
 from pact_cli.main import main
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    Weights,
+    inverse_softplus,
+    write_calibrator,
+)
 from pact_eval.runs.rows import SCHEMA
 
 run, refused = runner(main), refuser(main)

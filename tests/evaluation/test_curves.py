@@ -22,8 +22,8 @@ from run_frames import write_run
 from scipy import stats
 
 from pact_eval import metrics
-from pact_eval.calibration.files import write_calibrator as write_calibrator_file
 from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.calibration.temperatures import write_calibrator as write_calibrator_file
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.figure_results import (
     arm_differences,

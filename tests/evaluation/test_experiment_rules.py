@@ -15,9 +15,13 @@ from messages import assert_says
 from run_frames import ablated_rows, edit_run, frame_of, other_items, rows, write_run
 
 from pact_eval._json import Json
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.notes import NeutralTemperatures, UnknownFamilies, UnknownRun
-from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
+from pact_eval.calibration.notes import UNKNOWN_FAMILIES, UNKNOWN_RUN
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    Weights,
+    neutral_calibrator,
+    write_calibrator,
+)
 from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.table_results import TRAINING_NAME, run_costs
@@ -185,12 +189,13 @@ def test_calibrators_are_applied_if_asked_and_noted(tmp_path: Path) -> None:
     assert run.calibrator == neutral_calibrator()
     assert run.applied("single", calibrated=False) is None
     assert run.applied("single", calibrated=True) == neutral_calibrator()
-    assert run.use_notes("single") == (NeutralTemperatures(),)
-    fit_notes = (UnknownRun(), UnknownFamilies())
+    (neutral,) = run.use_notes("single")
+    assert neutral.kind == "NeutralTemperatures"
+    fit_notes = (UNKNOWN_RUN, UNKNOWN_FAMILIES)
     assert run.fit_notes == fit_notes
     assert [warning.note for warning in run.calibrator_warnings()] == [*fit_notes]
     with_use = [warning.note for warning in run.calibrator_warnings("single")]
-    assert with_use == [*fit_notes, NeutralTemperatures()]
+    assert with_use == [*fit_notes, neutral]
     assert run.temperature is not None
     assert (run.temperature.low, run.temperature.high) == (1.0, 1.0)
     assert len(experiment.applied_warnings) == 3

@@ -10,8 +10,12 @@ import polars as pl
 import pytest
 from run_frames import frame_of, write_run
 
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    Weights,
+    inverse_softplus,
+    write_calibrator,
+)
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_outcomes import item_distributions, item_outcomes
 

@@ -12,8 +12,12 @@ from messages import assert_says
 from run_frames import frame_of, write_run
 
 from pact_eval import metrics
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    Weights,
+    neutral_calibrator,
+    write_calibrator,
+)
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import (
     MetricCell,

@@ -15,8 +15,12 @@ from run_frames import ablated_rows, edit_run, labels, other_items, rows, write_
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import sha256_of_json
-from pact_eval.calibration.files import calibrator_sha256, write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    Weights,
+    calibrator_sha256,
+    write_calibrator,
+)
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import data_splits, run_splits, splits_of_folder

@@ -23,7 +23,7 @@ from pact_eval.evaluation.report import ViewTvQuantiles
 from pact_eval.evaluation.settings import Settings
 from pact_eval.importing.writing import import_run
 from pact_eval.runs.predictions import Predictions
-from pact_eval.thresholds.targets import signal_values
+from pact_eval.thresholds.gates import signal_values
 
 
 def imported(folder: Path, stated: list[float | None], **more: Any) -> Path:

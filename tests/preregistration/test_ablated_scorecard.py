@@ -15,8 +15,7 @@ from run_frames import ablated_predictions, ablated_rows, edit_run, predictions,
 
 from pact_eval import metrics
 from pact_eval._files import sha256_of_file
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.calibration.temperatures import Calibrator, Weights, write_calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.settings import Settings

@@ -19,8 +19,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.preregistration.criteria import parse_hypotheses
 from pact_eval.preregistration.run_scorecard import judge_sources
 from pact_eval.preregistration.scorecard import CheckComparison, HypothesisResult
-from pact_eval.remedies.cross_fitting import cross_fitted, folds_of, remedied_items
-from pact_eval.remedies.decodings import Remedy
+from pact_eval.remedies.decodings import Remedy, cross_fitted, folds_of, remedied_items
 
 SKILL = 1.0
 PRIOR = np.array([3.0, 0.0, -3.0])

@@ -12,8 +12,7 @@ from preregistration.checks import criteria
 from run_frames import predictions, rows, write_run
 
 from pact_eval import metrics
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.calibration.temperatures import Calibrator, Weights, write_calibrator
 from pact_eval.evaluation.arms.arm_metrics import MetricCell, MetricRow
 from pact_eval.evaluation.comparison import GroupComparison, compare
 from pact_eval.evaluation.items import ScoredItems

@@ -13,8 +13,7 @@ from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.remedies.comparison import RemedyComparison, Scope, compare_remedies
 from pact_eval.remedies.costs import ItemTokens
-from pact_eval.remedies.cross_fitting import cross_fitted, folds_of
-from pact_eval.remedies.decodings import Remedy, remedied
+from pact_eval.remedies.decodings import Remedy, cross_fitted, folds_of, remedied
 from pact_eval.remedies.priors import ContentFree, fit_letter_prior
 from pact_eval.runs.predictions import Predictions
 from pact_reports.views.remedies import remedies_answer

@@ -15,8 +15,7 @@ from run_frames import rows, write_run
 from pact_cli.main import main
 from pact_eval._json import sha256_of_json
 from pact_eval.errors import GateError, InputError, TamperedError
-from pact_eval.remedies.cross_fitting import fit_temperature, temperature_of
-from pact_eval.remedies.decodings import Remedy, remedied
+from pact_eval.remedies.decodings import Remedy, fit_temperature, remedied, temperature_of
 from pact_eval.remedies.fitting import check_fitted, fit_remedy, read_remedy
 from pact_eval.remedies.priors import fit_letter_prior
 from pact_eval.runs.folder import Run, read_run

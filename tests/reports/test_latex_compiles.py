@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 from reports.tables.table_runs import run_of, share
 
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    Weights,
+    inverse_softplus,
+    write_calibrator,
+)
 from pact_eval.evaluation.experiment import Experiment
 from pact_reports.tables.request import TableRequest
 from pact_reports.writers.files import build_tables, write_tables

@@ -23,8 +23,12 @@ from transformers_server import serving
 
 from pact_cli.main import main
 from pact_eval._json import Json
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    Weights,
+    inverse_softplus,
+    write_calibrator,
+)
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import PromptError
 from pact_eval.export.export import answered

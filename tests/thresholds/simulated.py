@@ -12,7 +12,7 @@ import polars as pl
 
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.rows import SCHEMA, UNANSWERED
-from pact_eval.thresholds.gate_items import GateItems
+from pact_eval.thresholds.gates import GateItems
 
 
 def items(rng: np.random.Generator, families: int, *, odd: float = 0.0) -> GateItems:

@@ -29,9 +29,8 @@ from pact_eval.thresholds.answer_sets import (
     tie_breakers,
 )
 from pact_eval.thresholds.checking import checked_gates
-from pact_eval.thresholds.gate_items import GateItems
-from pact_eval.thresholds.set_checking import read_answer_sets, write_answer_sets
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.files import read_answer_sets, write_answer_sets
+from pact_eval.thresholds.gates import GateItems, Target
 
 answer_set: Any = answer_set_module.answer_set  # without types: callers copy it
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "thresholds.md"

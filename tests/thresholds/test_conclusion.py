@@ -25,7 +25,7 @@ from pact_eval.thresholds.conclusion import (
     with_acting,
     worst_acting,
 )
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.gates import Target
 
 command = runner(main, "thresholds")
 

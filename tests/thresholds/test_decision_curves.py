@@ -16,7 +16,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.thresholds.choice import choose_thresholds
 from pact_eval.thresholds.decision_curves import Decisions, cost_curve, gate_marks
 from pact_eval.thresholds.files import write_thresholds
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.gates import Target
 
 COSTS = Target.of_costs(wrong=8, review=1)
 

@@ -13,8 +13,7 @@ from thresholds.simulated import items, resampled, true_error, unequal_items
 from pact_eval.stats.proportions import trials_needed
 from pact_eval.thresholds.checking import checked_gates
 from pact_eval.thresholds.choice import families_needed
-from pact_eval.thresholds.gate_items import GateItems, chance_to_pass, choose_gate, expected_cost
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.gates import GateItems, Target, chance_to_pass, choose_gate, expected_cost
 
 
 def made(rng: np.random.Generator, families: int, sizes: tuple[int, ...]) -> GateItems:

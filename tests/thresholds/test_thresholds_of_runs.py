@@ -24,7 +24,7 @@ from pact_eval.thresholds import accept as accept_module
 from pact_eval.thresholds.checking import check_thresholds
 from pact_eval.thresholds.choice import choose_thresholds
 from pact_eval.thresholds.files import read_thresholds, write_thresholds
-from pact_eval.thresholds.targets import SIGNALS, Target
+from pact_eval.thresholds.gates import SIGNALS, Target
 
 accept: Any = accept_module.accept  # without types: callers copy it
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "thresholds.md"

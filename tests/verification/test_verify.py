@@ -18,8 +18,7 @@ from run_frames import edit_rows, edit_run, rows, without_seal, write_content_fr
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.calibration.temperatures import Calibrator, Weights, write_calibrator
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.report import report_digest
 from pact_eval.evaluation.settings import Settings

@@ -10,7 +10,7 @@ from pact_eval.evaluation.curves.probabilities import Band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.thresholds.decision_curves import CostCurve, Decisions, GateMark, cost_curve
-from pact_eval.thresholds.targets import SIGNAL_NAMES, gate_number
+from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_number
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, whiskers
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown

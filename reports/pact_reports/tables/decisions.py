@@ -13,7 +13,7 @@ from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.decision_curves import CostCurve, GateMark, cost_curve, gate_marks
-from pact_eval.thresholds.targets import SIGNAL_NAMES, gate_text
+from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
 from pact_reports.table import Cell, Column, Row, Table, left_columns, right_columns, table_row
 from pact_reports.tables.cells import arm_cell, decoding_words, interval_column, text_cell
 from pact_reports.tables.request import TableRequest

@@ -11,10 +11,9 @@ from typing import Final, TypeVar
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
-from pact_eval.drift.distances import Distance, JointFloor, Mix
-from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange
+from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange, Mix
+from pact_eval.drift.pairs import Distance, JointFloor, ServedTempering, Tempering
 from pact_eval.drift.run_comparison import PriorRemoval, QuantisingCost, RunComparison
-from pact_eval.drift.tempering import ServedTempering, Tempering
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import DataConclusion, after_leak
 from pact_eval.evaluation.conclusions.order import NoiseFloor
@@ -30,7 +29,7 @@ from pact_eval.numbers import (
 from pact_eval.plain_text import one_line
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.stats.estimate import Estimate
-from pact_eval.thresholds.targets import SIGNAL_NAMES, gate_text
+from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
 from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell

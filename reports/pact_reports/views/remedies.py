@@ -20,7 +20,7 @@ from pact_eval.remedies.comparison import (
     RemedyRow,
 )
 from pact_eval.remedies.costs import NoTokens
-from pact_eval.remedies.cross_fitting import temperature_of
+from pact_eval.remedies.decodings import temperature_of
 from pact_eval.remedies.fitting import FittedRemedy, remedy_json
 from pact_eval.remedies.priors import LetterPrior
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, table_row

@@ -11,7 +11,7 @@ from typing import Protocol
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.data.records import LETTERS, position_name
-from pact_eval.drift.tempering import ServedTempering
+from pact_eval.drift.pairs import ServedTempering
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataLeak

@@ -18,18 +18,23 @@ from pact_eval.runs.custody import trained_on_runs
 from pact_eval.runs.identity import Difference
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.answer_sets import AnswerSets, GroupSets, KindSets
-from pact_eval.thresholds.checking import CheckedGate, GateVerdict, ThresholdsCheck
+from pact_eval.thresholds.checking import (
+    AnswerSetsCheck,
+    CheckedGate,
+    CheckedSets,
+    GateVerdict,
+    ThresholdsCheck,
+)
 from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
 from pact_eval.thresholds.conclusion import Acting, acting
 from pact_eval.thresholds.decision_curves import GateMarks
-from pact_eval.thresholds.files import ThresholdsFile, thresholds_json
-from pact_eval.thresholds.set_checking import (
-    AnswerSetsCheck,
+from pact_eval.thresholds.files import (
     AnswerSetsFile,
-    CheckedSets,
+    ThresholdsFile,
     answer_sets_json,
+    thresholds_json,
 )
-from pact_eval.thresholds.targets import SIGNAL_NAMES, Target, gate_text
+from pact_eval.thresholds.gates import SIGNAL_NAMES, Target, gate_text
 from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell

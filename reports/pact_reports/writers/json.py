@@ -13,7 +13,7 @@ import numpy as np
 from pact_eval._choices import ClusterUnit, Severity
 from pact_eval._json import Json
 from pact_eval.audit.findings import CODES, SEVERITIES, CheckResult, Finding, count, failed
-from pact_eval.calibration.notes import CalibrationWarning
+from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.better import BetterConclusion
@@ -70,8 +70,14 @@ def to_json(value: Any) -> Json:
 
 def note_json(note: Note) -> dict[str, Json]:
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
-    numbers = {field.name: to_json(getattr(note, field.name)) for field in fields(note)}
-    return {"kind": type(note).__name__, **numbers, "text": str(note)}
+    if isinstance(note, CalibrationNote):
+        return {"kind": note.kind, **_members(note.numbers), "text": note.sentence}
+    numbers = {field.name: getattr(note, field.name) for field in fields(note)}
+    return {"kind": type(note).__name__, **_members(numbers), "text": str(note)}
+
+
+def _members(values: Mapping[str, Any]) -> dict[str, Json]:
+    return {name: to_json(value) for name, value in values.items()}
 
 
 def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:

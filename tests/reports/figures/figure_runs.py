@@ -10,7 +10,7 @@ import polars as pl
 from run_frames import edit_run, write_run
 
 from pact_eval._choices import Mode
-from pact_eval.calibration import files
+from pact_eval.calibration import temperatures
 from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
@@ -66,7 +66,7 @@ def write_calibrator(
 ) -> Calibrator:
     """Puts a calibrator into a run folder."""
     calibrator = Calibrator(mode, Weights((a, a, a), b, c))
-    files.write_calibrator(folder / "calibration.json", calibrator)
+    temperatures.write_calibrator(folder / "calibration.json", calibrator)
     return calibrator
 
 

@@ -20,7 +20,7 @@ from pact_eval._choices import FigureStyle
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.thresholds.decision_curves import Decisions
-from pact_eval.thresholds.targets import Target
+from pact_eval.thresholds.gates import Target
 from pact_reports.figures.axes import STYLES
 from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import (

@@ -15,8 +15,8 @@ from reports.figures.figure_runs import (
 from run_frames import write_run
 
 from pact_eval._json import Json
-from pact_eval.calibration.files import write_calibrator as write_calibrator_file
 from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.calibration.temperatures import write_calibrator as write_calibrator_file
 from pact_eval.evaluation.curves.distributions import run_margins
 from pact_eval.evaluation.curves.probabilities import temperature_by_choices, temperature_by_length
 from pact_eval.evaluation.experiment import Experiment

@@ -12,8 +12,12 @@ from messages import assert_says
 from reports.tables.table_runs import cells, marked, run_of, share, texts
 from run_frames import rows, write_run
 
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    Weights,
+    inverse_softplus,
+    write_calibrator,
+)
 from pact_eval.errors import InputError, RecordError, ShapeError
 from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.arms.table_results import read_clear_changes

@@ -1,8 +1,10 @@
-"""Test of whether the probabilities of a served run are raw, or divided by a temperature.
+"""Pairs of runs: their items in one order, and how far probabilities and temperatures differ.
 
-A run keeps what it was sent. If a server divides logits by t, the T fitted on its run is that of
-the local run divided by t: their ratio is t, and dividing the local logits by it leaves no distance
-between the two runs. If the model is another one, the distance remains.
+Distances are shown next to those of noise. Temperatures say whether the probabilities of a served
+run are raw, or divided by a temperature. A run keeps what it was sent. If a server divides logits
+by t, the T fitted on its run is that of the local run divided by t: their ratio is t, and dividing
+the local logits by it leaves no distance between the two runs. If the model is another one, the
+distance remains.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from pact_eval._typing import BoolArray, FloatArray, TextArray
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood
 from pact_eval.calibration.temperatures import KINDS, inverse_softplus
-from pact_eval.drift.distances import item_tv
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.comparison import views_in_common
 from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.order import NoiseFloor, noise_floor
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
@@ -35,9 +37,111 @@ from pact_eval.metrics import log_softmax
 from pact_eval.runs.folder import RunSource, open_run, unanswered_ids
 from pact_eval.runs.identity import Difference, RunIdentity, join_differences, log_differences
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import Provenance
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.linearised import linear_inference, linearised_ratio
 from pact_eval.stats.permuted_slots import distinct_orders
+
+QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
+"""Quantiles of TV over items that are shown."""
+
+_SAME: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class JointFloor:
+    """The largest TV that two runs of one unchanged model can have by noise alone.
+
+    Attributes:
+        tv: the floor; NaN if the noise of a run was not measured, or a temperature was applied.
+        a: noise floor of the first run.
+        b: noise floor of the second run.
+    """
+
+    tv: float
+    a: NoiseFloor
+    b: NoiseFloor
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Total variation distance (TV) between the distributions of two runs, per item.
+
+    Attributes:
+        mean: mean over items, with its interval over families.
+        quantiles: by level of `QUANTILES`.
+        floor: what noise alone can move.
+        above_floor: share of items beyond it; NaN without a floor.
+    """
+
+    mean: Estimate
+    quantiles: dict[float, float]
+    floor: JointFloor
+    above_floor: float
+
+
+def distance(a: ScoredItems, b: ScoredItems, floor: JointFloor) -> Distance:
+    """Measure how far the distribution of each item moved.
+
+    Args:
+        a: items of the first run, with their views in memory.
+        b: the same items of the second run, in the same order.
+        floor: what noise alone can move.
+    """
+    tv = item_tv(np.exp(a.log_probs), np.exp(b.log_probs))
+    linear = linearised_ratio(tv, np.ones(len(tv)), a.cluster, a.n_clusters)
+    mean = linear_inference(float(tv.mean()), linear, n=len(tv)).estimate()
+    beyond = math.nan if math.isnan(floor.tv) else float((tv > floor.tv + _SAME).mean())
+    levels = np.quantile(tv, QUANTILES).tolist()
+    return Distance(mean, dict(zip(QUANTILES, levels, strict=True)), floor, beyond)
+
+
+def item_tv(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Return (n,) TV of distributions (n, C); one array may have fewer unused columns.
+
+    Examples:
+        >>> item_tv(np.array([[0.5, 0.5]]), np.array([[0.75, 0.25, 0.0]]))
+        array([0.25])
+    """
+    width = max(p.shape[1], q.shape[1])
+    p, q = (np.pad(matrix, ((0, 0), (0, width - matrix.shape[1]))) for matrix in (p, q))
+    return np.asarray(np.abs(p - q).sum(axis=1) / 2)
+
+
+def joint_floor(a: Provenance, b: Provenance, *, calibrated: bool, answers: int) -> JointFloor:
+    r"""Return the largest TV that noise alone gives two runs.
+
+    Two served runs of one model are repeats of one another: the larger of their repeat floors. A
+    local run is at most its rounding floor away from exact arithmetic, so by the triangle
+    inequality two floors add up otherwise. Probabilities that were rounded to d decimals are at
+    most :math:`C \cdot 10^{-d} / 4` away from the unrounded ones; this is added unless both runs
+    were rounded and repeated alike.
+
+    Args:
+        a: provenance of the first run.
+        b: provenance of the second run.
+        calibrated: whether temperatures were applied, which change what noise moves.
+        answers: largest number of answers of an item, C.
+
+    Examples:
+        >>> runs = [Provenance.of({"settings": {"dtype": "float32"}}) for _ in "ab"]
+        >>> joint_floor(*runs, calibrated=False, answers=4).tv < 1e-3
+        True
+    """
+    first, second = noise_floor(a), noise_floor(b)
+    if calibrated:
+        return JointFloor(math.nan, first, second)
+    repeats = {first.source, second.source} == {"repeats"}
+    tv = max(first.tv, second.tv) if repeats else first.tv + second.tv
+    if not (repeats and a.rounded_to == b.rounded_to):
+        tv += sum(
+            answers * 10.0**-provenance.rounded_to / 4
+            for provenance in (a, b)
+            if provenance.rounded_to is not None
+        )
+    return JointFloor(tv, first, second)
+
 
 ALL_KINDS: Final = "all"
 """Name of the fit on the items of every kind."""
@@ -46,24 +150,42 @@ _METHOD: Final = Method("t interval", " (log temperatures)")
 _NAN: Final = math.nan
 
 
+TemperingFinding: TypeAlias = Literal["tempered", "raw", "other distributions", "cannot tell"]
+"""other distributions: a TV of more than 1% is left once the ratio is undone, and more than half of
+that between the runs. raw: the interval of the ratio lies within `RAW` of 1. tempered: it excludes
+1. cannot tell: none of these, no fit, or ensembles of other items in unlike numbers of orders."""
+
+RAW: Final = 1.05
+"""A ratio of temperatures from 1 / `RAW` to `RAW` counts as none."""
+
+_EXPLAINED: Final = 0.5
+_LARGE: Final = 0.01
+
+
 @dataclass(frozen=True)
-class TemperatureRatio:
-    """The temperatures of two runs.
+class Tempering:
+    """The temperatures of two runs on the items of a kind.
 
     Attributes:
         kind: choice, boolean or score; "all" for one temperature of all items.
-        a: T of the first run, with its interval over families.
-        b: T of the second run.
-        ratio: T of the first divided by T of the second, with the interval of the ratio: by how
-            much the second is tempered.
-        left_out: items left out of both fits, because a run gives their reference probability 0.
+        a: T fitted on the first run, with its interval over families; NaN without a fit.
+        b: T fitted on the second run.
+        ratio: T of the first divided by T of the second: what the second run's logits are divided
+            by, if they are those of the first.
+        tv: mean TV between the runs; NaN if they are not paired.
+        tv_left: mean TV after the logits of the first run are divided by the ratio.
+        finding: what is shown.
+        left_out: items left out of the fits, because a run gives their reference probability 0.
     """
 
     kind: str
     a: Estimate
     b: Estimate
     ratio: Estimate
-    left_out: int
+    tv: float = math.nan
+    tv_left: float = math.nan
+    finding: TemperingFinding = "cannot tell"
+    left_out: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +200,7 @@ class _Fit:
 
 def temperature_ratio(
     kind: str, a: CalibrationItems, b: CalibrationItems, *, paired: bool
-) -> TemperatureRatio:
+) -> Tempering:
     r"""Fit one temperature on each of two runs.
 
     The logarithm of each T is linearised in its items, :math:`-s_i\,T'(u) / (I\,T)`, with the
@@ -92,8 +214,8 @@ def temperature_ratio(
         paired: whether they are the same items.
 
     Returns:
-        The temperatures and their ratio; NaN with a reason if a bound holds a fit, a reference has
-        probability 0 in runs that are not paired, or there are no items.
+        The temperatures and their ratio, without distances; NaN with a reason if a bound holds a
+        fit, a reference has probability 0 in runs that are not paired, or there are no items.
 
     Examples:
         >>> import numpy as np
@@ -113,11 +235,10 @@ def temperature_ratio(
         a, b = a.take(possible), b.take(possible)
     first, second = _fit(_all_named(a, "a")), _fit(_all_named(b, "a" if paired else "b"))
     reason = first.reason or second.reason
-    if reason is not None:
-        ratio = Estimate(_NAN, _NAN, _NAN, len(a) + len(b), 0, _METHOD, ClusterText(reason))
-    else:
+    ratio = Estimate(_NAN, _NAN, _NAN, len(a) + len(b), 0, _METHOD, ClusterText(reason or ""))
+    if reason is None:
         ratio = _ratio(first, second)
-    return TemperatureRatio(kind, first.temperature, second.temperature, ratio, left_out)
+    return Tempering(kind, first.temperature, second.temperature, ratio, left_out=left_out)
 
 
 def _all_named(items: CalibrationItems, run: str) -> CalibrationItems:
@@ -264,6 +385,17 @@ class PairedRuns:
         """Whether the probabilities of all answers are known in both runs."""
         return self.a.known == self.b.known == "probabilities"
 
+    def distance(self, *, calibrated: bool) -> Distance:
+        """Measure how far the probabilities of the paired items moved, next to what noise moves.
+
+        Args:
+            calibrated: whether temperatures were applied.
+        """
+        answers = int(self.a.predictions.n_choices.max(initial=2))
+        first, second = (run.provenance for run in self.runs)
+        floor = joint_floor(first, second, calibrated=calibrated, answers=answers)
+        return distance(self.a, self.b, floor)
+
 
 def opened_runs(
     first: RunSource, second: RunSource, settings: Settings
@@ -353,44 +485,6 @@ def _differences(first: ExperimentRun, second: ExperimentRun) -> tuple[Differenc
     return (*data, *identities[0].differences(identities[1]), *logs)
 
 
-TemperingFinding: TypeAlias = Literal["tempered", "raw", "other distributions", "cannot tell"]
-"""other distributions: a TV of more than 1% is left once the ratio is undone, and more than half of
-that between the runs. raw: the interval of the ratio lies within `RAW` of 1. tempered: it excludes
-1. cannot tell: none of these, no fit, or ensembles of other items in unlike numbers of orders."""
-
-RAW: Final = 1.05
-"""A ratio of temperatures from 1 / `RAW` to `RAW` counts as none."""
-
-_EXPLAINED: Final = 0.5
-_LARGE: Final = 0.01
-
-
-@dataclass(frozen=True)
-class Tempering:
-    """The temperatures of two runs on the items of a kind.
-
-    Attributes:
-        kind: choice, boolean or score; "all" for one temperature of all items.
-        a: T fitted on the first run, with its interval over families.
-        b: T fitted on the second run.
-        ratio: T of the first divided by T of the second: what the second run's logits are divided
-            by, if they are those of the first.
-        tv: mean TV between the runs; NaN if they are not paired.
-        tv_left: mean TV after the logits of the first run are divided by the ratio.
-        finding: what is shown.
-        left_out: items left out of the fits, because a run gives their reference probability 0.
-    """
-
-    kind: str
-    a: Estimate
-    b: Estimate
-    ratio: Estimate
-    tv: float
-    tv_left: float
-    finding: TemperingFinding
-    left_out: int
-
-
 @dataclass(frozen=True)
 class ServedTempering:
     """The temperatures of a served run against those of a local run.
@@ -431,10 +525,10 @@ def served_tempering(
         return None
     raw = replace(settings, calibrated=False, calibration=None, shipped=False)
     pair = PairedRuns.of(local, served, raw)
-    return ServedTempering(local.folder, served.folder, temperings(pair, settings.unit))
+    return ServedTempering(local.folder, served.folder, tuple(temperings(pair, settings.unit)))
 
 
-def temperings(pair: PairedRuns, unit: ClusterUnit) -> tuple[Tempering, ...]:
+def temperings(pair: PairedRuns, unit: ClusterUnit) -> Iterator[Tempering]:
     """Fit temperatures on two runs: of all items, then of each kind.
 
     Temperatures are those of the raw distributions, whatever the settings apply.
@@ -443,10 +537,6 @@ def temperings(pair: PairedRuns, unit: ClusterUnit) -> tuple[Tempering, ...]:
         pair: the runs, with references and probabilities.
         unit: units of the intervals.
     """
-    return tuple(_temperings(pair, unit))
-
-
-def _temperings(pair: PairedRuns, unit: ClusterUnit) -> Iterator[Tempering]:
     paired = pair.pairing.paired
     a, b = (_items(items, unit) for items in (pair.a, pair.b))
     for kind in (ALL_KINDS, *KINDS):
@@ -458,26 +548,17 @@ def _temperings(pair: PairedRuns, unit: ClusterUnit) -> Iterator[Tempering]:
             continue
         of_a, of_b = a.take(np.asarray(in_a)), b.take(np.asarray(in_b))
         fit = temperature_ratio(kind, of_a, of_b, paired=paired)
-        tv = left = math.nan
         if paired:
             q = np.exp(of_b.log_probs)
-            tv = float(item_tv(np.exp(of_a.log_probs), q).mean())
+            fit = replace(fit, tv=float(item_tv(np.exp(of_a.log_probs), q).mean()))
             if not math.isnan(fit.ratio.value):
                 with np.errstate(invalid="ignore"):
                     cooled = of_a.log_probs / fit.ratio.value
-                left = float(item_tv(np.exp(log_softmax(cooled, of_a.n_choices)), q).mean())
-        yield Tempering(
-            kind=kind,
-            a=fit.a,
-            b=fit.b,
-            ratio=fit.ratio,
-            tv=tv,
-            tv_left=left,
-            finding=_finding(fit.ratio, tv, left)
-            if _alike_views(pair, in_a, in_b)
-            else "cannot tell",
-            left_out=fit.left_out,
-        )
+                left = item_tv(np.exp(log_softmax(cooled, of_a.n_choices)), q)
+                fit = replace(fit, tv_left=float(left.mean()))
+        if _alike_views(pair, in_a, in_b):
+            fit = replace(fit, finding=_finding(fit))
+        yield fit
 
 
 def _alike_views(pair: PairedRuns, in_a: BoolArray, in_b: BoolArray) -> bool:
@@ -503,8 +584,9 @@ def _items(items: ScoredItems, unit: ClusterUnit) -> CalibrationItems:
     return CalibrationItems(**{**vars(fitted_items), "family": views.source_family})
 
 
-def _finding(ratio: Estimate, tv: float, left: float) -> TemperingFinding:
-    if left > max(_LARGE, _EXPLAINED * tv):  # False if it is not known
+def _finding(fit: Tempering) -> TemperingFinding:
+    ratio = fit.ratio
+    if fit.tv_left > max(_LARGE, _EXPLAINED * fit.tv):  # False if it is not known
         return "other distributions"
     if ratio.low >= 1 / RAW and ratio.high <= RAW:
         return "raw"
