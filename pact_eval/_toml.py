@@ -1,21 +1,54 @@
-"""Tables of a TOML file, read key by key, with all problems of the file collected."""
+"""Tables of a TOML file as frozen dataclasses, with all problems of the file collected.
+
+    @dataclass(frozen=True)
+    class Seeds:
+        main: Annotated[tuple[int, ...], Key("a list of integers, such as [17]")]
+        order: Annotated[int, Key(least=0)] = 0
+
+A field is a key of the table. Its type and its `Key` say what the key may hold, and its default
+what an absent key means. msgspec would stop at the first problem.
+"""
 
 from __future__ import annotations
 
 import difflib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import get_type_hints as type_hints
 
 from pact_eval.errors import Problem
 
-Value = TypeVar("Value", bound=str)
+Content = TypeVar("Content")
+
+UNSTATED: Final = "?"
+"""Stands for a text or path that a file lacks; such a file has a problem already."""
 
 _KIND_IN_WORDS: Final = {dict: "a table", list: "a list", str: "text", bool: "true/false"}
 
 
+@dataclass(frozen=True)
+class Key:
+    """What a key of a table may hold, besides its type.
+
+    Attributes:
+        words: an example or a description, for messages.
+        name: the key; "" if it is the name of the field.
+        least: the least integer; None for any.
+        allowed: the texts that are allowed; empty for any, or for those of a `Literal`.
+    """
+
+    words: str = ""
+    name: str = ""
+    least: int | None = None
+    allowed: Sequence[str] = ()
+
+
 class TomlTable:
-    """A parsed TOML table whose keys are read one by one; problems are collected.
+    """A parsed TOML table; its problems are collected.
 
     Attributes:
         values: the parsed table.
@@ -50,46 +83,51 @@ class TomlTable:
             if key not in allowed:
                 self.problem(f"unknown key {key} in {what}{did_you_mean(key, allowed)}")
 
-    def text(self, key: str, example: str, *, default: str | None = None) -> str:
-        """Return a text, its white space collapsed; `default` None makes the key compulsory."""
-        value = self.values.get(key)
-        if value is None and default is not None:
+    def read(
+        self, kind: type[Content], what: str, *, also: Sequence[str] = (), **given: Any
+    ) -> Content:
+        """Read the table as a dataclass.
+
+        Args:
+            kind: the dataclass. Fields are text, paths, literals, booleans, integers, positive
+                numbers, mappings, or tuples of texts or of integers.
+            what: what the table is, for messages about unknown keys.
+            also: further keys of the table, which are read elsewhere.
+            given: values of fields that are not keys.
+
+        Returns:
+            The content. If a value is wrong, this is a problem, and the field has its default, or
+            some value of its type.
+        """
+        hints = type_hints(kind, include_extras=True)
+        own: Any = [field for field in fields(kind) if field.name not in given]  # type: ignore[arg-type]
+        keys = {field.name: _key_of(field.name, hints[field.name]) for field in own}
+        self.refuse_unknown([*(key.name for key, _ in keys.values()), *also], what)
+        for field in own:
+            key, value_type = keys[field.name]
+            factory = field.default_factory
+            default = field.default if factory is MISSING else factory()
+            given[field.name] = self.value(key, value_type, default)
+        return kind(**given)
+
+    def value(self, key: Key, kind: Any, default: Any = MISSING) -> Any:
+        """Return the value of a key; without `default`, the key is compulsory.
+
+        Args:
+            key: the key, with its name.
+            kind: its type; see `read`.
+            default: what an absent or wrong value stands for.
+        """
+        value = self.values.get(key.name)
+        if value is None and default is not MISSING:
             return default
-        if isinstance(value, str) and value.strip():
-            return " ".join(value.split())
-        self.problem(f"expected {key}, {example}, got {value_in_words(value)}")
-        return ""
-
-    def chosen(self, key: str, allowed: Sequence[Value], *, default: Value | None = None) -> Value:
-        """Return a text that must be one of those allowed; `default` None makes it compulsory."""
-        stated = self.values.get(key, default)
-        for value in allowed:
-            if stated == value:
-                return value
-        self.problem(_not_one_of(key, allowed, stated))
-        return allowed[0]
-
-    def several(self, key: str, example: str, *, default: str | None = None) -> tuple[str, ...]:
-        """Return one text or a list of different texts."""
-        value = self.values.get(key, default)
-        texts = value if isinstance(value, list) else [value]
-        named = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
-        if len(named) != len(texts) or not named:
-            shown = value_in_words(value)
-            self.problem(f"expected {key}, {example} or a list of such, got {shown}")
-        elif twice := _twice(named):
-            self.problem(f"{key} names {', '.join(twice)} twice")
-        return tuple(named)
-
-    def several_of(
-        self, key: str, allowed: Sequence[Value], *, default: Value | None = None
-    ) -> tuple[Value, ...]:
-        """Return one or several of the texts allowed."""
-        named = self.several(key, _one_of(allowed), default=default)
-        for text in named:
-            if text not in allowed:
-                self.problem(_not_one_of(key, allowed, text))
-        return tuple(value for text in named for value in allowed if value == text)
+        try:
+            return (
+                _several(key, kind, value) if get_origin(kind) is tuple else _one(key, kind, value)
+            )
+        except ValueError as error:
+            self.problem(str(error))
+        return _some_value(kind) if default is MISSING else default
 
     def tables(self, key: str, example: str, *, compulsory: bool = True) -> list[TomlTable]:
         """Return the tables of an array of tables."""
@@ -106,54 +144,91 @@ class TomlTable:
 
     def table(self, key: str, example: str) -> TomlTable:
         """Return the table of a key; an empty one if the key is absent."""
-        values = self.values.get(key, {})
-        if not isinstance(values, dict):
-            self.problem(f"expected {key} as a table, {example}, got {value_in_words(values)}")
-            values = {}
+        values: Any = self.value(Key(example, key), Mapping, {})
         return self.inside(values, f"{key}: ")
 
-    def flag(self, key: str) -> bool:
-        """Return true or false; false where the key is absent."""
-        value = self.values.get(key, False)
-        if isinstance(value, bool):
-            return value
-        self.problem(f"expected {key} as true or false, got {value_in_words(value)}")
-        return False
 
-    def whole_number(self, key: str, *, default: int, least: int | None = None) -> int:
-        """Return an integer, at least `least`."""
-        value = self.values.get(key, default)
-        if type(value) is int and (least is None or value >= least):
-            return value
-        bound = "" if least is None else f" of at least {least}"
-        self.problem(f"expected {key} as an integer{bound}, got {value_in_words(value)}")
-        return default
+def _key_of(name: str, hint: Any) -> tuple[Key, Any]:
+    """Return the key of a field, and its type without the alternative None."""
+    key = Key()
+    if get_origin(hint) is Annotated:
+        hint, key = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (member for member in get_args(hint) if member is not NoneType)
+    allowed = get_args(hint) if get_origin(hint) is Literal else key.allowed
+    return replace(key, name=key.name or name, allowed=allowed), hint
 
-    def positive(self, key: str) -> float | None:
-        """Return a finite number above 0; None where the key is absent."""
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if type(value) in (int, float) and 0 < value < math.inf:  # type: ignore[operator]
-            return float(value)  # type: ignore[arg-type]
-        self.problem(f"expected {key} as a number above 0, got {value_in_words(value)}")
-        return None
 
-    def whole_numbers(self, key: str, example: str) -> tuple[int, ...] | None:
-        """Return a list of different integers; None where the key is absent."""
-        numbers = self.values.get(key)
-        if numbers is None:
-            return None
-        if (
-            not isinstance(numbers, list)
-            or not numbers
-            or not all(type(number) is int for number in numbers)
-        ):
-            self.problem(f"expected {key} as {example}, got {value_in_words(numbers)}")
-            return None
-        if twice := _twice(numbers):
-            self.problem(f"{key} names {', '.join(map(str, twice))} twice")
-        return tuple(dict.fromkeys(numbers))
+def _one(key: Key, kind: Any, value: Any) -> Any:
+    """Return a value as its type.
+
+    Raises:
+        ValueError: it is of another one.
+    """
+    if not _fits(key, kind, value):
+        raise ValueError(f"expected {key.name}{_form(key, kind)}, {_got(key, value)}")
+    if key.allowed or kind not in (str, Path, float):
+        return value
+    return float(value) if kind is float else kind(" ".join(value.split()))
+
+
+def _several(key: Key, kind: Any, value: Any) -> tuple[Any, ...]:
+    """Return one text, or a list of different texts or integers, as a tuple.
+
+    Raises:
+        ValueError: it is something else, or names one twice.
+    """
+    item = get_args(kind)[0]
+    values = [value] if item is str and isinstance(value, str) else value
+    if not isinstance(values, list) or not values or not all(_fits(Key(), item, v) for v in values):
+        one = _one_of(key.allowed) if key.allowed else key.words
+        form = f", {one} or a list of such" if item is str else f" as {key.words}"
+        raise ValueError(f"expected {key.name}{form}, got {value_in_words(value)}")
+    named = tuple(one.strip() for one in values) if item is str else tuple(values)
+    if twice := [str(one) for one in dict.fromkeys(named) if named.count(one) > 1]:
+        raise ValueError(f"{key.name} names {', '.join(twice)} twice")
+    for text in named if key.allowed else ():
+        _one(key, str, text)
+    return named
+
+
+def _fits(key: Key, kind: Any, value: Any) -> bool:
+    if key.allowed:
+        return value in key.allowed
+    if kind is int:
+        return type(value) is int and (key.least is None or value >= key.least)
+    if kind is float:
+        return type(value) in (int, float) and 0 < value < math.inf
+    if kind in (str, Path):
+        return isinstance(value, str) and bool(value.strip())
+    return isinstance(value, get_origin(kind) or kind)
+
+
+def _form(key: Key, kind: Any) -> str:
+    """Return in words what a key may hold."""
+    if key.allowed:
+        return f", {_one_of(key.allowed)}"
+    if kind is int:
+        return " as an integer" + ("" if key.least is None else f" of at least {key.least}")
+    if kind in (str, Path):
+        return f", {key.words}"
+    words = {bool: " as true or false", float: " as a number above 0"}
+    return words.get(kind, f" as a table, {key.words}")
+
+
+def _got(key: Key, value: object) -> str:
+    """Return what a key holds in place of what it may hold, with the nearest of these."""
+    near: list[str] = []
+    if isinstance(value, str):
+        near = difflib.get_close_matches(value, key.allowed, n=1, cutoff=0.6)
+    return f"got {value_in_words(value)}{f'; did you mean {near[0]}?' if near else ''}"
+
+
+def _some_value(kind: Any) -> Any:
+    """Return a value of a type, for a compulsory key that has none."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)[0]
+    return () if get_origin(kind) is tuple else kind(UNSTATED)
 
 
 def value_in_words(value: object) -> str:
@@ -181,17 +256,5 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(words)}"
 
 
-def _not_one_of(key: str, allowed: Sequence[str], value: object) -> str:
-    hint = ""
-    if isinstance(value, str):
-        near = difflib.get_close_matches(value, allowed, n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]}?" if near else ""
-    return f"expected {key}, {_one_of(allowed)}, got {value_in_words(value)}{hint}"
-
-
 def _one_of(allowed: Sequence[str]) -> str:
     return f"one of {', '.join(allowed)}"
-
-
-def _twice(values: Sequence[object]) -> list[str]:
-    return [str(value) for value in dict.fromkeys(values) if values.count(value) > 1]

@@ -9,30 +9,6 @@ from typing import Final, Literal
 from pact_eval._choices import ClusterUnit
 from pact_eval.stats.estimate import ClusterText, Estimate
 
-__all__ = [
-    "CLUSTER",
-    "CLUSTERS",
-    "GENERALISATION",
-    "UNDEFINED",
-    "count_and_share",
-    "ends_text",
-    "estimate_parts",
-    "estimate_text",
-    "generalisation_text",
-    "has_width",
-    "interval_text",
-    "methods_text",
-    "no_interval",
-    "p_value_number",
-    "p_value_text",
-    "prompts_text",
-    "reason_text",
-    "sample_text",
-    "short_clusters",
-    "small_text",
-    "value_text",
-]
-
 Unit = Literal["percent", "points", "nats", "score", "levels"]
 """Unit in which a number is shown: rates and their differences times 100, others unchanged."""
 

@@ -8,16 +8,6 @@ from dataclasses import replace
 
 from pact_eval.errors import PactError, RecordError
 
-__all__ = [
-    "error_text",
-    "first_of",
-    "lower_first",
-    "one_line",
-    "short_names",
-    "upper_first",
-    "visible",
-]
-
 _MOST_SHOWN = 2_000
 _LONGEST_NAME = 32
 _MAYBE_UNPRINTABLE = re.compile(r"[^ -~]")

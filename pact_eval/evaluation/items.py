@@ -45,8 +45,7 @@ from pact_eval.evaluation.registry import (
 from pact_eval.progress import step
 from pact_eval.runs.predictions import Predictions, right_answers
 from pact_eval.runs.provenance import Known
-from pact_eval.runs.rows import check_columns, check_values, collected
-from pact_eval.runs.seal import PREFIX
+from pact_eval.runs.rows import PREFIX, check_columns, check_values, collected
 from pact_eval.stats.permuted_slots import distinct_orders
 
 """Bins of equal width, from 0 to 1, of ECE and of reliability diagrams."""

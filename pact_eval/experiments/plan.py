@@ -30,15 +30,15 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Formatter
-from typing import Final, get_args
+from typing import Annotated, Final, Literal
 
 from pact_eval._choices import DATA_CHECK_NAMES, ExperimentStage, Mode
 from pact_eval._files import TomlError, parse_toml, read_text, sha256_of_file
 from pact_eval._json import Json
-from pact_eval._toml import TomlTable, did_you_mean, value_in_words
+from pact_eval._toml import UNSTATED, Key, TomlTable, did_you_mean, value_in_words
 from pact_eval.data.files import MANIFEST_NAME, DataFile, Role, dataset_files, read_manifest
 from pact_eval.errors import InputError, PlanError, Problem, RecordError, TamperedError
 from pact_eval.experiments.devices import search_path
@@ -46,27 +46,17 @@ from pact_eval.hub.names import is_hub_id
 from pact_eval.preregistration.criteria import read_hypotheses
 from pact_eval.preregistration.registration import check_lock, lock_path, read_lock
 from pact_eval.scoring.request import DEVICES, AttentionName, DtypeName
-from pact_eval.training.recipes import RECIPES, setting_problem
+from pact_eval.training.recipes import RecipeName, setting_problem
 
 BASE_RUN: Final = "base"
 """Name of the runs of the untrained base model; no arm may have it."""
 
-UNSTATED: Final = "?"
-"""Stands for a path or a command that a plan lacks; such a plan has a problem already."""
-
 PLACEHOLDERS: Final = ("arm", "seed", "base", "data", "train", "selection", "adapter", "settings")
 """Names in braces in the command of a trainer."""
 
-_CALIBRATORS: Final[tuple[str, ...]] = ("auto", *get_args(Mode))
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TABLES: Final = ("data", "model", "train", "arms", "seeds", "judge")
-_DATA_KEYS: Final = ("folder", "ablated", "checks", "select", "calibrate", "seed", "unpaired")
-_MODEL_KEYS: Final = ("base", "dtype", "device", "attention", "cpus", "gpus")
-_TRAIN_KEYS: Final = ("command", "timeout", "cpus", "gpus")
-_ARM_KEYS: Final = ("recipe", "set", "ablation")
-_SEED_KEYS: Final = ("main", "ablations")
-_JUDGE_KEYS: Final = ("hypotheses", "k", "order_seed", "calibrator", "method")
-_SEEDS_EXAMPLE: Final = "a list of integers, such as [17, 18, 19]"
+_SEEDS: Final = Key("a list of integers, such as [17, 18, 19]")
 
 
 @dataclass(frozen=True)
@@ -83,13 +73,13 @@ class DataPlan:
         unpaired: labelled records without a pair that recipes train on too; None for none.
     """
 
-    folder: Path
-    ablates: bool
-    checks: tuple[str, ...]
-    select: int
-    calibrate: int
-    seed: int
-    unpaired: Path | None = None
+    folder: Annotated[Path, Key('a path such as "data"')]
+    ablates: Annotated[bool, Key(name="ablated")] = True
+    checks: Annotated[tuple[str, ...], Key(allowed=DATA_CHECK_NAMES)] = ()
+    select: Annotated[int, Key(least=1)] = 2
+    calibrate: Annotated[int, Key(least=1)] = 2
+    seed: int = 17
+    unpaired: Annotated[Path | None, Key('a path such as "mix.jsonl"')] = None
 
 
 @dataclass(frozen=True)
@@ -101,13 +91,13 @@ class Reserved:
         gpus: GPUs; None takes one if there are any.
     """
 
-    cpus: int = 1
-    gpus: int | None = None
+    cpus: Annotated[int, Key(least=1)] = 1
+    gpus: Annotated[int | None, Key(least=0)] = None
 
 
-@dataclass(frozen=True)
-class ModelPlan:
-    """The base model.
+@dataclass(frozen=True, kw_only=True)
+class ModelPlan(Reserved):
+    """The base model, and what each scoring has for itself.
 
     Attributes:
         base: folder from the folder of the plan, or hub id, or hub id with @revision.
@@ -115,14 +105,12 @@ class ModelPlan:
         device: device of scoring, as `score --device` has it; "auto" leaves the choice to `score`.
         attention: kernel of attention of scoring on a CPU. With "auto", a probe of the time chooses
             for each run, and bytes may differ between runs.
-        reserved: what each scoring has for itself.
     """
 
-    base: str
-    dtype: DtypeName
-    device: str
-    attention: AttentionName
-    reserved: Reserved = Reserved()
+    base: Annotated[str, Key('a folder, or a hub id such as "organisation/name@revision"')]
+    dtype: DtypeName = "auto"
+    device: Annotated[str, Key(allowed=DEVICES)] = "auto"
+    attention: AttentionName = "fused"
 
 
 @dataclass(frozen=True)
@@ -137,9 +125,11 @@ class Arm:
     """
 
     name: str
-    settings: Mapping[str, Json]
-    is_ablation: bool
-    recipe: str | None = None
+    settings: Annotated[Mapping[str, Json], Key("such as { counterfactual = 0.0 }", name="set")] = (
+        field(default_factory=dict)
+    )
+    is_ablation: Annotated[bool, Key(name="ablation")] = False
+    recipe: RecipeName | None = None
 
 
 @dataclass(frozen=True)
@@ -154,26 +144,29 @@ class Training:
         """Name of its folders.
 
         Examples:
-            >>> Training(Arm("pact", {}, False), 17).name
+            >>> Training(Arm("pact"), 17).name
             'pact-17'
         """
         return f"{self.arm.name}-{self.seed}"
 
 
 @dataclass(frozen=True)
-class TrainPlan:
-    """The trainer of arms without a recipe.
+class TrainPlan(Reserved):
+    """The trainer of arms without a recipe, and what each training has for itself.
 
     Attributes:
-        command: the program and its arguments, with placeholders in braces; None if every arm has a
-            recipe.
+        command: the program and its arguments as in a shell, with placeholders in braces; None if
+            every arm has a recipe.
         timeout_seconds: longest time of a training; None for no limit.
-        reserved: what each training has for itself.
     """
 
-    command: tuple[str, ...] | None
-    timeout_seconds: float | None
-    reserved: Reserved = Reserved()
+    command: Annotated[str | None, Key('such as "python train.py --out {adapter}"')] = None
+    timeout_seconds: Annotated[float | None, Key(name="timeout")] = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command in words, divided as a shell does; nothing else of a shell has a meaning."""
+        return tuple(shlex.split(self.command or ""))
 
 
 @dataclass(frozen=True)
@@ -188,11 +181,19 @@ class JudgePlan:
         method: arm that others are compared with; None takes the first one.
     """
 
-    hypotheses: Path | None
-    k: int
-    order_seed: int
-    calibrator: str
-    method: str | None
+    hypotheses: Annotated[Path | None, Key('a path such as "hypotheses.toml"')] = None
+    k: Annotated[int, Key(least=1)] = 4
+    order_seed: int = 0
+    calibrator: Literal["auto", Mode] = "auto"
+    method: Annotated[str | None, Key("the name of an arm")] = None
+
+
+@dataclass(frozen=True)
+class _Seeds:
+    """The table of seeds."""
+
+    main: Annotated[tuple[int, ...], _SEEDS]
+    ablations: Annotated[tuple[int, ...] | None, _SEEDS] = None
 
 
 @dataclass(frozen=True)
@@ -243,11 +244,9 @@ class Plan:
         """
         if stage not in ("train", "score"):
             return Reserved(1, 0)
-        stated = self.train.reserved if stage == "train" else self.model.reserved
-        if stated.gpus is not None:
-            return stated
+        stated = self.train if stage == "train" else self.model
         uses_gpu = has_gpus and not (stage == "score" and self.model.device == "cpu")
-        return Reserved(stated.cpus, int(uses_gpu))
+        return Reserved(stated.cpus, int(uses_gpu) if stated.gpus is None else stated.gpus)
 
 
 def check_plan(path: Path) -> tuple[Plan, list[Problem]]:
@@ -287,14 +286,15 @@ def parse_plan(text: str, path: Path) -> tuple[Plan, list[Problem]]:
     problems: list[Problem] = []
     table = TomlTable(values, problems)
     table.refuse_unknown(_TABLES, "the plan")
-    data = _data(table.table("data", 'such as folder = "data"'))
-    model = _model(table.table("model", 'such as base = "models/base"'))
+    data = table.table("data", 'such as folder = "data"').read(DataPlan, "data")
+    model = table.table("model", 'such as base = "models/base"').read(ModelPlan, "model")
     arm_table = table.table("arms", "such as mine = {}")
     train = _train(table.table("train", 'such as command = "python train.py ..."'), arm_table)
     arms = _arms(arm_table)
-    seeds, ablation_seeds = _seeds(table.table("seeds", "such as main = [17, 18, 19]"))
+    seeds = table.table("seeds", "such as main = [17, 18, 19]").read(_Seeds, "seeds")
     judge = _judge(table.table("judge", "such as k = 4"), arms)
-    plan = Plan(path, data, model, train, arms, seeds, ablation_seeds, judge)
+    ablation_seeds = seeds.ablations or seeds.main[:1]
+    plan = Plan(path, data, model, train, arms, seeds.main, ablation_seeds, judge)
     return plan, [*problems, *_same_names(plan), *_unread_settings(plan)]
 
 
@@ -311,8 +311,7 @@ def _same_names(plan: Plan) -> Iterator[Problem]:
 
 def _unread_settings(plan: Plan) -> Iterator[Problem]:
     """Yield a problem for each arm whose settings the trainer would never get."""
-    command = plan.train.command
-    if command is None or command == (UNSTATED,) or any("{settings}" in word for word in command):
+    if plan.train.command is None or "{settings}" in plan.train.command:
         return
     for arm in plan.arms:
         if arm.settings and arm.recipe is None:
@@ -323,57 +322,28 @@ def _unread_settings(plan: Plan) -> Iterator[Problem]:
             yield Problem(None, None, message)
 
 
-def _data(table: TomlTable) -> DataPlan:
-    table.refuse_unknown(_DATA_KEYS, "data")
-    ablates = table.flag("ablated") if "ablated" in table.values else True
-    return DataPlan(
-        folder=Path(table.text("folder", 'a path such as "data"') or UNSTATED),
-        ablates=ablates,
-        checks=table.several_of("checks", DATA_CHECK_NAMES) if "checks" in table.values else (),
-        select=table.whole_number("select", default=2, least=1),
-        calibrate=table.whole_number("calibrate", default=2, least=1),
-        seed=table.whole_number("seed", default=17),
-        unpaired=_path(table, "unpaired", "mix.jsonl"),
-    )
-
-
-def _path(table: TomlTable, key: str, example: str) -> Path | None:
-    text = table.text(key, f'a path such as "{example}"', default="")
-    return Path(text) if text else None
-
-
-def _model(table: TomlTable) -> ModelPlan:
-    table.refuse_unknown(_MODEL_KEYS, "model")
-    return ModelPlan(
-        base=table.text("base", 'a folder, or a hub id such as "organisation/name@revision"')
-        or UNSTATED,
-        dtype=table.chosen("dtype", get_args(DtypeName), default="auto"),
-        device=table.chosen("device", DEVICES, default="auto"),
-        attention=table.chosen("attention", get_args(AttentionName), default="fused"),
-        reserved=_reservation(table),
-    )
-
-
 def _train(table: TomlTable, arms: TomlTable) -> TrainPlan:
-    table.refuse_unknown(_TRAIN_KEYS, "train")
+    train = table.read(TrainPlan, "train")
     if table.values.get("command") is None:
-        without = [name for name, arm in arms.values.items() if not _names_a_recipe(arm)]
+        without = [
+            name
+            for name, arm in arms.values.items()
+            if not isinstance(arm, dict) or "recipe" not in arm
+        ]
         if without or not arms.values:
             names = ", ".join(without) or "every arm"
             table.problem(f"expected command, or a recipe: {names} has no trainer")
-        return TrainPlan(None, table.positive("timeout"), _reservation(table))
-    text = table.text("command", 'such as "python train.py --out {adapter}"')
-    return TrainPlan(_command(text, table), table.positive("timeout"), _reservation(table))
+    return train if _check_command(train, table) else replace(train, command=None)
 
 
-def _command(text: str, table: TomlTable) -> tuple[str, ...]:
-    """Divide a command into words, as a shell does; nothing else of a shell has a meaning."""
+def _check_command(train: TrainPlan, table: TomlTable) -> bool:
+    """Add the problems of a command, and return whether it can be divided into words."""
     try:
-        words = tuple(shlex.split(text))
+        words = train.words
         parts = [part for word in words for part in Formatter().parse(word) if part[1] is not None]
     except ValueError as error:
         table.problem(f"command: {error}")
-        return (UNSTATED,)
+        return False
     for _, name, form, conversion in parts:
         if name not in PLACEHOLDERS:
             near = did_you_mean(f"{{{name}}}", [f"{{{known}}}" for known in PLACEHOLDERS])
@@ -382,7 +352,7 @@ def _command(text: str, table: TomlTable) -> tuple[str, ...]:
             table.problem(f"command: expected {{{name}}} without a format")
     if words and "adapter" not in [name for _, name, _, _ in parts]:
         table.problem("command: expected the placeholder {adapter}, the folder to write")
-    return words or (UNSTATED,)
+    return bool(words)
 
 
 def fill(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
@@ -399,16 +369,6 @@ def fill(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
         ('train', '--arm=no cf')
     """
     return tuple(word.format_map(values) for word in words)
-
-
-def _reservation(table: TomlTable) -> Reserved:
-    cpus = table.whole_number("cpus", default=1, least=1)
-    gpus = table.whole_number("gpus", default=1, least=0) if "gpus" in table.values else None
-    return Reserved(cpus, gpus)
-
-
-def _names_a_recipe(arm: object) -> bool:
-    return isinstance(arm, dict) and "recipe" in arm
 
 
 def _arms(table: TomlTable) -> tuple[Arm, ...]:
@@ -430,61 +390,35 @@ def _arms(table: TomlTable) -> tuple[Arm, ...]:
 
 
 def _arm(name: str, table: TomlTable) -> Arm:
-    table.refuse_unknown(_ARM_KEYS, "an arm")
-    values = table.table("set", "such as { counterfactual = 0.0 }")
-    settings = {key: _setting(key, value, values) for key, value in values.values.items()}
-    plain = {key: value for key, value in settings.items() if value is not None}
-    recipe = table.chosen("recipe", RECIPES) if "recipe" in table.values else None
-    if recipe is not None:
-        _check_recipe_settings(plain, values)
-    return Arm(name, plain, table.flag("ablation"), recipe)
+    arm = table.read(Arm, "an arm", name=name)
+    values = table.inside(arm.settings, "set: ")
+    settings = {
+        key: value for key, value in arm.settings.items() if _is_setting(key, value, values)
+    }
+    for key, value in settings.items() if arm.recipe is not None else ():
+        if (problem := setting_problem(key, value)) is not None:
+            values.problem(problem)
+    return replace(arm, settings=settings)
 
 
-def _check_recipe_settings(settings: Mapping[str, Json], table: TomlTable) -> None:
-    """Add a problem for each value that a recipe does not take."""
-    for key, value in settings.items():
-        problem = setting_problem(key, value)
-        if problem is not None:
-            table.problem(problem)
-
-
-def _setting(key: str, value: object, table: TomlTable) -> Json:
-    """Return a value of `set`; None for a problem."""
+def _is_setting(key: str, value: object, table: TomlTable) -> bool:
+    """Return whether a value of `set` is one; if not, this is a problem."""
     if "=" in key:  # of the words KEY=VALUE
         table.problem(f"expected a key without =, got {key}")
-    if isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
+    if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return True
     table.problem(
         f"expected {key} as text, a finite number or true/false, got {value_in_words(value)}"
     )
-    return None
-
-
-def _seeds(table: TomlTable) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    table.refuse_unknown(_SEED_KEYS, "seeds")
-    main = table.whole_numbers("main", _SEEDS_EXAMPLE)
-    if "main" not in table.values:
-        table.problem(f"expected main, {_SEEDS_EXAMPLE}, got nothing")
-    ablations = table.whole_numbers("ablations", _SEEDS_EXAMPLE)
-    return main or (), ablations or (main or ())[:1]
+    return False
 
 
 def _judge(table: TomlTable, arms: tuple[Arm, ...]) -> JudgePlan:
-    table.refuse_unknown(_JUDGE_KEYS, "judge")
-    hypotheses = _path(table, "hypotheses", "hypotheses.toml")
-    method = table.text("method", "the name of an arm", default="")
-    names = [arm.name for arm in arms]
-    if method and method not in names:
-        table.problem(f"method: no arm is called {method}{did_you_mean(method, names)}")
-    return JudgePlan(
-        hypotheses=hypotheses,
-        k=table.whole_number("k", default=4, least=1),
-        order_seed=table.whole_number("order_seed", default=0),
-        calibrator=table.chosen("calibrator", _CALIBRATORS, default="auto"),
-        method=method or None,
-    )
+    judge, names = table.read(JudgePlan, "judge"), [arm.name for arm in arms]
+    if judge.method is not None and judge.method not in names:
+        near = did_you_mean(judge.method, names)
+        table.problem(f"method: no arm is called {judge.method}{near}")
+    return judge
 
 
 SCRIPTS: Final = (".py", ".sh")
@@ -561,14 +495,14 @@ def _missing(plan: Plan) -> Iterator[Problem]:
     unpaired = plan.data.unpaired
     if unpaired is not None and not (plan.folder / unpaired).is_file():
         yield _problem(f"data: unpaired: no such file: {unpaired}")
-    program, *words = plan.train.command or (sys.executable,)
+    program, *words = plan.train.words or (sys.executable,)
     for word in words:
         is_script = word.endswith(SCRIPTS) and not word.startswith("-") and "{" not in word
         if is_script and not (plan.folder / word).is_file():
             yield _problem(f"train: command: no such file: {word}")
     # A program with a folder in its name starts from the folder of the plan.
     place = str(plan.folder / program) if "/" in program else program
-    if program != UNSTATED and shutil.which(place, path=search_path()) is None:
+    if shutil.which(place, path=search_path()) is None:
         yield _problem(f"train: command: no such program: {program}")
 
 

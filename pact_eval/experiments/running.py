@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -187,6 +187,44 @@ def last_lines(*files: Path) -> tuple[str, ...]:
     return tuple(lines[-_TAIL_LINES:])
 
 
+class Execution(Protocol):
+    """A step that runs: a process here, or a task of Ray."""
+
+    order: StepOrder
+
+    def poll(self) -> Ending | None:
+        """Return how it has ended; None while it runs or waits."""
+
+    def stop(self) -> None:
+        """Ask it to end."""
+
+    def join(self) -> None:
+        """Wait until it has ended after `stop`."""
+
+
+Start = Callable[[StepOrder], Execution | None]
+"""Starts a step on this machine or a cluster; None if there is no room for one more."""
+
+
+def start_here(environments: Sequence[Mapping[str, str]]) -> Start:
+    """Return what starts steps on this machine.
+
+    Args:
+        environments: the environment of each process at a time.
+    """
+    running: dict[int, StepProcess] = {}
+
+    def start(order: StepOrder) -> StepProcess | None:
+        """Start a step with the first environment that no other step uses."""
+        for number, environment in enumerate(environments):
+            if number not in running or running[number].is_over:
+                running[number] = StepProcess(order, environment)
+                return running[number]
+        return None
+
+    return start
+
+
 _RAY_POLL_SECONDS: Final = 0.1
 _FORCE_SECONDS: Final = GRACE_SECONDS + 15.0
 
@@ -229,31 +267,6 @@ class RayTask:
                 self.ray.cancel(self.call, force=True)
 
 
-@dataclass
-class RayTasks:
-    """Runs steps on a Ray cluster: an `Executor`.
-
-    Attributes:
-        ray: the connected Ray.
-        reserved: what Ray reserves for a step of each stage.
-    """
-
-    ray: Any
-    reserved: Mapping[ExperimentStage, Reserved]
-
-    def start(self, order: StepOrder) -> RayTask:
-        """Give a step to Ray, which lets it wait for room."""
-        reserved = self.reserved[order.step.stage]
-        task = self.ray.remote(run_step).options(
-            name=order.step.name,
-            num_cpus=reserved.cpus,
-            num_gpus=reserved.gpus,
-            max_retries=0,  # what a lost process has started may still run
-            scheduling_strategy="SPREAD",
-        )
-        return RayTask(self.ray, order, task.remote(order, reserved))
-
-
 def run_step(order: StepOrder, reserved: Reserved) -> Ending:
     """Run the command of a step in a Ray task, and return how it has ended.
 
@@ -274,8 +287,8 @@ def run_step(order: StepOrder, reserved: Reserved) -> Ending:
 
 
 @contextmanager
-def ray_tasks(experiment: PlannedExperiment, address: str) -> Iterator[RayTasks]:
-    """Connect to a cluster for the duration of the block.
+def ray_tasks(experiment: PlannedExperiment, address: str) -> Iterator[Start]:
+    """Connect to a cluster for the duration of the block, which gets what starts steps on it.
 
     Args:
         experiment: the experiment.
@@ -294,7 +307,20 @@ def ray_tasks(experiment: PlannedExperiment, address: str) -> Iterator[RayTasks]
         for stage in {step.stage for step in experiment.steps}:
             reserved[stage] = experiment.plan.reserved(stage, has_gpus=has_gpus)
             _refuse_too_small(nodes, stage, reserved[stage], address)
-        yield RayTasks(ray, reserved)
+
+        def start(order: StepOrder) -> RayTask:
+            """Give a step to Ray, which lets it wait for room."""
+            room = reserved[order.step.stage]
+            task = ray.remote(run_step).options(
+                name=order.step.name,
+                num_cpus=room.cpus,
+                num_gpus=room.gpus,
+                max_retries=0,  # what a lost process has started may still run
+                scheduling_strategy="SPREAD",
+            )
+            return RayTask(ray, order, task.remote(order, room))
+
+        yield start
 
 
 def _refuse_too_small(
@@ -320,48 +346,6 @@ _OURS: Final = ("pact-eval", "pact-audit")
 _GATES: Final = (GateError.exit_code, TamperedError.exit_code)
 
 
-class Execution(Protocol):
-    """A step that runs: a process here, or a task of Ray."""
-
-    order: StepOrder
-
-    def poll(self) -> Ending | None:
-        """Return how it has ended; None while it runs or waits."""
-
-    def stop(self) -> None:
-        """Ask it to end."""
-
-    def join(self) -> None:
-        """Wait until it has ended after `stop`."""
-
-
-class Executor(Protocol):
-    """A place where steps run: this machine, or a cluster of Ray."""
-
-    def start(self, order: StepOrder) -> Execution | None:
-        """Start a step; None if there is no room for one more."""
-
-
-@dataclass
-class LocalProcesses:
-    """Runs steps on this machine: an `Executor`.
-
-    Attributes:
-        environments: the environment of each process at a time.
-    """
-
-    environments: Sequence[Mapping[str, str]]
-    _running: dict[int, StepProcess] = field(default_factory=dict)
-
-    def start(self, order: StepOrder) -> StepProcess | None:
-        """Start a step with the first environment that no other step uses."""
-        for number, environment in enumerate(self.environments):
-            if number not in self._running or self._running[number].is_over:
-                self._running[number] = StepProcess(order, environment)
-                return self._running[number]
-        return None
-
-
 def run(
     experiment: PlannedExperiment, watcher: Callable[[StepOutcome], None] = lambda _outcome: None
 ) -> ExperimentOutcome:
@@ -379,19 +363,10 @@ def run(
         KeyboardInterrupt: it was interrupted.
     """
     (experiment.folder / "logs").mkdir(parents=True, exist_ok=True)
-    with _terminable(), _executor(experiment) as executor:
-        return _Run(experiment, executor, watcher).to_the_end()
-
-
-@contextmanager
-def _executor(experiment: PlannedExperiment) -> Iterator[Executor]:
-    """Open where the steps run."""
-    if experiment.ray is None:
-        yield LocalProcesses(experiment.environments)
-        return
-
-    with ray_tasks(experiment, experiment.ray) as tasks:
-        yield tasks
+    here: AbstractContextManager[Start] = nullcontext(start_here(experiment.environments))
+    place = here if experiment.ray is None else ray_tasks(experiment, experiment.ray)
+    with _terminable(), place as start:
+        return _Run(experiment, start, watcher).to_the_end()
 
 
 @contextmanager
@@ -416,7 +391,7 @@ class _Run:
     """One pass over the steps of an experiment."""
 
     experiment: PlannedExperiment
-    executor: Executor
+    start: Start
     watcher: Callable[[StepOutcome], None]
     outcomes: dict[str, StepOutcome] = field(default_factory=dict)
     running: list[Execution] = field(default_factory=list)
@@ -450,7 +425,7 @@ class _Run:
         for step in [step for step in self.experiment.steps if step.name in ready]:
             outcome = self._why_blocked(step) or self.experiment.standing(step)
             if outcome.state == "to do":
-                execution = self.executor.start(self._order(step))
+                execution = self.start(self._order(step))
                 if execution is None:
                     return
                 self.running.append(execution)

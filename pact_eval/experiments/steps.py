@@ -234,7 +234,7 @@ class _Planner:
             "adapter": str(self._adapter(training)),
             "settings": json.dumps(training.arm.settings, sort_keys=True, allow_nan=False),
         }
-        return fill(self.plan.train.command or (), values)
+        return fill(self.plan.train.words, values)
 
     def _recipe_words(self, training: Training) -> tuple[str, ...]:
         """Return the command of a training with a built-in recipe."""

@@ -26,22 +26,6 @@ from pact_eval.errors import InputError, MissingExtraError, PactError, missing_e
 from pact_eval.hub.names import HubName, RepositoryKind
 from pact_eval.progress import step
 
-__all__ = [
-    "LOG_IN",
-    "Listing",
-    "Snapshot",
-    "download",
-    "files_below",
-    "hub_json",
-    "hub_place",
-    "list_repository",
-    "located",
-    "short_name",
-    "snapshot_of",
-    "stays_inside",
-]
-
-
 COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 """Form of a commit."""
 

@@ -16,8 +16,6 @@ from urllib.parse import unquote
 
 from pact_eval.errors import InputError
 
-__all__ = ["HubName", "RepositoryKind", "dataset_name", "is_hub_id", "is_hub_url", "model_name"]
-
 RepositoryKind = Literal["model", "dataset"]
 """Kinds of repositories that are read."""
 

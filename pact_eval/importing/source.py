@@ -40,7 +40,7 @@ from pact_eval.hub.downloads import hub_json
 from pact_eval.importing.row_reader import check_mapping
 from pact_eval.runs.predictions import SUM_TOLERANCE
 from pact_eval.runs.provenance import REPEATS, TRIALS, ImportFacts
-from pact_eval.runs.seal import PREFIX
+from pact_eval.runs.rows import PREFIX
 
 _LONGEST: Final = 80
 _HASH: Final = 16

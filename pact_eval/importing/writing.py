@@ -49,8 +49,15 @@ from pact_eval.runs.provenance import (
     known_by_values,
     seen_from,
 )
-from pact_eval.runs.rows import COUNTED, OF_LOGS, SCHEMA, UNANSWERED
-from pact_eval.runs.seal import frame_of_metadata, metadata_frame, with_metadata
+from pact_eval.runs.rows import (
+    COUNTED,
+    OF_LOGS,
+    SCHEMA,
+    UNANSWERED,
+    frame_of_metadata,
+    metadata_frame,
+    with_metadata,
+)
 
 _LONGEST_TEXT: Final = 200
 """Of a value that may name a group. Prompts and documents are longer, and would fill the memory."""

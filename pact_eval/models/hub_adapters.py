@@ -19,8 +19,6 @@ from pact_eval.models.folders import (
     SCHEMA_CONFIG,
 )
 
-__all__ = ["ADAPTER_FILES", "AdapterPlace", "find_adapter", "label_of", "model_folder"]
-
 ADAPTER_FILES: Final = (
     *(ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG),
     *("training_data.json", "training.json", "log.jsonl"),

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Final, Literal, TypeVar, get_args
+from typing import Annotated, Final, Literal
 
 from pact_eval._files import TomlError, parse_toml, read_text, write_atomically
-from pact_eval._toml import TomlTable, did_you_mean, value_in_words
+from pact_eval._toml import UNSTATED, Key, TomlTable, did_you_mean, value_in_words
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation.arms.arm_metrics import MetricCell
 from pact_eval.evaluation.arms.comparison import NO_MARGIN, Margin, margin_unit, parse_margin
 from pact_eval.evaluation.registry import DECODING_NAMES, MetricDecoding, find_metric, metric_names
 from pact_eval.remedies.decodings import remedies_for, remedy_of_name
 
-__all__ = [
-    "parse_hypotheses",
-    "read_hypotheses",
-    "write_example",
-]
-
-
 Relation = Literal["higher", "lower", "not higher", "not lower", "similar"]
 """The relation of the first quantity of a check to the second."""
 
-RELATIONS: Final[tuple[Relation, ...]] = get_args(Relation)
-
 JudgedOn = Literal["matched", "means"]
 """Seed by seed, or on the means over seeds."""
-
-JUDGED_ON: Final[tuple[JudgedOn, ...]] = get_args(JudgedOn)
-
 
 FORMAT: Final = "pact-hypotheses-1"
 
@@ -51,9 +40,9 @@ class Instead:
     """
 
     metric: str | None = None
-    arm: str | None = None
+    arm: Annotated[str | None, Key("one text")] = None
     decoding: MetricDecoding | None = None
-    group: str | None = None
+    group: Annotated[str | None, Key("one text")] = None
 
     def of(self, cell: MetricCell) -> MetricCell:
         """Return the cell with the given parts replaced."""
@@ -111,7 +100,7 @@ class Question:
         return self.left.cells + self.right.cells
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """A comparison that a machine can decide.
 
@@ -129,18 +118,20 @@ class Check:
         needs: what it takes to test it, for readers of a scorecard that lacks the data.
     """
 
-    says: str
+    says: Annotated[str, Key("the check in a few words")]
     metric: str
-    arms: tuple[str, ...]
+    arms: Annotated[tuple[str, ...], Key("the name of an arm", name="arm")]
     decodings: tuple[MetricDecoding, ...]
-    groups: tuple[str, ...]
-    relation: Relation
+    groups: Annotated[tuple[str, ...], Key("all, a field kind, or a domain", name="group")] = (
+        "all",
+    )
+    relation: Annotated[Relation, Key(name="is")]
     than: Instead
     judged_on: JudgedOn
     minus: Instead | None = None
     margin: Margin = NO_MARGIN
-    seeds: tuple[int, ...] | None = None
-    needs: str | None = None
+    seeds: Annotated[tuple[int, ...] | None, Key("a list of integers, such as [17, 18, 19]")] = None
+    needs: Annotated[str | None, Key("what it takes to test this")] = None
 
     def questions(self) -> Iterator[Question]:
         """Yield what is asked: one question for each arm, decoding and group."""
@@ -167,9 +158,9 @@ class Hypothesis:
         beside: comparisons that readers must see and that decide nothing.
     """
 
-    id: str
-    title: str
-    claim: str
+    id: Annotated[str, Key('such as "H1"')]
+    title: Annotated[str, Key("a few words")]
+    claim: Annotated[str, Key("the claim in words")]
     checks: tuple[Check, ...]
     beside: tuple[Check, ...] = ()
 
@@ -212,24 +203,12 @@ def _parts(instead: Instead) -> str:
     return " and ".join(f"{name} {value}" for name, value in instead.parts)
 
 
-Value = TypeVar("Value", bound=str)
+_CHECK_KEYS: Final = ("metric", "decoding", "minus", "within", "by_more_than", "than")
+"""Keys of a check that are read one by one."""
 
-_FILE_KEYS: Final = ("format", "hypothesis")
-_HYPOTHESIS_KEYS: Final = ("id", "title", "claim", "check", "beside")
-_CELL_KEYS: Final = ("metric", "arm", "decoding", "group")
-_CHECK_KEYS: Final = (
-    "says",
-    *_CELL_KEYS,
-    "minus",
-    "is",
-    "within",
-    "by_more_than",
-    "than",
-    "judged_on",
-    "seeds",
-    "needs",
+_DECODING: Final = Key(
+    f"{', '.join(DECODING_NAMES)}, or a remedy such as k2_additive", name="decoding"
 )
-_DECODINGS: Final = f"{', '.join(DECODING_NAMES)}, or a remedy such as k2_additive"
 _OF_NEXT_VIEWS: Final = "flip_rate"
 """Of a remedy, the share of answers that are others from the next views."""
 
@@ -294,56 +273,54 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
     if values.get("format") != FORMAT:
         table.problem(f'expected format = "{FORMAT}", got {value_in_words(values.get("format"))}')
         raise RecordError(source, problems)
-    table.refuse_unknown(_FILE_KEYS, "the file")
+    table.refuse_unknown(("format", "hypothesis"), "the file")
     hypotheses = tuple(_hypothesis(entry) for entry in table.tables("hypothesis", "[[hypothesis]]"))
-    ids = [hypothesis.id for hypothesis in hypotheses if hypothesis.id]
-    for twice in dict.fromkeys(name for name in ids if ids.count(name) > 1):
+    for twice in _twice(hypothesis.id for hypothesis in hypotheses):
         table.problem(f"two hypotheses have the id {twice}")
     if problems:
         raise RecordError(source, problems)
     return Hypotheses(hypotheses)
 
 
+def _twice(texts: Iterable[str]) -> list[str]:
+    counts = Counter(texts)
+    return [text for text in counts if counts[text] > 1 and text != UNSTATED]
+
+
 def _hypothesis(table: TomlTable) -> Hypothesis:
     name = table.values.get("id")
     if isinstance(name, str) and name.strip():
         table.owner, table.where = name, ""
-    table.refuse_unknown(_HYPOTHESIS_KEYS, "a hypothesis")
     checks = table.tables("check", "[[hypothesis.check]]")
     beside = table.tables("beside", "[[hypothesis.beside]]", compulsory=False)
-    hypothesis = Hypothesis(
-        id=table.text("id", 'such as "H1"'),
-        title=table.text("title", "a few words"),
-        claim=table.text("claim", "the claim in words"),
-        checks=tuple(_check(entry) for entry in checks),
-        beside=tuple(_check(entry) for entry in beside),
+    hypothesis = table.read(
+        Hypothesis,
+        "a hypothesis",
+        also=("check", "beside"),
+        checks=tuple(map(_check, checks)),
+        beside=tuple(map(_check, beside)),
     )
-    says = [check.says for check in (*hypothesis.checks, *hypothesis.beside) if check.says]
-    for twice in dict.fromkeys(words for words in says if says.count(words) > 1):
+    for twice in _twice(check.says for check in (*hypothesis.checks, *hypothesis.beside)):
         table.problem(f'two checks say "{twice}"; each needs a different name')
     return hypothesis
 
 
 def _check(table: TomlTable) -> Check:
     before = len(table.problems)
-    table.refuse_unknown(_CHECK_KEYS, "a check")
     metric = _metric(table)
-    relation = table.chosen("is", RELATIONS)
-    minus = _instead(table, "minus") if "minus" in table.values else None
-    check = Check(
-        says=table.text("says", "the check in a few words"),
+    check = table.read(
+        Check,
+        "a check",
+        also=_CHECK_KEYS,
         metric=metric or "accuracy",
-        arms=table.several("arm", "the name of an arm"),
-        decodings=_decodings(table),
-        groups=_groups(table),
-        minus=minus,
-        relation=relation,
+        decodings=_decodings(table, table.value(_DECODING, tuple[str, ...])),
+        minus=_instead(table, "minus") if "minus" in table.values else None,
         than=_instead(table, "than"),
-        margin=_margin(table, relation, metric),
-        judged_on=table.chosen("judged_on", JUDGED_ON),
-        seeds=table.whole_numbers("seeds", "a list of integers, such as [17, 18, 19]"),
-        needs=table.text("needs", "what it takes to test this", default="") or None,
+        margin=NO_MARGIN,
     )
+    if "noul" in check.groups:
+        table.problem('group "noul" is written "boolean" here')
+    check = replace(check, margin=_margin(table, check.relation, metric))
     contradiction = _contradiction(check) if len(table.problems) == before else None
     if contradiction is not None:
         table.problem(contradiction)
@@ -354,14 +331,13 @@ def _metric(table: TomlTable) -> str | None:
     name = table.values.get("metric")
     if isinstance(name, str) and name in metric_names():
         return name
-    hint = did_you_mean(str(name), metric_names()) if isinstance(name, str) else ""
+    hint = did_you_mean(name, metric_names()) if isinstance(name, str) else ""
     table.problem(f"expected metric, the name of a metric, got {value_in_words(name)}{hint}")
     return None
 
 
-def _decodings(table: TomlTable) -> tuple[MetricDecoding, ...]:
-    named = table.several("decoding", _DECODINGS)
-    decodings = (_decoding(table, name) for name in named)
+def _decodings(table: TomlTable, names: Iterable[str]) -> tuple[MetricDecoding, ...]:
+    decodings = (_decoding(table, name) for name in names)
     return tuple(decoding for decoding in decodings if decoding is not None)
 
 
@@ -377,13 +353,6 @@ def _decoding(table: TomlTable, name: str) -> MetricDecoding | None:
         table.problem(f"expected a decoding, or a remedy such as k2_additive, got {got}")
         return None
     return MetricDecoding("single", remedy=remedy.name)
-
-
-def _groups(table: TomlTable) -> tuple[str, ...]:
-    groups = table.several("group", "all, a field kind, or a domain", default="all")
-    if "noul" in groups:
-        table.problem('group "noul" is written "boolean" here')
-    return groups
 
 
 def _margin(table: TomlTable, relation: Relation, metric: str | None) -> Margin:
@@ -413,29 +382,14 @@ def _instead(table: TomlTable, key: str) -> Instead:
         table.problem(f"expected {key}, {_INSTEAD}, got {value_in_words(value)}")
         return Instead()
     inner = table.inside(value)
-    inner.refuse_unknown(_CELL_KEYS, key)
-    parts = _Parts(inner, value)
-    decoding = parts.text("decoding")
-    return Instead(
-        metric=parts.one_of("metric", metric_names()),
-        arm=parts.text("arm"),
-        decoding=_decoding(inner, decoding) if decoding else None,
-        group=parts.text("group"),
+    named = inner.value(_DECODING, str, None)
+    return inner.read(
+        Instead,
+        key,
+        also=("metric", "decoding"),
+        metric=_metric(inner) if "metric" in value else None,
+        decoding=_decoding(inner, named) if named else None,
     )
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """The parts of an inline table, each of them optional."""
-
-    table: TomlTable
-    values: dict[str, object]
-
-    def text(self, key: str) -> str | None:
-        return self.table.text(key, "one text") if key in self.values else None
-
-    def one_of(self, key: str, allowed: Sequence[Value]) -> Value | None:
-        return self.table.chosen(key, allowed) if key in self.values else None
 
 
 def _contradiction(check: Check) -> str | None:

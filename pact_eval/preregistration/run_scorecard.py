@@ -97,15 +97,6 @@ from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
 from pact_eval.stats.permuted_slots import distinct_orders
 from pact_eval.stats.proportions import without_interval
 
-__all__ = [
-    "Differences",
-    "RunDifferences",
-    "holds",
-    "judge",
-    "with_calibrated_tv",
-]
-
-
 Terms = tuple[WeightedRow, ...]
 # Arm, seed, decoding, and whether the contexts are ablated.
 _Key = tuple[str, int | None, MetricDecoding, bool]

@@ -58,14 +58,6 @@ from pact_eval.preregistration.criteria import Check, Hypothesis, Question, Rela
 from pact_eval.preregistration.registration import Registration
 from pact_eval.stats.estimate import LEVEL, Estimate
 
-__all__ = [
-    "ShownBy",
-    "ShownMethod",
-    "by_construction",
-    "by_interval",
-]
-
-
 ShownMethod = Literal["interval", "construction"]
 """What decides whether a comparison is shown."""
 

@@ -27,9 +27,9 @@ from pact_eval.runs.rows import (
     ABLATED,
     ABLATED_SCHEMA,
     check_values,
+    metadata_of_rows,
     type_family,
 )
-from pact_eval.runs.seal import metadata_of_rows
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,6 @@ from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.runs.folder import RunFolder
 
-__all__ = ["LOG_NAME", "SELECTION_NLL", "TrainingLog", "read_training_log", "training_log_of_run"]
-
 LOG_NAME: Final = "log.jsonl"
 """Name of the log in an adapter folder."""
 

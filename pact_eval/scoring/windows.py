@@ -43,7 +43,7 @@ from pact_eval.runs.content_free import CONTENTS, SETTING
 from pact_eval.runs.custody import Custody, OtherData, StatedTraining, TrainedOn, TrainedRole
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.provenance import Data, RunLabels, RunNames, ViewTokens, seen_from
-from pact_eval.runs.seal import metadata_frame, with_metadata
+from pact_eval.runs.rows import metadata_frame, with_metadata
 from pact_eval.scoring.prefix_tree import shared_tokens
 
 FEWEST_ITEMS: Final = 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,7 +58,7 @@ def cached_training_views(
     records: Sequence[Record],
     encoder: Encoder,
     plan: ViewPlan,
-    folder: Path,
+    folder: Path | None,
     *,
     unpaired: Sequence[Record] = (),
     source: str = "training records",
@@ -70,7 +70,8 @@ def cached_training_views(
         records: as for `training_views`.
         encoder: likewise.
         plan: likewise.
-        folder: folder of the cache, created if it does not exist; one Parquet file per key.
+        folder: folder of the cache, created if it does not exist; one Parquet file per key. None
+            encodes them every time.
         unpaired: as for `training_views`.
         source: name of the records in messages.
         log: called with one line about what was read, encoded or found damaged.
@@ -79,6 +80,8 @@ def cached_training_views(
         RecordError: as for `training_views`.
         PromptError: likewise.
     """
+    if folder is None:
+        return training_views(records, encoder, plan, unpaired=unpaired, source=source)
     path = folder / f"views-{cache_key(records, encoder, plan, unpaired)[:32]}.parquet"
     if path.exists():
         try:
@@ -150,7 +153,7 @@ def _view(row: dict[str, Any]) -> TrainingView:
 Log = Callable[[str], None]
 
 _SELECTION_ROWS: Final = 16
-_SELECTION_PLAN: Final = ViewPlan(permuted=0, ablated=False)
+_SELECTION_PLAN: Final = ViewPlan(permuted=0, ablated=False)  # the primary views count
 _UNPAIRED: Final = "unpaired"
 
 
@@ -257,16 +260,23 @@ def recipe_data(
         paper.unpaired_weight,
         paper.unpaired_permuted_views,
     )
-    encode = _Encoding(encoder, files.cache, log)
-    views = encode.views(train, plan, files.train, unpaired)
+
+    def encoded(
+        records: Sequence[Record], plan: ViewPlan, path: Path, unpaired: Sequence[Record] = ()
+    ) -> list[TrainingView]:
+        return cached_training_views(
+            records, encoder, plan, files.cache, unpaired=unpaired, source=str(path), log=log
+        )
+
+    views = encoded(train, plan, files.train, unpaired)
     split = read_records(files.selection)
     chosen, further = _divide(split, settings.selection_source_families, files.selection)
-    pad = _padding(encoder)
-    selection = SelectionSplit(
-        encode.batches(chosen, files.selection, pad),
-        encode.batches(further, files.selection, pad),
-        (len(chosen), len(further)),
+    pad = _padding(encoder) or 0
+    first, second = (
+        _batches(encoded(part, _SELECTION_PLAN, files.selection), pad) if part else []
+        for part in (chosen, further)
     )
+    selection = SelectionSplit(first, second, (len(chosen), len(further)))
     return RecipeData(
         PactData(views, PactCollator(pad, pair_views=paper.pair_views)),
         selection,
@@ -324,56 +334,20 @@ def _divide(
     return chosen, [record for record in records if record.source_family not in names]
 
 
-@dataclass(frozen=True)
-class _Encoding:
-    """Encodes records, with the cache if there is one."""
-
-    encoder: Encoder
-    cache: Path | None
-    log: Log
-
-    def views(
-        self,
-        records: Sequence[Record],
-        plan: ViewPlan,
-        path: Path,
-        unpaired: Sequence[Record] = (),
-    ) -> list[TrainingView]:
-        """Return the views of records."""
-        source = str(path)
-        if self.cache is None:
-            return training_views(records, self.encoder, plan, unpaired=unpaired, source=source)
-        return cached_training_views(
-            records,
-            self.encoder,
-            plan,
-            self.cache,
-            unpaired=unpaired,
-            source=source,
-            log=self.log,
-        )
-
-    def batches(self, records: Sequence[Record], path: Path, pad: int) -> list[PactBatch]:
-        """Return the canonical views of records by length, the same for all trainings."""
-        if not records:
-            return []
-        views = self.views(records, _SELECTION_PLAN, path)
-        views.sort(key=lambda view: len(view.token_ids))
-        collate = replace(PactCollator(pad), require_pairs=False)
-        return [
-            collate(views[start : start + _SELECTION_ROWS])
-            for start in range(0, len(views), _SELECTION_ROWS)
-        ]
+def _batches(views: Sequence[TrainingView], pad: int) -> list[PactBatch]:
+    """Return canonical views by length, the same for all trainings."""
+    by_length = sorted(views, key=lambda view: len(view.token_ids))
+    collate = PactCollator(pad, require_pairs=False)
+    return [
+        collate(by_length[start : start + _SELECTION_ROWS])
+        for start in range(0, len(by_length), _SELECTION_ROWS)
+    ]
 
 
-def _padding(encoder: Encoder) -> int:
+def _padding(encoder: Encoder) -> int | None:
     tokenizer: Any = encoder.tokenizer
-    pad = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-    return 0 if pad is None else int(pad)
-
-
-_DATA_SELECTION_PLAN = ViewPlan(permuted=0, ablated=False)
-"""Of the selection split, the primary views count."""
+    pad: int | None = tokenizer.pad_token_id
+    return tokenizer.eos_token_id if pad is None else pad
 
 
 def training_data(
@@ -417,11 +391,15 @@ def training_data(
     """
     base = Path(base) if Path(base).is_dir() else base
     used: dict[TrainingRole, UsedData] = {"train": _data_used(train)}
-    views = _views(used["train"], encoder, plan, cache)
-    selected: Sequence[TrainingView] = ()
     if selection is not None:
         used["selection"] = _data_used(selection)
-        selected = _views(used["selection"], encoder, _DATA_SELECTION_PLAN, None)
+    plans = {"train": (plan, cache), "selection": (_SELECTION_PLAN, None)}
+    views = {
+        role: cached_training_views(
+            data.records or (), encoder, *plans[role], source=str(data.path)
+        )
+        for role, data in used.items()
+    }
     record = _Record(
         base,
         sha256_of_base(base),
@@ -429,9 +407,8 @@ def training_data(
         arm,
         {role: hash_data([data]) for role, data in used.items()},
     )
-    tokenizer: Any = encoder.tokenizer
-    pad = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-    return PactData(views, PactCollator(pad), selected, record)
+    pad: Any = _padding(encoder)  # None is refused by the collator
+    return PactData(views["train"], PactCollator(pad), views.get("selection", ()), record)
 
 
 @dataclass(frozen=True)
@@ -478,13 +455,3 @@ def _data_used(data: Path | UsedData) -> UsedData:
         return data
     path = data.path if isinstance(data, UsedData) else data
     return UsedData(path, read_records(path))
-
-
-def _views(
-    data: UsedData, encoder: Encoder, plan: ViewPlan, cache: Path | None
-) -> list[TrainingView]:
-    records: Sequence[Record] = data.records or ()
-    source = str(data.path)
-    if cache is None:
-        return training_views(records, encoder, plan, source=source)
-    return cached_training_views(records, encoder, plan, cache, source=source)

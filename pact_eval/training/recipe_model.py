@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -41,6 +42,7 @@ from pact_eval.training.recipes import (
     SETTINGS,
     Precision,
     RecipeName,
+    Setting,
     TrainingAttention,
     names_of,
     setting_problem,
@@ -58,9 +60,6 @@ from pact_losses import (
     lora_config,
     lora_plus_optimizer,
 )
-
-_WEIGHTS: Final = "weights."
-_PAPER: Final = {field.name for field in fields(PaperSettings)}
 
 _RECIPES: Final[dict[RecipeName, PaperSettings]] = {
     "pact": PACT_SETTINGS,
@@ -103,18 +102,19 @@ class RecipeSettings:
 
     def to_json(self) -> dict[str, Json]:
         """Return the settings by the keys of `set`."""
-        values: dict[str, Json] = {}
-        for key, setting in SETTINGS.items():
-            owner, name = self._place(setting.field)
-            value = getattr(owner, name)
-            values[key] = ", ".join(value) if isinstance(value, tuple) else value
-        return values
+        values = {key: attrgetter(_path(setting))(self) for key, setting in SETTINGS.items()}
+        return {
+            key: ", ".join(value) if isinstance(value, tuple) else value
+            for key, value in values.items()
+        }
 
-    def _place(self, field: str) -> tuple[object, str]:
-        """Return the object that has a field of a setting, and its name there."""
-        if field.startswith(_WEIGHTS):
-            return self.paper.weights, field.removeprefix(_WEIGHTS)
-        return (self.paper if field in _PAPER else self), field
+
+_OWN: Final = {field.name for field in fields(RecipeSettings)}
+
+
+def _path(setting: Setting) -> str:
+    """Return the field that a setting has in `RecipeSettings`, with dots inside."""
+    return setting.field if setting.field in _OWN else f"paper.{setting.field}"
 
 
 def recipe_settings(recipe: str, values: Mapping[str, object]) -> RecipeSettings:
@@ -138,24 +138,20 @@ def recipe_settings(recipe: str, values: Mapping[str, object]) -> RecipeSettings
     if stated:
         raise InputError("; ".join(stated))
     name: Any = recipe
-    paper: dict[str, Any] = {}
-    weights: dict[str, Any] = {}
-    own: dict[str, Any] = {}
+    settings = RecipeSettings(_RECIPES[name])
     for key, value in values.items():
-        place = SETTINGS[key].field
-        if place.startswith(_WEIGHTS):
-            weights[place.removeprefix(_WEIGHTS)] = value
-        else:
-            (paper if place in _PAPER else own)[place] = _as_field(place, value)
-    settings = replace(_RECIPES[name], **paper)
-    settings = replace(settings, weights=replace(settings.weights, **weights))
-    return RecipeSettings(settings, **own)
+        settings = _with_field(settings, _path(SETTINGS[key]), value)
+    return settings
 
 
-def _as_field(name: str, value: object) -> Any:
-    if name in ("targets", "selection_source_families"):
-        return names_of(value)
-    return value
+def _with_field(settings: Any, path: str, value: object) -> Any:
+    """Return settings with another value of a field, which may be inside another one."""
+    name, _, inside = path.partition(".")
+    if inside:
+        value = _with_field(getattr(settings, name), inside, value)
+    elif isinstance(getattr(settings, name), tuple):
+        value = names_of(value)
+    return replace(settings, **{name: value})
 
 
 def settings_identity(settings: RecipeSettings) -> dict[str, Any]:

@@ -9,8 +9,8 @@ No weights are loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -29,9 +29,9 @@ from pact_eval.custody.training_record import (
     read_training_record,
 )
 from pact_eval.data.opening import manifest_check
-from pact_eval.errors import AdapterError, InputError, RunError, TamperedError, counted, listed
+from pact_eval.errors import InputError, RunError, TamperedError, counted, listed
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
-from pact_eval.preregistration.criteria import read_hypotheses
+from pact_eval.preregistration.criteria import Hypotheses, read_hypotheses
 from pact_eval.preregistration.registration import check_lock, lock_path, read_lock, run_facts
 from pact_eval.progress import tracked
 from pact_eval.prompts.encoding import Encoder
@@ -40,7 +40,7 @@ from pact_eval.runs.content_free import content_free_run, record_id_of
 from pact_eval.runs.folder import RunFolder, read_any_run
 from pact_eval.runs.places import naming_urls, run_folder, shown, with_urls
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.provenance import Contract, Provenance, read_provenance
+from pact_eval.runs.provenance import Provenance, RecordedWeights, read_provenance
 from pact_eval.runs.rows import check_columns, collected
 from pact_eval.runs.seal import (
     CALIBRATION_NAME,
@@ -165,12 +165,17 @@ def verify_run(folder: Path, places: Places | None = None) -> CheckedRun:
 
     Raises:
         RunError: the folder is not a run, or its `run.json` is damaged.
+        RecordError: the criteria cannot be understood.
     """
-    folder = run_folder(folder)
+    folder, places = run_folder(folder), places or Places()
+    hypotheses = None if places.criteria is None else read_hypotheses(places.criteria)
     with naming_urls():
-        run = _Checked(folder, read_provenance(folder), places or Places())
-    made = (check for make in _CHECKS if (check := make(run)) is not None)
-    checks = tuple(replace(check, finding=with_urls(check.finding)) for check in made)
+        run = _Checked(folder, read_provenance(folder), places, hypotheses)
+    checks = tuple(
+        RunCheck(subject, outcome, with_urls(finding))
+        for subject, check in _CHECKS.items()
+        for outcome, finding in _results(check, run)
+    )
     seal = run.provenance.seal
     intact = seal is not None and checks[0].outcome == "ok"
     return CheckedRun(
@@ -188,6 +193,7 @@ class _Checked:
     folder: Path
     provenance: Provenance
     places: Places
+    hypotheses: Hypotheses | None = None
 
     @property
     def adapter_folder(self) -> Path | None:
@@ -200,6 +206,19 @@ class _Checked:
         """Place where the dataset file should be."""
         named = self.provenance.data_file
         return self.places.data or (None if named is None else Path(named))
+
+    @property
+    def base_folder(self) -> Path:
+        """The folder of the base model.
+
+        Raises:
+            _NotOkError: it is not there.
+        """
+        named = self.provenance.base_model
+        folder = self.places.base or (None if named is None else Path(named))
+        if folder is None or not folder.is_dir():
+            raise _unchecked(f"{folder}: no such folder; give --base-model")
+        return folder
 
     @property
     def families(self) -> list[str]:
@@ -227,28 +246,60 @@ class _Checked:
         return frame
 
 
-def _seal(run: _Checked) -> RunCheck:
-    if run.provenance.status != "complete":
-        return RunCheck("seal", "differs", "the run is not complete")
+class _NotOkError(Exception):
+    """The result of a check that does not hold.
+
+    Attributes:
+        outcome: what becomes of the check.
+        finding: why.
+    """
+
+    def __init__(self, outcome: Outcome, finding: str) -> None:
+        super().__init__(finding)
+        self.outcome, self.finding = outcome, finding
+
+
+def _differs(finding: str) -> _NotOkError:
+    return _NotOkError("differs", finding)
+
+
+def _unchecked(finding: str) -> _NotOkError:
+    return _NotOkError("not checked", finding)
+
+
+def _results(
+    check: Callable[[_Checked], str | None], run: _Checked
+) -> Iterator[tuple[Outcome, str]]:
+    """Yield outcome and finding of a check; nothing if it does not apply to the run.
+
+    What cannot be read, or is not what was sealed, differs from what was recorded.
+    """
     try:
-        seal = check_seal(run.folder, run.provenance)
-    except (TamperedError, InputError) as error:
-        return RunCheck("seal", "differs", str(error))
+        finding = check(run)
+    except _NotOkError as result:
+        yield result.outcome, result.finding
+    except (InputError, TamperedError) as error:
+        yield "differs", str(error)
+    else:
+        if finding is not None:
+            yield "ok", finding
+
+
+def _seal(run: _Checked) -> str:
+    if run.provenance.status != "complete":
+        raise _differs("the run is not complete")
+    seal = check_seal(run.folder, run.provenance)
     if foreign := unsealed_files(run.folder, seal):
-        finding = (
+        raise _differs(
             f"{' and '.join(foreign)}: not covered by the seal; remove it, or repeat the scoring "
             "command, which removes what a killed process has left"
         )
-        return RunCheck("seal", "differs", finding)
-    return RunCheck("seal", "ok", f"run.json and rows {_short(seal.predictions_sha256)} are intact")
+    return f"run.json and rows {_short(seal.predictions_sha256)} are intact"
 
 
-def _rows(run: _Checked) -> RunCheck:
+def _rows(run: _Checked) -> str:
     """Compare the rows with the counts and settings in `run.json`; check every value."""
-    try:
-        predictions = Predictions.from_frame(run.frame)
-    except InputError as error:
-        return RunCheck("rows", "differs", str(error))
+    predictions = Predictions.from_frame(run.frame)
     seal = run.provenance.seal
     items, views = len(predictions), len(run.frame)
     wrong = [*wrong_counts(run.provenance, items=items, views=views)]
@@ -257,279 +308,225 @@ def _rows(run: _Checked) -> RunCheck:
         sealed = _short(seal.references_sha256)
         wrong.append(f"references: the rows have {_short(references)}, recorded are {sealed}")
     if wrong:
-        return RunCheck("rows", "differs", "; ".join(wrong))
-    return RunCheck(
-        "rows", "ok", f"{counted(items, 'item')}, {counted(views, 'view')}, K = {predictions.k}"
-    )
+        raise _differs("; ".join(wrong))
+    return f"{counted(items, 'item')}, {counted(views, 'view')}, K = {predictions.k}"
 
 
-def _adapter(run: _Checked) -> RunCheck | None:
+def _adapter(run: _Checked) -> str | None:
     expected, folder = run.provenance.adapter, run.adapter_folder
     if expected is None and folder is None:
         return None
-    hashes = (
-        {}
-        if expected is None
-        else {
-            ADAPTER_WEIGHTS: expected.sha256,
-            ADAPTER_CONFIG: expected.config_sha256,
-        }
-    )
-    return _files("adapter", folder, hashes)
+    recorded = expected or RecordedWeights()
+    hashes = {ADAPTER_WEIGHTS: recorded.sha256, ADAPTER_CONFIG: recorded.config_sha256}
+    return f"{folder}, {_files(folder, hashes, 'adapter')}"
 
 
-def _training(run: _Checked) -> RunCheck | None:
+def _training(run: _Checked) -> str | None:
     """Compare the adapter's training record with that of the scoring, and with the items."""
     if run.provenance.adapter is None:
         return None
     custody, folder = run.provenance.custody, run.adapter_folder
-    stated = custody.training
-    if custody.trained_on is not None:
-        met = custody.trained_on
+    stated, met = custody.training, custody.trained_on
+    if met is not None:
         families = listed(met.families, "family", "families")
         finding = f"allowed when it was scored: {families} also in {', '.join(met.files)}"
-        return RunCheck("training", "leak", finding)
+        raise _NotOkError("leak", finding)
     if stated is None:
-        return RunCheck("training", "not stated", "the adapter had no training record")
+        raise _NotOkError("not stated", "the adapter had no training record")
     if folder is None or not folder.is_dir():
-        return RunCheck("training", "not checked", f"{folder}: no such folder; give --adapter")
-    try:
-        record = read_training_record(folder)
-    except AdapterError as error:
-        return RunCheck("training", "differs", str(error))
+        raise _unchecked(f"{folder}: no such folder; give --adapter")
+    record = read_training_record(folder)
     if record is None or record.sha256 != stated.sha256:
         digest = "none" if record is None else str(record.sha256)
-        other = _other(folder / TRAINING_RECORD, stated.sha256, digest)
-        return RunCheck("training", "differs", other)
+        raise _differs(_other(folder / TRAINING_RECORD, stated.sha256, digest))
     files = [name for role in stated.roles.values() for name in role.files]
-    finding = f"no item was trained or selected on; record of {', '.join(files) or 'no dataset'}"
-    return RunCheck("training", "ok", finding)
+    return f"no item was trained or selected on; record of {', '.join(files) or 'no dataset'}"
 
 
-def _manifest(run: _Checked) -> RunCheck | None:
+def _manifest(run: _Checked) -> str | None:
     """Compare the hash of the data with the manifest around the file, and its families."""
     path, expected = run.data_file, run.provenance.data.sha256
     other = run.provenance.custody.other_data
     if other is not None:
         difference = _other(other.manifest, other.expected, other.actual)
-        return RunCheck("manifest", "differs", f"allowed when it was scored: {difference}")
+        raise _differs(f"allowed when it was scored: {difference}")
     if path is None or expected is None or not path.is_file():
         return None  # the check of the data says so
     try:
         check = manifest_check(path, run.families)
     except InputError as error:
-        return RunCheck("manifest", "not checked", str(error))
+        raise _unchecked(str(error)) from None
     if check is None:
         return None
     if check.expected is not None and check.expected.lower() != expected:
-        finding = f"{check.manifest}: names {_short(check.expected)}, the run scored "
-        return RunCheck("manifest", "differs", finding + _short(expected))
+        names = f"{check.manifest}: names {_short(check.expected)}"
+        raise _differs(f"{names}, the run scored {_short(expected)}")
     if check.families:
         families = listed(check.families, "family", "families")
-        return RunCheck("manifest", "leak", f"{families} also in {', '.join(check.files)}")
+        raise _NotOkError("leak", f"{families} also in {', '.join(check.files)}")
     if check.unchecked:
-        return RunCheck("manifest", "not checked", check.unchecked)
-    return RunCheck("manifest", "ok", f"{check.manifest} names this file, and no family is in two")
+        raise _unchecked(check.unchecked)
+    return f"{check.manifest} names this file, and no family is in two"
 
 
-def _base(run: _Checked) -> RunCheck | None:
-    expected, named = run.provenance.base, run.provenance.base_model
+def _base(run: _Checked) -> str | None:
+    expected = run.provenance.base
     if expected is None:
         return None
-    folder = run.places.base or (None if named is None else Path(named))
-    if folder is None or not folder.is_dir():
-        return RunCheck("base", "not checked", f"{folder}: no such folder; give --base-model")
-    try:
-        digest = sha256_of_weights(folder)
-    except InputError as error:
-        return RunCheck("base", "differs", str(error))
+    folder = run.base_folder
+    digest = sha256_of_weights(folder)
     if digest != expected.sha256:
-        return RunCheck("base", "differs", _other(folder, expected.sha256, digest))
-    config = _files("base", folder, {"config.json": expected.config_sha256})
-    if config.outcome == "differs":
-        return config
-    return RunCheck("base", "ok", f"{folder}, SHA-256 of the weights {_short(digest)}")
+        raise _differs(_other(folder, expected.sha256, digest))
+    if expected.config_sha256 is not None and (folder / "config.json").is_file():
+        _files(folder, {"config.json": expected.config_sha256}, "base-model")
+    return f"{folder}, SHA-256 of the weights {_short(digest)}"
 
 
-def _data(run: _Checked) -> RunCheck | None:
+def _data(run: _Checked) -> str | None:
     path, expected = run.data_file, run.provenance.data.sha256
     if path is None and expected is None:
         return None
     if path is None:
-        return RunCheck("data", "not checked", "the run records no file; give --data")
-    return _files("data", path.parent, {path.name: expected})
+        raise _unchecked("the run records no file; give --data")
+    return f"{path}, {_files(path.parent, {path.name: expected}, 'data')}"
 
 
-def _contract(run: _Checked) -> RunCheck | None:
+def _contract(run: _Checked) -> str | None:
     recorded = run.provenance.contract
     if recorded.fingerprint is None:
         return None
+    name, fingerprint = NIMBLE.name, NIMBLE.fingerprint
     if recorded.name == TEMPLATE_CONTRACT:
-        return _template(run)
-    if recorded.name != NIMBLE.name:
-        return RunCheck("contract", "not checked", f"{recorded.name}: not known to this pact-eval")
-    if recorded.fingerprint != NIMBLE.fingerprint:
-        return RunCheck(
-            "contract",
-            "differs",
-            f"scored with {_short(recorded.fingerprint)}, this pact-eval renders "
-            f"{_short(NIMBLE.fingerprint)}",
-        )
-    return _contract_holds(recorded, NIMBLE.name, NIMBLE.fingerprint)
+        name, fingerprint = _template(run)
+    elif recorded.name != name:
+        raise _unchecked(f"{recorded.name}: not known to this pact-eval")
+    elif recorded.fingerprint != fingerprint:
+        scored = f"scored with {_short(recorded.fingerprint)}"
+        raise _differs(f"{scored}, this pact-eval renders {_short(fingerprint)}")
+    # What the run records of its contract was the user's decision then.
+    remark = "" if recorded.remark is None else f", {recorded.remark}"
+    return f"{name}, fingerprint {_short(fingerprint)}{remark}"
 
 
-def _template(run: _Checked) -> RunCheck:
-    """Read the decision template again."""
+def _template(run: _Checked) -> tuple[str, str]:
+    """Read the decision template again, and return its name and fingerprint."""
     recorded, named = run.provenance.contract, run.provenance.contract_files
     try:
         files = DecisionFiles() if named is None else read_decision_files(Path(named))
     except InputError as error:
-        return RunCheck("contract", "not checked", str(error))
+        raise _unchecked(str(error)) from None
     where = named or "the generic prompt"
     if files.fingerprint != recorded.fingerprint:
-        return RunCheck(
-            "contract", "differs", _other(where, str(recorded.fingerprint), files.fingerprint)
-        )
+        raise _differs(_other(where, str(recorded.fingerprint), files.fingerprint))
     if files.temperatures != recorded.temperatures:
-        difference = (
-            f"{where}: ships {files.temperatures}, scored with {dict(recorded.temperatures)}"
-        )
-        return RunCheck("contract", "differs", difference)
-    return _contract_holds(recorded, where, files.fingerprint)
+        scored = f"scored with {dict(recorded.temperatures)}"
+        raise _differs(f"{where}: ships {files.temperatures}, {scored}")
+    return where, files.fingerprint
 
 
-def _contract_holds(recorded: Contract, name: str, fingerprint: str) -> RunCheck:
-    """Name the contract, and what the run records of it: it was the user's decision then."""
-    remark = "" if recorded.remark is None else f", {recorded.remark}"
-    return RunCheck("contract", "ok", f"{name}, fingerprint {_short(fingerprint)}{remark}")
-
-
-def _prompts(run: _Checked) -> RunCheck | None:
+def _prompts(run: _Checked) -> str | None:
     """Render the probe prompt through the chat template and tokenizer of the base on disk."""
-    expected, named = run.provenance.prompts_sha256, run.provenance.base_model
+    expected = run.provenance.prompts_sha256
     if expected is None:
         return None
-    folder = run.places.base or (None if named is None else Path(named))
-    if folder is None or not folder.is_dir():
-        return RunCheck("tokenizer", "not checked", f"{folder}: no such folder; give --base-model")
+    folder = run.base_folder
     try:
         from pact_eval.scoring.contracts import recorded_contract
         from pact_eval.scoring.tokenizer import load_tokenizer
     except ImportError as error:
-        return RunCheck("tokenizer", "not checked", f"{error.name} is not installed")
-    try:
-        contract = recorded_contract(run.provenance)
-        fingerprint = Encoder(load_tokenizer(folder), contract).fingerprint
-    except InputError as error:
-        return RunCheck("tokenizer", "differs", str(error))
+        raise _unchecked(f"{error.name} is not installed") from None
+    fingerprint = Encoder(load_tokenizer(folder), recorded_contract(run.provenance)).fingerprint
     if fingerprint != expected:
-        return RunCheck("tokenizer", "differs", _other(folder, str(expected), fingerprint))
-    return RunCheck("tokenizer", "ok", f"chat template and tokenizer of {folder}")
+        raise _differs(_other(folder, expected, fingerprint))
+    return f"chat template and tokenizer of {folder}"
 
 
-def _content_free(run: _Checked) -> RunCheck | None:
+def _content_free(run: _Checked) -> str | None:
     """Check the content-free prompts as a run of their own, and that they are of this run."""
     folder = run.folder / CONTENT_FREE
     if not folder.is_dir():
         return None
-    try:
-        prompts = _Checked(folder, read_provenance(folder), run.places)
-        if prompts.provenance.status != "complete":
-            unfinished = "not complete; repeat the scoring command with --content-free"
-            return RunCheck("content-free", "not checked", unfinished)
-        for check in (_seal(prompts), _rows(prompts)):
-            if check.outcome != "ok":
-                return RunCheck("content-free", check.outcome, check.finding)
-        content_free_run(RunFolder(run.folder, run.provenance))
-        ids = set(run.frame["id"].to_list())
-        others = {name for name in prompts.frame["id"].to_list() if record_id_of(name) not in ids}
-    except (InputError, TamperedError) as error:
-        return RunCheck("content-free", "differs", str(error))
+    prompts = _Checked(folder, read_provenance(folder), run.places)
+    if prompts.provenance.status != "complete":
+        raise _unchecked("not complete; repeat the scoring command with --content-free")
+    _seal(prompts)
+    rows = _rows(prompts)
+    content_free_run(RunFolder(run.folder, run.provenance))
+    ids = set(run.frame["id"].to_list())
+    others = {name for name in prompts.frame["id"].to_list() if record_id_of(name) not in ids}
     if others:
-        finding = f"{counted(len(others), 'prompt')} of other items, such as {min(others)}"
-        return RunCheck("content-free", "differs", finding)
-    return RunCheck("content-free", "ok", f"of this run; {_rows(prompts).finding}")
+        prompts_of_others = counted(len(others), "prompt")
+        raise _differs(f"{prompts_of_others} of other items, such as {min(others)}")
+    return f"of this run; {rows}"
 
 
-def _calibrator(run: _Checked) -> RunCheck | None:
+def _calibrator(run: _Checked) -> str | None:
     path = run.folder / CALIBRATION_NAME
     if not path.exists():
         return None
     try:
         predictions = Predictions.from_frame(run.frame)
         if Members.of_fit(read_calibrator(path)) == Members.of_run(predictions):
-            return RunCheck("calibrator", "ok", "fitted on the items of this run")
+            return "fitted on the items of this run"
         _, notes = calibrator_for(path, run.provenance, predictions)
     except (InputError, TamperedError) as error:
-        return RunCheck("calibrator", "differs", " ".join(str(error).split()))
+        raise _differs(" ".join(str(error).split())) from None
     if UNKNOWN_RUN in notes or UNKNOWN_FAMILIES in notes:
-        unknown = "it or the run does not record its model or its families"
-        return RunCheck("calibrator", "not checked", unknown)
-    return RunCheck("calibrator", "ok", "fitted on this adapter and on other families")
+        raise _unchecked("it or the run does not record its model or its families")
+    return "fitted on this adapter and on other families"
 
 
-def _registration(run: _Checked) -> RunCheck | None:
-    criteria = run.places.criteria
-    if criteria is None:
+def _registration(run: _Checked) -> str | None:
+    if run.hypotheses is None or run.places.criteria is None:
         return None
-    place = lock_path(criteria)
-    try:
-        lock = read_lock(place) if place.exists() else None
-        facts = run_facts(RunFolder(run.folder, run.provenance))
-    except (TamperedError, InputError) as error:
-        return RunCheck("registration", "differs", str(error))
-    registration = check_lock(read_hypotheses(criteria), lock, [facts])
-    outcome: Outcome = (
-        "differs" if registration.broken else "ok" if registration.holds else "not checked"
-    )
+    place = lock_path(run.places.criteria)
+    lock = read_lock(place) if place.exists() else None
+    facts = run_facts(RunFolder(run.folder, run.provenance))
+    registration = check_lock(run.hypotheses, lock, [facts])
     reasons = f": {'; '.join(registration.reasons)}" if registration.reasons else ""
-    return RunCheck("registration", outcome, f"{registration.status}{reasons}")
+    finding = f"{registration.status}{reasons}"
+    if not registration.holds:
+        raise _differs(finding) if registration.broken else _unchecked(finding)
+    return finding
 
 
-_CHECKS: Final[tuple[Callable[[_Checked], RunCheck | None], ...]] = (
-    _seal,
-    _rows,
-    _adapter,
-    _training,
-    _base,
-    _data,
-    _manifest,
-    _contract,
-    _prompts,
-    _content_free,
-    _calibrator,
-    _registration,
-)
+_CHECKS: Final[Mapping[str, Callable[[_Checked], str | None]]] = {
+    "seal": _seal,
+    "rows": _rows,
+    "adapter": _adapter,
+    "training": _training,
+    "base": _base,
+    "data": _data,
+    "manifest": _manifest,
+    "contract": _contract,
+    "tokenizer": _prompts,
+    "content-free": _content_free,
+    "calibrator": _calibrator,
+    "registration": _registration,
+}
 
 
-def _files(subject: str, folder: Path | None, hashes: dict[str, str | None]) -> RunCheck:
-    """Compare files of a folder with their recorded hashes."""
+def _files(folder: Path | None, hashes: Mapping[str, str | None], option: str) -> str:
+    """Compare files of a folder with their recorded hashes, and return the first of these."""
     recorded = {name: expected for name, expected in hashes.items() if expected is not None}
     if folder is None or not recorded:
-        return RunCheck(subject, "not checked", "the run records no hash")
+        raise _unchecked("the run records no hash")
     for name, expected in recorded.items():
         path = folder / name
         if not path.is_file():
-            message = f"{path}: no such file; give --{_OPTION[subject]}"
-            return RunCheck(subject, "not checked", message)
+            raise _unchecked(f"{path}: no such file; give --{option}")
         digest = sha256_of_file(path)
         if digest != expected:
-            return RunCheck(subject, "differs", _other(path, expected, digest))
-    where = folder / next(iter(recorded)) if subject == "data" else folder
-    return RunCheck(subject, "ok", f"{where}, SHA-256 {_short(next(iter(recorded.values())))}")
-
-
-_OPTION: Final = {"adapter": "adapter", "base": "base-model", "data": "data"}
+            raise _differs(_other(path, expected, digest))
+    return f"SHA-256 {_short(next(iter(recorded.values())))}"
 
 
 def _other(path: Path | str, expected: str | None, actual: str) -> str:
     return f"{path}: SHA-256 {_short(actual)}, the run recorded {_short(expected)}"
 
 
-def _short(value: object) -> str:
-    if isinstance(value, str) and len(value) == 64:
-        return value[:12]
-    return f"{value:,}" if isinstance(value, int) else str(value or "none")
+def _short(value: str | None) -> str:
+    return value[:12] if value is not None and len(value) == 64 else value or "none"
 
 
 FamilyRole = Literal["train", "selection", "calibration", "thresholds", "evaluation"]
