@@ -29,7 +29,7 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import LocalSource
-from pact_eval.scoring.windows import Dataset, RowSource, score_windows
+from pact_eval.scoring.windows import Backend, Dataset, score_windows
 from pact_eval.scoring.workers.messages import WorkersRequest
 from pact_eval.scoring.workers.source import worker_source
 
@@ -42,7 +42,7 @@ def repeated(records: Sequence[Record], count: int) -> list[Record]:
     ][:count]
 
 
-def measured(source: RowSource, dataset: Dataset, out: Path) -> dict[str, Any]:
+def measured(source: Backend, dataset: Dataset, out: Path) -> dict[str, Any]:
     """Score a dataset, and return the content of `run.json`, with the hash of the rows."""
     score_windows(source, dataset, out, labels={})
     provenance: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pact_cli.commands import command, refuse
 from pact_cli.console import emit, exit_on_leak
 from pact_cli.errors import needs_model_extra
-from pact_cli.hub_places import adapter_here
+from pact_cli.hub_places import resolve_adapter
 from pact_cli.options import Json, RunFolder
 from pact_cli.param_types import ADAPTER
 from pact_eval.data.records import Record, read_records
@@ -75,7 +75,7 @@ def export(
     refuse(with_base and merged, "--with-base and --merged are two layouts: give one of them")
     with needs_model_extra():
         from pact_eval.export.export import README, export_adapter
-    folder = adapter_here(adapter).folder
+    folder = resolve_adapter(adapter).folder
     card = None if results is None else _card_of(results, folder)
     layout: Layout = "with-base" if with_base else "merged" if merged else "adapter"
     exported_model = export_adapter(

@@ -7,13 +7,13 @@ from pathlib import Path
 from pact_cli.console import announce
 from pact_eval._files import is_url
 from pact_eval.data.opening import local_data, only_file_of
-from pact_eval.hub.downloads import hub_place, snapshot_of
+from pact_eval.hub.downloads import hub_location, snapshot_of
 from pact_eval.models.hub_adapters import AdapterPlace, find_adapter
 
-__all__ = ["adapter_here", "data_file_here", "data_here"]
+__all__ = ["resolve_adapter", "resolve_data_file", "resolve_dataset"]
 
 
-def adapter_here(place: Path, *, audited: bool = False) -> AdapterPlace:
+def resolve_adapter(place: Path, *, audited: bool = False) -> AdapterPlace:
     """Return an adapter on this machine; one of the Hub is downloaded, and its commit is said.
 
     Args:
@@ -28,7 +28,7 @@ def adapter_here(place: Path, *, audited: bool = False) -> AdapterPlace:
     return adapter
 
 
-def data_here(place: Path, *, one_file: bool = False) -> Path:
+def resolve_dataset(place: Path, *, one_file: bool = False) -> Path:
     """Return data on this machine; those of the Hub are downloaded, and their commit is said.
 
     Args:
@@ -48,12 +48,12 @@ def data_here(place: Path, *, one_file: bool = False) -> Path:
     return path
 
 
-def data_file_here(place: Path) -> Path:
-    """Return a data file on this machine, as `data_here` does."""
-    return data_here(place, one_file=True)
+def resolve_data_file(place: Path) -> Path:
+    """Return a data file on this machine, as `resolve_dataset` does."""
+    return resolve_dataset(place, one_file=True)
 
 
 def _say(what: str, path: Path) -> None:
-    name = hub_place(path)
+    name = hub_location(path)
     if name is not None:
         announce([f"{what}: {name}"])

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pact_cli.commands import Doc, command, gathered
 from pact_cli.console import announce
-from pact_cli.hub_places import data_here
+from pact_cli.hub_places import resolve_dataset
 from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.options import DATASET, RUN_OR_LOG, Json, label_options
 from pact_cli.param_types import LazyChoice
@@ -122,7 +122,7 @@ def import_rows(
     out = default_folder(log) if out is None else out
     options = replace(options, reading=reading)
     if options.data is not None:
-        options = replace(options, data=data_here(options.data, one_file=True))
+        options = replace(options, data=resolve_dataset(options.data, one_file=True))
     rows = import_run(log, out, labels, options)
     announce_labelled([rows.labelled])
     announce(rows.remarks)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import click
 
 from pact_cli.commands import gathered, given, parameters_of, refuse
-from pact_cli.hub_places import adapter_here
+from pact_cli.hub_places import resolve_adapter
 from pact_cli.param_types import AdapterPath, Count, Parsed, Positive, WholeNumber
 from pact_eval.errors import AdapterError
 from pact_eval.models.folders import check_quantisation, refuse_other_folder
@@ -94,7 +94,7 @@ def make_model(
         )
     except AdapterError as error:
         raise click.UsageError(str(error)) from None
-    return request if adapter is None else replace(request, adapter=adapter_here(adapter).folder)
+    return request if adapter is None else replace(request, adapter=resolve_adapter(adapter).folder)
 
 
 def make_server(
@@ -156,7 +156,7 @@ def make_server(
         timeout_seconds=timeout,
         score_views=score_views,
         base_name=base_name,
-        local=None if local is None else adapter_here(local).folder,
+        local=None if local is None else resolve_adapter(local).folder,
         local_base=local_base,
         local_dtype=local_dtype,
         tokenizer=tokenizer,

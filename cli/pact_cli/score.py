@@ -17,7 +17,7 @@ import click
 from pact_cli.commands import announce_choices, command, config_of
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra, needs_ray_extra
-from pact_cli.hub_places import data_file_here
+from pact_cli.hub_places import resolve_data_file
 from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.model_options import contract_remarks, model_or_server_options, workers_options
 from pact_cli.options import DataAllow, Json, OrderSeed, label_options
@@ -38,7 +38,7 @@ from pact_eval.scoring.sources import (
     refuse_workers_of_server,
     row_source,
 )
-from pact_eval.scoring.windows import Dataset, RowSource, read_dataset, score_windows
+from pact_eval.scoring.windows import Backend, Dataset, read_dataset, score_windows
 from pact_eval.scoring.workers.cluster import import_ray
 from pact_eval.scoring.workers.messages import WorkersRequest
 from pact_eval.scoring.workers.pool import PoolProgress
@@ -143,7 +143,7 @@ def _source(
     workers: WorkersRequest | None,
     dataset: Dataset,
     folder: Path,
-) -> RowSource:
+) -> Backend:
     """Return what scores the records; say what it is, or what will be asked of a server."""
     try:
         refuse_workers_of_server(request, workers)
@@ -154,7 +154,7 @@ def _source(
     return _model_source(request, workers)
 
 
-def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> RowSource:
+def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> Backend:
     source = row_source(
         server, on_probe=lambda probe: announce(line.text for line in probe_lines(probe))
     )
@@ -164,7 +164,7 @@ def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> Row
     return source
 
 
-def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> RowSource:
+def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> Backend:
     with needs_model_extra():
         from pact_eval.scoring.quantisation import quantisation_remarks
         from pact_eval.scoring.workers.source import WorkerSource
@@ -251,7 +251,7 @@ def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
             "(`pact-eval init` writes settings)"
         )
         raise click.UsageError(message)
-    place = data_file_here(_DATA if data is None else data)
+    place = resolve_data_file(_DATA if data is None else data)
     has_manifest = (place / MANIFEST_NAME).exists()
     try:
         file = dataset_file(place)

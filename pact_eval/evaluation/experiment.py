@@ -45,18 +45,18 @@ from pact_eval.evaluation.conclusions.probabilities import (
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import (
+    Incompatibility,
     ItemMismatch,
     LeftOutItems,
     SameRun,
     SameWeights,
     SkippedRun,
-    UnlikeRuns,
+    check_comparable,
     contract_notices,
-    join_all,
-    of_one_role,
     other_training,
     same_runs,
     same_weights,
+    select_role,
     unsealed,
 )
 from pact_eval.evaluation.notes import (
@@ -153,7 +153,7 @@ class Experiment:
         *,
         unique_labels: bool = True,
     ) -> Experiment:
-        """Open several runs for evaluation; runs of other roles are left out, see `of_one_role`.
+        """Open several runs for evaluation; runs of other roles are left out, see `select_role`.
 
         Args:
             sources: run folders, or URLs of object stores, also with a pattern in the last part; or
@@ -164,9 +164,10 @@ class Experiment:
 
         Raises:
             RunError: a folder is not a complete run.
-            InputError: two runs have the same arm and seed, or do not belong together (`join_all`).
+            InputError: two runs have the same arm and seed, or do not belong together
+                (`check_comparable`).
         """
-        kept, skipped = of_one_role(open_runs(sources))
+        kept, skipped = select_role(open_runs(sources))
         refuse = _refuse_same_label if unique_labels else None
         return cls._of(kept, settings or Settings(), skipped, refuse=refuse)
 
@@ -181,12 +182,12 @@ class Experiment:
             settings: as for `read`.
 
         Returns:
-            One experiment per run, and the runs that are left out; see `of_one_role`.
+            One experiment per run, and the runs that are left out; see `select_role`.
 
         Raises:
             RunError: a folder is not a complete run.
         """
-        kept, skipped = of_one_role(open_runs(sources))
+        kept, skipped = select_role(open_runs(sources))
         settings = settings or Settings()
         return tuple(cls._of([run], settings) for run in kept), skipped
 
@@ -246,7 +247,7 @@ class Experiment:
         Raises:
             InputError: an argument is not `NAME=PATTERN`, a pattern matches nothing, a run has no
                 seed, two runs of an arm have the same seed, or runs do not belong together
-                (`join_all`).
+                (`check_comparable`).
             RunError: a folder is not a complete run with references.
         """
         settings = settings or Settings()
@@ -255,7 +256,7 @@ class Experiment:
             for name, pattern in map(_named_pattern, arguments)
             for folder in _folders(pattern)
         ]
-        kept, skipped = of_one_role([opened for _, opened in arms])
+        kept, skipped = select_role([opened for _, opened in arms])
         for opened in kept:
             opened.require_references()
         names = [name for name, opened in arms if opened.role == kept[0].role]
@@ -408,7 +409,7 @@ class Experiment:
         return self.runs[0].scored(self.settings.decoding)
 
     @cached_property
-    def unlike(self) -> tuple[UnlikeRuns, ...]:
+    def unlike(self) -> tuple[Incompatibility, ...]:
         """Runs that differ from an earlier run of their type, as the user allowed.
 
         Raises:
@@ -417,7 +418,7 @@ class Experiment:
         return tuple(
             unlike
             for members in (self.runs, self.ablated)
-            for unlike in join_all([run.run for run in members], allow=self.settings.allow)
+            for unlike in check_comparable([run.run for run in members], allow=self.settings.allow)
         )
 
     @cached_property

@@ -1,7 +1,7 @@
 """Rules for comparable runs: one role, data, contract, prompts and base model.
 
-Every command that puts runs next to each other asks `join_all`. The adapter may differ, and so may
-K: view metrics are then compared on the views that both runs have.
+Every command that puts runs next to each other calls `check_comparable`. The adapter may differ, and
+so may K: view metrics are then compared on the views that both runs have.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class SkippedRun(Note):
         )
 
 
-def of_one_role(
+def select_role(
     runs: Sequence[RunFolder],
 ) -> tuple[tuple[RunFolder, ...], tuple[SkippedRun, ...]]:
     """Return the runs for evaluation; without any, those with the role of the first.
@@ -204,7 +204,7 @@ def of_one_role(
 
 
 @dataclass(frozen=True)
-class UnlikeRuns(Note):
+class Incompatibility(Note):
     """Two runs that are compared although they differ, because the user allowed it.
 
     Attributes:
@@ -214,7 +214,7 @@ class UnlikeRuns(Note):
 
     Examples:
         >>> from pact_eval.runs.identity import Difference
-        >>> str(UnlikeRuns("a", "b", (Difference("data", "4def", "77aa"),)))
+        >>> str(Incompatibility("a", "b", (Difference("data", "4def", "77aa"),)))
         'a and b differ in their dataset (4def and 77aa), as allowed'
     """
 
@@ -431,7 +431,9 @@ def same_runs(runs: Sequence[RunFolder]) -> tuple[SameRun, ...]:
     return tuple(duplicates)
 
 
-def join_all(runs: Sequence[RunFolder], *, allow: Collection[Allowance]) -> tuple[UnlikeRuns, ...]:
+def check_comparable(
+    runs: Sequence[RunFolder], *, allow: Collection[Allowance]
+) -> tuple[Incompatibility, ...]:
     """Decide whether several runs may be compared: every run with every other, by `join`.
 
     A run that does not record a fact agrees with all others, so the first run alone is no measure.
@@ -446,7 +448,7 @@ def join_all(runs: Sequence[RunFolder], *, allow: Collection[Allowance]) -> tupl
     Raises:
         InputError: two runs differ in what a comparison holds fixed, and it is not allowed.
     """
-    unlike_runs: list[UnlikeRuns] = []
+    unlike_runs: list[Incompatibility] = []
     for place, run in enumerate(runs):
         pairs = [unlike for other in runs[:place] for unlike in join(other, run, allow=allow)]
         unlike_runs += pairs[:1]
@@ -455,7 +457,7 @@ def join_all(runs: Sequence[RunFolder], *, allow: Collection[Allowance]) -> tupl
 
 def join(
     first: RunFolder, other: RunFolder, *, allow: Collection[Allowance]
-) -> tuple[UnlikeRuns, ...]:
+) -> tuple[Incompatibility, ...]:
     """Decide whether two runs may be compared.
 
     Their decoding cannot differ: a run, scored or imported, records the logits of each view and no
@@ -490,4 +492,4 @@ def join(
             + f"\n  compare runs that differ in the adapter alone, or use {options}"
         )
         raise InputError(message)
-    return (UnlikeRuns(first.place, other.place, differences),) if differences else ()
+    return (Incompatibility(first.place, other.place, differences),) if differences else ()

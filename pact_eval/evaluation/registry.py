@@ -325,7 +325,7 @@ class Metric:
             no numbers except confidence, prediction and reference.
         reduction: computes the metric of a group of items.
         summaries: tables and figures that show it; report and comparison show every metric.
-        of_top_answer: whether it depends on the most probable answer only. Then no temperature
+        argmax_only: whether it depends on the most probable answer only. Then no temperature
             changes it.
         reported: False if only hypotheses use it, and no report or comparison.
         interval: makes the interval of the metric of one run.
@@ -334,7 +334,7 @@ class Metric:
         bounds: smallest and largest possible value, at which intervals end.
         noise_floor: whether chance alone moves the value of a perfect run from 0. Its estimates are
             then `CalibrationError`, and tables show both numbers.
-        of_errors: whether it comes mostly from wrong answers. Few families with an error then say
+        driven_by_errors: whether it comes mostly from wrong answers. Few families with an error then say
             little about it, and it has no interval.
         of_confidence: whether it depends on the most probable answer and its probability only.
     """
@@ -344,13 +344,13 @@ class Metric:
     per_item: Callable[[metrics.ItemBlock], npt.NDArray[Any]] | None = None
     reduction: Reduction = field(default=mean_over_items)
     summaries: frozenset[Summary] = SUMMARIES
-    of_top_answer: bool = False
+    argmax_only: bool = False
     reported: bool = True
     interval: Interval = mean_interval
     difference: DifferenceInference = mean_difference
     bounds: tuple[float, float] = (-math.inf, math.inf)
     noise_floor: bool = False
-    of_errors: bool = False
+    driven_by_errors: bool = False
     of_confidence: bool = False
 
     @property
@@ -379,11 +379,11 @@ class Metric:
         """
         if known == "probabilities":
             return True
-        of_answers = self.of_top_answer and "ensemble" not in self.needs
+        of_answers = self.argmax_only and "ensemble" not in self.needs
         return of_answers or (self.of_confidence and known != "answers")
 
     @property
-    def of_views(self) -> bool:
+    def uses_all_views(self) -> bool:
         """Whether it is computed from all K views under every decoding."""
         return "several views" in self.needs
 
@@ -641,7 +641,7 @@ _POSITIVE: Final = (0.0, math.inf)
 _rate = partial(Metric, interval=rate_interval, difference=rate_difference, bounds=_SHARE)
 # The letters A to Z show 26 levels.
 _level = partial(
-    Metric, needs=_SCORE, reduction=_over_score_items, bounds=(0.0, 25.0), of_errors=True
+    Metric, needs=_SCORE, reduction=_over_score_items, bounds=(0.0, 25.0), driven_by_errors=True
 )
 
 _METRICS: Final = (
@@ -649,13 +649,13 @@ _METRICS: Final = (
         MetricSpec("accuracy", "Accuracy", "percent", 1),
         _FULL,
         lambda block: block.correct,
-        of_top_answer=True,
+        argmax_only=True,
     ),
     _rate(
         MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
         _PAIRS,
         reduction=_pair_accuracy,
-        of_top_answer=True,
+        argmax_only=True,
     ),
     Metric(
         MetricSpec(PAIR_MARGIN, "Pair margin", "nats", 1),
@@ -683,7 +683,7 @@ _METRICS: Final = (
         lambda block: block.nll_nats,
         summaries=_MAIN | _RUNS,
         bounds=_POSITIVE,
-        of_errors=True,
+        driven_by_errors=True,
     ),
     Metric(
         MetricSpec("brier", "Brier", "score", -1),
@@ -691,7 +691,7 @@ _METRICS: Final = (
         lambda block: block.brier,
         summaries=_MAIN,
         bounds=(0.0, 2.0),
-        of_errors=True,
+        driven_by_errors=True,
     ),
     Metric(
         MetricSpec("ece", "ECE", "percent", -1),
@@ -700,7 +700,7 @@ _METRICS: Final = (
         of_confidence=True,
         interval=ece_interval,
         bounds=_SHARE,
-        of_errors=True,
+        driven_by_errors=True,
         noise_floor=True,
     ),
     Metric(
@@ -712,7 +712,7 @@ _METRICS: Final = (
         interval=ranking_interval,
         difference=ranking_difference,
         bounds=_SHARE,
-        of_errors=True,
+        driven_by_errors=True,
     ),
     _level(
         MetricSpec("score_mae", "Score MAE", "levels", -1),
@@ -728,7 +728,7 @@ _METRICS: Final = (
         MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
         per_item=lambda block: block.level_error,
         summaries=_NONE,
-        of_top_answer=True,
+        argmax_only=True,
     ),
     Metric(
         MetricSpec(ABLATED_CONFIDENCE, "Mean confidence", "percent", -1),
@@ -756,7 +756,7 @@ _METRICS: Final = (
         lambda block: block.flipped,
         _over_views,
         summaries=_RUNS,
-        of_top_answer=True,
+        argmax_only=True,
     ),
     _rate(
         MetricSpec("order_accuracy", "Mean accuracy", "percent", 1),
@@ -764,7 +764,7 @@ _METRICS: Final = (
         lambda block: block.order_accuracy,
         _over_views,
         summaries=frozenset({"every run"}),
-        of_top_answer=True,
+        argmax_only=True,
         difference=mean_difference,
     ),
     Metric(
@@ -773,7 +773,7 @@ _METRICS: Final = (
         lambda block: block.ensemble_gain,
         _over_views,
         summaries=frozenset({"sweep"}),
-        of_top_answer=True,
+        argmax_only=True,
         interval=gain_interval,
         bounds=(-1.0, 1.0),
     ),

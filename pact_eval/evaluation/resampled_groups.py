@@ -147,7 +147,7 @@ def too_few(metric: Metric, clusters: int, runs: Sequence[ScoredItems]) -> Clust
         runs: the same items of one or more runs; an item is wrong if it is wrong in any of them.
     """
     reason = few_clusters(clusters)
-    if reason is not None or clusters < 2 or not metric.of_errors:
+    if reason is not None or clusters < 2 or not metric.driven_by_errors:
         return reason
     wrong, right = (_families(metric, runs, right=outcome) for outcome in (False, True))
     return few_outcomes(wrong, right)
@@ -167,7 +167,7 @@ def reaching_to_fewer_errors(
         estimate: the metric of a run.
         items: of the run.
     """
-    if not metric.of_errors or math.isnan(estimate.low):
+    if not metric.driven_by_errors or math.isnan(estimate.low):
         return estimate
     count = _families(metric, [items], right=False)
     if count >= _FEW_ERRORS:

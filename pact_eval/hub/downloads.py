@@ -107,13 +107,13 @@ def _snapshot(path: Path) -> Snapshot | None:
     return None
 
 
-def hub_place(path: Path | None) -> str | None:
+def hub_location(path: Path | None) -> str | None:
     """Return what a path in a snapshot is called on the Hub; None for any other path.
 
     Examples:
-        >>> hub_place(Path("/cache/models--a--b/snapshots", "f" * 40))
+        >>> hub_location(Path("/cache/models--a--b/snapshots", "f" * 40))
         'a/b@ffffffffffffffffffffffffffffffffffffffff'
-        >>> hub_place(Path("adapters/pact")) is None
+        >>> hub_location(Path("adapters/pact")) is None
         True
     """
     snapshot = None if path is None else snapshot_of(path)

@@ -413,12 +413,12 @@ def _unfit_decoding(cell: MetricCell) -> str | None:
     """Return why a metric is not one of a decoding."""
     metric = find_metric(cell.metric)
     if cell.decoding.remedy:
-        if metric.of_views and cell.metric != _OF_NEXT_VIEWS:
+        if metric.uses_all_views and cell.metric != _OF_NEXT_VIEWS:
             return f"{cell.metric} is of the K views, and not of a remedy, got {cell.decoding}"
         if "ablated contexts" in metric.needs:
             return f"{cell.metric} needs ablated contexts, and remedies need references"
         return None
-    if metric.of_views and cell.decoding.views == "single":
+    if metric.uses_all_views and cell.decoding.views == "single":
         return (
             f"{cell.metric} is of the K views: its decoding is ensemble or "
             f"ensemble_calibrated, got {cell.decoding}"

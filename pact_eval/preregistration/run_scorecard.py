@@ -467,7 +467,7 @@ def _certain(comparison: CheckComparison) -> bool:
     weights: dict[tuple[str, str, MetricDecoding, str, int | None], float] = {}
     for term in weighted_rows(comparison.left, comparison.right):
         cell, decoding = term.row.cell, term.row.cell.decoding
-        if find_metric(cell.metric).of_top_answer:
+        if find_metric(cell.metric).argmax_only:
             decoding = replace(decoding, calibrated=False)
         place = (cell.metric, cell.arm, decoding, cell.group, term.row.seed)
         weights[place] = weights.get(place, 0.0) + term.weight

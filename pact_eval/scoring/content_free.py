@@ -11,7 +11,7 @@ from pact_eval.errors import InputError
 from pact_eval.runs.content_free import CONTENTS, MOST_VIEWS, content_free_id
 from pact_eval.runs.provenance import RunLabels
 from pact_eval.runs.seal import CONTENT_FREE
-from pact_eval.scoring.windows import Dataset, RowSource, score_windows
+from pact_eval.scoring.windows import Backend, Dataset, score_windows
 
 
 def content_free_dataset(dataset: Dataset) -> Dataset:
@@ -34,7 +34,7 @@ def content_free_dataset(dataset: Dataset) -> Dataset:
 
 
 def score_content_free(
-    source: RowSource,
+    source: Backend,
     dataset: Dataset,
     out: Path,
     *,

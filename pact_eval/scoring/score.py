@@ -71,7 +71,7 @@ def score(
 
 @dataclass(frozen=True)
 class LocalSource:
-    """A model here as what answers the records of a run; see `RowSource`.
+    """A model here as what answers the records of a run; see `Backend`.
 
     Attributes:
         model: the model, which is loaded only if a window is missing.

@@ -4,7 +4,7 @@ A window is a fixed number of records in file order. Batching, writing and resum
 windows. Batches therefore do not depend on where a run was interrupted, and a written window is
 never scored again.
 
-A `RowSource` names the settings of its run, checks the dataset before anything is scored, and opens
+A `Backend` names the settings of its run, checks the dataset before anything is scored, and opens
 a `WindowScorer`. That is all that differs between a local model (`score.py`), several workers with
 that model (`workers/source.py`) and a server (`servers/source.py`). A window's rows depend on the
 window alone, so a scorer may return windows in any order.
@@ -315,7 +315,7 @@ class WindowScorer(Protocol):
         """Return the rows of the run, given those of all windows."""
 
 
-class RowSource(Protocol):
+class Backend(Protocol):
     """Source of the answers to the records of a run."""
 
     @property
@@ -381,7 +381,7 @@ def read_dataset(
 
 
 def score_windows(
-    source: RowSource,
+    source: Backend,
     dataset: Dataset,
     out: Path,
     *,

@@ -10,7 +10,13 @@ from typing import ClassVar, Final, Literal, TypeAlias
 
 from pact_eval._choices import CONFIDENCE, ClusterUnit
 from pact_eval.errors import NO_PROBABILITIES
-from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Said, Tone, Unchecked
+from pact_eval.evaluation.conclusions.conclusion import (
+    Conclusion,
+    Question,
+    Sentence,
+    Tone,
+    Unchecked,
+)
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.numbers import CLUSTERS, interval_text, p_value_text
@@ -116,7 +122,7 @@ class Acting(Conclusion):
     planned: bool = True
 
     @property
-    def words(self) -> Said:
+    def words(self) -> Sentence:
         """The share of its decisions that a model may take alone, or the reason for none.
 
         Example:
@@ -124,7 +130,7 @@ class Acting(Conclusion):
         """
         if self.rule is None:
             reasons = "; ".join(part.reason for part in self.unchecked)
-            return Said("Cannot tell", f"{reasons}.")
+            return Sentence("Cannot tell", f"{reasons}.")
         unit = self.rule.unit
         target = self.target.text
         sure = f"with {100 * self.confidence:.4g}% confidence"
@@ -132,13 +138,13 @@ class Acting(Conclusion):
             case "share guaranteed":
                 return _say_guaranteed(self, self.rule)
             case "cannot tell":
-                return Said(
+                return Sentence(
                     "Cannot tell",
                     f"too few families to show {target} {sure}; {_most_needed(self, unit)}.",
                 )
             case "none shown":
                 groups = f" for any of {len(self.gates):,} groups"
-                return Said(
+                return Sentence(
                     f"No share can be guaranteed{groups if len(self.gates) > 1 else ''}",
                     f"{target} is not shown {sure}{_seen(self)}; {_most_needed(self, unit)}.",
                 )
@@ -151,8 +157,8 @@ class Acting(Conclusion):
         """
         words = self.words
         if self.rule is None or self.status == "share guaranteed":
-            return self.loud(str(words).removesuffix("."))
-        return self.loud(f"{words.finding}: {self.target.text} is not shown")
+            return self.emphasise(str(words).removesuffix("."))
+        return self.emphasise(f"{words.finding}: {self.target.text} is not shown")
 
 
 def acting(thresholds: Thresholds) -> Acting:
@@ -265,12 +271,12 @@ def least_tested(target: Target, confidence: float) -> int:
     return math.ceil(math.log1p(-confidence) / math.log1p(-target.rate) - 1e-9)
 
 
-def _say_guaranteed(conclusion: Acting, rule: Rule) -> Said:
+def _say_guaranteed(conclusion: Acting, rule: Rule) -> Sentence:
     target = conclusion.target.text
     once = "" if all(gate.equal for gate in conclusion.gates) else rule.counting_text
     if len(conclusion.gates) == 1:
         (gate,) = conclusion.gates
-        return Said(
+        return Sentence(
             f"May decide {interval_text(gate.share, 'percent', '%')} of the items, those with "
             f"{_condition(gate, rule)}",
             f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
@@ -282,7 +288,7 @@ def _say_guaranteed(conclusion: Acting, rule: Rule) -> Said:
     level = 1 - conclusion.confidence
     sure = 1 - level * len(conclusion.gates) if conclusion.together else conclusion.confidence
     scope = "all together" if conclusion.together else "each"
-    return Said(
+    return Sentence(
         f"May decide in {first_of(kept)}",
         f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
         f"{100 * sure:.4g}% confidence, {scope}.{rest}",

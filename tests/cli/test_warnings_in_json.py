@@ -38,14 +38,14 @@ COMMANDS = {
     "report": (("report", "method", "--calibration", "method/calibration.json"), {"UnknownRun"}),
     "report of several": (("report", "method", "fitted", "page.html"), {"SkippedRun"}),
     "report of one and a file": (("report", "method", "page.html"), set()),
-    "compare": (("compare", "method", "baseline", *ALLOW), {"UnlikeRuns"}),
+    "compare": (("compare", "method", "baseline", *ALLOW), {"Incompatibility"}),
     "calibrated": (("compare", "method", "baseline", *ALLOW, "--calibrated"), {"UnknownRun"}),
-    "arms": (("compare", "--arms", "a=method", "b=baseline", *ALLOW), {"UnlikeRuns"}),
+    "arms": (("compare", "--arms", "a=method", "b=baseline", *ALLOW), {"Incompatibility"}),
     "views": (
         ("report", "--views", "method", "--calibration", "method/calibration.json"),
         {"UnknownRun"},
     ),
-    "scorecard": (("scorecard", str(CRITERIA), "method", "baseline", *ALLOW), {"UnlikeRuns"}),
+    "scorecard": (("scorecard", str(CRITERIA), "method", "baseline", *ALLOW), {"Incompatibility"}),
     "figures": (
         ("paper", "method", "fitted", "page.html", "--out", "figures", "--figures", "reliability"),
         {"SkippedRun", "UnknownRun"},

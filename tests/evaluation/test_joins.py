@@ -12,17 +12,17 @@ from pact_eval._choices import Allowance
 from pact_eval._json import Json
 from pact_eval.errors import InputError
 from pact_eval.evaluation.joins import (
+    Incompatibility,
     OtherTraining,
     SameRun,
     SameWeights,
-    UnlikeRuns,
     UnsealedFiles,
+    check_comparable,
     join,
-    join_all,
-    of_one_role,
     other_training,
     same_runs,
     same_weights,
+    select_role,
     unsealed,
 )
 from pact_eval.runs.custody import TrainedRole
@@ -52,15 +52,15 @@ def test_runs_for_evaluation_are_kept_wherever_they_stand() -> None:
     calibration = run("c", role="calibration")
     evaluation, unnamed = run("e", role="evaluation"), run("u")
     selection = run("s", role="selection")
-    kept, skipped = of_one_role([calibration, evaluation, unnamed])
+    kept, skipped = select_role([calibration, evaluation, unnamed])
     assert kept == (evaluation, unnamed)
     assert [(entry.run, entry.role, entry.kept) for entry in skipped] == [
         ("c", "calibration", "evaluation")
     ]
-    kept, skipped = of_one_role([calibration, selection, calibration])
+    kept, skipped = select_role([calibration, selection, calibration])
     assert kept == (calibration, calibration)
     assert [(entry.run, entry.kept) for entry in skipped] == [("s", "calibration")]
-    assert of_one_role([]) == ((), ())
+    assert select_role([]) == ((), ())
 
 
 def test_two_seeds_with_the_same_weights() -> None:
@@ -114,20 +114,20 @@ def test_every_run_is_compared_with_every_earlier_one() -> None:
         run("three", data="2"),
     )
     with pytest.raises(InputError) as refused:
-        join_all([blind, one, two], allow=())
+        check_comparable([blind, one, two], allow=())
     assert_says(
         refused.value,
         "one and two do not belong together",
         "dataset: 111111111111 and 222222222222",
         "--allow other-data",
     )
-    unlike = join_all([blind, one, two, three], allow=OTHER_DATA)
+    unlike = check_comparable([blind, one, two, three], allow=OTHER_DATA)
     assert [(entry.first, entry.other) for entry in unlike] == [("one", "two"), ("one", "three")]
     assert [difference.fact for difference in unlike[0].differences] == ["data"]
-    assert join_all([blind, two, three], allow=()) == ()
+    assert check_comparable([blind, two, three], allow=()) == ()
     assert join(blind, one, allow=()) == ()
     (accepted,) = join(one, two, allow=OTHER_DATA)
-    assert accepted == UnlikeRuns("one", "two", accepted.differences)
+    assert accepted == Incompatibility("one", "two", accepted.differences)
     with pytest.raises(InputError):
         join(one, two, allow=OTHER_BASE)
 

@@ -81,7 +81,7 @@ def test_every_entry_has_the_unit_direction_and_range_of_its_definition(name: st
     entry = find_metric(name)
     assert ENTRIES[name] == (
         *(entry.spec.unit, entry.spec.better, *entry.bounds),
-        *(entry.of_errors, entry.of_top_answer),
+        *(entry.driven_by_errors, entry.argmax_only),
     )
     assert entry.noise_floor == (name == "ece")
     assert entry.reported == (name != "mean_confidence")
@@ -108,7 +108,7 @@ def test_what_a_mean_is_over() -> None:
     assert {name for name, unit in counts.items() if unit == "pair"} == {
         *("pair_accuracy", "pair_margin", "margin_not_positive", "margin_below_trained"),
     }
-    views = {name for name in metric_names() if find_metric(name).of_views}
+    views = {name for name in metric_names() if find_metric(name).uses_all_views}
     assert views == {"view_tv", "flip_rate", "order_accuracy", "ensemble_gain"}
     answers = {name for name in metric_names() if find_metric(name).defined_for("answers")}
     assert answers == {

@@ -24,7 +24,7 @@ from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
 from pact_eval.data.opening import local_data, only_file_of
 from pact_eval.errors import InputError, MissingExtraError, SeveralFilesError
-from pact_eval.hub.downloads import hub_place, located, snapshot_of, stays_inside
+from pact_eval.hub.downloads import hub_location, located, snapshot_of, stays_inside
 from pact_eval.hub.names import model_name
 
 audit, evaluate = runner(audit_program), runner(main)
@@ -81,7 +81,7 @@ def test_the_revision_of_converted_files_has_slashes(hub: Hub, tmp_path: Path) -
     folder = write(tmp_path / "converted", {"default/test/0000.csv": TABLE})
     commit = hub.add("datasets/owner/name").add(folder, "refs/convert/parquet")
     for place in ("@refs/convert/parquet/default/test", "@refs%2Fconvert%2Fparquet"):
-        assert hub_place(local_data(URL + place)) == f"{URL}@{commit}/default/test/0000.csv"
+        assert hub_location(local_data(URL + place)) == f"{URL}@{commit}/default/test/0000.csv"
 
 
 def test_several_data_files_are_listed_and_the_usage_is_wrong(

@@ -14,7 +14,7 @@ import click
 from pact_cli.commands import Doc, command, from_settings, refuse
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
-from pact_cli.hub_places import adapter_here, data_file_here, data_here
+from pact_cli.hub_places import resolve_adapter, resolve_data_file, resolve_dataset
 from pact_cli.labelled import reading_options
 from pact_cli.options import Ci, Json
 from pact_cli.param_types import AdapterPath, Count, DatasetPath, Natural, Share
@@ -115,8 +115,8 @@ def data(
     elif folder is None and not (train or eval_) and _HERE.is_dir():
         folder = _HERE
         announce([f"Using DIR {_HERE} (the folder here)"])
-    train, eval_ = (tuple(map(data_file_here, files)) for files in (train, eval_))
-    folder = None if folder is None else data_here(folder)
+    train, eval_ = (tuple(map(resolve_data_file, files)) for files in (train, eval_))
+    folder = None if folder is None else resolve_dataset(folder)
     refuse(
         folder is None and not (train or eval_),
         "expected DIR, FILE, or --train and --eval; there is no folder `data` here",
@@ -201,8 +201,8 @@ def adapter(
         write_stated_contract(folder)
         announce([f"{folder / SCHEMA_CONFIG}: written, contract stated by the user"])
     places = [folder] if other is None else [folder, other]
-    adapters = [adapter_here(place, audited=True) for place in places]
-    datasets = [data_here(place) for place in data]
+    adapters = [resolve_adapter(place, audited=True) for place in places]
+    datasets = [resolve_dataset(place) for place in data]
     audits = [
         audit_adapter(
             adapter.folder,

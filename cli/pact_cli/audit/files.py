@@ -10,7 +10,7 @@ import click
 from pact_cli.audit.checks import exit_with, provenance
 from pact_cli.commands import command, given, refuse
 from pact_cli.console import emit
-from pact_cli.hub_places import data_file_here
+from pact_cli.hub_places import resolve_data_file
 from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.options import Json
 from pact_cli.param_types import DatasetPath, Natural
@@ -72,7 +72,7 @@ def convert(
     its folder gets a manifest.json, which names IN and its hash. What IN does not name has a
     default, and every record lists its defaults.
     """
-    written = convert_file(data_file_here(source), out, reading)
+    written = convert_file(resolve_data_file(source), out, reading)
     emit(present_converted_file(written), provenance=provenance(), as_json=as_json)
 
 
@@ -124,7 +124,7 @@ def split(
         calibration=calibration,
         seed=seed,
     )
-    file = data_file_here(source)
+    file = resolve_data_file(source)
     try:
         parts = split_training_file(file, out, held_out, reading, announce_labelled)
     except RoleError as error:

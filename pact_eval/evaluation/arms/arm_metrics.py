@@ -342,11 +342,11 @@ def _rows(
 
 def _decodings_listed(metric: str, decoding: MetricDecoding) -> Iterator[MetricDecoding]:
     entry = find_metric(metric)
-    if not entry.of_views:
+    if not entry.uses_all_views:
         yield decoding
         return
     yield ENSEMBLE
-    if entry.of_top_answer and decoding.calibrated:
+    if entry.argmax_only and decoding.calibrated:
         yield ENSEMBLE_CALIBRATED
 
 

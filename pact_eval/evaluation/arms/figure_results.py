@@ -198,12 +198,12 @@ def _summarise_published(
 ) -> tuple[ArmSummary, ...]:
     """Summarise a metric of every arm; also after T(x) if that changes the metric."""
     entry = find_metric(metric)
-    views: Decoding = "ensemble" if entry.of_views else decoding
+    views: Decoding = "ensemble" if entry.uses_all_views else decoding
     raw, after = (
         metrics.summaries(metrics.arms, metric, MetricDecoding(views, calibrated), group)
         for calibrated in (False, True)
     )
-    calibrated = (entry.noise_floor or entry.of_views) and not entry.of_top_answer
+    calibrated = (entry.noise_floor or entry.uses_all_views) and not entry.argmax_only
     return tuple(
         replace(summary, calibrated=after[arm])
         if calibrated and not math.isnan(after[arm].mean)

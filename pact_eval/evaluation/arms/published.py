@@ -184,7 +184,7 @@ def _decodings(
 ) -> tuple[MetricDecoding, ...]:
     if decoding.views == "single" or not calibrated:
         return (decoding,)
-    if find_metric(metric).of_top_answer:
+    if find_metric(metric).argmax_only:
         return (ENSEMBLE, ENSEMBLE_CALIBRATED)
     return (ENSEMBLE_CALIBRATED,)
 

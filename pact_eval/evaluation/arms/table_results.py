@@ -192,7 +192,7 @@ def _questions(metrics: ArmMetrics, method: str, decoding: Decoding) -> tuple[Me
     questions: list[MetricQuestion] = []
     for spec in registered_metrics("full", "ablations"):
         decodings = [MetricDecoding(decoding)]
-        if find_metric(spec.name).of_views:
+        if find_metric(spec.name).uses_all_views:
             decodings = [ENSEMBLE, ENSEMBLE_CALIBRATED]
         questions += [
             (spec.name, available) for available in own.known_decodings(spec.name, decodings)[:1]

@@ -14,11 +14,11 @@ from pact_eval.evaluation.conclusions.conclusion import (
     NOT_SHOWN,
     Conclusion,
     Question,
-    Said,
+    Sentence,
     Tone,
     Unchecked,
 )
-from pact_eval.evaluation.conclusions.data import DataLeak, beside_leak, leak_prefix
+from pact_eval.evaluation.conclusions.data import DataLeak, leak_prefix, with_leak_warning
 from pact_eval.evaluation.registry import ANSWER_MASS, DecodingName
 from pact_eval.evaluation.report import COMPARED, HEADLINE
 from pact_eval.evaluation.resampled_groups import Evidence, adjusted, sign_of
@@ -164,7 +164,7 @@ class BetterConclusion(Conclusion):
         return replace(self, left=names.arm(self.left), right=names.arm(self.right))
 
     @property
-    def words(self) -> Said:
+    def words(self) -> Sentence:
         """The differences at view 0 and over K views.
 
         Example:
@@ -172,7 +172,7 @@ class BetterConclusion(Conclusion):
         """
         left, right = (one_line(name) for name in (self.left, self.right))
         if self.status == "cannot be compared":
-            return Said(f"{left} and {right} cannot be compared", one_line(str(self.reason)))
+            return Sentence(f"{left} and {right} cannot be compared", one_line(str(self.reason)))
         accuracy = self.of("accuracy")
         differences = ", ".join(claim_text(claim, word=not at) for at, claim in enumerate(accuracy))
         numbers = f"{left} - {right} {differences}"
@@ -188,7 +188,7 @@ class BetterConclusion(Conclusion):
         if self.seeds > 1:
             rest = f"Over {self.seeds} seeds; tested for {self.generalises_to}."
             rest = f"{self.adjustment}{rest}"
-        return Said(self.finding(left, right), f"{numbers}. {rest}".strip())
+        return Sentence(self.finding(left, right), f"{numbers}. {rest}".strip())
 
     @property
     def line(self) -> str:
@@ -491,7 +491,7 @@ def _pair_line(conclusion: BetterConclusion, leak: DataLeak | None) -> str:
     if claim is None:
         reason = one_line(str(conclusion.reason))
         return f"{leak_prefix(leak)}{left} and {right} cannot be compared: {reason}"
-    finding = beside_leak(Said(conclusion.finding(left, right)), leak).finding
+    finding = with_leak_warning(Sentence(conclusion.finding(left, right)), leak).finding
     if claim.status == "better":
         return f"{finding}: {_points(claim, 'percent')}"
     return f"{finding}: {left} - {right} {_points(claim, 'points')}"

@@ -49,7 +49,7 @@ _SUBJECTS: Final[Mapping[Question, str]] = {
 
 
 @dataclass(frozen=True)
-class Said:
+class Sentence:
     """A conclusion in words.
 
     Attributes:
@@ -120,7 +120,7 @@ class Conclusion(ABC):
 
     @property
     @abstractmethod
-    def words(self) -> Said:
+    def words(self) -> Sentence:
         """The finding and its numbers, the same on every surface."""
 
     @property
@@ -138,6 +138,6 @@ class Conclusion(ABC):
     def line(self) -> str:
         """The conclusion in the few words of `report` without `--full`; bad news is in capitals."""
 
-    def loud(self, finding: str) -> str:
+    def emphasise(self, finding: str) -> str:
         """Write a finding in capitals if it is bad news: a terminal may have no colours."""
         return finding.upper() if self.tone == "bad" else lower_first(finding)

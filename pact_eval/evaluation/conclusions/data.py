@@ -22,7 +22,7 @@ from pact_eval.evaluation.conclusions.conclusion import (
     NOT_SHOWN,
     Conclusion,
     Question,
-    Said,
+    Sentence,
     Severity,
     Tone,
     Unchecked,
@@ -228,19 +228,19 @@ class DataConclusion(Conclusion):
             yield unchecked_list(self.unchecked)
 
     @property
-    def words(self) -> Said:
+    def words(self) -> Sentence:
         """The conclusion with leaks and open questions.
 
         Examples:
             >>> str(DataConclusion.without_audit("give --data").words)
             'Not checked: give --data.'
         """
-        return Said(self.status.capitalize(), f"{'; '.join(map(one_line, self.parts))}.")
+        return Sentence(self.status.capitalize(), f"{'; '.join(map(one_line, self.parts))}.")
 
     @property
     def line(self) -> str:
         """The same on a line or two."""
-        return f"{self.loud(self.words.finding)}: {self.words.numbers.removesuffix('.')}"
+        return f"{self.emphasise(self.words.finding)}: {self.words.numbers.removesuffix('.')}"
 
     @property
     def tampered(self) -> bool:
@@ -399,14 +399,14 @@ def after_leak(sentence: str, leak: DataLeak | None) -> str:
     return f"{prefix}{lower_first(sentence)}" if prefix else sentence
 
 
-def beside_leak(words: Said, leak: DataLeak | None) -> Said:
+def with_leak_warning(words: Sentence, leak: DataLeak | None) -> Sentence:
     """Begin a headline with the leak of its data, so that it is not quoted without it.
 
     Examples:
         >>> leak = DataLeak(("i", "j"), ("f",), ("train.jsonl",))
-        >>> beside_leak(Said("a is better"), leak).finding
+        >>> with_leak_warning(Sentence("a is better"), leak).finding
         'Leak of 2 items; a is better'
-        >>> beside_leak(Said(NOT_SHOWN), leak).finding
+        >>> with_leak_warning(Sentence(NOT_SHOWN), leak).finding
         'Leak of 2 items; no accuracy difference shown'
     """
     prefix, finding = leak_prefix(leak), words.finding

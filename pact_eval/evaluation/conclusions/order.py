@@ -17,7 +17,13 @@ import numpy.typing as npt
 from pact_eval._choices import ClusterUnit
 from pact_eval.data.records import position_name
 from pact_eval.errors import counted
-from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Said, Tone, Unchecked
+from pact_eval.evaluation.conclusions.conclusion import (
+    Conclusion,
+    Question,
+    Sentence,
+    Tone,
+    Unchecked,
+)
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import numeric_noise
 from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER, MetricSpec, find_metric
@@ -430,7 +436,7 @@ class OrderConclusion(Conclusion):
     unit: ClusterUnit = "family"
 
     @property
-    def words(self) -> Said:
+    def words(self) -> Sentence:
         """The finding with its numbers.
 
         Example:
@@ -449,19 +455,19 @@ class OrderConclusion(Conclusion):
                 more = [slot for slot in self.followed[1:] if is_other_letter(slot, first)]
                 rest = "".join(f"; also {followed_words(slot)}" for slot in more[:_MOST_LETTERS])
                 finding = followed_together(self.followed)
-                return Said(
+                return Sentence(
                     upper_first(finding), f"{_preference(first, self.unit)}{rest}; {share}{ties}."
                 )
             case "unstable":
-                return Said(
+                return Sentence(
                     "Unstable", f"{change}; no letter or position is shown to be preferred{ties}."
                 )
             case "stable":
                 most = value_text(flips.high, "percent")
-                return Said("Stable", f"{change}, at most {most}%{ties}.")
+                return Sentence("Stable", f"{change}, at most {most}%{ties}.")
             case "cannot tell":
                 known = "" if math.isnan(flips.value) else f"{change}: "
-                return Said("Cannot tell", f"{known}{one_line(str(self.reason))}.")
+                return Sentence("Cannot tell", f"{known}{one_line(str(self.reason))}.")
 
     @property
     def line(self) -> str:
@@ -484,7 +490,7 @@ class OrderConclusion(Conclusion):
                 also = "".join(f", also {position_name(slot.slot)}" for slot in letters)
                 test = p_value_text(first.adjusted_p_value)
                 where = f"{group_words(first, self.unit)}{also}"
-                finding = self.loud(followed_together(self.followed))
+                finding = self.emphasise(followed_together(self.followed))
                 change = value_text(flips.value, "percent")
                 points = _from_chance(first.preference, interval=True)
                 return (
@@ -494,7 +500,7 @@ class OrderConclusion(Conclusion):
                 known = "" if math.isnan(flips.value) else f"{rate_text(flips)} of answers change; "
                 return f"cannot tell: {known}{one_line(str(self.reason))}"
             case status:
-                return f"{self.loud(status)}: {rate_text(flips)} of answers change{ties}"
+                return f"{self.emphasise(status)}: {rate_text(flips)} of answers change{ties}"
 
     @property
     def mark(self) -> str:
@@ -508,11 +514,11 @@ class OrderConclusion(Conclusion):
             points = _from_chance(first.preference)
             if first.group is not None:
                 points = f"{_from_chance(first.group.inside)} there"
-            return f"{self.loud(followed_words(first))} (chosen {points})"
+            return f"{self.emphasise(followed_words(first))} (chosen {points})"
         if self.status == "cannot tell":
             return self.line
         changes = value_text(self.flip_rate.value, "percent")
-        return f"{self.loud(self.status)} ({changes}% of answers change)"
+        return f"{self.emphasise(self.status)} ({changes}% of answers change)"
 
     @property
     def word(self) -> str:
@@ -524,8 +530,8 @@ class OrderConclusion(Conclusion):
         if self.followed:
             first = self.followed[0]
             where = "the last place" if first.slot < 0 else position_name(first.slot)
-            return self.loud(f"{verb_of(first)} {where}")
-        return self.loud(self.status)
+            return self.emphasise(f"{verb_of(first)} {where}")
+        return self.emphasise(self.status)
 
 
 def order_conclusion(

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from pact_eval.evaluation.calibration_error import CalibrationError, ConfidenceGap
-from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Said, Tone
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Tone
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import Group
@@ -118,14 +118,14 @@ class ProbabilitiesConclusion(Conclusion):
         return alone and not self.p_value <= LEVEL
 
     @property
-    def words(self) -> Said:
+    def words(self) -> Sentence:
         """The finding with its numbers.
 
         Example:
             "Over-confident: mean confidence 73.1%, accuracy 52.0%; ECE 21.3%, by chance 5.0% ..."
         """
         if self.status == "cannot tell":
-            return Said("Cannot tell", f"{one_line(str(self.reason))}.")
+            return Sentence("Cannot tell", f"{one_line(str(self.reason))}.")
         confidence, accuracy = (
             value_text(share, "percent") for share in (self.confidence, self.accuracy)
         )
@@ -136,7 +136,7 @@ class ProbabilitiesConclusion(Conclusion):
         if self.only_corp:
             details.append(self.corp_text("by chance"))
         details.append(self.adjusted_text)
-        return Said(self.status.capitalize(), f"{numbers}; {'; '.join(details)}.")
+        return Sentence(self.status.capitalize(), f"{numbers}; {'; '.join(details)}.")
 
     @property
     def line(self) -> str:
@@ -154,7 +154,7 @@ class ProbabilitiesConclusion(Conclusion):
             details.append(self.corp_text("chance"))
         if self.tone == "bad" or self.shown_alone:
             details.append(self.adjusted_text)
-        finding = self.loud(self.status)
+        finding = self.emphasise(self.status)
         return f"{finding}: says {says}%, is {right}% right ({'; '.join(details)})"
 
     @property
@@ -166,7 +166,7 @@ class ProbabilitiesConclusion(Conclusion):
         """
         if self.status == "cannot tell":
             return self.line
-        finding = self.loud(self.status)
+        finding = self.emphasise(self.status)
         if self.status == "no error shown":
             return finding
         says, right = (value_text(share, "percent") for share in (self.confidence, self.accuracy))
@@ -179,7 +179,7 @@ class ProbabilitiesConclusion(Conclusion):
         Example:
             "OVER-CONFIDENT"
         """
-        return self.loud(self.status.partition(" other")[0])
+        return self.emphasise(self.status.partition(" other")[0])
 
     @property
     def gap_text(self) -> str:

@@ -95,7 +95,7 @@ def view_orders(wire: Wire, field: Field, *, item: str, k: int, seed: int) -> tu
     return (tuple(range(len(field.answers))),) * k
 
 
-class Asker:
+class RequestQueue:
     """Sender of items to a server, several requests at a time.
 
     Args:

@@ -19,7 +19,7 @@ from pact_eval.metrics import decode_ensemble
 from pact_eval.progress import step
 from pact_eval.prompts.requests import Decision
 from pact_eval.runs.predictions import with_censored_zeros
-from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, Order, view_orders
+from pact_eval.scoring.servers.asking import AskedItem, ItemAnswer, Order, RequestQueue, view_orders
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.find_wire import find_wire
 from pact_eval.scoring.servers.probe import REPEATS, decimals_of
@@ -121,7 +121,7 @@ def decide_served(
     """
     wire = find_wire(request).wire
     with step("Asking the server"), Client(request) as client:
-        asker = Asker(client, wire, request.model)
+        asker = RequestQueue(client, wire, request.model)
         items = []
         for field in fields:
             orders = view_orders(wire, field, item=field.name, k=k, seed=order_seed)

@@ -23,7 +23,7 @@ from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.model import ScoringModel, identify, resolve_dtype, stored_dtype
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import TOLERANCE
-from pact_eval.scoring.servers.asking import Asker, ItemAnswer
+from pact_eval.scoring.servers.asking import ItemAnswer, RequestQueue
 from pact_eval.scoring.servers.probe import PROBE_RECORDS, Parity, ServerProbe, probe_items
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.wire import ViewAnswer, Wire, probabilities_of
@@ -54,7 +54,7 @@ class _Answers:
 
 
 def with_parity(
-    probe: ServerProbe, asker: Asker, wire: Wire, request: ServerRequest
+    probe: ServerProbe, asker: RequestQueue, wire: Wire, request: ServerRequest
 ) -> ServerProbe:
     """Return a probe with the agreement of a local adapter.
 

@@ -24,7 +24,7 @@ from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import ServerError
 from pact_eval.prompts.contract import canonical_code_order
 from pact_eval.runs.predictions import decimals
-from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, view_orders
+from pact_eval.scoring.servers.asking import AskedItem, ItemAnswer, RequestQueue, view_orders
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.find_wire import read_cards
 from pact_eval.scoring.servers.replies import error_text
@@ -171,7 +171,7 @@ def probe_tokenizer(
 
 
 def probe_batches(
-    asker: Asker, items: Sequence[AskedItem], together: Mapping[str, ItemAnswer]
+    asker: RequestQueue, items: Sequence[AskedItem], together: Mapping[str, ItemAnswer]
 ) -> BatchProbe | None:
     """Compare prompts that are asked alone with the same prompts in batches.
 
@@ -382,7 +382,7 @@ class ServerProbe:
 
 
 def probe_server(
-    asker: Asker, client: Client, wire: Wire, *, model: str, base_name: str | None = None
+    asker: RequestQueue, client: Client, wire: Wire, *, model: str, base_name: str | None = None
 ) -> ServerProbe:
     """Probe a server.
 
@@ -450,7 +450,7 @@ def probe_items(wire: Wire, *, k: int = 1) -> list[AskedItem]:
     ]
 
 
-def change_since(asker: Asker, wire: Wire, before: Mapping[str, Sequence[float]]) -> float:
+def change_since(asker: RequestQueue, wire: Wire, before: Mapping[str, Sequence[float]]) -> float:
     """Return the largest TV between the answers to the probe now and before; NaN without any.
 
     Args:
@@ -478,7 +478,7 @@ def decimals_of(wire: Wire, answers: Sequence[ItemAnswer]) -> int | None:
 
 
 def _ask(
-    asker: Asker, items: Sequence[AskedItem], model: str | None = None
+    asker: RequestQueue, items: Sequence[AskedItem], model: str | None = None
 ) -> dict[str, ItemAnswer]:
     answers = asker.ask(items, model=model, alone=True)
     return {item.record_id: answer for item, answer in zip(items, answers, strict=True)}
@@ -490,7 +490,7 @@ def _probabilities(answers: Mapping[str, ItemAnswer]) -> dict[str, tuple[float, 
     }
 
 
-def _floor(asker: Asker, item: AskedItem, first: tuple[float, ...]) -> RepeatFloor:
+def _floor(asker: RequestQueue, item: AskedItem, first: tuple[float, ...]) -> RepeatFloor:
     one = replace(item, orders=item.orders[:1])
     answers = asker.ask([one] * (REPEATS - 1), alone=True)
     repeats = [first, *(probabilities_of(answer.views[0]) for answer in answers if answer.views)]
@@ -526,7 +526,7 @@ def _mass(parity: Parity) -> str:
     return f", of the answer mass {parity.largest_mass_difference:.2g}"
 
 
-def _base(asker: Asker, wire: Wire, probe: ServerProbe, name: str) -> BaseProbe:
+def _base(asker: RequestQueue, wire: Wire, probe: ServerProbe, name: str) -> BaseProbe:
     items = [item for item in probe_items(wire) if item.record_id in probe.answers]
     probabilities = _probabilities(_ask(asker, items, name))
     if not probabilities:

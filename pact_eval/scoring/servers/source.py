@@ -1,4 +1,4 @@
-"""`RowSource` backed by a server.
+"""`Backend` backed by a server.
 
 Rows have the log-probabilities that the server sent, in float64. `run.json` has under `server` who
 was asked and who answered, and how many requests it took; under `probe` what the server is, asked
@@ -30,8 +30,8 @@ from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding, Ru
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA, UNANSWERED
 from pact_eval.scoring.servers.asking import (
     AskedItem,
-    Asker,
     ItemAnswer,
+    RequestQueue,
     count_requests,
     view_orders,
 )
@@ -92,7 +92,7 @@ class RequestPlan:
 
 @dataclass(frozen=True)
 class ServerSource:
-    """A server as what answers the records of a run; see `RowSource`.
+    """A server as what answers the records of a run; see `Backend`.
 
     Attributes:
         request: the server, as the user gave it.
@@ -203,7 +203,7 @@ def probe(request: ServerRequest) -> ServerProbe:
     """
     request, detection = _resolve_wire(request)
     with step("Probing the server"), Client(request) as client:
-        asker = Asker(client, detection.wire, request.model)
+        asker = RequestQueue(client, detection.wire, request.model)
         return replace(
             _run_probe(asker, client, detection.wire, request), wire_reason=detection.why
         )
@@ -215,7 +215,9 @@ def _resolve_wire(request: ServerRequest) -> tuple[ServerRequest, FoundWire]:
     return replace(request, base_name=request.base_name or detection.base_name), detection
 
 
-def _run_probe(asker: Asker, client: Client, wire: Wire, request: ServerRequest) -> ServerProbe:
+def _run_probe(
+    asker: RequestQueue, client: Client, wire: Wire, request: ServerRequest
+) -> ServerProbe:
     server_probe = probe_server(
         asker, client, wire, model=request.model, base_name=request.base_name
     )
@@ -237,7 +239,7 @@ class _ServerScorer:
         self._writer = writer
         self._client = client
         self._before = writer.recorded.server or RecordedServer()
-        self._asker = Asker(
+        self._asker = RequestQueue(
             client, source.wire, source.request.model, answered_by=self._before.answered_by
         )
         self._rounding: Rounding | None = None

@@ -1,4 +1,4 @@
-"""`RowSource` backed by several workers."""
+"""`Backend` backed by several workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOTE = "workers"
 
 @dataclass(frozen=True)
 class WorkerSource:
-    """Several workers as what answers the records of a run; see `RowSource`.
+    """Several workers as what answers the records of a run; see `Backend`.
 
     Attributes:
         request: the model, with absolute paths and the device of the workers.

@@ -9,7 +9,7 @@ from typing import Any
 
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.conclusions.better import BetterConclusion
-from pact_eval.evaluation.conclusions.conclusion import QUESTIONS, Question, Said, Tone
+from pact_eval.evaluation.conclusions.conclusion import QUESTIONS, Question, Sentence, Tone
 from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions, RunConclusions
 from pact_eval.numbers import at_views, has_width, no_interval, value_text
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
@@ -86,7 +86,7 @@ def make_cards(
     ]
 
 
-def _numbers(words: Said) -> list[str]:
+def _numbers(words: Sentence) -> list[str]:
     return [part.strip().removesuffix(".") for part in words.numbers.split(";")]
 
 

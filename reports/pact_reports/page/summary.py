@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus
-from pact_eval.evaluation.conclusions.data import beside_leak, leak_prefix
+from pact_eval.evaluation.conclusions.data import leak_prefix, with_leak_warning
 from pact_eval.evaluation.conclusions.experiment_conclusions import conclude, conclude_runs
 from pact_eval.evaluation.diagnostics import (
     Diagnostic,
@@ -93,7 +93,9 @@ def _answer(request: PageRequest) -> dict[str, Any]:
     if not experiment.same_items:
         return {"sentences": []}
     conclusions = list(experiment.comparisons.better_than(method).values())
-    sentences = [beside_leak(conclusion.named(names).words, leak) for conclusion in conclusions]
+    sentences = [
+        with_leak_warning(conclusion.named(names).words, leak) for conclusion in conclusions
+    ]
     if not sentences:
         return {"sentences": []}
     finding = sentences[0].finding

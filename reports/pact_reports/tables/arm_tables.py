@@ -130,7 +130,7 @@ def _ablations_cells(result: Ablations, ablation: Ablation, *, is_method: bool) 
 
 def _decodings(questions: tuple[MetricQuestion, ...]) -> str:
     """Name the decoding of every column; flips rest on the argmax, which no temperature changes."""
-    single = {decoding for metric, decoding in questions if not find_metric(metric).of_views}
+    single = {decoding for metric, decoding in questions if not find_metric(metric).uses_all_views}
     parts = [f"Decoding: {', '.join(decoding_words(name) for name in sorted(single))}"]
     parts += [f"TV: {decoding_words(name)}" for metric, name in questions if metric == "view_tv"]
     parts += ["flips: K views" for metric, _ in questions if metric == "flip_rate"]

@@ -10,7 +10,7 @@ from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion, several_line
-from pact_eval.evaluation.conclusions.data import beside_leak
+from pact_eval.evaluation.conclusions.data import with_leak_warning
 from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
@@ -78,7 +78,7 @@ def present_arms(
     def answers() -> Iterator[str]:
         leak = experiment.data.leak
         for conclusion in experiment.comparisons.better_arms:
-            yield str(beside_leak(conclusion.named(names).words, leak))
+            yield str(with_leak_warning(conclusion.named(names).words, leak))
 
     def tables() -> Iterable[Part]:
         return arms_parts(experiment.comparisons.of_arms, show_items=show_items, names=names)

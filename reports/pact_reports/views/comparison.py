@@ -15,7 +15,7 @@ from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import Arm, ArmDifference, ArmPair, ArmsComparison
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
 from pact_eval.evaluation.conclusions.better import several_line
-from pact_eval.evaluation.conclusions.data import beside_leak
+from pact_eval.evaluation.conclusions.data import with_leak_warning
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import MetricSpec, metric_spec
@@ -163,7 +163,7 @@ def _headline(comparison: RunComparison) -> str:
 
 
 def _answer(comparison: RunComparison) -> str:
-    return str(beside_leak(comparison.conclusion.words, comparison.data.leak))
+    return str(with_leak_warning(comparison.conclusion.words, comparison.data.leak))
 
 
 def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:

@@ -216,7 +216,7 @@ def _word_cell(conclusion: Conclusion | None) -> Cell:
         case OrderConclusion():
             return Cell(conclusion.word, tone=tone_of(conclusion))
         case DataConclusion():
-            word = conclusion.loud(conclusion.status.partition(" as far")[0])
+            word = conclusion.emphasise(conclusion.status.partition(" as far")[0])
             return Cell(word, tone=tone_of(conclusion))
         case _:
             return Cell("")
