@@ -1,7 +1,7 @@
 """Rules for comparable runs: one role, data, contract, prompts and base model.
 
-Every command that puts runs next to each other calls `check_comparable`. The adapter may differ, and
-so may K: view metrics are then compared on the views that both runs have.
+Every command that puts runs next to each other calls `check_comparable`. The adapter may differ,
+and so may K: view metrics are then compared on the views that both runs have.
 """
 
 from __future__ import annotations

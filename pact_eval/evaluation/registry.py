@@ -334,8 +334,8 @@ class Metric:
         bounds: smallest and largest possible value, at which intervals end.
         noise_floor: whether chance alone moves the value of a perfect run from 0. Its estimates are
             then `CalibrationError`, and tables show both numbers.
-        driven_by_errors: whether it comes mostly from wrong answers. Few families with an error then say
-            little about it, and it has no interval.
+        driven_by_errors: whether it comes mostly from wrong answers. Few families with an error
+            then say little about it, and it has no interval.
         of_confidence: whether it depends on the most probable answer and its probability only.
     """
 
