@@ -15,9 +15,9 @@ from pact_cli.model_options import (
 )
 from pact_cli.options import Json, OrderSeed
 from pact_cli.param_types import Count
-from pact_eval.errors import GateError
+from pact_eval.errors import GateError, server_extra
 from pact_eval.prompts.requests import read_context, read_schema
-from pact_eval.scoring.request import ModelRequest, server_extra
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_reports.views.servers import (
     present_decide,

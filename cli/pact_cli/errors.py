@@ -19,9 +19,8 @@ from pact_cli.console import CI_FORMAT, JSON_PRINTED, QUIET, print_json
 from pact_cli.steps import LOADING, loading, one_blas_thread, watched_steps
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
-from pact_eval.errors import PactError, RecordError
+from pact_eval.errors import PactError, RecordError, model_extra, ray_extra
 from pact_eval.plain_text import error_text, one_line, visible
-from pact_eval.scoring.request import model_extra, ray_extra
 
 # Windows answers EINVAL where others answer EPIPE.
 _LEFT: Final = frozenset({errno.EPIPE, *((errno.EINVAL,) if os.name == "nt" else ())})

@@ -18,12 +18,11 @@ from types import FrameType
 from typing import Any, Final, Protocol
 
 from pact_eval._choices import ExperimentStage
-from pact_eval.errors import GateError, InputError, TamperedError, WorkerError, counted
+from pact_eval.errors import GateError, InputError, TamperedError, WorkerError, counted, ray_extra
 from pact_eval.experiments.devices import step_environment
 from pact_eval.experiments.experiment import ExperimentOutcome, PlannedExperiment, StepOutcome
 from pact_eval.experiments.plan import Reserved
 from pact_eval.experiments.steps import Step
-from pact_eval.scoring.request import ray_extra
 from pact_eval.scoring.workers.cluster import first_line, import_ray, joined
 
 GRACE_SECONDS: Final = 20.0

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, overload
 
-from pact_eval.errors import ServerError
+from pact_eval.errors import ServerError, model_extra, ray_extra, server_extra
 from pact_eval.hub.names import model_name
 from pact_eval.models.hub_adapters import label_of
 from pact_eval.runs.provenance import RunLabels
-from pact_eval.scoring.request import ModelRequest, model_extra, ray_extra, server_extra
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.workers.cluster import import_ray
 from pact_eval.scoring.workers.messages import WorkersRequest
