@@ -420,8 +420,8 @@ class _TableReader:
     def _check_words(self, cells: Sequence[Json], said: Sequence[Json]) -> None:
         """Check that right answers and predictions are written in the same words.
 
-        Predictions may have words of their own, which count as wrong; numbers may not: they would
-        also be positions, counted otherwise.
+        Predictions may have words of their own, which count as wrong; numbers may not, unless
+        answers are stated to be texts: they would also be positions, counted otherwise.
 
         Raises:
             ShapeError: no prediction is one of the right answers, or a number is none of them.
@@ -431,7 +431,8 @@ class _TableReader:
             for column in (cells, said)
         )
         new = [text for word, text in predictions.items() if word not in labels]
-        numbers = all(map(_is_number, labels)) and any(map(_is_number, new))
+        stated = self._reading.form == TEXT
+        numbers = not stated and all(map(_is_number, labels)) and any(map(_is_number, new))
         if not new or not labels:
             return
         if len(new) < len(predictions) and not numbers:
