@@ -166,7 +166,7 @@ class ImportOptions:
     Attributes:
         source: name of the format; None detects it from the content.
         mapping: our column -> its name in a file of rows; overrides the defaults.
-        family_from: what names the family of an item, see `grouping.py`; None uses the source's.
+        family_from: what names the family of an item; None uses the source's.
         domain_from: what names its domain.
         suites: files with the questions and references of a log that has only answers.
         filter: name of the filter of lm-evaluation-harness whose answers are read.

@@ -14,8 +14,8 @@ has no references: they are in the rows of the suite (`--suite`), which the user
 Every question of a request is an item. Canonical order is that of `criteria`, or false, true. The
 payload hash is computed from the suite row, and must be that of the result. Questions without one
 right answer, and rows that the board excludes, are left out and counted. `choice` must be a most
-probable answer, within rounding. Accuracies are compared with those of the board, if its files are
-next to the results: see `decision_scores.py`.
+probable answer, within rounding. Accuracies are compared with those of the board, if its files
+are next to the results.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Source "lm-eval": the samples of multiple-choice tasks of lm-evaluation-harness.
 
 A folder of results has `samples_<task>_<date>.jsonl`, one line per item and filter, and next to it
-`results_<date>.json`. `harness_runs.py` finds the files of one run, `harness_lines.py` reads a line
-and its checks, `harness_results.py` has what the results publish.
+`results_<date>.json`. `harness.py` finds the files of one run, and reads the lines with their
+checks and what the results publish.
 
 A target is an index, a list of indices (several right answers), or the text of a choice. The
 reading that fits every line and every check of a file is used. If two fit and differ, `--answers`
