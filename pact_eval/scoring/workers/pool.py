@@ -12,10 +12,7 @@ from pact_eval._json import Json, dumps, flat
 from pact_eval.errors import WorkerError
 from pact_eval.progress import step
 from pact_eval.scoring.windows import Window
-from pact_eval.scoring.workers.cluster import (
-    Cluster,
-    LostWorkerError,
-)
+from pact_eval.scoring.workers.cluster import Cluster, LostWorkerError
 from pact_eval.scoring.workers.messages import (
     WindowRows,
     WorkerDescription,
