@@ -19,3 +19,11 @@ class Note(ABC):
     @abstractmethod
     def __str__(self) -> str:
         """Explain it in a sentence or two."""
+
+    @property
+    def short(self) -> str:
+        """What of it concerns accuracy, confidence and calibration; "" for nothing.
+
+        The first screen shows it. The other sentences are next to the metrics that they are about.
+        """
+        return ""

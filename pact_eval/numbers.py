@@ -186,12 +186,29 @@ CLUSTERS: Final[dict[ClusterUnit, str]] = {
 def sample_text(items: int, clusters: int, unit: ClusterUnit) -> str:
     """Write the size of a sample.
 
+    Families are named as what they are, and only if the items have any.
+
     Example:
-        >>> sample_text(324, 162, "family"), sample_text(2, 1, "source_family")
-        ('324 items in 162 families', '2 items in 1 source family')
+        >>> sample_text(324, 162, "family"), sample_text(9, 9, "family")
+        ('324 items in 162 groups that belong together', '9 items')
+        >>> sample_text(2, 1, "source_family")
+        '2 items in 1 source family'
     """
     counted = "1 item" if items == 1 else f"{items:,} items"
-    return f"{counted} in {clusters:,} {(CLUSTER if clusters == 1 else CLUSTERS)[unit]}"
+    return counted if items == clusters else f"{counted} in {independent_text(clusters, unit)}"
+
+
+def independent_text(clusters: int, unit: ClusterUnit) -> str:
+    """Count what an interval takes as independent, in plain words.
+
+    Example:
+        >>> independent_text(1, "family"), independent_text(12, "source_family")
+        ('1 group that belongs together', '12 source families')
+    """
+    if unit != "family":
+        return f"{clusters:,} {(CLUSTER if clusters == 1 else CLUSTERS)[unit]}"
+    groups = "group that belongs" if clusters == 1 else "groups that belong"
+    return f"{clusters:,} {groups} together"
 
 
 def short_clusters(unit: ClusterUnit) -> str:
@@ -266,24 +283,22 @@ def views_words(k: int, repeats: int) -> str:
 
     Example:
         >>> views_words(1, 1), views_words(4, 1), views_words(1, 3), views_words(3, 3)
-        ('view 0', '4 views', 'mean of 3 repeats', '3 repeats together')
+        ('first order', '4 orders', 'mean of 3 repeats', '3 repeats together')
     """
     if repeats > 1:
         return f"mean of {repeats} repeats" if k == 1 else f"{k} repeats together"
-    return "view 0" if k == 1 else f"{k} views"
+    return "first order" if k == 1 else f"{k} orders"
 
 
 def at_views(k: int, repeats: int) -> str:
     """Say where a difference is shown; see `views_words`.
 
     Example:
-        >>> at_views(1, 1), at_views(4, 1), at_views(1, 3), at_views(3, 3)
-        ('at view 0', 'over 4 views', 'in the mean of 3 repeats', 'over 3 repeats together')
+        >>> at_views(1, 1), at_views(4, 1), at_views(1, 3)
+        ('in the first order', 'over 4 orders', 'in the mean of 3 repeats')
     """
     words = views_words(k, repeats)
-    if k > 1:
-        return f"over {words}"
-    return f"in the {words}" if repeats > 1 else f"at {words}"
+    return f"over {words}" if k > 1 else f"in the {words}"
 
 
 def p_value_text(p_value: float) -> str:

@@ -708,10 +708,9 @@ class Experiment:
                 repeats=of_one_order and (recorded.k or 1) > 1,
                 untested=left,
                 ties=Ties.of(items),
-                unit=settings.unit,
             )
 
-        return run.once(("order conclusion", settings.unit, settings.seed), concluded)
+        return run.once(("order conclusion", settings.seed), concluded)
 
     def _slots(self, run: ExperimentRun) -> SlotPreferences:
         """Test the letters and the last position of a run; computed once."""

@@ -16,7 +16,14 @@ from pact_eval._typing import FloatArray
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.notes import Note
-from pact_eval.numbers import CLUSTERS, Unit, reason_text, small_text, value_text
+from pact_eval.numbers import (
+    CLUSTERS,
+    Unit,
+    independent_text,
+    reason_text,
+    small_text,
+    value_text,
+)
 from pact_eval.plain_text import upper_first
 from pact_eval.runs.predictions import Predictions, censored_references, recorded_bounds
 from pact_eval.runs.provenance import Provenance
@@ -87,6 +94,17 @@ class RoundedProbabilities(Note):
             f"{round(scale * low, 9):.{digits}f}" != f"{round(scale * high, 9):.{digits}f}"
             for (low, high), scale, digits in scores
         )
+
+    @property
+    def short(self) -> str:
+        """The ends of accuracy, if they differ in print."""
+        ends = _between(self.accuracy, "percent", "%")
+        if not ends:
+            return ""
+        hides = "The log" if self.decimals is None else "Rounding"
+        items = f"{self.undecided:,} item{'' if self.undecided == 1 else 's'}"
+        text = f"{hides} hides the most probable answer of {items}: accuracy is {ends}."
+        return f"{self.run}: {text[0].lower()}{text[1:]}" if self.run else text
 
     def __str__(self) -> str:
         """Write the ends that differ in print: a score that rounding does not move is not named."""
@@ -169,6 +187,11 @@ class Unanswered(Note):
             f"{100 * self.coverage:.1f}%; {listed}). Numbers are of these items, unless they say "
             "otherwise."
         )
+
+    @property
+    def short(self) -> str:
+        """All of it."""
+        return str(self)
 
 
 @dataclass(frozen=True)
@@ -261,15 +284,19 @@ class SeveralRight(Note):
     nll_of_any: float
     run: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def short(self) -> str:
+        """How such items count."""
         counts = f"{self.run}: {self.items:,}" if self.run else f"{self.items:,}"
-        counts += " items have several right answers: an answer counts if it is one of them"
+        return f"{counts} items have several right answers: an answer counts if it is one of them."
+
+    def __str__(self) -> str:
         if math.isnan(self.nll_of_any):
-            return f"{counts}."
+            return self.short
         return (
-            f"{counts}. NLL and Brier are of the most probable right answer; the NLL of any right "
-            f"answer is {self.nll_of_any:.4f} nats. Right answers share the probability, so ECE "
-            "overstates underconfidence."
+            f"{self.short} NLL and Brier are of the most probable right answer; the NLL of any "
+            f"right answer is {self.nll_of_any:.4f} nats. Right answers share the probability, so "
+            "ECE overstates underconfidence."
         )
 
     def named(self, names: ArmNames) -> SeveralRight:
@@ -316,6 +343,11 @@ class RepeatedPrompts(Note):
             "is not the same in all of them."
         )
 
+    @property
+    def short(self) -> str:
+        """All of it."""
+        return str(self)
+
 
 @dataclass(frozen=True)
 class ChangedModel(Note):
@@ -336,6 +368,11 @@ class ChangedModel(Note):
             f"the start and at the end differ by a TV of {self.largest_tv:.2g} (noise and "
             f"rounding: below {self.least_change:.2g}). The run is of two models."
         )
+
+    @property
+    def short(self) -> str:
+        """All of it."""
+        return str(self)
 
 
 @dataclass(frozen=True)
@@ -364,6 +401,11 @@ class LowAnswerMass(Note):
         share = small_text(self.share, "percent")
         return f"Only {share}% of the next-token probability is on the answer letters{rarely}."
 
+    @property
+    def short(self) -> str:
+        """All of it."""
+        return str(self)
+
 
 @dataclass(frozen=True)
 class IncompletePairs(Note):
@@ -376,7 +418,12 @@ class IncompletePairs(Note):
     families: int
 
     def __str__(self) -> str:
-        return f"Pair accuracy leaves out families that are not a complete pair: {self.families:,}."
+        return f"Pair accuracy leaves out incomplete pairs: {self.families:,}."
+
+    @property
+    def short(self) -> str:
+        """All of it."""
+        return str(self)
 
 
 @dataclass(frozen=True)
@@ -485,6 +532,11 @@ class UnmatchedSeeds(Note):
                 parts.append(f"{name} has seeds that {other} lacks: {listed}.")
         return " ".join(parts)
 
+    @property
+    def short(self) -> str:
+        """All of it."""
+        return str(self)
+
     def named(self, names: ArmNames) -> UnmatchedSeeds:
         """Return the note with the display names of its arms and runs."""
         return replace(self, a=names.arm(self.a), b=names.arm(self.b))
@@ -510,7 +562,7 @@ class DifferentViews(Note):
         by_k: dict[int, list[str]] = {}
         for name, k in self.ks.items():
             by_k.setdefault(k, []).append(name)
-        listed = "; ".join(f"K = {k}: {', '.join(names)}" for k, names in sorted(by_k.items()))
+        listed = "; ".join(f"{k}: {', '.join(names)}" for k, names in sorted(by_k.items()))
         what = "View TV, flip rate and ensemble gain"
         if self.ensembles:
             what = "Ensembles, view TV, flip rate and ensemble gain"
@@ -520,11 +572,16 @@ class DifferentViews(Note):
                 f"The runs show {count} in different letter orders ({listed}). {what} are compared "
                 "on the orders that all runs have."
             )
-        views = "view" if self.common == 1 else f"{self.common} views"
+        orders = "order" if self.common == 1 else f"{self.common} orders"
         return (
-            f"The runs have different numbers of views ({listed}). {what} are compared on the "
-            f"first {views} of every item."
+            f"The runs have different numbers of orders ({listed}). {what} are compared on the "
+            f"first {orders} of every item."
         )
+
+    @property
+    def short(self) -> str:
+        """All of it, if answers are means over orders."""
+        return str(self) if self.ensembles else ""
 
     def named(self, names: ArmNames) -> DifferentViews:
         """Return the note with the display names of its arms and runs."""
@@ -565,6 +622,14 @@ class SmallGroups(Note):
         rough = "Their intervals are rough" if len(named) > 1 else "Its intervals are rough"
         return f"{few}: {listed}. {rough}."
 
+    @property
+    def short(self) -> str:
+        """That of all items."""
+        first = self.groups[0]
+        if first.name != "all":
+            return ""
+        return f"Intervals are rough: they rest on {independent_text(first.clusters, self.unit)}."
+
 
 @dataclass(frozen=True)
 class LargeFamilies(Note):
@@ -587,6 +652,16 @@ class LargeFamilies(Note):
     def __str__(self) -> str:
         few = reason_text(self.text, self.unit)
         return f"{few}: intervals allow for it, and equivalence is not shown."
+
+    @property
+    def short(self) -> str:
+        """The same in plain words."""
+        if self.unit != "family":
+            return str(self)
+        return (
+            "Few groups that belong together have more than a quarter of the items: intervals "
+            "allow for it, and equality within a margin is not shown."
+        )
 
 
 def numeric_noise(provenance: Provenance) -> float | None:

@@ -76,11 +76,11 @@ def test_one_order_does_not_tell_a_letter_from_its_answer(tmp_path: Path) -> Non
     # Every answer is the second letter; the correct letter is each of the three in turn.
     rows = [{"id": f"{n}", "reference": n % 3, "probabilities": [0.1, 0.8, 0.1]} for n in range(60)]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    assert "order          cannot tell: " in run("import", path, "--out", tmp_path / "run").stdout
+    assert "order          not tested: " in run("import", path, "--out", tmp_path / "run").stdout
     text = " ".join(run("report", tmp_path / "run", "--full", *FAST).stdout.split())
     assert "| chosen | 0 | 60 | 0 |" in text
     assert "rows differ (chi-squared" in text
-    assert "Order: cannot tell" in text
+    assert "Order: not tested" in text
 
 
 def test_hostile_names_are_shown_as_they_are_and_not_as_markup(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ _ORDER = {
     "unstable": "unstable",
     "stable": "stable",
     "cannot tell": "cannot tell",
+    "not tested": "cannot tell",
 }
 _PROBABILITIES = {
     "over-confident": "over-confident",
@@ -83,17 +84,17 @@ def data_status(text: str) -> str:
 
 
 def better_statuses(text: str, views: tuple[int, ...]) -> dict[int, str]:
-    """Returns the status by number of views of "b is more accurate than a over 4 views, ..."."""
+    """Returns the status by number of views of "b is more accurate than a over 4 orders, ..."."""
     finding = text.partition(": ")[0].lower()
     statuses: dict[int, str] = {}
     for part in re.split(
         r", (?=not shown|but |better|worse|equivalent)", re.sub(r" \(p [^)]*\)", "", finding)
     ):
         (status, *_) = (status for phrase, status in _BETTER.items() if phrase in part)
-        over = re.search(r"over (\d+) (?:views|repeats together)", part)
+        over = re.search(r"over (\d+) (?:orders|repeats together)", part)
         if over:
             statuses[int(over[1])] = status
-        elif "at view 0" in part or "in the mean of" in part:
+        elif "in the first order" in part or "in the mean of" in part:
             statuses[1] = status
         else:
             statuses = dict.fromkeys(views, status)

@@ -32,7 +32,7 @@ def test_the_adjustment_is_named_if_it_takes_a_mark_away(tmp_path: Path) -> None
     assert claim.evidence.deciding == pytest.approx(2 * min(p_values))
     assert_says(adjusted.words.finding, "No accuracy difference shown (p = ", "adjusted)")
     assert "for 2 tests (Holm)" in adjusted.words.numbers
-    assert_says(adjusted.words.numbers, "(view 0, not shown after adjustment, p = ")
+    assert_says(adjusted.words.numbers, "(first order, not shown after adjustment, p = ")
 
 
 def test_an_undefined_difference_has_a_reason(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_one_planted_family_is_counted_in_the_singular_and_detects_nothing(tmp_p
     runs = [one.write(tmp_path / name, seed) for seed, name in enumerate("ab", 3)]
     result = CliRunner().invoke(main, ["compare", *map(str, runs), "--resamples", "100"])
     assert result.exit_code == 0, result.output
-    assert "of 2 items in 1 family" in result.output
+    assert "of 2 items in 1 group that belongs together" in " ".join(result.output.split())
     assert "Smallest difference" not in result.output
 
 

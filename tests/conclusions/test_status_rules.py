@@ -198,8 +198,8 @@ def test_noise_that_could_change_as_many_answers_leaves_it_open() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"finding": "one view"}, "K is 1"),
-        ({"finding": "one order"}, "two orders"),
+        ({"finding": "one view"}, "in one order"),
+        ({"finding": "one order"}, "in one order"),
         ({"orders_hidden": True}, "sorts the options"),
     ],
 )
@@ -219,7 +219,7 @@ def test_what_was_not_measured_is_listed() -> None:
     unmeasured = NoiseFloor("not measured", NAN)
     told = order_conclusion("run", effect(0.0, 0.05, floor=unmeasured), STEADY, untested=1)
     assert [part.name for part in told.unchecked] == ["repeats", "letters"]
-    assert_says(told.unchecked[0].reason, "pact-eval probe")
+    assert_says(told.unchecked[0].reason, "score --probe")
     assert_says(told.unchecked[1].reason, "1 item")
     logged = replace(unmeasured, source="not in the log")
     of_log = order_conclusion("run", effect(0.0, 0.05, floor=logged), STEADY)
@@ -340,7 +340,7 @@ def test_three_tests_are_adjusted_and_the_gap_gives_the_direction(
 def test_what_cannot_be_told_of_probabilities() -> None:
     corp = CorpMiscalibration(0.01, 0.001, 0.001)
     few = probabilities_conclusion("run", items(2, 1, 1, 0), ece(0.001), corp)
-    assert (few.status, few.reason) == ("cannot tell", "too few families: 4")
+    assert (few.status, few.reason) == ("cannot tell", "too few: 8 items in 4 groups that belong together")
     untested = probabilities_conclusion("run", items(2, 1, 1, 0, 1), estimate(0.1), replace(corp))
     assert untested.status == "miscalibrated"
     nothing = probabilities_conclusion(
@@ -361,7 +361,7 @@ def test_one_family_with_half_of_the_items_is_worth_few() -> None:
     scored = ScoredItems.of(Predictions.from_frame(frame), "single")
     told = probabilities_conclusion("run", scored, ece(0.001), CorpMiscalibration())
     assert told.status == "cannot tell"
-    assert_says(told.reason, "21 of unequal size are worth 3.8 of one size")
+    assert_says(told.reason, "40 items in 21 groups", "worth 3.8 of one size")
 
 
 @pytest.mark.parametrize(
@@ -392,9 +392,9 @@ def test_a_group_and_the_last_place_are_in_every_sentence() -> None:
     outside = Estimate(0.032, -0.008, 0.071, 208, 26)
     everything = slot(4, 0.07, 0.21, 328)
     in_group = replace(everything, group=GroupPreference(6, inside, outside))
-    told = order_conclusion("run", effect(0.2, 0.4), slots(in_group), unit="source_family")
+    told = order_conclusion("run", effect(0.2, 0.4), slots(in_group))
     finding = "follows the letter E in questions of 6 answers"
-    sides = "there +29.4 [+16.8, +45.6] (15 source families), elsewhere +3.2 [-0.8, +7.1]"
+    sides = "there +29.4 [+16.8, +45.6], elsewhere +3.2 [-0.8, +7.1]"
     assert_says(told.words, finding[1:], "+14.0 [+7.0, +21.0] points", sides)
     assert told.line.startswith(f"{finding.upper()}: chosen 14.0 points [7.0, 21.0]")
     assert_says(told.line, sides)
@@ -418,7 +418,7 @@ def test_what_cannot_be_told_has_its_flip_rate() -> None:
     assert_says(told.words, "12.5 [9.0, 16.0]% of the answers change", "above 10%")
     assert_says(told.line, "12.5% [9.0, 16.0] of answers change; too few items")
     without = order_conclusion("run", effect(math.nan, math.nan, "one view"), slots())
-    assert without.line == "cannot tell: every item was shown in one order (K is 1)"
+    assert without.line == "not tested: each item was shown in one order"
 
 
 def test_few_families_follow_nothing() -> None:

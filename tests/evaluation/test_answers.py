@@ -90,7 +90,7 @@ def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -
     assert_says(worse.words.finding, "b is less accurate", "than a")
     assert same.status == "not shown"
     text = same.words.numbers
-    assert text.index("(view 0)") < text.index("(3 views)")
+    assert text.index("(first order)") < text.index("(3 orders)")
     assert "2 points would need" in text
 
 

@@ -143,7 +143,7 @@ def test_runs_with_different_k_are_compared_on_the_common_views(
     assert note == DifferentViews({"A": 2, "B": 4}, 2, decoding == "ensemble")
     assert views_notes(of_two) == []
     text = str(note)
-    assert "(K = 2: A; K = 4: B)" in text
+    assert "(2: A; 4: B)" in text
     assert ("Ensembles" in text) == (decoding == "ensemble")
 
 

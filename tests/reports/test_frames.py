@@ -37,7 +37,7 @@ def test_a_run_is_a_card_in_a_notebook(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", rows(1), arm="<script>", seed=17)
     run = pact_eval.read_run(folder)
     html = run._repr_html_()
-    for fact in ("&lt;script&gt;", "17", "60 items in 30 families", "K = 3"):
+    for fact in ("&lt;script&gt;", "17", "60 items in 30 groups", "K = 3"):
         assert fact in html
     assert "<script>" not in html
     ablated = read_any_run(write_run(tmp_path / "b", ablated_rows(1)))

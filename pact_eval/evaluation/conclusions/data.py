@@ -101,7 +101,7 @@ class DataLeak(Note):
 
     Examples:
         >>> str(DataLeak(("a-base", "a-cf"), ("a",), ("train.jsonl",)))
-        '2 items (1 family) are also in train.jsonl'
+        '2 items are also in train.jsonl'
     """
 
     items: tuple[str, ...]
@@ -114,18 +114,17 @@ class DataLeak(Note):
 
     def __str__(self) -> str:
         items = f"{len(self.items):,} item{'' if len(self.items) == 1 else 's'}"
-        families = f"{len(self.families):,} famil{'y' if len(self.families) == 1 else 'ies'}"
         verb = "is" if len(self.items) == 1 else "are"
         also = f"{verb} also in {', '.join(map(one_line, self.files))}"
         if self.left_out:
-            return f"left out of all numbers: the families of {items} ({families}) that {also}"
-        text = f"{items} ({families}) {also}"
+            return f"left out of all numbers: {items} that {also}, with all that belong to them"
+        text = f"{items} {also}"
         if self.accuracy is None or self.accuracy_without is None:
             return text
         judged = "" if self.judged is None else f" of {one_line(self.judged)}"
         accuracy = f"accuracy{judged} {value_text(self.accuracy.value, 'percent')}%"
         if math.isnan(self.accuracy_without.value):
-            return f"{text}; {accuracy}, all of it on items of these families"
+            return f"{text}; {accuracy}, all of it on these items"
         without = value_text(self.accuracy_without.value, "percent")
         return f"{text}; {accuracy}, {without}% without them"
 

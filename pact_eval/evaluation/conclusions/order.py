@@ -14,7 +14,6 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._choices import ClusterUnit
 from pact_eval.data.records import position_name
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import (
@@ -36,11 +35,11 @@ from pact_eval.evaluation.resampled_groups import (
 )
 from pact_eval.metrics.decoding import most_probable
 from pact_eval.numbers import (
-    CLUSTERS,
     estimate_parts,
     interval_text,
     p_value_text,
     rate_text,
+    sample_text,
     value_text,
 )
 from pact_eval.plain_text import one_line, upper_first
@@ -396,6 +395,9 @@ LEAST_PREFERENCE: Final = 0.01
 FEWEST_FAMILIES: Final = 5
 """Of fewer families, nothing is concluded on order or probabilities."""
 
+ONE_ORDER: Final = "each item was shown in one order"
+"""Why nothing is known of orders if no item was shown in two."""
+
 NO_TIES: Final = Ties()
 _LETTERS_FIRST: Final = 1.25
 _MOST_LETTERS: Final = 2
@@ -414,7 +416,6 @@ class OrderConclusion(Conclusion):
             avoided, the one that the status names first.
         reason: why nothing can be told, or None.
         ties: views in which several answers are equally probable.
-        unit: units of the intervals.
     """
 
     question: ClassVar[Question] = "order"
@@ -433,7 +434,11 @@ class OrderConclusion(Conclusion):
     followed: tuple[SlotPreference, ...] = ()
     reason: str | None = None
     ties: Ties = NO_TIES
-    unit: ClusterUnit = "family"
+
+    @property
+    def unknown(self) -> str:
+        """What it is called that nothing can be told: "not tested" if orders were not varied."""
+        return "not tested" if self.reason in (ONE_ORDER, REPEATS_OF_ONE_ORDER) else "cannot tell"
 
     @property
     def words(self) -> Sentence:
@@ -455,9 +460,7 @@ class OrderConclusion(Conclusion):
                 more = [slot for slot in self.followed[1:] if is_other_letter(slot, first)]
                 rest = "".join(f"; also {followed_words(slot)}" for slot in more[:_MOST_LETTERS])
                 finding = followed_together(self.followed)
-                return Sentence(
-                    upper_first(finding), f"{_preference(first, self.unit)}{rest}; {share}{ties}."
-                )
+                return Sentence(upper_first(finding), f"{_preference(first)}{rest}; {share}{ties}.")
             case "unstable":
                 return Sentence(
                     "Unstable", f"{change}; no letter or position is shown to be preferred{ties}."
@@ -467,7 +470,8 @@ class OrderConclusion(Conclusion):
                 return Sentence("Stable", f"{change}, at most {most}%{ties}.")
             case "cannot tell":
                 known = "" if math.isnan(flips.value) else f"{change}: "
-                return Sentence("Cannot tell", f"{known}{one_line(str(self.reason))}.")
+                reason = one_line(str(self.reason))
+                return Sentence(upper_first(self.unknown), f"{known}{reason}.")
 
     @property
     def line(self) -> str:
@@ -489,7 +493,7 @@ class OrderConclusion(Conclusion):
                 ]
                 also = "".join(f", also {position_name(slot.slot)}" for slot in letters)
                 test = p_value_text(first.adjusted_p_value)
-                where = f"{group_words(first, self.unit)}{also}"
+                where = f"{group_words(first)}{also}"
                 finding = self.emphasise(followed_together(self.followed))
                 change = value_text(flips.value, "percent")
                 points = _from_chance(first.preference, interval=True)
@@ -498,7 +502,7 @@ class OrderConclusion(Conclusion):
                 )
             case "cannot tell":
                 known = "" if math.isnan(flips.value) else f"{rate_text(flips)} of answers change; "
-                return f"cannot tell: {known}{one_line(str(self.reason))}"
+                return f"{self.unknown}: {known}{one_line(str(self.reason))}"
             case status:
                 return f"{self.emphasise(status)}: {rate_text(flips)} of answers change{ties}"
 
@@ -531,7 +535,7 @@ class OrderConclusion(Conclusion):
             first = self.followed[0]
             where = "the last place" if first.slot < 0 else position_name(first.slot)
             return self.emphasise(f"{verb_of(first)} {where}")
-        return self.emphasise(self.status)
+        return self.unknown if self.status == "cannot tell" else self.emphasise(self.status)
 
 
 def order_conclusion(
@@ -544,7 +548,6 @@ def order_conclusion(
     repeats: bool = False,
     untested: int = 0,
     ties: Ties = NO_TIES,
-    unit: ClusterUnit = "family",
 ) -> OrderConclusion:
     """Return whether a run follows the order of its answers.
 
@@ -562,7 +565,6 @@ def order_conclusion(
         repeats: whether the views are repeats of one order, which show nothing about orders.
         untested: number of items whose letters were not tested.
         ties: views in which several answers are equally probable.
-        unit: units of the intervals.
     """
     flips = effect.flip_rate
     followed = _preferred_slots(slots)
@@ -590,7 +592,6 @@ def order_conclusion(
         items=items,
         unchecked=tuple(unchecked),
         ties=ties,
-        unit=unit,
     )
 
 
@@ -598,7 +599,7 @@ def _explain_unmeasured(floor: NoiseFloor) -> str:
     """Explain a missing noise floor; the model of a log cannot be asked."""
     if floor.source == "not in the log":
         return "the log has no repeats of one order"
-    return "no repeats were measured; `pact-eval probe` measures them"
+    return "no repeats were measured; `pact-eval score --probe` measures them"
 
 
 def _preferred_slots(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
@@ -635,13 +636,13 @@ def _reason(
     """Return the reason that the flip rate decides nothing; None if it does."""
     flips = effect.flip_rate
     if effect.finding == "one view":
-        return "every item was shown in one order (K is 1)"
+        return ONE_ORDER
     if effect.orders_hidden:
         return "the orders did not reach the model: the server sorts the options"
     if effect.finding == "one order" or not slots.items:
-        return "no item was shown in two orders"
+        return ONE_ORDER
     if flips.clusters < FEWEST_FAMILIES or math.isnan(flips.low):
-        return f"too few families: {flips.clusters:,} in several orders"
+        return f"too few: {sample_text(flips.n, flips.clusters, 'family')} in several orders"
     if flips.low <= CHANGES < flips.high:
         return f"too few items: the share that changes may be below or above {CHANGES:.0%}"
     if flips.low - ties.changed <= CHANGES < flips.high + ties.unchanged:
@@ -698,23 +699,21 @@ def group_name(group: Group) -> str:
     return f"questions of {group} answers" if isinstance(group, int) else f"{group} questions"
 
 
-def group_words(slot: SlotPreference, unit: ClusterUnit) -> str:
+def group_words(slot: SlotPreference) -> str:
     """Write a preference in the group of items in which it lives, and elsewhere; "" without one.
 
     Args:
         slot: that is followed or avoided.
-        unit: units of the intervals.
 
     Example:
-        ", there +29.4 [+16.8, +45.6] (15 families), elsewhere +3.2 [-0.8, +7.1]"
+        ", there +29.4 [+16.8, +45.6], elsewhere +3.2 [-0.8, +7.1]"
     """
     if slot.group is None:
         return ""
     inside, outside = (
         interval_text(side, "points") for side in (slot.group.inside, slot.group.outside)
     )
-    families = f"{slot.group.inside.clusters:,} {CLUSTERS[unit]}"
-    return f", there {inside} ({families}), elsewhere {outside}"
+    return f", there {inside}, elsewhere {outside}"
 
 
 def followed_together(followed: Sequence[SlotPreference]) -> str:
@@ -735,13 +734,13 @@ def followed_together(followed: Sequence[SlotPreference]) -> str:
     return f"{verb_of(first)} the letters {', '.join(most)} and {last}"
 
 
-def _preference(slot: SlotPreference, unit: ClusterUnit) -> str:
+def _preference(slot: SlotPreference) -> str:
     chosen, chance = (value_text(share, "percent") for share in (slot.chosen, slot.chance))
     points = interval_text(slot.preference, "points", " points")
     test = p_value_text(slot.adjusted_p_value)
     return (
         f"chosen in {chosen}% of views with it, {chance}% by chance: {points} ({test})"
-        f"{group_words(slot, unit)}"
+        f"{group_words(slot)}"
     )
 
 

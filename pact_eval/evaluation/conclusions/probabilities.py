@@ -14,7 +14,7 @@ from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Se
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import Group
-from pact_eval.numbers import interval_text, p_value_text, value_text
+from pact_eval.numbers import interval_text, p_value_text, sample_text, value_text
 from pact_eval.plain_text import one_line
 from pact_eval.stats.clusters import few_worth
 from pact_eval.stats.estimate import LEVEL, Estimate
@@ -271,10 +271,11 @@ def _untold(items: ScoredItems, ece: Estimate, *, tested: bool) -> str | None:
         return "only the answers are known"
     families = items.n_clusters
     if families < FEWEST_FAMILIES:
-        return f"too few families: {families:,}"
+        return f"too few: {sample_text(items.n_items, families, items.unit)}"
     if not tested:
         return str(ece.reason or "no test of calibration")
     worth = few_worth(np.bincount(items.cluster).astype(np.float64))
     if worth is not None:
-        return f"too few families: {families:,} of unequal size are worth {worth:.1f} of one size"
+        sample = sample_text(items.n_items, families, items.unit)
+        return f"too few: {sample}, of unequal size, worth {worth:.1f} of one size"
     return None

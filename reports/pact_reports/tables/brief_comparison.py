@@ -22,6 +22,7 @@ from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_eval.notes import Note
 from pact_eval.numbers import (
     UNDEFINED,
+    at_views,
     interval_text,
     p_value_text,
     sample_text,
@@ -71,17 +72,17 @@ def brief_comparison(
             *cautions(comparison.experiment),
         ),
         facts=[
-            data_fact(comparison.data),
-            Fact("order", beside(names, [one.mark for one in orders]), worst_tone(orders)),
+            Fact("items", _discordant(comparison, names, turn)),
+            *difference_facts(conclusion),
+            *_margin_facts(comparison, conclusion, names[::turn]),
             Fact(
                 "probabilities",
                 beside(names, [one.mark for one in probabilities]),
                 worst_tone(probabilities),
             ),
+            Fact("order", beside(names, [one.mark for one in orders]), worst_tone(orders)),
             *_letter_prior(comparison),
-            Fact("items", _discordant(comparison, names, turn)),
-            *difference_facts(conclusion),
-            *_margin_facts(comparison, conclusion, names[::turn]),
+            data_fact(comparison.data),
         ],
         notes=notes,
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
@@ -125,7 +126,20 @@ def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> s
     answers = "" if group.answers == group.items else f"{group.answers:,} answers to "
     sample = f"{answers}{sample_text(group.items, group.clusters, comparison.unit)}"
     counted = f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
-    return f"{counted}; {decoding_text(comparison.experiment)}"
+    return f"{counted}{unusual_decoding(comparison.experiment)}"
+
+
+def unusual_decoding(experiment: Experiment) -> str:
+    """Say how answers came about, if not from the first order and raw probabilities.
+
+    Example:
+        "; probabilities averaged over orders, calibrated"
+    """
+    label = experiment.settings.label
+    averaged = "probabilities averaged over orders" if label["views"] == "ensemble" else ""
+    calibrated = "calibrated" if label["calibration"] == "calibrated" else ""
+    unusual = ", ".join(filter(None, (averaged, calibrated)))
+    return f"; {unusual}" if unusual else ""
 
 
 def decoding_text(experiment: Experiment) -> str:
@@ -138,7 +152,7 @@ def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
     """Write the differences that the answer does not have: the better run minus the other."""
     accuracy = [claim for claim in conclusion.of("accuracy") if claim is not conclusion.leading]
     for claim in accuracy:
-        yield Fact(views_words(claim.k, claim.repeats), claim_text(claim, at=False))
+        yield Fact(at_views(claim.k, claim.repeats), claim_text(claim, at=False))
     pairs = conclusion.of("pair_accuracy")
     yield Fact("pairs", ", ".join(claim_text(claim, shown=True) for claim in pairs))
     masses = (claim_text(claim, shown=True) for claim in conclusion.of(ANSWER_MASS) if claim.shown)
@@ -180,7 +194,7 @@ def brief_comparisons(
             *cautions(experiment),
         ),
         facts=[
-            Fact("sample", f"{sample}; {decoding_text(experiment)}; {shown_text(conclusions)}"),
+            Fact("sample", f"{sample}{unusual_decoding(experiment)}; {shown_text(conclusions)}"),
             data_fact(experiment.data),
         ],
         notes=notes,

@@ -31,9 +31,9 @@ from pact_reports.tables.brief_comparison import (
     cautions,
     claim_cells,
     claim_heads,
-    decoding_text,
     difference_facts,
     shown_text,
+    unusual_decoding,
 )
 from pact_reports.tables.cells import leak_lines, mean_cell
 from pact_reports.views.brief import (
@@ -228,12 +228,12 @@ def _seeds(conclusions: Sequence[BetterConclusion], arms: Sequence[ArmConclusion
 
 def _sample(experiment: Experiment) -> str:
     """Name the items that all runs have, and how they are decoded."""
-    decoding = decoding_text(experiment)
+    decoding = unusual_decoding(experiment)
     for pair in experiment.comparisons.of_arms.pairs:
         for comparison in pair.seeds.values():
             group = comparison.groups[0]
-            return f"{sample_text(group.items, group.clusters, comparison.unit)}; {decoding}"
-    return decoding
+            return f"{sample_text(group.items, group.clusters, comparison.unit)}{decoding}"
+    return decoding.removeprefix("; ")
 
 
 def _arms_table(

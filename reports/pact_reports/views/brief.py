@@ -14,18 +14,9 @@ from pact_eval.evaluation.conclusions.order import OrderConclusion, followed_tog
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.notes import (
-    ChangedModel,
-    DifferentViews,
     Incomplete,
-    IncompletePairs,
-    LargeFamilies,
     LowAnswerMass,
-    RepeatedPrompts,
-    RoundedProbabilities,
-    SeveralRight,
-    SmallGroups,
     Unanswered,
-    UnmatchedSeeds,
     Unverified,
 )
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP
@@ -50,11 +41,8 @@ MOST_LINES: Final = 12
 
 COLUMNS: Final = 100
 
-_ON_ACCURACY: Final = (
-    *(ChangedModel, IncompletePairs, LargeFamilies, LowAnswerMass, RepeatedPrompts),
-    *(RoundedProbabilities, SeveralRight, Unanswered, UnmatchedSeeds),
-)
-"""Notes on the numbers of brief outputs; the others are on metrics that `--full` shows."""
+_QUESTIONS: Final = (*("where", "probabilities", "order", "data", "acting", "better"),)
+"""The order in which facts answer questions: the model, then what its numbers rest on."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +84,15 @@ class Brief:
 
     def parts(self) -> tuple[Part, ...]:
         """Return the answer, the facts, as many notes as there is room for, and the last line."""
-        shown = [note for note in self.notes if _on_accuracy(note)]
+        shown = [note.short for note in self.notes if note.short]
         for number in range(len(shown), 0, -1):
             parts = self._with(shown[:number])
             if to_text(*parts, width=COLUMNS).count("\n") <= self.most:
                 return parts
         return self._with([])
 
-    def _with(self, notes: Sequence[Note]) -> tuple[Part, ...]:
-        facts = [*self.facts, *(Fact("note", str(note), "caution") for note in notes)]
+    def _with(self, notes: Sequence[str]) -> tuple[Part, ...]:
+        facts = [*self.facts, *(Fact("note", note, "caution") for note in notes)]
         left = len(self.notes) - len(notes)
         more = self.more
         if left:
@@ -112,15 +100,6 @@ class Brief:
             more = more.replace("All metrics", f"{counted} and all metrics", 1)
         last = Line(more, "faint")
         return (*self.answer, *self.tables, facts_table(facts), *self.lines, last)
-
-
-def _on_accuracy(note: Note) -> bool:
-    """Return whether a note is about numbers of a brief output, which are of all items."""
-    if isinstance(note, SmallGroups):
-        return note.groups[0].name == "all"
-    if isinstance(note, DifferentViews):
-        return note.ensembles
-    return isinstance(note, _ON_ACCURACY)
 
 
 def _count_notes(notes: int) -> str:
@@ -204,7 +183,7 @@ def _by_views(rates: Iterable[tuple[Estimate, DecodedRates]]) -> str:
 
 
 def _conclusions(report: RunReport) -> Iterator[Fact]:
-    for conclusion in report.conclusions:
+    for conclusion in sorted(report.conclusions, key=lambda one: _QUESTIONS.index(one.question)):
         tone = tone_of(conclusion)
         match conclusion:
             case OrderConclusion():
@@ -218,29 +197,37 @@ def _conclusions(report: RunReport) -> Iterator[Fact]:
 
 
 def run_text(report: RunReport, names: ArmNames) -> str:
-    """Name the arm, the seed, the sample and the decoding of a run; the last line has its place."""
+    """Name the sample of a run and what is unusual in how it was made; the last line has its place.
+
+    Example:
+        "324 items in 162 groups that belong together, in 4 orders; pact, seed 17"
+    """
     evaluation, provenance = report.evaluation, report.run.provenance
     everything = evaluation.groups[0]
+    sample = sample_text(everything.items, everything.clusters, evaluation.unit)
     seed = report.run.seed
     arm = None if provenance.arm is None else names.arm(report.run.arm)
     facts = (
         None if arm == report.run.name else arm,
+        None if seed is None else f"seed {seed}",
         provenance.quantisation,
         provenance.contract.short_remark,
-        None if seed is None else f"seed {seed}",
-        sample_text(everything.items, everything.clusters, evaluation.unit),
-        *_decoding(evaluation),
-        evaluation.calibration,
+        "calibrated" if evaluation.calibration != "raw" else None,
     )
-    return one_line(", ".join(fact for fact in facts if fact))
+    unusual = ", ".join(fact for fact in facts if fact)
+    return one_line("; ".join(filter(None, (f"{sample}{_orders(evaluation)}", unusual))))
 
 
-def _decoding(evaluation: Evaluation) -> tuple[str, str]:
-    """Name the views, or repeats, and how they become one answer."""
-    if evaluation.repeats == 1:
-        return f"K = {evaluation.k}", evaluation.decoding
-    together = "decoded together" if evaluation.decoding == "ensemble" else "mean"
-    return f"{evaluation.repeats} repeats", together
+def _orders(evaluation: Evaluation) -> str:
+    """Say in how many orders, or how often, each item was asked, and whether answers are means."""
+    together = evaluation.decoding == "ensemble"
+    if evaluation.repeats > 1:
+        asked = f", asked {evaluation.repeats} times"
+    elif evaluation.k > 1:
+        asked = f", in {evaluation.k} orders"
+    else:
+        return ""
+    return f"{asked}, probabilities averaged" if together else asked
 
 
 def brief_ablated(
@@ -255,16 +242,17 @@ def brief_ablated(
     """
     evaluation, leak = report.evaluation, report.experiment.data.leak
     estimates = evaluation.groups[0].estimates
-    gap = interval_text(estimates[ABLATED_GAP], "nats", " nats")
+    gap = interval_text(estimates[ABLATED_GAP], "nats")
     flips, tv = (rate_text(estimates[name]) for name in ("flip_rate", "view_tv"))
-    moved = "" if evaluation.k == 1 else f"{flips} of answers change; view TV {tv}"
+    moved = "" if evaluation.k == 1 else f"{flips} of answers change with the order; view TV {tv}"
     return Brief(
         answer=(*leak_lines(leak), Line(ablated_line(evaluation, leak), "strong")),
         facts=[
             *map(data_fact, [report.experiment.data]),
             Fact("expected", "no answer is correct here: lower confidence and gap are better"),
             Fact(
-                "answer gap", f"{gap} between the two answers that the contexts cannot tell apart"
+                "answer gap",
+                f"{gap} in log odds of the two answers that the contexts cannot tell apart",
             ),
             Fact("order", moved),
             Fact("answer mass", rate_text(estimates["answer_mass"])),
