@@ -340,7 +340,10 @@ def test_three_tests_are_adjusted_and_the_gap_gives_the_direction(
 def test_what_cannot_be_told_of_probabilities() -> None:
     corp = CorpMiscalibration(0.01, 0.001, 0.001)
     few = probabilities_conclusion("run", items(2, 1, 1, 0), ece(0.001), corp)
-    assert (few.status, few.reason) == ("cannot tell", "too few: 8 items in 4 groups that belong together")
+    assert (few.status, few.reason) == (
+        "cannot tell",
+        "too few: 8 items in 4 groups that belong together",
+    )
     untested = probabilities_conclusion("run", items(2, 1, 1, 0, 1), estimate(0.1), replace(corp))
     assert untested.status == "miscalibrated"
     nothing = probabilities_conclusion(
