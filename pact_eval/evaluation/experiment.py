@@ -933,6 +933,7 @@ class RunReport(Framed):
         return ItemLists(
             None if wrong is None else wrong_items(run, wrong, texts, most),
             changed_items(experiment.items_of_orders(run)[0], texts, most),
+            bool(texts.records),
         )
 
     @property

@@ -84,6 +84,10 @@ class ItemTexts:
         return _OF_KIND.get(kind) or tuple(map(position_name, range(n_choices)))
 
 
+NO_TEXTS: Final = ItemTexts()
+"""Nothing is known of the items but their ids."""
+
+
 def answer_names(answers: Sequence[Answer]) -> tuple[str, ...]:
     """Return what answers are called: their keys, or their descriptions if the keys are letters.
 

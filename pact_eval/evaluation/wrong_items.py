@@ -1,4 +1,4 @@
-"""Items that a run answers wrongly, surest first, and items whose answer changes with the order.
+"""Items that a run, or one of two, answers wrongly, and those whose answer changes with the order.
 
 Of repeats, the answer is the one that most of them give, and the confidence is the mean over them.
 Unanswered items have no answer, and are not listed; accuracy is of the answered items too.
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.evaluation.comparison import Comparison, DifferingItem
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.run_records import ItemTexts, cut
@@ -154,10 +155,12 @@ class ItemLists:
     Attributes:
         wrong: answered wrongly, the surest first; None for ablated contexts.
         changed: whose answer changes with the order; None if no item was shown in two orders.
+        texts_known: whether a file with the texts of the items is known.
     """
 
     wrong: WrongItems | None
     changed: ChangedItems | None
+    texts_known: bool
 
 
 def wrong_items(run: ExperimentRun, items: ScoredItems, texts: ItemTexts, most: int) -> WrongItems:
@@ -255,6 +258,37 @@ def changed_items(items: ScoredItems, texts: ItemTexts, most: int) -> ChangedIte
             given[names[answer]] += times
         listed.append(ChangedItem(item, texts.text(item), _right(views, row, names), given))
     return ChangedItems(len(counts), tested, tuple(listed))
+
+
+def differing_items(
+    comparison: Comparison, views: Predictions, texts: ItemTexts, most: int
+) -> dict[str, tuple[WrongItem, ...]]:
+    """Return the items that only one of two runs answers correctly.
+
+    Args:
+        comparison: the two runs, A and B.
+        views: the items of A.
+        texts: texts of the items.
+        most: number of items of each run to return.
+
+    Returns:
+        By the run that is right, "a" or "b", the answers of the other, which is wrong: the surest
+        first, and ties in the order of the ids as texts.
+    """
+
+    def rank(item: DifferingItem) -> tuple[float, str]:
+        return -round(np.nan_to_num(item.confidence), _DECIMALS), item.id
+
+    def wrong(item: DifferingItem) -> WrongItem:
+        names, text = _names(views, item.row, texts), texts.text(str(views.ids[item.row]))
+        right = () if item.reference is None else _right(views, item.row, names)
+        given = None if item.other is None else names[item.other]
+        return WrongItem(item.id, text, right, given, item.confidence)
+
+    sides = {
+        side: [item for item in comparison.differing if item.correct == side] for side in ("a", "b")
+    }
+    return {side: tuple(map(wrong, sorted(of, key=rank)[:most])) for side, of in sides.items()}
 
 
 def by_repeat(items: ScoredItems, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -207,3 +207,27 @@ def test_records_name_answers_and_texts_on_one_line(tmp_path: Path) -> None:
     lists = json.loads(run(*words, "--json").stdout)["items"]
     assert [item["id"] for item in lists["wrong"]["items"]] == ["r0", "r1"]
     assert lists["changed"] is None
+
+
+def test_items_that_one_of_two_runs_gets_right_by_hand(tmp_path: Path) -> None:
+    """B alone is wrong on y (90%), x and w (60%), A alone on z; v is wrong in both."""
+    ids = ["v", "w", "x", "y", "z"]
+    given = {"a": [0.9, 0.1, 0.1, 0.1, 0.7], "b": [0.9, 0.6, 0.6, 0.9, 0.2]}
+    runs = []
+    for name, first in given.items():
+        logits = [[math.log(p), math.log(1 - p)] for p in first]
+        frame = frame_of(id=ids, reference=[1] * 5, logits=logits)
+        runs.append(write_run(tmp_path / name, frame, arm=name))
+    words = ("compare", *runs, "--resamples", 100, "--items")
+    (pair,) = json.loads(run(*words, 2, "--json").stdout)["comparisons"]
+    listed = [(item["correct"], item["id"], item["given"]) for item in pair["items"]]
+    assert listed == [("a", "y", "A"), ("a", "w", "A"), ("b", "z", "A")]
+    assert pair["items"][0]["confidence"] == pytest.approx(0.9, abs=1e-6)
+    text = run(*words, 2).stdout
+    assert_says(text, "Only a right", "2 of 3", "y", "90%", "w", "60%", "Only b right", "z", "70%")
+    assert_says(run(*words, 1, "--full").stdout, "McNemar", "Only a right", "1 of 3")
+    arms = (f"a={runs[0]}", f"b={runs[1]}")
+    assert_says(run("compare", *runs, "--mcnemar", code=2).stderr, "--full", "--items")
+    for folder in runs:
+        edit_run(folder, seed=1)
+    assert_says(run("compare", "--arms", *arms, "--resamples", 100, "--items", 9).stdout, "3 of 3")
