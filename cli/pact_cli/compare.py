@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,15 +12,15 @@ import click
 from pact_cli.commands import command, from_settings, given, refuse, refuse_given
 from pact_cli.console import emit, exit_on_leak, warn
 from pact_cli.options import Ci, Json, RunPath, named_data, names_of, settings_options
+from pact_cli.param_types import Count
 from pact_eval._choices import CiFormat
 from pact_eval._files import is_url
-from pact_eval.data.records import Record
 from pact_eval.drift.drift import measure_drift
 from pact_eval.drift.run_comparison import compare_runs
 from pact_eval.errors import GateError, InconclusiveError
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.item_records import has_data_of, read_item_records
-from pact_eval.evaluation.run_data import remembered_data
+from pact_eval.evaluation.item_records import has_data_of
+from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts, item_texts
 from pact_eval.evaluation.settings import Settings
 from pact_reports.views.arms import present_arms
 from pact_reports.views.comparison import present_run_comparison
@@ -37,6 +36,7 @@ _ELSEWHERE: Final = {
     "--markdown": f"{_PAPER} --tables all --format markdown",
     "--target-error": "pact-eval thresholds RUN --target-error 0.05",
     "--method": "pact-eval paper RUN... --method ARM",
+    "--mcnemar": "pact-eval compare A B --full for the test, or --items 20 for the items",
 }
 _EXIT_CODES: Final = {
     "equivalent": 0,
@@ -67,7 +67,7 @@ def compare(
     *,
     gate: bool = False,
     arms: bool = False,
-    mcnemar: bool = False,
+    items: Count | None = None,
     full: bool = False,
     data: tuple[Path, ...] = (),
     settings: Settings,
@@ -92,14 +92,14 @@ def compare(
         --arms: Compare arms over seeds: give NAME=PATTERN, such as pact=runs/pact-*.
 
     Data:
-        --data FILE_OR_FOLDER: Dataset of the runs, which is audited; --mcnemar shows its questions
+        --data FILE_OR_FOLDER: Dataset of the runs, which is audited; --items shows its questions
             and answers. The audit is that of the folder if the manifest.json next to a file names
             it. Default: the file that run.json names, if it is unchanged. May be given several
             times.
 
     Output:
-        --mcnemar: Show the exact test and the items that only one of the two runs answers
-            correctly.
+        --items N: Also list N items that only A answers correctly, and N that only B does: the
+            surest wrong answers of the other first.
         --full: Print every table; --by prints the tables too.
     """
     settings = replace(settings, data=named_data(data))
@@ -115,15 +115,15 @@ def compare(
     if arms:
         experiment = Experiment.read_arms(runs, settings)
         names = names_of(experiment.arms)
-        emit(present_arms(experiment, names, full=full, show_items=mcnemar), as_json=as_json)
+        texts = _texts(experiment, data) if items else NO_TEXTS
+        presenter = present_arms(experiment, names, full=full, items=items or 0, texts=texts)
+        emit(presenter, as_json=as_json)
     else:
         experiment = Experiment.read(runs, settings, unique_labels=False)
         warn(map(str, experiment.applied_warnings))  # before runs are refused
         comparisons = compare_runs(experiment)
-        records = _records(experiment, data) if mcnemar else None
-        presenter = present_run_comparison(
-            *comparisons, full=full, show_items=mcnemar, records=records
-        )
+        texts = _texts(experiment, data) if items else NO_TEXTS
+        presenter = present_run_comparison(*comparisons, full=full, items=items or 0, texts=texts)
         emit(presenter, warned=presenter.warnings, as_json=as_json)
     exit_on_leak([experiment.data])
 
@@ -133,7 +133,7 @@ def _gate(
 ) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
     refuse_given(
-        ["arms", "mcnemar"], "{} does not go with --gate, which judges two runs by one margin"
+        ["arms", "items"], "{} does not go with --gate, which judges two runs by one margin"
     )
     files = [Path(argument) for argument in arguments[2:]]
     refuse(
@@ -150,8 +150,8 @@ def _gate(
     click.get_current_context().exit(_EXIT_CODES[drift.finding])
 
 
-def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Record] | None:
-    """Read the records of the items; None if no dataset of the runs is known."""
-    if not data or (from_settings("data") and not has_data_of(data, experiment)):
-        data = remembered_data(experiment.runs).files
-    return read_item_records(data, experiment).records if data else None
+def _texts(experiment: Experiment, data: tuple[Path, ...]) -> ItemTexts:
+    """Read the texts of the items; those of data in the settings only if the runs are on them."""
+    if from_settings("data") and not has_data_of(data, experiment):
+        data = ()
+    return item_texts(experiment.runs[0], data, required=True)

@@ -23,6 +23,7 @@ from pact_cli.options import (
     output_options,
     settings_options,
 )
+from pact_cli.param_types import Count
 from pact_eval._json import Json as JsonValue
 from pact_eval.drift.pairs import ServedTempering, served_tempering
 from pact_eval.errors import InputError
@@ -48,7 +49,7 @@ _ELSEWHERE: Final = {
     "--markdown": f"{_PAPER} --tables all --format markdown -o DIR, which writes report.md",
     "--style": f"{_PAPER} --style NAME",
     "--k": "pact-eval report RUN --views 1..4",
-    "--mcnemar": "pact-eval compare A B --mcnemar",
+    "--mcnemar": "pact-eval compare A B --full",
     "--sets": "pact-eval thresholds RUN --sets",
 }
 _OF_RUN: Final = (
@@ -110,6 +111,7 @@ def report(
     settings: Settings,
     outputs: Outputs,
     full: bool = False,
+    items: Count | None = None,
     views: Views | None = None,
     remedies: bool = False,
     fitted: tuple[Path, ...] = (),
@@ -158,6 +160,8 @@ def report(
 
     Output:
         --full: Print every table; with --json, the whole order audit. --by prints the tables too.
+        --items N: Also list N wrong answers, the surest first, and N answers that change with the
+            order.
         --model-card FILE: Also write the results of one RUN into FILE, the model card (README.md)
             of its model.
         --open: Open the page of --html in the browser.
@@ -193,7 +197,7 @@ def report(
     else:
         full = full or bool(given(["by"]))
         conclusions = print_reports(
-            runs, audited, as_json=as_json, full=full, local=local_run, card=model_card
+            runs, audited, as_json=as_json, full=full, items=items, local=local_run, card=model_card
         )
         exit_on_leak(conclusions)
 
@@ -209,6 +213,7 @@ def _check_usage(runs: Sequence[Path], settings: Settings, *, page: bool, full: 
         "calibration.json in the folder of each run, which `pact-eval calibrate CALIB_RUN "
         "--holdout RUN` writes",
     )
+    refuse_given(["items"] if page else [], "{} is for the terminal; the page has every item")
     refuse(page and full, "--full is for the terminal; the page has every table")
     refuse(
         page and settings.unit != "family",
@@ -318,6 +323,7 @@ def print_reports(
     *,
     as_json: bool,
     full: bool = False,
+    items: int | None = None,
     local: Path | None = None,
     card: Path | None = None,
 ) -> list[DataConclusion]:
@@ -328,6 +334,7 @@ def print_reports(
         settings: decoding, grouping and bootstrap.
         as_json: print JSON, which has every number.
         full: print every table instead of the first twelve lines.
+        items: number of wrong answers, and of answers that change, to list; None lists none.
         local: run scored here, with whose temperatures those of served runs are compared.
         card: model card of the first run, to be written.
 
@@ -344,9 +351,8 @@ def print_reports(
     presented = []
     for report in reports:
         tempering = None if local is None else _tempering(report, local)
-        presented.append(
-            (report, present_run_report(report, names, full=full, tempering=tempering))
-        )
+        presenter = present_run_report(report, names, full=full, items=items, tempering=tempering)
+        presented.append((report, presenter))
     files = () if card is None else written_card(reports[0], card)
     emit(present_reports(presented, skipped, left_out_files()), files=files, as_json=as_json)
     return [experiment.data for experiment in experiments]

@@ -278,7 +278,7 @@ def next_command(folder: Path) -> str:
     if run.role == "calibration":
         return f"pact-eval calibrate {here} --holdout RUN"
     if others:
-        return f"pact-eval compare {here} {shlex.quote(str(others[0]))} --mcnemar"
+        return f"pact-eval compare {here} {shlex.quote(str(others[0]))} --items 20"
     return f"pact-eval report {here} --html report.html --open"
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
@@ -352,12 +352,16 @@ class DifferingItem:
         correct: "a" or "b": the run that answers correctly.
         reference: canonical index of the correct answer; None if its run does not name answers.
         other: canonical index of the answer of the run that is wrong; None likewise.
+        confidence: probability that this run gives to its answer; NaN if it is not known.
+        row: number of the item in both runs; its repeats have the same.
     """
 
     id: str
     correct: Literal["a", "b"]
     reference: int | None
     other: int | None
+    confidence: float = math.nan
+    row: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -469,14 +473,15 @@ def _differing(
     right: ScoredItems, wrong: ScoredItems, correct: Literal["a", "b"]
 ) -> Iterator[DifferingItem]:
     """Yield the items that one run answers correctly and the other does not."""
-    ids = right.predictions.ids
+    ids, repeats = right.predictions.ids, len(right) // max(right.n_items, 1)
     for row in np.flatnonzero(right.correct & ~wrong.correct).tolist():
         # The run that is right answers with the reference.
         reference, other = (
             None if items.known == "outcomes" else int(items.predicted[row])
             for items in (right, wrong)
         )
-        yield DifferingItem(str(ids[row]), correct, reference, other)
+        sure, item = float(wrong.confidence[row]), row // repeats
+        yield DifferingItem(str(ids[row]), correct, reference, other, sure, item)
 
 
 def same_as_all(groups: Sequence[_AnyGroup]) -> Sequence[_AnyGroup]:

@@ -81,7 +81,15 @@ from pact_eval.evaluation.report import (
 from pact_eval.evaluation.resampled_groups import ResampledGroup, default_resamples, resampled_group
 from pact_eval.evaluation.run_comparisons import RunComparisons
 from pact_eval.evaluation.run_data import conclude_on_data
+from pact_eval.evaluation.run_records import item_texts
 from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.wrong_items import (
+    SUREST,
+    ItemLists,
+    WrongItems,
+    changed_items,
+    wrong_items,
+)
 from pact_eval.metrics.decoding import tied_answers
 from pact_eval.notes import Note
 from pact_eval.results import Framed, short_repr
@@ -607,7 +615,23 @@ class Experiment:
         )
         return replace(evaluation, notes=tuple(notes))
 
-    def _items(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> ScoredItems:
+    def items(self, run: ExperimentRun, *, letters: bool = True) -> ScoredItems:
+        """Return the items of a run under the decoding of the settings; see `read_items`.
+
+        Args:
+            run: a run on full or ablated contexts.
+            letters: also read the letters of a large run.
+
+        Raises:
+            InputError: the run does not have this decoding, or has no calibrator.
+        """
+        decoding, calibrated = self._choice(None, None)
+        run.applied(decoding, calibrated=calibrated)
+        return self._items(run, decoding, calibrated=calibrated, letters=letters)
+
+    def _items(
+        self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool, letters: bool = True
+    ) -> ScoredItems:
         """Return the items of a run under a decoding; those of a large run without their texts."""
         run, path, settings = run.alone(), run.run.predictions_file, self.settings
         in_memory = calibrated or run.shortened or run.in_memory
@@ -620,6 +644,7 @@ class Experiment:
             by=settings.by,
             bins=settings.bins,
             unit=settings.unit,
+            letters=letters,
             known=run.provenance.known,
             repeats=run.provenance.repeats,
         )
@@ -699,7 +724,7 @@ class Experiment:
         settings = self.settings
 
         def concluded() -> OrderConclusion:
-            effect, (items, left) = self.order_effect(run), self._items_of_orders(run)
+            effect, (items, left) = self.order_effect(run), self.items_of_orders(run)
             changed = items.predictions.ids[items.flipped == 1]
             recorded = run.provenance
             # Another order is another epoch, and sampling alone may change every answer.
@@ -723,7 +748,7 @@ class Experiment:
         settings = self.settings
 
         def tested() -> SlotPreferences:
-            items, _ = self._items_of_orders(run)
+            items, _ = self.items_of_orders(run)
             views = items.predictions
             return slot_preferences(
                 views.code_order,
@@ -739,7 +764,7 @@ class Experiment:
 
         return run.once(("slots", settings.unit, settings.seed), tested)
 
-    def _items_of_orders(self, run: ExperimentRun) -> tuple[ScoredItems, int]:
+    def items_of_orders(self, run: ExperimentRun) -> tuple[ScoredItems, int]:
         """Return the items whose orders are tested, with their views, and how many are left out.
 
         Of a large run, the first items are enough: the test has power for any preference that
@@ -867,6 +892,7 @@ class RunReport(Framed):
             warnings=(*self.experiment.leaks, *self.warnings),
             conclusions=self.conclusions,
             run=self.run.name,
+            wrong=self.wrong,
         )
 
     @property
@@ -892,6 +918,33 @@ class RunReport(Framed):
             experiment.order(run),
             experiment.probabilities(run),
             *acting,
+        )
+
+    @cached_property
+    def wrong(self) -> WrongItems | None:
+        """The three surest wrong answers; None for ablated contexts."""
+        if self.run.ablated:
+            return None
+        experiment, settings = self.experiment, self.experiment.settings
+        items = experiment.items(self.run, letters=False)
+        return wrong_items(self.run, items, item_texts(self.run, settings.data), SUREST)
+
+    def item_lists(self, most: int) -> ItemLists:
+        """Return items that are worth a look: wrong answers, and answers that change.
+
+        Args:
+            most: number of items of each kind to return.
+
+        Raises:
+            InputError: the dataset of the settings does not have the items.
+        """
+        experiment, run = self.experiment, self.run
+        texts = item_texts(run, experiment.settings.data, required=True)
+        wrong = None if run.ablated else experiment.items(run, letters=False)
+        return ItemLists(
+            None if wrong is None else wrong_items(run, wrong, texts, most),
+            changed_items(experiment.items_of_orders(run)[0], texts, most),
+            bool(texts.records),
         )
 
     @property

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import BoolArray, FloatArray, IntArray
@@ -14,6 +12,7 @@ from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, pair_partners
+from pact_eval.evaluation.wrong_items import by_repeat, first_of_most
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +30,7 @@ class ItemConfidences:
     @classmethod
     def of(cls, items: ScoredItems) -> ItemConfidences:
         """Return the confidences of scored items, means over their repeats if there are any."""
-        confidence = _by_repeat(items, items.confidence).mean(axis=1)
+        confidence = by_repeat(items, items.confidence).mean(axis=1)
         return cls(confidence, metrics.bin_index(np.nan_to_num(confidence), items.ece_bins))
 
 
@@ -124,36 +123,24 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
     items, views = run.scored(experiment.settings.decoding), run.predictions
     calibrated = calibrated_items(experiment, run)
     shown = run.in_orders().scored("single") if run.provenance.shuffled else items
-    answers, right = (_by_repeat(items, values) for values in (items.predicted, items.correct))
-    first = _first_of_most(answers)
+    answers, right = (by_repeat(items, values) for values in (items.predicted, items.correct))
+    first = first_of_most(answers)
     rows = np.arange(len(views))
     return ItemOutcomes(
         predicted=answers[rows, first],
         correct=right[rows, first],
-        flipped=np.any(_by_repeat(shown, np.asarray(shown.flipped == 1)), axis=1),
-        confident_error=np.any(_by_repeat(items, items.confident_errors), axis=1),
+        flipped=np.any(by_repeat(shown, np.asarray(shown.flipped == 1)), axis=1),
+        confident_error=np.any(by_repeat(items, items.confident_errors), axis=1),
         partner=pair_partners(views),
         raw=ItemConfidences.of(items),
-        of_reference=_by_repeat(items, np.exp(-items.nll)).mean(axis=1),
-        view_tv=_by_repeat(shown, shown.view_tv)[:, 0],
+        of_reference=by_repeat(items, np.exp(-items.nll)).mean(axis=1),
+        view_tv=by_repeat(shown, shown.view_tv)[:, 0],
         answer_mass=views.answer_mass_by_item,
         prompt_tokens=views.prompt_tokens,
         calibrated=None if calibrated is None else ItemConfidences.of(calibrated),
         right_repeats=None if items.repeat is None else right.sum(axis=1),
         named=items.known != "outcomes",
     )
-
-
-def _by_repeat(items: ScoredItems, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return (n, R) values of the repeats of each item; R is 1 without repeats."""
-    return values.reshape(items.n_items, -1)
-
-
-def _first_of_most(answers: IntArray) -> IntArray:
-    """Return (n,) the first repeat with the answer that most repeats give; ties to the lowest."""
-    counts = (answers[:, :, np.newaxis] == np.arange(answers.max(initial=0) + 1)).sum(axis=1)
-    most = counts.argmax(axis=1)
-    return np.asarray((answers == most[:, np.newaxis]).argmax(axis=1))
 
 
 def item_distributions(experiment: Experiment, run: ExperimentRun) -> ItemDistributions:

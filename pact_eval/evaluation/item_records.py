@@ -9,15 +9,14 @@ from pathlib import Path, PureWindowsPath
 from typing import Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval.data.files import MANIFEST_NAME, DataFile, Role, dataset_files, read_manifest
+from pact_eval.data.files import Role
 from pact_eval.data.labelled.reader import read_dataset_records
-from pact_eval.data.labelled.reading import AUTOMATIC
 from pact_eval.data.records import Record
-from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.run_data import data_hash, data_reading, scored_hash
+from pact_eval.evaluation.run_data import data_hash, scored_hash
+from pact_eval.evaluation.run_records import files_of, files_of_paths, records_of_run
 from pact_eval.runs.predictions import Predictions
 
 _KINDS: Final = ("choice", "boolean", "score")
@@ -115,17 +114,6 @@ def data_splits(experiment: Experiment, folders: Sequence[Path] = ()) -> tuple[S
     return (*listed, *scored)
 
 
-def files_of(folder: Path) -> tuple[DataFile, ...]:
-    """Return the files of a dataset, from its manifest if it has one.
-
-    Raises:
-        InputError: there is no dataset, or the role of a file is unknown.
-    """
-    path = folder / MANIFEST_NAME
-    manifest = read_manifest(path).value if path.exists() else None
-    return dataset_files(folder, manifest)
-
-
 def _split_of_views(name: str, sha256: str | None, views: Predictions) -> Split:
     members = zip(
         views.family.tolist(),
@@ -176,9 +164,6 @@ def _data_name(run: ExperimentRun) -> str:
     return name or (f"SHA-256 {sha256[:12]}" if sha256 else run.name)
 
 
-_SHOWN: Final = 5
-
-
 @dataclass(frozen=True)
 class ItemRecords:
     """The records of the items of runs.
@@ -211,27 +196,17 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
         RecordError: a file cannot be read.
     """
     hashes: dict[str, Path] = {}
-    for path in _files(paths):
+    for path in files_of_paths(paths):
         hashes.setdefault(sha256_of_file(path), path)
     read: dict[Path, dict[str, Record]] = {}
     records_by_id: dict[str, Record] = {}
     different: list[DifferentData] = []
     for run in experiment.runs:
-        sha256 = data_hash(run)
-        if sha256 in hashes:
-            files = [hashes[sha256]]
-        else:
-            files = list(hashes.values())
-            if (scored := scored_hash(run)) is not None:
-                names = tuple(map(str, files))
-                different.append(DifferentData("critical", run.label, run.place, scored, names))
-        for file in files:
-            if file not in read:
-                reading = data_reading(run) if sha256 in hashes else AUTOMATIC
-                file_records = read_dataset_records(file, reading)
-                read[file] = {record.id: record for record in file_records}
-        records = _match_records(run, [read[file] for file in files], files)
-        _check_questions(run, records)
+        scored = scored_hash(run)
+        if data_hash(run) not in hashes and scored is not None:
+            names = tuple(map(str, hashes.values()))
+            different.append(DifferentData("critical", run.label, run.place, scored, names))
+        records = records_of_run(run, hashes, read)
         for key, record in records.items():
             records_by_id.setdefault(key, record)
     return ItemRecords(records_by_id, tuple(hashes), tuple(different))
@@ -247,69 +222,5 @@ def has_data_of(paths: Sequence[Path], experiment: Experiment) -> bool:
     Raises:
         InputError: a path is missing, or a folder contains no dataset.
     """
-    hashes = {sha256_of_file(path) for path in _files(paths)}
+    hashes = {sha256_of_file(path) for path in files_of_paths(paths)}
     return all(data_hash(run) in hashes for run in experiment.runs)
-
-
-def _files(paths: Sequence[Path]) -> Iterable[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from (file.path for file in files_of(path))
-        elif path.is_file():
-            yield path
-        else:
-            message = f"{path}: file or folder of records not found"
-            raise InputError(message)
-
-
-def _match_records(
-    run: ExperimentRun, sources: Sequence[Mapping[str, Record]], files: Sequence[Path]
-) -> dict[str, Record]:
-    matched: dict[str, Record] = {}
-    missing = []
-    for key in run.predictions.ids.tolist():
-        record = next((source[key] for source in sources if key in source), None)
-        if record is None:
-            missing.append(key)
-        else:
-            matched[key] = record
-    if missing:
-        message = (
-            f"{', '.join(map(str, files))}: expected the records of all {len(run.predictions):,} "
-            f"items of {run.place}, {len(missing):,} are missing ({_some(missing)})"
-        )
-        raise InputError(message)
-    return matched
-
-
-def _check_questions(run: ExperimentRun, records: Mapping[str, Record]) -> None:
-    """Raise if a record has another question than the run; pairs do not say what was asked."""
-    views = run.predictions
-    if views.known == "outcomes":
-        return
-    facts = zip(
-        views.ids.tolist(),
-        views.kind.tolist(),
-        views.n_choices.tolist(),
-        views.reference.tolist(),
-        strict=True,
-    )
-    other = [
-        key
-        for key, kind, n, reference in facts
-        if (records[key].field.kind, records[key].n_choices, records[key].reference)
-        != (kind, n, reference)
-    ]
-    if other:
-        items, have = counted(len(other), "item"), "has" if len(other) == 1 else "have"
-        message = (
-            f"{run.place}: {items} {have} another kind, number of answers or "
-            f"reference in the records that were given ({_some(other)}); give the dataset that "
-            "the run scored"
-        )
-        raise InputError(message)
-
-
-def _some(items: Sequence[str]) -> str:
-    shown = ", ".join(items[:_SHOWN])
-    return f"{shown}, ..." if len(items) > _SHOWN else shown

@@ -47,6 +47,7 @@ from pact_eval.evaluation.registry import (
 )
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group, resampled_groups
 from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.wrong_items import WrongItems
 from pact_eval.notes import Note
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
@@ -201,6 +202,7 @@ class Evaluation(Framed):
         warnings: warnings on the run and its calibrator; `pact_eval.evaluate` fills them.
         conclusions: on the order and the probabilities of the run; `pact_eval.evaluate` fills them.
         run: name of the run; "" if unknown. `pact_eval.evaluate` fills it.
+        wrong: its surest wrong answers; `pact_eval.evaluate` fills them.
     """
 
     contexts: Contexts
@@ -221,6 +223,7 @@ class Evaluation(Framed):
     warnings: tuple[CalibrationWarning | Note, ...] = ()
     conclusions: tuple[Conclusion, ...] = ()
     run: str = ""
+    wrong: WrongItems | None = None
 
     @property
     def decoding_name(self) -> DecodingName:

@@ -161,7 +161,7 @@ def _audit_files(
     only: tuple[str, ...] | None = None,
 ) -> DataConclusion:
     files = DatasetSource.of_paths(paths).files
-    if sum(map(_lines, {file.path for file in files})) > MOST_AUDITED:
+    if sum(map(count_lines, {file.path for file in files})) > MOST_AUDITED:
         reason = f"more than {MOST_AUDITED:,} records: give --audit with an audit's JSON"
         return DataConclusion.without_audit(reason)
     contents = tuple(sha256_of_file(file.path) for file in files)
@@ -181,6 +181,7 @@ def _audit(
     return audit_data(source, DataAuditSettings(only=only))
 
 
-def _lines(path: Path) -> int:
+def count_lines(path: Path) -> int:
+    """Return the number of line feeds in a file."""
     with path.open("rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

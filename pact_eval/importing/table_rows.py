@@ -43,7 +43,7 @@ __all__ = [
 
 _OWN_REFERENCES: Final = ("reference", "gold")
 _SCORES: Final = ("probabilities", "log_probabilities", "logits")
-_GROUP: Final = re.compile(r"(p|pr|prob|proba|probability|logprob|logit)[_.](.+)")
+_GROUP: Final = re.compile(r"(p|pr|prob|proba|probability|logprob|logit)[_.](.+)", re.DOTALL)
 _GROUPS: Final = {"logprob": "log_probabilities", "logit": "logits"}
 _TIE: Final = 1e-12
 _HASH: Final = 12

@@ -29,11 +29,13 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+import numpy as np
 import polars as pl
 
 from pact_eval._choices import Decoding
 from pact_eval._files import atomic_path, sha256_of_file, write_parquet, writing
 from pact_eval._json import Json, dumps, flat
+from pact_eval._typing import IntArray
 from pact_eval.errors import RunError, RunSettingsError, TamperedError, counted
 from pact_eval.progress import step
 from pact_eval.results import Result, short_value
@@ -666,6 +668,35 @@ def first_items(opened: RunFolder, items: int) -> Predictions:
     path = opened.predictions_file
     rows = pl.scan_parquet(path, glob=False).head(items * int(opened.provenance.k or 1))
     return Predictions.from_frame(collected(path, rows))
+
+
+def ids_at(opened: RunFolder, items: IntArray) -> list[str]:
+    """Return the ids of some items of a run whose views are next to each other.
+
+    Args:
+        opened: a complete run.
+        items: (m,) numbers of the items, ascending.
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    ids: list[str] = collected(opened.predictions_file, _rows_at(opened, items).select("id"))[
+        "id"
+    ].to_list()
+    return ids[:: int(opened.provenance.k or 1)]
+
+
+def items_at(opened: RunFolder, items: IntArray) -> Predictions:
+    """Read some items of a run whose views are next to each other; see `ids_at`."""
+    rows = _rows_at(opened, items)
+    return Predictions.from_frame(collected(opened.predictions_file, rows))
+
+
+def _rows_at(opened: RunFolder, items: IntArray) -> pl.LazyFrame:
+    k = int(opened.provenance.k or 1)
+    rows = pl.Series((items[:, None] * k + np.arange(k)).ravel())
+    numbered = pl.scan_parquet(opened.predictions_file, glob=False).with_row_index("row")
+    return numbered.filter(pl.col("row").is_in(rows.implode())).drop("row")
 
 
 def _read_rows(path: Path) -> pl.DataFrame:

@@ -64,6 +64,7 @@ class Column:
         better: 1 higher, -1 lower, 0 neither: an arrow in the head.
         width: share of the line to which running text is wrapped; None for short cells.
         below: a second line of the head, such as the number of items.
+        cut: whether a terminal cuts what does not fit on one line, instead of wrapping it.
     """
 
     title: str
@@ -72,6 +73,7 @@ class Column:
     better: Literal[-1, 0, 1] = 0
     width: float | None = None
     below: str = ""
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

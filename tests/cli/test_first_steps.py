@@ -99,7 +99,7 @@ def two(home: Path) -> Runs:
 
 
 def compared(*words: object) -> dict[str, Any]:
-    result = run("compare", "a/", "b/", *FAST, *words, "--mcnemar", "--json")
+    result = run("compare", "a/", "b/", *FAST, *words, "--items", 999, "--json")
     (pair,) = json.loads(result.stdout)["comparisons"]
     return dict(pair)
 
@@ -113,17 +113,15 @@ def test_items_that_differ_have_question_and_answers(home: Path, two: Runs) -> N
     assert (sides.count("a"), sides.count("b")) == (counts["b"], counts["c"])
     assert len(sides) > 0
     for item in pair["items"]:
-        record = records[item["id"]]
-        right, wrong = item[item["correct"]], item["b" if item["correct"] == "a" else "a"]
-        assert item["question"] == record.field.instructions
-        assert right == {
-            "index": record.reference,
-            "answer": record.field.answers[record.reference or 0].key,
-        }
-        assert wrong["answer"] == record.field.answers[wrong["index"]].key
-        assert wrong["index"] != record.reference
-    ids = [item["id"] for item in pair["items"]]
-    assert ids == pair["comparison"]["only_a"] + pair["comparison"]["only_b"]
+        answers = records[item["id"]].field.answers
+        assert item["right"] == [answers[records[item["id"]].reference or 0].key]
+        assert item["given"] in {answer.key for answer in answers} - {*item["right"]}
+        assert item["text"]
+    ids = {item["id"] for item in pair["items"]}
+    assert ids == {*pair["comparison"]["only_a"], *pair["comparison"]["only_b"]}
+    for side in ("a", "b"):
+        sure = [item["confidence"] for item in pair["items"] if item["correct"] == side]
+        assert sure == sorted(sure, reverse=True)
 
 
 @pytest.mark.slow
@@ -136,13 +134,13 @@ def test_without_its_data_the_ids_are_shown_and_what_shows_the_texts(
     kept = data.read_bytes()
     if change == "edited":
         data.write_bytes(kept + b"\n")
-    text = run("compare", "a/", "b/", *FAST, "--mcnemar").stdout
+    text = run("compare", "a/", "b/", *FAST, "--items", 5).stdout
     assert "give --data FILE" in text
-    assert all(item["question"] is None for item in compared()["items"])
+    assert all(item["text"] is None for item in compared()["items"])
     data.write_bytes(kept)
-    assert all(item["question"] for item in compared("--data", data)["items"])
+    assert all(item["text"] for item in compared("--data", data)["items"])
     (home / "pact.toml").write_text('data = "data"\n')
-    assert all(item["question"] for item in compared()["items"])
+    assert all(item["text"] for item in compared()["items"])
 
 
 def test_init_writes_what_it_finds_and_every_setting_can_be_read(home: Path) -> None:

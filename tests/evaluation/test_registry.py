@@ -98,7 +98,7 @@ def test_a_new_metric_with_a_noise_floor_is_shown_next_to_it(experiment: Experim
         assert summaries["twin"].chance == summaries["ece"].chance is not None
         (arms,) = (
             part
-            for part in arms_parts(experiment.comparisons.of_arms, show_items=False)
+            for part in arms_parts(experiment.comparisons.of_arms)
             if isinstance(part, Table) and part.name == "arms"
         )
         below = {row.cells[0].text: row.cells[1].below for row in arms.rows}

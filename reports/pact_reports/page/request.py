@@ -13,8 +13,9 @@ from pact_eval.evaluation.arm_names import ArmNames, names_in
 from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.item_records import ItemRecords, files_of
+from pact_eval.evaluation.item_records import ItemRecords
 from pact_eval.evaluation.report import ReportDigest, report_digest
+from pact_eval.evaluation.run_records import files_of
 from pact_eval.thresholds.conclusion import Acting, acting_of_arm
 from pact_eval.thresholds.decision_curves import Decisions
 from pact_reports.figures.style import NEUTRAL, Palette

@@ -15,8 +15,8 @@ from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.item_records import files_of
 from pact_eval.evaluation.notes import ViewsUse
+from pact_eval.evaluation.run_records import files_of
 from pact_eval.evaluation.settings import Settings
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_experiment
 from pact_eval.thresholds.decision_curves import Decisions

@@ -15,6 +15,7 @@ from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusio
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import ANSWER_MASS, find_metric, metric_spec
+from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts
 from pact_eval.numbers import sample_text
 from pact_eval.plain_text import short_names
 from pact_reports.table import (
@@ -36,6 +37,7 @@ from pact_reports.tables.brief_comparison import (
     unusual_decoding,
 )
 from pact_reports.tables.cells import leak_lines, mean_cell
+from pact_reports.tables.item_lists import advice_on_texts
 from pact_reports.views.brief import (
     MOST_LINES,
     Brief,
@@ -54,13 +56,18 @@ from pact_reports.writers.json import answer_json, to_json
 def present_arms_comparison(comparison: ArmsComparison) -> Presenter:
     """Present arms over seeds."""
     return Presenter(
-        tables=partial(arms_parts, comparison, show_items=False),
+        tables=partial(arms_parts, comparison),
         to_json=lambda: _json(comparison, KEYS),
     )
 
 
 def present_arms(
-    experiment: Experiment, names: ArmNames, *, full: bool = True, show_items: bool = False
+    experiment: Experiment,
+    names: ArmNames,
+    *,
+    full: bool = True,
+    items: int = 0,
+    texts: ItemTexts = NO_TEXTS,
 ) -> Presenter:
     """Present the first arm of an experiment compared with each of the others.
 
@@ -69,7 +76,8 @@ def present_arms(
         names: display names of arms.
         full: show every table below the answer; otherwise at most twelve lines, and one more for
             each arm beyond three.
-        show_items: list the items that only one of two arms answers correctly, by seed.
+        items: number of items to list, by seed, that only one of two arms answers correctly.
+        texts: texts of the items.
     """
 
     def headline() -> Iterator[str]:
@@ -81,7 +89,12 @@ def present_arms(
             yield str(with_leak_warning(conclusion.named(names).words, leak))
 
     def tables() -> Iterable[Part]:
-        return arms_parts(experiment.comparisons.of_arms, show_items=show_items, names=names)
+        return (*arms_parts(experiment.comparisons.of_arms, names), *listed())
+
+    def listed() -> Iterator[Part]:
+        for pair in experiment.comparisons.of_arms.pairs if items else ():
+            yield from pair_items(experiment, pair, texts, items, names)
+        yield from advice_on_texts(known=bool(texts.records)) if items else ()
 
     def block() -> Iterable[Part]:
 
@@ -90,9 +103,7 @@ def present_arms(
             answer = (*answer_lines(headline()), *mass_lines(masses))
             first = (*leak_lines(experiment.data.leak), *answer)
             return (*first, *heading(experiment), *tables(), *answer_lines(answers()))
-        shown = experiment.comparisons.of_arms.pairs if show_items else ()
-        items = (part for pair in shown for part in pair_items(pair, names))
-        return (*brief_arms(experiment, names, items=show_items), *items)
+        return (*brief_arms(experiment, names, items=items > 0), *listed())
 
     return Presenter(
         tables=tables,
@@ -181,7 +192,7 @@ def brief_arms(
             Fact("sample", _sample(experiment) + ("" if two else f"; {shown_text(conclusions)}")),
         ],
         notes=[named(note, names) for note in comparison.notes],
-        more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
+        more="All metrics: --full." if items else "Items: --items 20.  All metrics: --full.",
         tables=() if two else [_arms_table(conclusions, arms, names)],
         most=MOST_LINES + len(conclusions) - 1 - (not two),
     ).parts()

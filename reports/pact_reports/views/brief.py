@@ -151,6 +151,7 @@ def brief_report(
         answer=(*leak_lines(leak), Line(report_line(evaluation, leak), "strong")),
         facts=[
             *_conclusions(report),
+            Fact("wrong", "" if report.wrong is None else report.wrong.words),
             *_rates(report.rates, evaluation),
             Fact("not known", not_known_text(report.conclusions)),
             Fact("run", run_text(report, names)),

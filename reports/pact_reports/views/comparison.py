@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final, cast
 
 from pact_eval._json import Json
-from pact_eval.data.records import Record
 from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import Arm, ArmDifference, ArmPair, ArmsComparison
@@ -20,6 +19,8 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import MetricSpec, metric_spec
 from pact_eval.evaluation.resampled_groups import sign_of
+from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts
+from pact_eval.evaluation.wrong_items import differing_items
 from pact_eval.numbers import (
     CLUSTER,
     CLUSTERS,
@@ -50,16 +51,14 @@ from pact_reports.table import (
     table_row,
 )
 from pact_reports.tables.brief_comparison import (
-    SHOWN,
     answer_masses,
     brief_comparison,
     brief_comparisons,
     cautions,
     decoding_text,
-    differing_json,
-    differing_parts,
 )
 from pact_reports.tables.cells import NOISE, STANDING_LEGEND, chance_text, estimate_cell, leak_lines
+from pact_reports.tables.item_lists import advice_on_texts, differing_parts
 from pact_reports.views.brief import mass_lines
 from pact_reports.views.drift import analysis_sentences, tempering_json
 from pact_reports.views.presenter import Presenter, answer_lines
@@ -70,36 +69,32 @@ from pact_reports.writers.json import answer_json, to_json, warnings_json
 def present_run_comparison(
     *comparisons: RunComparison,
     full: bool = True,
-    show_items: bool = False,
-    records: Mapping[str, Record] | None = None,
+    items: int = 0,
+    texts: ItemTexts = NO_TEXTS,
 ) -> Presenter:
     """Present the comparison of the first run with each of the others.
 
     Args:
         comparisons: one for each of the others, from one experiment.
         full: show every table below the answer; otherwise at most twelve lines.
-        show_items: show the items that only one of two runs answers correctly.
-        records: their questions and answers; None if these are not known.
+        items: number of items to list that only A answers correctly, and that only B does.
+        texts: texts of the items.
     """
     experiment = comparisons[0].experiment
 
     def blocks() -> Iterable[Iterable[Part]]:
         if full:
-            return (_block(pair, records, show_items=show_items) for pair in comparisons)
-        return (_brief(comparisons, records, show_items=show_items),)
+            return (_block(pair, texts, items) for pair in comparisons)
+        return (_brief(comparisons, texts, items),)
 
     def as_json() -> dict[str, Json]:
         better = [comparison.conclusion for comparison in comparisons]
-        items = [
-            {"items": differing_json(comparison, records)} if show_items else {}
-            for comparison in comparisons
-        ]
         return {
             "answer": answer_json([experiment.data], better),
             **experiment_json(experiment),
             "comparisons": [
-                _pair_json(comparison, only_one)
-                for comparison, only_one in zip(comparisons, items, strict=True)
+                _pair_json(comparison, _items_json(comparison, texts, items) if items else {})
+                for comparison in comparisons
             ],
         }
 
@@ -123,9 +118,18 @@ def present_run_comparison(
     )
 
 
-def _block(
-    comparison: RunComparison, records: Mapping[str, Record] | None, *, show_items: bool
-) -> Iterable[Part]:
+def _items_json(comparison: RunComparison, texts: ItemTexts, items: int) -> dict[str, Json]:
+    """Return the items that only one run answers correctly as JSON values."""
+    sides = differing_items(comparison, comparison.runs[0].predictions, texts, items)
+    values: list[Json] = [
+        {"correct": side, **{name: to_json(value) for name, value in vars(item).items()}}
+        for side, listed in sides.items()
+        for item in listed
+    ]
+    return {"items": values}
+
+
+def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[Part]:
     """Lay out every table of a comparison, between its answer in short and in full."""
     first, second = comparison.runs
     return (
@@ -134,28 +138,28 @@ def _block(
         *mass_lines(answer_masses([comparison])),
         *heading(comparison.experiment),
         *comparison_parts(comparison, names=(first.title, second.title)),
-        *(_differing(comparison, records) if show_items else ()),
+        *(_differing(comparison, texts, items) if items else ()),
         *map(Line, analysis_sentences(comparison)),
         *answer_lines([_answer(comparison)]),
     )
 
 
-def _brief(
-    comparisons: Sequence[RunComparison], records: Mapping[str, Record] | None, *, show_items: bool
-) -> Iterable[Part]:
+def _brief(comparisons: Sequence[RunComparison], texts: ItemTexts, items: int) -> Iterable[Part]:
     """Lay out the answer in at most twelve lines, and the items if they are shown."""
     analysed = [Line(text) for pair in comparisons for text in analysis_sentences(pair)]
     if len(comparisons) > 1:
-        parts = brief_comparisons(comparisons, analysed, items=show_items)
+        parts = brief_comparisons(comparisons, analysed, items=items > 0)
     else:
-        parts = brief_comparison(comparisons[0], analysed, items=show_items)
-    shown = comparisons if show_items else ()
-    return (*parts, *(part for pair in shown for part in _differing(pair, records)))
+        parts = brief_comparison(comparisons[0], analysed, items=items > 0)
+    shown = comparisons if items else ()
+    return (*parts, *(part for pair in shown for part in _differing(pair, texts, items)))
 
 
-def _differing(comparison: RunComparison, records: Mapping[str, Record] | None) -> tuple[Part, ...]:
-    conclusion = comparison.conclusion
-    return differing_parts(comparison, records, (conclusion.left, conclusion.right))
+def _differing(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterator[Part]:
+    conclusion, views = comparison.conclusion, comparison.runs[0].predictions
+    listed = differing_items(comparison, views, texts, items)
+    yield from differing_parts(comparison, listed, (conclusion.left, conclusion.right))
+    yield from advice_on_texts(known=bool(texts.records))
 
 
 def _headline(comparison: RunComparison) -> str:
@@ -278,26 +282,6 @@ def _shown_text(tests: int) -> str:
         f"; accuracy and pair accuracy of all items: p, adjusted for {tests:,} tests (Holm), is at "
         "most 0.05; other differences are tested alone"
     )
-
-
-def item_lists(
-    comparison: Comparison, names: tuple[str, str] = ("A", "B"), where: str = ""
-) -> tuple[Part, ...]:
-    """List the items that only one of the two runs answers correctly, 20 for each run.
-
-    Args:
-        comparison: the two runs.
-        names: what they are called.
-        where: precedes each heading, such as "Seed 17: ".
-    """
-    parts: list[Part] = []
-    for name, ids in zip(names, (comparison.only_a, comparison.only_b), strict=True):
-        heading = one_line(f"{where}Only {name} is correct ({len(ids):,}):")
-        items = [one_line(f"  {item}") for item in ids[:SHOWN]] or [UNDEFINED]
-        if len(ids) > SHOWN:
-            items.append(f"  {len(ids) - SHOWN:,} more; --json lists all")
-        parts += [Line(heading, "strong"), Line("\n".join(items))]
-    return tuple(parts)
 
 
 def _metrics_table(group: GroupComparison) -> Table:
@@ -471,14 +455,11 @@ def _mcnemar_line(test: McNemarTest) -> str:
     return f"only A {test.b:,}, only B {test.c:,}, {p_value_text(test.p_value)}"
 
 
-def arms_parts(
-    comparison: ArmsComparison, *, show_items: bool, names: ArmNames = KEYS
-) -> tuple[Part, ...]:
+def arms_parts(comparison: ArmsComparison, names: ArmNames = KEYS) -> tuple[Part, ...]:
     """Lay out arms over seeds.
 
     Args:
         comparison: the arms.
-        show_items: list the items that only one of two arms answers correctly, by seed.
         names: display names of arms.
 
     Returns:
@@ -490,7 +471,6 @@ def arms_parts(
     for pair in comparison.pairs:
         if pair.seeds:
             parts += _pair_parts(pair, names)
-        parts += pair_items(pair, names) if show_items else ()
     notes = (str(named(note, names)) for note in comparison.notes)
     parts += [Line(f"Note: {note}", "caution") for note in notes]
     tests = (pair.differences["all"]["accuracy"].evidence.tests for pair in comparison.pairs
@@ -498,16 +478,23 @@ def arms_parts(
     return (*parts, _arms_legend(max(tests, default=0)))
 
 
-def pair_items(pair: ArmPair, names: ArmNames = KEYS) -> Iterator[Part]:
+def pair_items(
+    experiment: Experiment, pair: ArmPair, texts: ItemTexts, items: int, names: ArmNames = KEYS
+) -> Iterator[Part]:
     """List the items that only one of two arms answers correctly, by seed.
 
     Args:
+        experiment: the runs of the arms.
         pair: the two arms.
+        texts: texts of the items.
+        items: number of items to list that only one arm answers correctly, for each.
         names: display names of arms.
     """
-    arm_names = names.arm(pair.a), names.arm(pair.b)
+    arm_names, views = (names.arm(pair.a), names.arm(pair.b)), experiment.runs[0].predictions
     for seed, comparison in pair.seeds.items():
-        yield from item_lists(comparison, arm_names, f"{_seed(seed).capitalize()}: ")
+        listed = differing_items(comparison, views, texts, items)
+        where = f"{_seed(seed).capitalize()}: "
+        yield from differing_parts(comparison, listed, arm_names, where)
 
 
 def _arms_legend(tests: int) -> Legend:

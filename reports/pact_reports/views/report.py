@@ -43,8 +43,9 @@ from pact_eval.stats.homogeneity import SlotHomogeneity
 from pact_reports.table import Cell, Column, Line, Part, Table, right_columns, table_row
 from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
+from pact_reports.tables.item_lists import item_parts
 from pact_reports.tables.order_runs import order_parts, order_sentence, slots_sentence
-from pact_reports.views.brief import answer_line, brief_report
+from pact_reports.views.brief import answer_line, brief_ablated, brief_report
 from pact_reports.views.drift import tempering_json, tempering_sentences
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
@@ -55,6 +56,7 @@ def present_run_report(
     names: ArmNames = KEYS,
     *,
     full: bool = True,
+    items: int | None = None,
     tempering: ServedTempering | None = None,
 ) -> Presenter:
     """Present the report on a run. Its conclusions are among its tables.
@@ -66,18 +68,18 @@ def present_run_report(
         names: display names of arms.
         full: show every table, and the audit of the order slot by slot; otherwise at most twelve
             lines.
+        items: number of wrong answers, and of answers that change with the order, to list below;
+            None lists none.
         tempering: the temperatures of a served run, compared with those of a local one.
     """
 
     def tables() -> Iterable[Part]:
         lines = [] if tempering is None else [*_tempering_lines(tempering)]
+        listed = () if items is None else item_parts(report.item_lists(items))
         if full:
-            return (*run_parts(report, names), *lines)
-        if report.run.ablated:
-            from pact_reports.views.brief import brief_ablated
-
-            return brief_ablated(report, names, lines)
-        return brief_report(report, names, lines)
+            return (*run_parts(report, names), *lines, *listed)
+        lay_out = brief_ablated if report.run.ablated else brief_report
+        return (*lay_out(report, names, lines), *listed)
 
     def headline() -> Iterable[str]:
         return [answer_line(report.evaluation, leak())]
@@ -87,6 +89,8 @@ def present_run_report(
 
     def as_json() -> dict[str, Json]:
         values = _json(report, names, audit=full)
+        if items is not None:
+            values["items"] = to_json(report.item_lists(items))
         return values if tempering is None else values | {"tempering": tempering_json(tempering)}
 
     return Presenter(
@@ -130,10 +134,19 @@ def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]
         **evaluation_json(report.evaluation),
         "arm_name": names.arm(run.arm),
         "rates": to_json(report.rates),
-        "answer": answer_json(report.conclusions),
+        "answer": _answers(report.evaluation),
         "order": _order_json(report.order, report.order_audit if audit else None),
         "digest": report.digest.json,
     }
+
+
+def _answers(evaluation: Evaluation) -> dict[str, Json]:
+    """Return the conclusions on a run, and its surest wrong answers, as JSON values."""
+    answers, wrong = answer_json(evaluation.conclusions), evaluation.wrong
+    if wrong is None:
+        return answers
+    items = {field.name: to_json(getattr(wrong, field.name)) for field in fields(wrong)}
+    return answers | {"wrong": items | {"text": wrong.words}}
 
 
 def _order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json]:
@@ -193,7 +206,7 @@ def present_evaluation(evaluation: Evaluation) -> Presenter:
         tables=tables,
         to_json=lambda: {
             **evaluation_json(evaluation),
-            "answer": answer_json(evaluation.conclusions),
+            "answer": _answers(evaluation),
         },
         answers=answers,
         warnings=[*map(str, others)],

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Final
 
 from rich import box
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -40,7 +40,9 @@ _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 # What stays on one line while it fits there: words, brackets with what is in them, "84.6 ± 2.8".
 _PIECE: Final = re.compile(r"(?:\[[^\[\]]*\]|\S)+(?: [±=<] \S+)?")
 _PADDING: Final = 3  # of a column: a border and a blank on either side of the cells
+_DOTS: Final = "..."
 _GAP: Final = "  "  # before each column of a bare table
+_CUT: Final = 8  # columns of a cell that may be cut
 _READABLE: Final = 24  # cells that running text is not wrapped below while other columns can shrink
 
 
@@ -141,6 +143,7 @@ class _Column:
         cells: of each row, its pieces and those of its second line.
         tones: of each row.
         running: whether the cells are running text.
+        cut: whether what does not fit on one line is cut.
     """
 
     head: tuple[str, ...]
@@ -148,6 +151,7 @@ class _Column:
     cells: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     tones: tuple[str, ...]
     running: bool
+    cut: bool
 
     @classmethod
     def of(cls, table: Table, at: int) -> _Column:
@@ -159,6 +163,7 @@ class _Column:
             cells=tuple(_contents(row.cells[at], reasons) for row in table.rows),
             tones=tuple(_tone(row.cells[at]) for row in table.rows),
             running=column.width is not None,
+            cut=column.cut,
         )
 
     @property
@@ -174,7 +179,9 @@ class _Column:
 
     @property
     def least(self) -> int:
-        """Width at which no piece is broken."""
+        """Width at which no piece is broken; of cells that may be cut, that of a word or two."""
+        if self.cut:
+            return min(self.natural, max(_CUT, *map(cell_len, (*self.head, ""))))
         least = max(1, *(cell_len(piece) for pieces in self._lines for piece in pieces), 1)
         return max(least, min(self.natural, _READABLE)) if self.running else least
 
@@ -250,11 +257,20 @@ def _border(
             table.add_section()
         table.add_row(
             *(
-                _wrap_pieces(*contents.cells[number], wide, style=contents.tones[number])
+                _wrap_pieces(*_fitting(contents, number, wide), wide, style=contents.tones[number])
                 for (_, contents), wide in zip(columns, widths, strict=True)
             )
         )
     return table
+
+
+def _fitting(contents: _Column, row: int, width: int) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the pieces of a cell, cut to one line if its column is cut."""
+    pieces, below = contents.cells[row]
+    text = " ".join(pieces)
+    if not contents.cut or cell_len(text) <= width:
+        return pieces, below
+    return (f"{set_cell_size(text, max(width - len(_DOTS), 1)).rstrip()}{_DOTS}",), below
 
 
 def _bare(table: Table, columns: Sequence[_Column], width: int) -> Iterator[Text]:

@@ -1,0 +1,303 @@
+"""Records behind the items of a run: their questions, contexts and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from pact_eval._files import sha256_of_file
+from pact_eval._json import Json, dumps
+from pact_eval.data.files import MANIFEST_NAME, DataFile, dataset_files, read_manifest
+from pact_eval.data.labelled.reader import read_dataset_records
+from pact_eval.data.labelled.reading import AUTOMATIC, ROLES, Reading
+from pact_eval.data.records import LETTERS, Answer, Record, content_of, context_text, position_name
+from pact_eval.errors import InputError, RecordError, counted
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.run_data import (
+    MOST_AUDITED,
+    count_lines,
+    data_hash,
+    data_reading,
+    remembered_data,
+)
+from pact_eval.runs.predictions import Predictions
+
+_SHOWN: Final = 5
+_LONGEST_TEXT: Final = 200
+_OF_KIND: Final[Mapping[str, tuple[str, ...]]] = {"boolean": ("false", "true")}
+
+
+@dataclass(frozen=True)
+class ItemTexts:
+    """Texts of the items of a run and of their answers, as far as they are known.
+
+    Attributes:
+        records: by id, the records that are known.
+        options: the answers of every item in canonical order, if an import says that all items have
+            the same; empty otherwise.
+    """
+
+    records: Mapping[str, Record] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+
+    def text(self, item: str) -> str | None:
+        """Return the question of an item or its context, whichever differs more between items.
+
+        White space becomes single blanks, and what is longer than 200 characters is cut. None if
+        it is not known, or if all items have the same question and context.
+        """
+        record, (questions, contexts) = self.records.get(item), self._distinct
+        if record is None or max(questions, contexts) == 1 < len(self.records):
+            return None
+        chosen: Json = record.field.instructions if questions >= contexts else record.state
+        if not isinstance(chosen, str):
+            chosen = context_text(chosen) or dumps(chosen)
+        return cut(" ".join(chosen.split()), _LONGEST_TEXT)
+
+    @cached_property
+    def _distinct(self) -> tuple[int, int]:
+        """Numbers of different questions and contexts."""
+        records = self.records.values()
+        questions = {content_of(record.field.instructions) for record in records}
+        return len(questions), len({content_of(record.state) for record in records})
+
+    def answers(self, item: str, kind: str, n_choices: int) -> tuple[str, ...]:
+        """Return the names of the answers of an item, in canonical order.
+
+        Without its record and options of the import, those of a boolean are "false" and "true",
+        those of a score its levels, and those of a choice the letters of view 0.
+
+        Example:
+            >>> ItemTexts().answers("a", "choice", 3), ItemTexts().answers("a", "score", 2)
+            (('A', 'B', 'C'), ('0', '1'))
+        """
+        record = self.records.get(item)
+        if record is not None and len(record.field.answers) == n_choices:
+            return answer_names(record.field.answers)
+        if len(self.options) == n_choices:
+            return self.options
+        if kind == "score":
+            return tuple(map(str, range(n_choices)))
+        return _OF_KIND.get(kind) or tuple(map(position_name, range(n_choices)))
+
+
+NO_TEXTS: Final = ItemTexts()
+"""Nothing is known of the items but their ids."""
+
+
+def answer_names(answers: Sequence[Answer]) -> tuple[str, ...]:
+    """Return what answers are called: their keys, or their descriptions if the keys are letters.
+
+    Example:
+        >>> answer_names([Answer("A", "Paris"), Answer("B", "Rome")])
+        ('Paris', 'Rome')
+        >>> answer_names([Answer("false", "No"), Answer("true", "Yes")])
+        ('false', 'true')
+    """
+    keys = tuple(answer.key for answer in answers)
+    described = tuple(answer.description for answer in answers if answer.description)
+    return described if keys == LETTERS[: len(keys)] and len(described) == len(keys) else keys
+
+
+def cut(text: str, longest: int) -> str:
+    """Cut the end of a text that is too long.
+
+    Example:
+        >>> cut("a long text", 9), cut("short", 9)
+        ('a long...', 'short')
+    """
+    return text if len(text) <= longest else f"{text[: longest - 3].rstrip()}..."
+
+
+def item_texts(
+    run: ExperimentRun, paths: Sequence[Path] = (), *, required: bool = False
+) -> ItemTexts:
+    """Read the texts of the items of a run.
+
+    They are in the data files, in those that `run.json` names if they are unchanged, or in the
+    table that was imported.
+
+    Args:
+        run: the run.
+        paths: data files or folders; without any, files that `run.json` names.
+        required: whether data files that do not have the items are an error, and more than
+            `MOST_AUDITED` records are read; otherwise their texts count as not known.
+
+    Raises:
+        InputError: texts are required, and a data file lacks items or contradicts the run.
+        RecordError: texts are required, and a data file cannot be read.
+    """
+    log = run.provenance.recorded.get("log")
+    options = log.get("options") if isinstance(log, dict) else None
+    names = tuple(map(str, options)) if isinstance(options, list) else ()
+    try:
+        return ItemTexts(_read_records(run, paths, required=required), names)
+    except (InputError, RecordError):
+        if required and paths:
+            raise
+        return ItemTexts({}, names)
+
+
+def _read_records(
+    run: ExperimentRun, paths: Sequence[Path], *, required: bool
+) -> Mapping[str, Record]:
+    files = list(files_of_paths(paths or remembered_data([run]).files))
+    table = None if files else _imported_table(run)
+    named = [*files, *([] if table is None else [table])]
+    if not named or not (required or sum(map(count_lines, named)) <= MOST_AUDITED):
+        return {}
+    if table is None:
+        return records_of_run(run, {sha256_of_file(file): file for file in files}, {})
+    records = {record.id: record for record in read_dataset_records(table, _reading(run))}
+    return _fitting(records, run.predictions)
+
+
+def _imported_table(run: ExperimentRun) -> Path | None:
+    """Return the table that was imported, if it is still there and unchanged."""
+    recorded = run.provenance
+    log = recorded.recorded.get("log")
+    if not isinstance(log, dict) or log.get("format") != "rows" or recorded.data_file is None:
+        return None
+    path = Path(recorded.data_file)
+    same = path.is_file() and sha256_of_file(path) == recorded.data.sha256
+    return path if same else None
+
+
+def _reading(run: ExperimentRun) -> Reading:
+    """Return how an imported table is read as a dataset: with its columns and answers."""
+    log = run.provenance.recorded.get("log")
+    block = log if isinstance(log, dict) else {}
+    columns, options = block.get("columns"), block.get("options")
+    roles = columns if isinstance(columns, dict) else {}
+    return Reading(
+        columns={
+            role: tuple(map(str, names))
+            for role, names in roles.items()
+            if role in ROLES and isinstance(names, list)
+        },
+        options=tuple(map(str, options)) if isinstance(options, list) else (),
+    )
+
+
+def _fitting(records: Mapping[str, Record], views: Predictions) -> Mapping[str, Record]:
+    """Return the records that have the number of answers and a right answer of their items."""
+    right = views.right_answers
+    rows = zip(views.ids.tolist(), views.n_choices.tolist(), right, strict=True)
+    return {
+        key: records[key]
+        for key, n, correct in rows
+        if key in records
+        and records[key].n_choices == n
+        and (reference := records[key].reference) is not None
+        and correct[reference]
+    }
+
+
+def files_of(folder: Path) -> tuple[DataFile, ...]:
+    """Return the files of a dataset, from its manifest if it has one.
+
+    Raises:
+        InputError: there is no dataset, or the role of a file is unknown.
+    """
+    path = folder / MANIFEST_NAME
+    manifest = read_manifest(path).value if path.exists() else None
+    return dataset_files(folder, manifest)
+
+
+def files_of_paths(paths: Sequence[Path]) -> Iterable[Path]:
+    """Yield files of records, and the files of dataset folders.
+
+    Raises:
+        InputError: a path is missing, or a folder contains no dataset.
+    """
+    for path in paths:
+        if path.is_dir():
+            yield from (file.path for file in files_of(path))
+        elif path.is_file():
+            yield path
+        else:
+            message = f"{path}: file or folder of records not found"
+            raise InputError(message)
+
+
+def records_of_run(
+    run: ExperimentRun, hashes: Mapping[str, Path], read: dict[Path, dict[str, Record]]
+) -> dict[str, Record]:
+    """Return the records of the items of a run, by id.
+
+    Args:
+        run: the run.
+        hashes: files of records by SHA-256. If one has the hash that the run recorded, it is read;
+            otherwise all are searched.
+        read: files that are read already; those that are read here are added.
+
+    Raises:
+        InputError: the files do not contain all items, or a record contradicts the run.
+        RecordError: a file cannot be read.
+    """
+    sha256 = data_hash(run)
+    own = None if sha256 is None else hashes.get(sha256)
+    files = list(hashes.values()) if own is None else [own]
+    for file in files:
+        if file not in read:
+            reading = AUTOMATIC if own is None else data_reading(run)
+            read[file] = {record.id: record for record in read_dataset_records(file, reading)}
+    records = _match_records(run, [read[file] for file in files], files)
+    _check_questions(run, records)
+    return records
+
+
+def _match_records(
+    run: ExperimentRun, sources: Sequence[Mapping[str, Record]], files: Sequence[Path]
+) -> dict[str, Record]:
+    matched: dict[str, Record] = {}
+    missing = []
+    for key in run.predictions.ids.tolist():
+        record = next((source[key] for source in sources if key in source), None)
+        if record is None:
+            missing.append(key)
+        else:
+            matched[key] = record
+    if missing:
+        message = (
+            f"{', '.join(map(str, files))}: expected the records of all {len(run.predictions):,} "
+            f"items of {run.place}, {len(missing):,} are missing ({_some(missing)})"
+        )
+        raise InputError(message)
+    return matched
+
+
+def _check_questions(run: ExperimentRun, records: Mapping[str, Record]) -> None:
+    """Raise if a record has another question than the run; pairs do not say what was asked."""
+    views = run.predictions
+    if views.known == "outcomes":
+        return
+    facts = zip(
+        views.ids.tolist(),
+        views.kind.tolist(),
+        views.n_choices.tolist(),
+        views.reference.tolist(),
+        strict=True,
+    )
+    other = [
+        key
+        for key, kind, n, reference in facts
+        if (records[key].field.kind, records[key].n_choices, records[key].reference)
+        != (kind, n, reference)
+    ]
+    if other:
+        items, have = counted(len(other), "item"), "has" if len(other) == 1 else "have"
+        message = (
+            f"{run.place}: {items} {have} another kind, number of answers or "
+            f"reference in the records that were given ({_some(other)}); give the dataset that "
+            "the run scored"
+        )
+        raise InputError(message)
+
+
+def _some(items: Sequence[str]) -> str:
+    shown = ", ".join(items[:_SHOWN])
+    return f"{shown}, ..." if len(items) > _SHOWN else shown
