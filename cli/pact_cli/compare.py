@@ -37,6 +37,9 @@ _ELSEWHERE: Final = {
     "--markdown": f"{_PAPER} --tables all --format markdown",
     "--target-error": "pact-eval thresholds RUN --target-error 0.05",
     "--method": "pact-eval paper RUN... --method ARM",
+    "--calibrated": "--calibration own",
+    "--as-shipped": "--calibration shipped",
+    "--bins": "--by COLUMN:BINS",
 }
 _EXIT_CODES: Final = {
     "equivalent": 0,
@@ -57,10 +60,13 @@ class RunOrArm(RunPath):
         return text if path == Path(text) else str(path)
 
 
-@command(elsewhere=_ELSEWHERE)
+@command(
+    elsewhere=_ELSEWHERE,
+    more=("unit", "ece_bins", "allow", "audit", "resamples", "bootstrap_seed"),
+)
 @settings_options(
-    *("by", "bins", "ece_bins", "unit", "margin", "calibrated", "as_shipped", "allow"),
-    *("decoding", "resamples", "bootstrap_seed", "audit", "without_leaks"),
+    *("by", "decoding", "calibration", "margin", "without_leaks", "unit", "ece_bins", "allow"),
+    *("audit", "resamples", "bootstrap_seed"),
 )
 def compare(
     runs: Annotated[tuple[str, ...], RunOrArm(), "A B [C ...]"],
@@ -111,20 +117,43 @@ def compare(
         not arms and len(runs) < 2,
         f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B",
     )
+    refuse(
+        settings.calibration,
+        "--calibration: expected own or shipped, as a calibrator is fitted on one adapter",
+    )
     full = full or bool(given(["by"]))
     if arms:
         experiment = Experiment.read_arms(runs, settings)
         names = names_of(experiment.arms)
         emit(present_arms(experiment, names, full=full, show_items=mcnemar), as_json=as_json)
-    else:
-        experiment = Experiment.read(runs, settings, unique_labels=False)
-        warn(map(str, experiment.applied_warnings))  # before runs are refused
-        comparisons = compare_runs(experiment)
-        records = _records(experiment, data) if mcnemar else None
-        presenter = present_run_comparison(
-            *comparisons, full=full, show_items=mcnemar, records=records
-        )
-        emit(presenter, warned=presenter.warnings, as_json=as_json)
+        exit_on_leak([experiment.data])
+        return
+    experiment = Experiment.read(runs, settings, unique_labels=False)
+    print_comparison(experiment, full=full, mcnemar=mcnemar, data=data, as_json=as_json)
+
+
+def print_comparison(
+    experiment: Experiment,
+    *,
+    full: bool,
+    mcnemar: bool = False,
+    data: tuple[Path, ...] = (),
+    as_json: bool,
+) -> None:
+    """Print the comparison of the first run with each of the others; exit on a leak.
+
+    Args:
+        experiment: the runs.
+        full: print every table.
+        mcnemar: show the items that only one of two runs answers correctly.
+        data: datasets with their texts.
+        as_json: print JSON.
+    """
+    warn(map(str, experiment.applied_warnings))  # before runs are refused
+    comparisons = compare_runs(experiment)
+    records = _records(experiment, data) if mcnemar else None
+    presenter = present_run_comparison(*comparisons, full=full, show_items=mcnemar, records=records)
+    emit(presenter, warned=presenter.warnings, as_json=as_json)
     exit_on_leak([experiment.data])
 
 

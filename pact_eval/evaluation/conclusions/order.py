@@ -598,7 +598,7 @@ def _explain_unmeasured(floor: NoiseFloor) -> str:
     """Explain a missing noise floor; the model of a log cannot be asked."""
     if floor.source == "not in the log":
         return "the log has no repeats of one order"
-    return "no repeats were measured; `pact-eval probe` measures them"
+    return "no repeats were measured; `pact-eval score --probe` measures them"
 
 
 def _preferred_slots(slots: SlotPreferences) -> tuple[SlotPreference, ...]:

@@ -11,7 +11,6 @@ from typing import Protocol
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.data.records import LETTERS, position_name
-from pact_eval.drift.pairs import ServedTempering
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataLeak
@@ -45,7 +44,6 @@ from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.order_runs import order_parts, order_sentence, slots_sentence
 from pact_reports.views.brief import answer_line, brief_report
-from pact_reports.views.drift import tempering_json, tempering_sentences
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
 
@@ -55,7 +53,7 @@ def present_run_report(
     names: ArmNames = KEYS,
     *,
     full: bool = True,
-    tempering: ServedTempering | None = None,
+    read: str = "",
 ) -> Presenter:
     """Present the report on a run. Its conclusions are among its tables.
 
@@ -66,18 +64,18 @@ def present_run_report(
         names: display names of arms.
         full: show every table, and the audit of the order slot by slot; otherwise at most twelve
             lines.
-        tempering: the temperatures of a served run, compared with those of a local one.
+        read: how the log of the run was read, if it was read now.
     """
 
     def tables() -> Iterable[Part]:
-        lines = [] if tempering is None else [*_tempering_lines(tempering)]
         if full:
+            lines = [Line(one_line(f"Read: {read}."))] if read else []
             return (*run_parts(report, names), *lines)
         if report.run.ablated:
             from pact_reports.views.brief import brief_ablated
 
-            return brief_ablated(report, names, lines)
-        return brief_report(report, names, lines)
+            return brief_ablated(report, names)
+        return brief_report(report, names, read)
 
     def headline() -> Iterable[str]:
         return [answer_line(report.evaluation, leak())]
@@ -87,7 +85,7 @@ def present_run_report(
 
     def as_json() -> dict[str, Json]:
         values = _json(report, names, audit=full)
-        return values if tempering is None else values | {"tempering": tempering_json(tempering)}
+        return values | {"read": one_line(read)} if read else values
 
     return Presenter(
         tables=tables,
@@ -117,10 +115,6 @@ def present_reports(
         warnings=[sentence for _, presenter in reports for sentence in presenter.warnings],
         blocks=lambda: (block for _, presenter in reports for block in presenter.printed()),
     )
-
-
-def _tempering_lines(tempering: ServedTempering) -> Iterable[Line]:
-    return map(Line, tempering_sentences(tempering))
 
 
 def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]:
