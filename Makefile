@@ -16,7 +16,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/pact $(DEMO) --arm pact --out $(RUNS)/demo-pact
-	$(BIN)/pact-eval report $(RUNS)/demo-nimble_recipe $(RUNS)/demo-pact --html $(RUNS)/demo.html --palette fixtures/pact_fixtures/paper_palette.toml --data $(FIXTURES)/data/holdout.jsonl --method pact --target-error 0.1
+	PACT_EVAL_PALETTE=fixtures/pact_fixtures/paper_palette.toml $(BIN)/pact-eval report $(RUNS)/demo-pact $(RUNS)/demo-nimble_recipe --html $(RUNS)/demo.html --data $(FIXTURES)/data/holdout.jsonl --target-error 0.1
 	$(BIN)/pact-eval thresholds $(RUNS)/demo-pact --target-error 0.1 --brief
 
 # The tests start dozens of Python processes: none has to compile our modules again.

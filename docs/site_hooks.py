@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pact_cli.audit.main import main as audit
+from pact_cli.commands import HELP_ALL
 from pact_cli.main import main as evaluation
 from pact_eval.audit.adapter.audit import ADAPTER_CHECKS
 from pact_eval.audit.dataset import DATA_CHECKS
@@ -84,6 +85,7 @@ def commands() -> str:
             command = group.commands[each]
             parts.append(f"### {name} {each}")
             ctx = click.Context(command, parent, info_name=each)
+            ctx.meta[HELP_ALL] = True
             parts.append(_help(command, ctx))
     return "\n\n".join(parts)
 

@@ -41,6 +41,7 @@ from pact_eval.errors import PactError as PactError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.settings import Settings
+from pact_eval.importing import stored as stored_runs
 from pact_eval.importing import writing
 from pact_eval.importing.source import LogOptions, import_options
 from pact_eval.importing.writing import ImportedRun
@@ -283,7 +284,7 @@ def import_run(
         log: a file or folder of a known format, or its URL; or a table (CSV, JSON, Parquet) with
             right answers, and probabilities of shape (answers,) or predictions.
         out: the run folder; importing the same log again leaves it as it is. None takes the name
-            of the log, in `runs`.
+            of the log, in `runs`, with a number behind it if that is another run.
         arm: name of the recipe.
         train_seed: seed of the training.
         role: what the run is for: "evaluation" (the default), "calibration" or "selection".
@@ -309,11 +310,12 @@ def import_run(
         >>> len(run.predictions), run.remarks
         (1, ('Further columns, for --by: note.',))
     """
-    folder = writing.default_folder(log) if out is None else Path(out)
-    rows = writing.import_run(
-        Path(log), folder, _labels(arm, train_seed, role), import_options(options)
-    )
-    return ImportedRun.of(read_run(folder), rows.remarks)
+    labels, how = _labels(arm, train_seed, role), import_options(options)
+    if out is None:
+        stored = stored_runs.store_run(Path(log), labels=labels, options=how)
+        return ImportedRun.of(read_run(stored.folder), stored.remarks)
+    rows = writing.import_run(Path(log), Path(out), labels, how)
+    return ImportedRun.of(read_run(out), rows.remarks)
 
 
 def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
@@ -455,7 +457,7 @@ def fit_remedy(run: RunSource, name: str, *, allow: Sequence[Allowance] = ()) ->
 def compare_remedies(
     run: RunSource, settings: Settings | None = None, *, fitted: Sequence[Path | str] = ()
 ) -> RemedyComparison:
-    """Compare what removes the order effects of a run, as `pact-eval report --remedies` does.
+    """Compare what removes the order effects of a run, as `pact-eval sweep --remedies` does.
 
     Args:
         run: a run, or its folder; several views per item show more remedies.

@@ -70,7 +70,7 @@ for program, *words in (
     (main, *run),
     (main, *run),
     (main, "report", f"{out}/run", "--resamples", "100", "--html", f"{out}/page.html"),
-    (main, "runs", f"{out}/run"),
+    (main, "sweep", f"{out}/run"),
     (main, "calibrate", f"{out}/run", "--force", "--out", f"{out}/t.json"),
     (main, "verify", f"{out}/run", "--data", data),
 ):

@@ -147,7 +147,7 @@ def test_without_extras_all_modules_but_those_of_extras_are_there() -> None:
 COMMANDS = """
 import sys
 from pact_cli.main import main
-for command in ("report", "runs", "verify"):
+for command in ("report", "verify"):
     main([command, sys.argv[1]], standalone_mode=False)
 loaded = {name.partition(".")[0] for name in sys.modules}
 assert "numpy" in loaded

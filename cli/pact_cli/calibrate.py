@@ -47,14 +47,14 @@ def calibrate(
     The NLL of families that were left out of the fit says whether calibrating helps. If it does not
     fall, nothing is written, and the exit code is 3; --force writes.
 
-    --remedy NAME fits what `report --remedies` compares. A wrong name lists those that CALIB_RUN
+    --remedy NAME fits what `sweep --remedies` compares. A wrong name lists those that CALIB_RUN
     can fit.
 
     Numbers:
         --mode: Form of the temperature; auto selects one by cross-validation over source families.
         --remedy NAME: Fit a remedy of order effects instead, such as k1_additive: its letter prior
-            and a temperature. Default file: CALIB_RUN/remedy.json. `report RUN --remedies --fitted
-            FILE` applies it to other families.
+            and a temperature. Default file: CALIB_RUN/remedy.json. `sweep RUN --fitted FILE`
+            applies it to other families.
 
     Data:
         --holdout: Run to apply it to: show the scores before and after, and write the calibrator

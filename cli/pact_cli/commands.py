@@ -10,7 +10,8 @@
 
 Parameters before the `*` are arguments, the others options. A heading of the docstring is one of
 `--help`. Options that several commands share are the parameters of a function too: `gathered` adds
-them to a command, which gets what the function returns.
+them to a command, which gets what the function returns. `--help` shows the options of every day,
+`--help-all` also rare ones, and settings: they are no options, but lines of pact.toml.
 """
 
 from __future__ import annotations
@@ -49,19 +50,28 @@ from pact_eval.errors import InputError
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 Group: TypeAlias = Literal[
-    "Data", "Model", "Server", "Views", "Numbers", "Sets", "Checks", "Speed", "Output"
+    "Data", "Model", "Server", "Views", "Numbers", "Checks", "Speed", "Output", "More", "Settings"
 ]
 """A group of options in `--help`."""
 
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 """The groups, in the order in which `--help` shows them."""
 
+MORE: Final = "More"
+"""The group of rare options, which `--help-all` shows."""
+
+SETTING: Final = "Settings"
+"""The group of values that the command line does not have: `[options.COMMAND]` of pact.toml."""
+
+HELP_ALL: Final = "pact.help_all"
+"""Key in the context of a command: whether its help shows everything."""
+
 CHOSEN: Final = "pact.chosen"
 """Key in the context of a command: what its parameters chose, each with its reason."""
 
 _SECTION: Final = re.compile(rf"^({'|'.join(GROUPS)}):\n", re.MULTILINE)
 _ENTRY: Final = re.compile(r"^    (?:(-\w), )?(--[\w-]+)(?: (\S+))?: ", re.MULTILINE)
-_HELP: Final = ("-h", "--help")
+_HELP: Final = ("-h", "--help", "--help-all")
 _TARGETS: Final = ("out", "html", "markdown")
 """Parameters that name a file or folder to write."""
 
@@ -86,9 +96,21 @@ class Doc:
 
 
 class Option(click.Option):
-    """An option in a group of `--help`."""
+    """An option in a group of `--help`; in the group of settings, the command line lacks it."""
 
     group: str = "Output"
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Let the parser accept the option, unless it is a setting."""
+        if self.group != SETTING:
+            super().add_to_parser(parser, ctx)
+
+    def moved(self, group: Group) -> Option:
+        """Return the option in another group."""
+        option = copy.copy(self)
+        option.group = group
+        option.hidden = group == SETTING
+        return option
 
 
 def documented(docstring: str | None) -> tuple[str, dict[str, Doc]]:
@@ -256,7 +278,7 @@ class PactCommand(click.Command):
         try:
             rest = super().parse_args(ctx, _with_values(self.params, args))
         except click.NoSuchOption as error:
-            place = self.elsewhere.get(error.option_name)
+            place = self._place_of(error.option_name)
             if place is None:
                 raise
             message = f"{error.option_name} is not an option of {self.name}; use: {place}"
@@ -268,6 +290,14 @@ class PactCommand(click.Command):
             "--json and --format both say what stdout has: give one of them",
         )
         return rest
+
+    def _place_of(self, option: str) -> str | None:
+        """Return where an option is that is not on the command line; None if it is nowhere."""
+        key = option.lstrip("-")
+        settings = {name.lstrip("-") for option in _in_group(self, SETTING) for name in option.opts}
+        if key in settings:
+            return f"{key} = ... below [options.{self.name}] in pact.toml"
+        return self.elsewhere.get(option)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters, with `-q`, `-v` and `--help` at the end."""
@@ -293,27 +323,60 @@ class PactCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in groups; one group alone needs no name."""
-        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
+        everything = ctx.meta.get(HELP_ALL, False)
+        shown: tuple[str, ...] = GROUPS if everything else GROUPS[:-2]
+        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in shown}
         for option in self.get_params(ctx):
-            if isinstance(option, click.Option):
-                record = _with_source(option, ctx).get_help_record(ctx)
+            group = getattr(option, "group", "Output")
+            if isinstance(option, click.Option) and group in groups:
+                record = _help_record(option, ctx)
                 if record is not None:
-                    groups[getattr(option, "group", "Output")].append(record)
+                    groups[group].append(record)
         filled = {name: records for name, records in groups.items() if records}
         for name, records in filled.items():
-            with formatter.section(name if len(filled) > 1 else "Options"):
+            heading = f"Settings below [options.{self.name}] in pact.toml"
+            with formatter.section(
+                heading if name == SETTING else name if len(filled) > 1 else "Options"
+            ):
                 formatter.write_dl(records)
+        left = len([*_in_group(self, MORE), *_in_group(self, SETTING)])
+        if left and not everything:
+            formatter.write_paragraph()
+            formatter.write_text(f"{left} rare options and settings: {ctx.command_path} --help-all")
+
+
+def _in_group(command: click.Command, group: Group) -> list[Option]:
+    """Return the options of a command in a group."""
+    options = (each for each in command.params if isinstance(each, Option))
+    return [option for option in options if option.group == group]
+
+
+def _help_record(option: click.Option, ctx: click.Context) -> tuple[str, str] | None:
+    """Return the name and the help of an option, or of a setting."""
+    shown = copy.copy(_with_source(option, ctx))
+    is_setting = getattr(option, "group", None) == SETTING
+    shown.hidden = shown.hidden and not is_setting
+    record = shown.get_help_record(ctx)
+    return (record[0].removeprefix("--"), record[1]) if record and is_setting else record
 
 
 def command(
-    name: str | None = None, **attributes: Any
+    name: str | None = None,
+    *,
+    more: Sequence[str] = (),
+    settings: Sequence[str] = (),
+    **attributes: Any,
 ) -> Callable[[Callable[..., Any]], PactCommand]:
     """Return a decorator that makes a command of a function.
 
     Args:
         name: of the command; None takes that of the function.
+        more: parameters that `--help-all` alone shows.
+        settings: parameters that are not on the command line, but in pact.toml.
         attributes: as for `PactCommand`.
     """
+    moved: dict[str | None, Group] = {**dict.fromkeys(more, "More")}
+    moved |= dict.fromkeys(settings, "Settings")
 
     def decorate(function: Callable[..., Any]) -> PactCommand:
         groups: dict[str, Any] = getattr(function, "__option_groups__", {})
@@ -327,7 +390,13 @@ def command(
         own = parameters_of(function, [each for each in names if each not in groups])
         by_name = {each.name: [each] for each in own}
         lists = [groups[each][1] if each in groups else by_name[each] for each in names]
-        parameters = [parameter for each in lists for parameter in each]
+        parameters = [
+            parameter.moved(moved[parameter.name])
+            if isinstance(parameter, Option) and parameter.name in moved
+            else parameter
+            for each in lists
+            for parameter in each
+        ]
         called = name or function.__name__.replace("_", "-")
         text, _ = documented(function.__doc__)
         return PactCommand(called, callback=run, params=parameters, help=text, **attributes)
@@ -460,6 +529,13 @@ def _flag(names: Sequence[str], key: str, text: str) -> click.Option:
     return click.Option(names, is_flag=True, expose_value=False, callback=note, help=text)
 
 
+def _show_everything(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[HELP_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
 _VERBOSITY: Final[list[click.Parameter]] = [
     _flag(["-q", "--quiet"], QUIET, "Show no progress and no remarks; warnings and errors stay."),
     _flag(
@@ -467,5 +543,14 @@ _VERBOSITY: Final[list[click.Parameter]] = [
         VERBOSE,
         "Show every option with where its value is from, the time of each step, and reasons for "
         "files that were not made.",
+    ),
+    click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_show_everything,
+        hidden=True,
+        help="Show rare options and settings too.",
     ),
 ]

@@ -37,6 +37,9 @@ _ELSEWHERE: Final = {
     "--target-error": "pact-eval thresholds RUN --target-error 0.05",
     "--method": "pact-eval paper RUN... --method ARM",
     "--mcnemar": "pact-eval compare A B --full for the test, or --items 20 for the items",
+    "--calibrated": "--calibration own",
+    "--as-shipped": "--calibration shipped",
+    "--bins": "--by COLUMN:BINS",
 }
 _EXIT_CODES: Final = {
     "equivalent": 0,
@@ -57,10 +60,13 @@ class RunOrArm(RunPath):
         return text if path == Path(text) else str(path)
 
 
-@command(elsewhere=_ELSEWHERE)
+@command(
+    elsewhere=_ELSEWHERE,
+    more=("unit", "ece_bins", "allow", "audit", "resamples", "bootstrap_seed"),
+)
 @settings_options(
-    *("by", "bins", "ece_bins", "unit", "margin", "calibrated", "as_shipped", "allow"),
-    *("decoding", "resamples", "bootstrap_seed", "audit", "without_leaks"),
+    *("by", "decoding", "calibration", "margin", "without_leaks", "unit", "ece_bins", "allow"),
+    *("audit", "resamples", "bootstrap_seed"),
 )
 def compare(
     runs: Annotated[tuple[str, ...], RunOrArm(), "A B [C ...]"],
@@ -111,6 +117,10 @@ def compare(
         not arms and len(runs) < 2,
         f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B",
     )
+    refuse(
+        settings.calibration,
+        "--calibration: expected own or shipped, as a calibrator is fitted on one adapter",
+    )
     full = full or bool(given(["by"]))
     if arms:
         experiment = Experiment.read_arms(runs, settings)
@@ -118,13 +128,34 @@ def compare(
         texts = _texts(experiment, data) if items else NO_TEXTS
         presenter = present_arms(experiment, names, full=full, items=items or 0, texts=texts)
         emit(presenter, as_json=as_json)
-    else:
-        experiment = Experiment.read(runs, settings, unique_labels=False)
-        warn(map(str, experiment.applied_warnings))  # before runs are refused
-        comparisons = compare_runs(experiment)
-        texts = _texts(experiment, data) if items else NO_TEXTS
-        presenter = present_run_comparison(*comparisons, full=full, items=items or 0, texts=texts)
-        emit(presenter, warned=presenter.warnings, as_json=as_json)
+        exit_on_leak([experiment.data])
+        return
+    experiment = Experiment.read(runs, settings, unique_labels=False)
+    print_comparison(experiment, full=full, items=items, data=data, as_json=as_json)
+
+
+def print_comparison(
+    experiment: Experiment,
+    *,
+    full: bool,
+    items: int | None = None,
+    data: tuple[Path, ...] = (),
+    as_json: bool,
+) -> None:
+    """Print the comparison of the first run with each of the others; exit on a leak.
+
+    Args:
+        experiment: the runs.
+        full: print every table.
+        items: number of items to list that only one of two runs gets right; None lists none.
+        data: datasets with their texts.
+        as_json: print JSON.
+    """
+    warn(map(str, experiment.applied_warnings))  # before runs are refused
+    comparisons = compare_runs(experiment)
+    texts = _texts(experiment, data) if items else NO_TEXTS
+    presenter = present_run_comparison(*comparisons, full=full, items=items or 0, texts=texts)
+    emit(presenter, warned=presenter.warnings, as_json=as_json)
     exit_on_leak([experiment.data])
 
 

@@ -68,7 +68,7 @@ SETTINGS: Final = {
     ),
     "eval": Setting(_TEXT),  # a file in the folder of `data`
     "base-model": Setting(_TEXT, ("score", "decide", "export"), "model"),
-    "runs": Setting(_TEXT, place="path", arguments={"runs": "folders"}),
+    "runs": Setting(_TEXT, place="path"),
     "k": Setting(COUNT, ("score", "data")),
     "train-seed": Setting(INTEGER, ("score", "import")),
     "order-seed": Setting(INTEGER, ("score", "decide")),
@@ -76,8 +76,9 @@ SETTINGS: Final = {
         NATURAL, ("report", "compare", "paper", "thresholds", "scorecard", "data")
     ),
     "decoding": Setting(choice(Decoding), ("report", "compare", "calibrate", "paper")),
-    "method": Setting(_TEXT, ("report", "paper")),
+    "method": Setting(_TEXT, ("report", "paper", "scorecard")),
     "criteria": Setting(_TEXT, ("report", "paper", "verify"), "path"),
+    "palette": Setting(_TEXT, ("report", "paper", "scorecard"), "path"),
 }
 """Every setting by its name; `arms` and `options` are tables besides them."""
 

@@ -1,4 +1,4 @@
-"""`pact-eval decide` and `probe`: answer one request of several fields; examine a server."""
+"""`pact-eval decide`: answer one request of several fields."""
 
 from __future__ import annotations
 
@@ -8,22 +8,14 @@ from typing import Final
 from pact_cli.commands import command, refuse
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
-from pact_cli.model_options import (
-    contract_remarks,
-    model_or_server_to_ask_options,
-    server_options,
-)
+from pact_cli.model_options import contract_remarks, model_or_server_to_ask_options
 from pact_cli.options import Json, OrderSeed
 from pact_cli.param_types import Count
-from pact_eval.errors import GateError, server_extra
+from pact_eval.errors import server_extra
 from pact_eval.prompts.requests import read_context, read_schema
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
-from pact_reports.views.servers import (
-    present_decide,
-    present_served_decisions,
-    present_server_probe,
-)
+from pact_reports.views.servers import present_decide, present_served_decisions
 
 _K_OF_A_SERVER: Final = 4
 
@@ -80,22 +72,3 @@ def decide(
         loaded, state, fields, k=k or 1, order_seed=order_seed, temperatures=temperatures
     )
     emit(present_decide(decisions), as_json=as_json)
-
-
-@command()
-@server_options
-def probe(*, server: ServerRequest, as_json: Json = False) -> None:
-    """Say what a server is: its model, noise, orders, adapter.
-
-    Who answers? What does noise alone move? Does the server see the order of the answers, and is
-    the adapter applied? This asks five frozen items, in 12 to 24 requests, and in five more if the
-    name of the base model is known. Exit code 3: the adapter is not applied, or --local or the
-    tokenizer differs.
-    """
-    with server_extra():
-        from pact_eval.scoring.servers.source import probe as probe_server
-
-    probed = probe_server(server)
-    emit(present_server_probe(probed), as_json=as_json)
-    if probed.faults:
-        raise GateError("; ".join(probed.faults))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shlex
 import sys
 from collections import UserDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import IO, Any, Final, TypeAlias, cast
 
 import click
@@ -17,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 from pact_cli.console import CI_FORMAT, JSON_PRINTED, QUIET, print_json
 from pact_cli.steps import LOADING, loading, one_blas_thread, watched_steps
-from pact_eval._files import advice_on_full_disk
+from pact_eval._files import advice_on_full_disk, is_url
 from pact_eval._json import Json
 from pact_eval.errors import PactError, RecordError, model_extra, ray_extra
 from pact_eval.plain_text import error_text, one_line, visible
@@ -113,6 +115,8 @@ class PactGroup(click.Group):
     Args:
         arguments: as for `click.Group`.
         sections: the commands that are imported when they are asked for, in the order of `--help`.
+        words: by word that people type and that is no command, what does it.
+        of_file: the command for a file or folder in place of a command; `{}` is the file.
         one_thread: those whose numpy gets one thread of BLAS.
         attributes: as for `click.Group`.
     """
@@ -121,11 +125,15 @@ class PactGroup(click.Group):
         self,
         *arguments: Any,
         sections: Sections | None = None,
+        words: Mapping[str, str] | None = None,
+        of_file: str = "",
         one_thread: Sequence[str] = (),
         **attributes: Any,
     ) -> None:
         super().__init__(*arguments, **attributes)
         self.sections = sections or {}
+        self.words = words or {}
+        self.of_file = of_file
         self.one_thread = one_thread
         places = {
             name: place
@@ -153,6 +161,24 @@ class PactGroup(click.Group):
         thread = one_blas_thread() if cmd_name in self.one_thread else nullcontext()
         with watched_steps(told=False), loading(LOADING), thread:
             return self.commands[cmd_name]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of the first word; refuse another word with the command meant."""
+        word = args[0]
+        if word not in self.commands and (message := self._meant(word)):
+            raise click.UsageError(message, ctx)
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, word: str) -> str:
+        """Return the message on a word that is no command; "" if nothing is known of it."""
+        place = self.words.get(word.lower())
+        if place is not None:
+            return f"{word} is not a command; use: {place}"
+        if self.of_file and (is_url(word) or Path(word).exists()):
+            return f"expected a command, got a path; use: {self.of_file.format(shlex.quote(word))}"
+        return ""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command, without importing any."""
@@ -189,7 +215,7 @@ class PactGroup(click.Group):
         except PactError as error:
             _print_as_json(ctx, error, error.exit_code)
             _annotate(ctx, error)
-            _fail(error_text(error), error.exit_code)
+            _fail(_with_notes(error_text(error), error), error.exit_code)
         except click.UsageError as error:
             _print_as_json(ctx, error, error.exit_code)
             raise
@@ -203,6 +229,11 @@ class PactGroup(click.Group):
             _fail(message, _INTERRUPTED)
 
 
+def _with_notes(text: str, error: BaseException) -> str:
+    """Return a message with the lines that commands have added to an error."""
+    return "\n".join([text, *getattr(error, "__notes__", ())])
+
+
 def _print_as_json(ctx: click.Context, error: BaseException, exit_code: int) -> None:
     """Print an error as JSON to stdout, if JSON was requested and nothing was printed yet.
 
@@ -214,7 +245,9 @@ def _print_as_json(ctx: click.Context, error: BaseException, exit_code: int) -> 
     details: dict[str, Json] = {
         "kind": type(error).__name__,
         "exit_code": exit_code,
-        "message": error.format_message() if isinstance(error, click.UsageError) else str(error),
+        "message": error.format_message()
+        if isinstance(error, click.UsageError)
+        else _with_notes(str(error), error),
         "problems": [
             {
                 "line": problem.line,

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from pact_cli.commands import Doc, command, gathered
+import click
+
+from pact_cli.commands import Doc, command, config_of, gathered
 from pact_cli.console import announce
 from pact_cli.hub_places import resolve_dataset
 from pact_cli.labelled import announce_labelled, reading_options
@@ -18,7 +20,9 @@ from pact_eval.data.labelled.reading import Reading
 from pact_eval.importing.registry import source_names
 from pact_eval.importing.row_reader import parse_mapping
 from pact_eval.importing.source import ImportOptions
-from pact_eval.importing.writing import default_folder, import_run
+from pact_eval.importing.stored import StoredRun, store_run
+from pact_eval.importing.writing import import_run
+from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import RunLabels
 
 
@@ -117,13 +121,18 @@ def import_rows(
     Several views of one order are repeats (epochs, trials): the report gives the mean over them.
 
     Output:
-        --out: Run folder to write. Default: the name of the log, in runs/.
+        --out: Run folder to write. Default: the name of the log, in the folder of runs (`runs`); a
+            number follows it if that is another run.
     """
-    out = default_folder(log) if out is None else out
     options = replace(options, reading=reading)
     if options.data is not None:
         options = replace(options, data=resolve_dataset(options.data, one_file=True))
-    rows = import_run(log, out, labels, options)
-    announce_labelled([rows.labelled])
-    announce(rows.remarks)
-    print_reports([out], as_json=as_json)
+    if out is None:
+        runs = config_of(click.get_current_context()).get("runs", RUNS)
+        stored = store_run(log, runs, labels, options)
+    else:
+        rows = import_run(log, out, labels, options)
+        stored = StoredRun(out, rows.remarks, labelled=rows.labelled)
+    announce_labelled([stored.labelled])
+    announce(stored.remarks)
+    print_reports([stored.folder], as_json=as_json)

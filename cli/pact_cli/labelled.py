@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
 import click
 
-from pact_cli.commands import Doc, gathered
+from pact_cli.commands import Doc, Function, gathered, parameters_of
 from pact_cli.console import announce
 from pact_eval._choices import AnswerForm, PositionsFrom
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import SHAPE_NAMES, Reading, reading_of
 from pact_reports.views.datasets import labelled_remarks
 
-__all__ = ["announce_labelled", "reading_options"]
+__all__ = ["announce_labelled", "reading_options", "some_reading_options"]
 
 
 def make_reading(
@@ -67,6 +67,11 @@ def make_reading(
 
 reading_options = gathered("reading", make_reading)
 """Add the options for reading labelled files; the command gets one `reading: Reading`."""
+
+
+def some_reading_options(*names: str) -> Callable[[Function], Function]:
+    """Add some of these options by name."""
+    return gathered("reading", make_reading, parameters_of(make_reading, names))
 
 
 def announce_labelled(files: Iterable[LabelledData | None]) -> None:

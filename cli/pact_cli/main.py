@@ -11,7 +11,6 @@ from pact_cli.errors import PactGroup, Sections
 _SECTIONS: Final[Sections] = {  # in the order of work
     "Start": {
         "demo": ("demo:demo", "Score two bundled adapters and put them on one page."),
-        "init": ("init:init", "Write a pact.toml from what is in this folder."),
     },
     "Score": {
         "score": ("score:score", "Score an adapter on a dataset: write a run and report on it."),
@@ -19,13 +18,15 @@ _SECTIONS: Final[Sections] = {  # in the order of work
             "import_rows:import_rows",
             "Import a log or predictions as a run, and report on it.",
         ),
-        "probe": ("decide:probe", "Say what a server is: its model, noise, orders, adapter."),
         "experiment": ("experiment:experiment", "Train, score and judge what PLAN.toml describes."),
     },
     "Look": {
-        "runs": ("runs:runs", "Show the runs in a folder as a leaderboard."),
-        "report": ("report:report", "Show what RUN is worth, in twelve lines; --full shows all."),
+        "report": ("report:report", "Show what runs, logs or predictions are worth."),
         "compare": ("compare:compare", "Compare A with B (and with C, ...), item by item."),
+        "sweep": (
+            "sweep:sweep",
+            "Show a run at every number of views, or with what removes order effects.",
+        ),
     },
     "Decide": {
         "calibrate": (
@@ -49,11 +50,43 @@ _SECTIONS: Final[Sections] = {  # in the order of work
     },
 }
 
+_REPORT: Final = "pact-eval report FILE, for a run, a folder of runs, or a file of predictions"
+_LIST: Final = "pact-eval report runs/"
+_AUDIT: Final = "pact-audit data DIR"
+_DRIFT: Final = "pact-eval compare OLD NEW --gate --margin 0.02"
+_WORDS: Final = {
+    **dict.fromkeys(
+        ("eval", "evaluate", "show", "view", "open", "see", "analyse", "analyze"), _REPORT
+    ),
+    **dict.fromkeys(("ls", "list", "runs", "leaderboard", "log", "history"), _LIST),
+    **dict.fromkeys(("audit", "lint", "check", "data", "validate", "leaks"), _AUDIT),
+    **dict.fromkeys(("drift", "gate", "monitor"), _DRIFT),
+    **dict.fromkeys(("diff", "vs", "test"), "pact-eval compare A B"),
+    **dict.fromkeys(("probe", "ping"), "pact-eval score --server URL --model NAME --probe"),
+    **dict.fromkeys(("run", "predict", "infer"), "pact-eval score ADAPTER --data FILE"),
+    **dict.fromkeys(("html", "page", "dashboard", "ui"), "pact-eval report RUN --html page.html"),
+    **dict.fromkeys(("plot", "figures", "tables", "latex"), "pact-eval paper RUN..."),
+    "views": "pact-eval sweep RUN --views 1..4",
+    "remedies": "pact-eval sweep RUN --remedies",
+    "adapter": "pact-audit adapter ADAPTER",
+    "convert": "pact-audit convert IN OUT.jsonl",
+    "split": "pact-audit split TRAIN.jsonl --out DIR",
+    "temperature": "pact-eval calibrate CALIB_RUN --holdout RUN",
+    "threshold": "pact-eval thresholds RUN --target-error 0.05",
+    "train": "pact-eval experiment PLAN.toml",
+    "init": "no command: pact.toml is written by hand, see docs/settings.md",
+    "help": "pact-eval --help",
+    "version": "pact-eval --version",
+}
+"""By word that people type, the command that does it."""
+
 
 @click.group(
     cls=PactGroup,
     sections=_SECTIONS,
-    one_thread=("report", "compare", "paper"),
+    words=_WORDS,
+    of_file="pact-eval report {}",
+    one_thread=("report", "compare", "sweep", "paper"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="pact-eval")

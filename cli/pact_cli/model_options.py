@@ -136,7 +136,7 @@ def make_server(
         --local-base PATH_OR_ID: Base model of --local. Default: the one that the adapter names.
         --local-dtype: Precision of the server, for --local; auto tries fp32, then that of the
             stored weights.
-        --no-probe: Do not probe the server before the run (see `pact-eval probe`).
+        --no-probe: Do not probe the server before the run (see --probe).
 
     Model:
         --tokenizer PATH_OR_ID: Tokenizer of the base model: a folder or a hub id. The wires vllm
@@ -198,9 +198,6 @@ def _make_request(
     refuse(refused, f"{', '.join(refused)}: cannot be used with {use}")
     return make_server(**asked) if is_served else make_model(**values)
 
-
-server_options = gathered("server", make_server, _without(_OF_A_RUN))
-"""Add the options for a server; the command gets `server: ServerRequest`."""
 
 model_or_server_options = gathered("request", partial(_make_request, _SERVER), [*_MODEL, *_SERVER])
 """Add the options for a model here or on a server, which the command gets as `request`."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -22,13 +24,13 @@ from pact_cli.commands import (
     config_of,
     from_settings,
     parameters_of,
-    refuse,
 )
 from pact_cli.commands import gathered as gathered
 from pact_cli.console import warn
 from pact_cli.param_types import DATASET as DATASET
 from pact_cli.param_types import PATH as PATH
 from pact_cli.param_types import (
+    LocalPath,
     Natural,
     Parsed,
     Positive,
@@ -54,10 +56,11 @@ from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.arms.published_paths import is_published
 from pact_eval.evaluation.labels import parse_bins
 from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import RunLabels
-from pact_eval.scoring.sources import RUNS
 from pact_reports.outputs import Outputs
 
+_BINS: Final = re.compile(r"[\d.,-]+")
 _LEFT_OUT: Final = "pact.left_out"
 _NO_FOLDER: Final = "left out: it is a file, not a run folder"
 
@@ -87,7 +90,57 @@ DataAllow: TypeAlias = Annotated[
         "Numbers",
     ),
 ]
-Bins: TypeAlias = Annotated[BinsOrEdges, Parsed(parse_bins)]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The groups of `--by`: a column, and the bins of its numbers.
+
+    Attributes:
+        column: its name.
+        bins: how many, or their inner edges; None without any.
+    """
+
+    column: str
+    bins: BinsOrEdges | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Grouping:
+        """Read COLUMN[:BINS]; a column whose name ends so is not meant.
+
+        Examples:
+            >>> Grouping.of("days:4"), Grouping.of("http://x")
+            (Grouping(column='days', bins=4), Grouping(column='http://x', bins=None))
+        """
+        column, colon, bins = text.rpartition(":")
+        if not colon or not _BINS.fullmatch(bins):
+            return cls(text)
+        return cls(column, parse_bins(bins))
+
+    def __str__(self) -> str:
+        return self.column
+
+
+Grouped: TypeAlias = Annotated[Grouping, Parsed(Grouping.of)]
+
+
+class CalibrationPlace(LocalPath):
+    """The type of `--calibration`: own, shipped, or the file of a calibrator.
+
+    Examples:
+        >>> [CalibrationPlace().convert(text, None, None) for text in ("own", "fits/own")]
+        ['own', PosixPath('fits/own')]
+    """
+
+    name = "own|shipped|FILE"
+    words: Final = ("own", "shipped")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the word, or the path."""
+        return value if value in self.words else super().convert(value, param, ctx)
+
+
+Calibration: TypeAlias = Annotated[Path | str, CalibrationPlace()]
 
 
 class RunPath(click.Path):
@@ -125,14 +178,11 @@ RunFolder: TypeAlias = Annotated[Path, RUN]
 
 def make_settings(
     *,
-    by: str = "kind",
-    bins: Bins | None = None,
+    by: Grouped = Grouping("kind"),
     ece_bins: Annotated[int, WholeNumber(min=2)] = ECE_BINS,
     unit: ClusterUnit = "family",
     decoding: Decoding = "single",
-    calibrated: bool = False,
-    calibration: Path | None = None,
-    as_shipped: bool = False,
+    calibration: Calibration | None = None,
     allow: tuple[Allowance, ...] = (),
     margin: Share | None = None,
     method: str | None = None,
@@ -145,17 +195,15 @@ def make_settings(
     """Return the settings of an evaluation.
 
     Numbers:
-        --by COLUMN: Groups shown in addition to all items: kind, domain, source_family, or a
-            further column of the records.
-        --bins N_OR_EDGES: Bins of a column of numbers for --by: how many with equally many items,
-            or their inner edges, such as 10,20. Needed for more than 20 numbers.
+        --by COLUMN[:BINS]: Groups shown in addition to all items: kind, domain, source_family, or a
+            further column of the records. A column of more than 20 numbers needs bins: how many
+            with equally many items, such as days:4, or their inner edges, such as days:10,20.
         --ece-bins N: Bins of confidence of the expected calibration error (ECE), of equal width.
         --unit: What intervals and exact tests take as independent: families, to generalise to new
             families from the same source families; or source families, to generalise to new ones.
-        --calibrated: Apply the calibration.json in each run's folder.
-        --calibration: Calibrator to apply, as `calibrate` writes it. Default: none (raw
-            probabilities).
-        --as-shipped: Apply the temperatures that the decision template of each run ships.
+        --calibration own|shipped|FILE: Temperatures to apply: the calibration.json in the folder of
+            each run, those that its decision template ships, or a file of `calibrate`. Default:
+            none (raw probabilities).
         --allow: Compare runs of other data, base, contract or prompts (or of another adapter and
             another quantisation), apply a calibrator that was fitted on another adapter, base,
             contract, prompts, quantisation or decoding, or use runs on data that the adapter was
@@ -178,19 +226,15 @@ def make_settings(
         --without-leaks: Leave families that are also in a training file out of all numbers. Without
             it, such a leak exits with 3.
     """
-    refuse(
-        as_shipped and (calibration or calibrated),
-        "--as-shipped applies other temperatures than --calibration or --calibrated",
-    )
     return Settings(
-        by=by,
-        bins=bins,
+        by=by.column,
+        bins=by.bins,
         ece_bins=ece_bins,
         unit=unit,
         decoding=decoding,
-        calibrated=calibrated or as_shipped or calibration is not None,
-        calibration=calibration,
-        shipped=as_shipped,
+        calibrated=calibration is not None,
+        calibration=calibration if isinstance(calibration, Path) else None,
+        shipped=calibration == "shipped",
         allow=allow,
         margin=margin,
         method=method,
@@ -244,7 +288,6 @@ def make_outputs(
     clear_changes: Path | None = None,
     thresholds: tuple[Path, ...] = (),
     cost_wrong: Positive | None = None,
-    cost_review: Positive | None = None,
 ) -> Outputs:
     """Return what files to write of runs, and how.
 
@@ -256,8 +299,8 @@ def make_outputs(
         --criteria FILE: Hypotheses to judge, as for `scorecard`.
 
     Numbers:
-        --cost-wrong: Cost of a wrong decision, for the figure and the table of costs.
-        --cost-review: Cost of a review by a person; with --cost-wrong.
+        --cost-wrong: Cost of a wrong decision, for the figure and the table of costs. The review of
+            a person costs 1.
 
     Output:
         --html FILE: Write one offline HTML page: summary, figures, tables, every item.
@@ -282,7 +325,7 @@ def make_outputs(
         clear=clear_changes,
         thresholds=thresholds,
         cost_wrong=cost_wrong,
-        cost_review=cost_review,
+        cost_review=None if cost_wrong is None else 1.0,
         command=("pact-eval", *sys.argv[1:]),
         **looks,
     )
@@ -315,17 +358,25 @@ def _folders(
     kept = value[:1] + tuple(
         path for path in value[1:] if not path.is_file() or all(map(is_published, (value[0], path)))
     )
+    _leave_out(context, [path for path in value if path not in kept])
+    return kept
+
+
+def _leave_out(context: click.Context, files: Iterable[Path]) -> None:
     context.meta[_LEFT_OUT] = left_out = [
         {"kind": "SkippedFile", "path": str(path), "text": f"{path}: {_NO_FOLDER}"}
-        for path in value
-        if path not in kept
+        for path in files
     ]
     warn(warning["text"] for warning in left_out)
-    return kept
 
 
 Runs: TypeAlias = Annotated[tuple[Path, ...], RUN, "RUN...", _folders]
 """One or more run folders, or URLs."""
+
+
+def leave_out(files: Iterable[Path]) -> None:
+    """Leave out files that a command cannot use, with a warning each."""
+    _leave_out(click.get_current_context(), files)
 
 
 def left_out_files() -> list[JsonValue]:

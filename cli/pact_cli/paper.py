@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pact_cli.commands import command
-from pact_cli.console import emit, exit_on_leak, verbose, warn
+from pact_cli.commands import command, refuse
+from pact_cli.console import announce, emit, exit_on_leak, verbose, warn
 from pact_cli.options import (
     Json,
     Runs,
@@ -26,6 +26,7 @@ from pact_eval.plain_text import one_line
 from pact_reports.files import write_report
 from pact_reports.outputs import Outputs
 from pact_reports.tables.registry import TABLES
+from pact_reports.views.report import present_run_report
 from pact_reports.views.written_report import present_written_report, skipped_lines
 from pact_reports.writers.files import FORMATS as TABLE_FORMATS
 
@@ -34,13 +35,21 @@ _ELSEWHERE: Final = {
     "--latex": "pact-eval paper RUN... --tables all --format latex",
     "--markdown": "pact-eval paper RUN... --tables all --format markdown",
     "--html": "pact-eval report RUN... --html page.html",
+    "--cost-review": "--cost-wrong, the cost of a wrong decision in reviews",
 }
 
 
-@command(elsewhere=_ELSEWHERE)
+@command(
+    elsewhere=_ELSEWHERE,
+    more=(
+        *("width", "thresholds", "cost_wrong", "clear_changes", "allow", "audit"),
+        *("resamples", "bootstrap_seed"),
+    ),
+    settings=("palette",),
+)
 @output_options(
     *("style", "width", "palette", "data", "criteria", "clear_changes", "thresholds"),
-    *("cost_wrong", "cost_review"),
+    "cost_wrong",
 )
 @settings_options(
     *("method", "decoding", "allow", "resamples", "bootstrap_seed", "audit", "without_leaks")
@@ -50,6 +59,7 @@ def paper(
     *,
     figures: str | None = None,
     tables: str | None = None,
+    model_card: Path | None = None,
     out: Path = Path("paper"),
     format_: str | None = None,
     outputs: Outputs,
@@ -58,9 +68,9 @@ def paper(
 ) -> None:
     """Write figures and tables of RUNs, or of published metrics.
 
-    Without --figures and --tables: all that the runs have data for. What lacks data is left out,
-    with the reason. Published metrics are a .csv table, or a released folder with results.json
-    files. They have no intervals, and no difference is tested.
+    Without --figures, --tables and --model-card: all that the runs have data for. What lacks data
+    is left out, with the reason. Published metrics are a .csv table, or a released folder with
+    results.json files. They have no intervals, and no difference is tested.
 
     Figures have the width of a printed column: 3.5 inches, or that of a LaTeX template with
     --style. Of published metrics, the figures main, ece-kind and differences show the values, and
@@ -73,13 +83,20 @@ def paper(
         --figures NAME,...: Figures to draw, such as reliability,risk-coverage, or all. Alone: no
             tables.
         --tables NAME,...: Tables to make, such as main,paired, or all. Alone: no figures.
+        --model-card FILE: Write the results of one RUN into the metadata and the text of FILE, the
+            model card (README.md) of its model. All else in it stays; results on the same data are
+            replaced. Alone: no figures and tables.
         -o, --out: Folder to write to; existing files are replaced.
         --format FORMAT,...: Formats of figures (svg, pdf, png) and of tables (latex, markdown,
             csv); markdown also writes report.md with all tables. Default: svg, or pdf with a
             --style for LaTeX; all three of tables.
     """
-    chosen = _chosen(outputs, out, figures=figures, tables=tables, formats=format_)
     settings = replace(settings, data=named_data(outputs.data))
+    if model_card is not None:
+        _write_card(runs, model_card, settings, as_json=as_json)
+        if figures is None and tables is None:
+            return
+    chosen = _chosen(outputs, out, figures=figures, tables=tables, formats=format_)
     experiment, chosen, warned = _read(runs, settings, chosen)
     written = write_report(experiment, chosen)
     if written.paths or as_json:
@@ -90,6 +107,26 @@ def paper(
         _refuse_nothing(chosen, skipped_lines(written))
     written.check_registration()
     exit_on_leak([written.data])
+
+
+def _write_card(runs: Sequence[Path], card: Path, settings: Settings, *, as_json: bool) -> None:
+    """Write the results of the run into a model card, and print them.
+
+    Raises:
+        click.UsageError: there are several runs.
+    """
+    refuse(len(runs) != 1, f"--model-card: expected one RUN, got {len(runs):,}")
+    from pact_reports.model_card.card import ModelCard  # its libraries may be missing
+
+    experiments, skipped = Experiment.read_each(runs, settings)
+    warn(map(str, skipped))
+    report = experiments[0].report()
+    card_of_run = ModelCard.of(report)
+    files = [card] if card_of_run.write(card) else []
+    if not files:
+        announce([f"{card}: unchanged; it has these results"])
+    emit(present_run_report(report, full=False), files=files, brief=True, as_json=as_json)
+    exit_on_leak([experiments[0].data])
 
 
 def _chosen(

@@ -146,6 +146,8 @@ class Parsed(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the value; refuse what the function refuses, without the name of the option."""
+        if not isinstance(value, str):
+            return value
         try:
             return self._read(value)
         except PactError as error:

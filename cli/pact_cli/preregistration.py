@@ -9,10 +9,11 @@ from typing import Annotated, Final, get_args
 
 import click
 
-from pact_cli.commands import command, refuse
-from pact_cli.console import emit, tell
-from pact_cli.options import RUN, Ci, Json, names_of, settings_options
+from pact_cli.commands import command, given, refuse
+from pact_cli.console import announce, emit, tell
+from pact_cli.options import RUN, Ci, Json, names_of, output_options, settings_options
 from pact_cli.param_types import Resamples
+from pact_cli.report import page_of
 from pact_eval._choices import Demand
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
 from pact_eval.evaluation.settings import Settings
@@ -20,6 +21,7 @@ from pact_eval.preregistration.criteria import write_example
 from pact_eval.preregistration.registration import lock_path
 from pact_eval.preregistration.registration import register as register_criteria
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
+from pact_reports.outputs import Outputs
 from pact_reports.views.datasets import present_lock
 from pact_reports.views.hypotheses import present_judged_hypotheses
 
@@ -68,14 +70,16 @@ class DemandChoice(click.Choice[str]):
         return word[:1] not in ("", "-") and "/" not in word and not Path(word).exists()
 
 
-@command()
-@settings_options("bootstrap_seed", "allow")
+@command(settings=("method", "palette", "clear_changes"))
+@settings_options("bootstrap_seed", "allow", "method")
+@output_options("html", "data", "palette", "clear_changes")
 def scorecard(
     criteria: Annotated[Path, "HYPOTHESES.toml"],
     sources: Annotated[tuple[Path, ...], RUN, "RUNS..."],
     *,
     resamples: Resamples = 2_000,
     settings: Settings,
+    outputs: Outputs,
     demand: Annotated[Demand, DemandChoice(get_args(Demand))] | None = None,
     ci_format: Ci = None,
     as_json: Json = False,
@@ -83,7 +87,7 @@ def scorecard(
     """Judge hypotheses on run folders, or on a .csv of metrics.
 
     Exits with 5 if the criteria, their lock or the data differ from the registered ones, or if they
-    were registered after a run began.
+    were registered after a run began. --html writes the page of `report --html` with the verdicts.
 
     Numbers:
         --resamples: Number of bootstrap resamples of the intervals; verdicts by value do not need
@@ -95,6 +99,11 @@ def scorecard(
     judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
     presenter = present_judged_hypotheses(judged, names_of(judged.scorecard.arms), criteria, demand)
     emit(presenter, ci_format=ci_format, as_json=as_json)
+    if outputs.html is not None:
+        of_page = replace(settings, resamples=resamples if given(["resamples"]) else None)
+        written = page_of(sources, of_page, replace(outputs, criteria=criteria))
+        announce([f"wrote {written.html}"])
+        written.check_registration()
     click.get_current_context().exit(_exit_code(judged, demand=demand))
 
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import click
 
-from pact_cli.commands import announce_choices, command, config_of
-from pact_cli.console import announce
+from pact_cli.commands import Doc, announce_choices, command, config_of
+from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra, needs_ray_extra
 from pact_cli.hub_places import resolve_data_file
 from pact_cli.labelled import announce_labelled, reading_options
@@ -25,15 +25,15 @@ from pact_cli.param_types import Count, DatasetPath
 from pact_cli.report import print_reports
 from pact_eval.data.files import MANIFEST_NAME, dataset_file
 from pact_eval.data.labelled.reading import Reading
-from pact_eval.errors import InputError, PactError, RunError, ServerError
+from pact_eval.errors import GateError, InputError, PactError, RunError, ServerError, server_extra
 from pact_eval.plain_text import one_line
 from pact_eval.runs.folder import items_written
+from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import Provenance, RunLabels, read_provenance
 from pact_eval.scoring.content_free import score_content_free
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.sources import (
-    RUNS,
     default_folder,
     refuse_workers_of_server,
     row_source,
@@ -44,6 +44,7 @@ from pact_eval.scoring.workers.messages import WorkersRequest
 from pact_eval.scoring.workers.pool import PoolProgress
 from pact_reports.views.servers import (
     plan_sentence,
+    present_server_probe,
     probe_lines,
     progress_sentence,
     thread_remarks,
@@ -72,6 +73,15 @@ def score(
     k: Count = 4,
     content_free: bool = False,
     limit: Count | None = None,
+    only_probe: Annotated[
+        bool,
+        Doc(
+            "--probe",
+            "Say what the server of --server is, and score nothing: who answers, what noise alone "
+            "moves, whether it sees the order of the answers, and whether the adapter is applied.",
+            "Server",
+        ),
+    ] = False,
     order_seed: OrderSeed = 0,
     allow: DataAllow = (),
     reading: Reading,
@@ -91,6 +101,9 @@ def score(
     resume a run. A run on ablated contexts shows how confident the model is without the evidence;
     report and scorecard read it.
 
+    --probe asks five frozen items, in 12 to 24 requests, and in five more if the name of the base
+    model is known. Exit code 3: the adapter is not applied, or --local or the tokenizer differs.
+
     Exits with 3 if the adapter was trained or selected on families of the data, and with 5 if the
     data are not those that their manifest names; see --allow.
 
@@ -104,13 +117,17 @@ def score(
     Views:
         --k: Views per record: the canonical order of the answers and K - 1 permutations.
         --content-free: Also score each question with the context replaced by N/A, [MASK] and
-            nothing, for contextual calibration in `report --remedies`. A complete run gets only
+            nothing, for contextual calibration in `sweep --remedies`. A complete run gets only
             these prompts.
 
     Output:
         --out: Run folder to write or resume. Default: ADAPTER or --arm in the folder `runs`, with
             --train-seed and a --role.
     """
+    if only_probe:
+        announce_choices()
+        _print_probe(request, as_json=as_json)
+        return
     file, why = chosen_data(data)
     folder = out
     if folder is None:
@@ -136,6 +153,25 @@ def score(
         announce(custody.remarks)
         print_reports([folder], as_json=as_json)
     announce([f"Next: {next_command(folder)}"])
+
+
+def _print_probe(request: ModelRequest | ServerRequest, *, as_json: bool) -> None:
+    """Print what a server is.
+
+    Raises:
+        click.UsageError: there is no server.
+        GateError: the server does not have the model that it should.
+    """
+    if not isinstance(request, ServerRequest):
+        message = "--probe asks a server: give --server URL and --model NAME"
+        raise click.UsageError(message)
+    with server_extra():
+        from pact_eval.scoring.servers.source import probe
+
+    probed = probe(request)
+    emit(present_server_probe(probed), as_json=as_json)
+    if probed.faults:
+        raise GateError("; ".join(probed.faults))
 
 
 def _source(
@@ -247,8 +283,8 @@ def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
     """
     if data is None and not _DATA.is_dir():
         message = (
-            "expected --data FILE: there is no folder `data` here, and no setting `data` "
-            "(`pact-eval init` writes settings)"
+            "expected --data FILE: there is no folder `data` here, and no setting `data` in "
+            "pact.toml"
         )
         raise click.UsageError(message)
     place = resolve_data_file(_DATA if data is None else data)

@@ -43,7 +43,7 @@ _EXIT_CODES: Final = {
 }
 
 
-@command()
+@command(elsewhere={"--cost-review": "--cost-wrong, the cost of a wrong decision in reviews"})
 @settings_options("decoding", "calibration", "unit", "allow", "resamples", "bootstrap_seed")
 def thresholds(
     run: Annotated[Path, RUN, "RUN"],
@@ -52,7 +52,6 @@ def thresholds(
     target_accuracy: Rate | None = None,
     target_escalation: Rate | None = None,
     cost_wrong: Positive | None = None,
-    cost_review: Positive | None = None,
     gate: Signal = "top",
     gates_by: GateGroups = "all",
     together: bool = False,
@@ -89,8 +88,7 @@ def thresholds(
         --target-accuracy: Least accuracy among accepted items, such as 0.95.
         --target-escalation: Largest share of escalated items; the strictest gate that keeps it is
             chosen.
-        --cost-wrong: Cost of a wrong decision.
-        --cost-review: Cost of a review by a person; with --cost-wrong.
+        --cost-wrong: Cost of a wrong decision; the review of a person costs 1.
         --gate: What the gate is on: top probability, its distance to the second, entropy, or the
             mean TV between the K views.
         --gates-by: One gate for all items, or one for every kind or domain.
@@ -101,7 +99,7 @@ def thresholds(
         --counting: What counts the same in the guarantee. families: every family gives a tested
             item. items: large families count more, and a small one may give no tested item.
 
-    Sets:
+    Numbers:
         --sets: Choose answer sets instead, if one answer is not enough: the most probable answers
             of each item, as many as are needed for the coverage.
         --coverage: With --sets: share of new items whose set contains the right answer.
@@ -117,8 +115,7 @@ def thresholds(
         -o, --out: File for the result, such as thresholds.json.
         --brief: Print the answer alone, in one line.
     """
-    costs = (cost_wrong, cost_review)
-    numbers = (target_error, target_accuracy, target_escalation, *costs)
+    numbers = (target_error, target_accuracy, target_escalation, cost_wrong)
     _check_usage(sets=sets, check=check, target=any(number is not None for number in numbers))
     refuse(
         ci_format and check is None,
@@ -147,7 +144,7 @@ def thresholds(
             write_answer_sets(file, chosen_sets)
         emit_result(present_answer_sets(chosen_sets), files=files)
         return
-    target = _target(target_error, target_accuracy, target_escalation, *costs)
+    target = _target(*numbers)
     acting = None if out else acting_without_probabilities(run, target, confidence or CONFIDENCE)
     if acting is not None:
         emit(present_acting(acting), brief=True, as_json=as_json)
@@ -172,26 +169,23 @@ def _target(
     accuracy: float | None,
     escalation: float | None,
     wrong: float | None,
-    review: float | None,
 ) -> Target:
     """Return the one target.
 
     Raises:
-        click.UsageError: there is none, or more than one, or only one of the two costs.
+        click.UsageError: there is none, or more than one.
     """
-    refuse((wrong is None) != (review is None), "--cost-wrong and --cost-review belong together")
     rates = {
         Target.of_error: error,
         Target.of_accuracy: accuracy,
         Target.of_escalation: escalation,
     }
     targets = [make(rate) for make, rate in rates.items() if rate is not None]
-    if wrong is not None and review is not None:
-        targets.append(Target.of_costs(wrong=wrong, review=review))
+    if wrong is not None:
+        targets.append(Target.of_costs(wrong=wrong, review=1.0))
     refuse(
         len(targets) != 1,
-        "give one of --target-error, --target-accuracy, --target-escalation, or both --cost-wrong "
-        "and --cost-review",
+        "give one of --target-error, --target-accuracy, --target-escalation, --cost-wrong",
     )
     return targets[0]
 

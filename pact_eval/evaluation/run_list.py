@@ -15,6 +15,7 @@ from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusi
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import Incomplete, Unverified, gap_notes
 from pact_eval.evaluation.registry import ANSWER_MASS
+from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
 from pact_eval.runs.folder import RunFolder, open_run, views_written
 from pact_eval.runs.provenance import EVALUATION, NAME, Provenance, read_provenance
@@ -42,7 +43,7 @@ class ListedRun:
         k: views per item.
         views: number of views that are scored.
         views_wanted: number of views of the complete run.
-        accuracy: share of correct answers of view 0, raw; NaN with a reason on ablated contexts.
+        accuracy: share of correct answers; NaN with a reason on ablated contexts.
         pair_accuracy: share of pairs with two correct answers, likewise.
         answer_mass: mean share of the next-token probability on the letters, likewise.
         order: whether it follows the order of the answers.
@@ -76,11 +77,12 @@ class ListedRun:
     gaps: tuple[Incomplete | Unverified, ...] = ()
 
 
-def list_runs(folders: Sequence[Path]) -> tuple[ListedRun, ...]:
+def list_runs(folders: Sequence[Path], settings: Settings | None = None) -> tuple[ListedRun, ...]:
     """Return the runs in folders, with the seal of each checked.
 
     Args:
         folders: run folders, and folders that hold run folders.
+        settings: decoding, calibration and bootstrap; None takes the defaults.
 
     Returns:
         The runs, by name within each folder. A run that cannot be read, or was changed, is an entry
@@ -96,7 +98,15 @@ def list_runs(folders: Sequence[Path]) -> tuple[ListedRun, ...]:
         ()
     """
     run_folders = [run for folder in folders for run in _run_folders(folder)]
-    return tuple(_read_listed(run) for run in tracked(run_folders, "Reading runs", "runs"))
+    settings = settings or Settings()
+    return tuple(
+        _read_listed(run, settings) for run in tracked(run_folders, "Reading runs", "runs")
+    )
+
+
+def is_folder_of_runs(folder: Path) -> bool:
+    """Return whether a folder is not a run itself and holds some."""
+    return folder.is_dir() and not _looks_like_a_run(folder) and bool(_run_folders(folder))
 
 
 def _run_folders(folder: Path) -> list[Path]:
@@ -113,11 +123,11 @@ def _looks_like_a_run(folder: Path) -> bool:
     return (folder / NAME).exists() or (folder / PREDICTIONS).exists()
 
 
-def _read_listed(folder: Path) -> ListedRun:
+def _read_listed(folder: Path, settings: Settings) -> ListedRun:
     try:
         provenance = read_provenance(folder)
         if (folder / PREDICTIONS).exists():
-            return _complete(open_run(folder))
+            return _complete(open_run(folder), settings)
         return _read_unfinished(folder, provenance)
     except TamperedError as error:
         return ListedRun(folder, "tampered", str(error))
@@ -125,7 +135,7 @@ def _read_listed(folder: Path) -> ListedRun:
         return ListedRun(folder, "unreadable", str(error))
 
 
-def _complete(run: RunFolder) -> ListedRun:
+def _complete(run: RunFolder, settings: Settings) -> ListedRun:
     seal = run.seal
     listed = ListedRun(
         folder=run.folder,
@@ -147,18 +157,18 @@ def _complete(run: RunFolder) -> ListedRun:
         undefined = Estimate(nothing, nothing, nothing, 0, 0, None, ClusterText(_NO_REFERENCES))
         return replace(listed, accuracy=undefined)
     try:
-        return _conclude(listed, run)
+        return _conclude(listed, run, settings)
     except InputError as error:
         return replace(listed, reason=str(error))
 
 
-def _conclude(listed: ListedRun, run: RunFolder) -> ListedRun:
+def _conclude(listed: ListedRun, run: RunFolder, settings: Settings) -> ListedRun:
     """Add what `pact-eval report` says of a run on full contexts.
 
     Raises:
         InputError: its numbers cannot be computed, such as those of a run without a letter.
     """
-    experiment = Experiment.read([run])
+    experiment = Experiment.read([run], settings)
     (only,) = experiment.runs
     estimates = experiment.evaluation(only).groups[0].estimates
     return replace(

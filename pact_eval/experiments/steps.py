@@ -340,7 +340,13 @@ class _Planner:
         needs = tuple(step.name for step in (*judged, *fits))
         read = [file for step in judged for file in step.outputs]
         read += [step.outputs[1] for step in fits]
-        how: tuple[object, ...] = ("--data", self.plan.data.folder, "--method", method)
+        page, paper = self._out("page.html"), self._out("paper")
+        data = ("--data", self.plan.data.folder)
+        # The arm of the first run is the one that the others are compared with.
+        first = [step.place for step in judged if step.arm == method]
+        of_page = (*first, *(run for run in runs if run not in first))
+        words_of_page = _flat("pact-eval", "report", of_page, "--html", page, data)
+        how: tuple[object, ...] = (*data, "--method", method)
         if judge.hypotheses is not None:
             read += [judge.hypotheses, lock_path(judge.hypotheses)]
             words, out = (
@@ -351,10 +357,11 @@ class _Planner:
                 "scorecard", "scorecard", words, needs, tuple(read), (out,), out, is_repeated=True
             )
             how = (*how, "--criteria", judge.hypotheses)
+            words_of_page = _flat(
+                "pact-eval", "scorecard", judge.hypotheses, of_page, "--html", page, data
+            )
         read += self.data_files
-        page, paper = self._out("page.html"), self._out("paper")
-        words = _flat("pact-eval", "report", runs, "--html", page, how)
-        yield Step("page", "page", words, needs, tuple(read), (page,), is_repeated=True)
+        yield Step("page", "page", words_of_page, needs, tuple(read), (page,), is_repeated=True)
         words, outputs = (
             _flat("pact-eval", "paper", runs, "--out", paper, how),
             (paper / "report.md",),

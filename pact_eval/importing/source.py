@@ -456,6 +456,11 @@ class Source(ABC):
         """
 
 
+COLUMNS_REMARK: Final = "Columns: "
+FURTHER_REMARK: Final = "Further columns, for --by: "
+"""How remarks begin that name columns."""
+
+
 @dataclass(frozen=True)
 class ImportedRows:
     """The rows of an import, with remarks.
@@ -487,7 +492,7 @@ class ImportedRows:
             remarks.append("No code_order: the effect of letters in those views is unknown.")
         if self.metadata is not None:
             names = ", ".join(name.removeprefix(PREFIX) for name in self.metadata.columns[1:])
-            remarks.append(f"Further columns, for --by: {names}.")
+            remarks.append(f"{FURTHER_REMARK}{names}.")
         if facts.ignored_columns:
             remarks.append(f"Ignored columns: {', '.join(facts.ignored_columns)}.")
         if facts.renormalised and not facts.rounding:

@@ -52,7 +52,7 @@ from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
 from pact_eval.errors import Problem, ShapeError
-from pact_eval.importing.source import Grouping, LogRow, References
+from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRow, References
 from pact_eval.importing.table_cells import Scores
 from pact_eval.importing.table_rows import (
     TableRoles,
@@ -184,7 +184,7 @@ class _TableReader:
         for role, form in zip(("reference", "prediction"), chosen.forms, strict=True):
             if role in roles and form is not None:
                 roles[role] += f" ({form})"
-        return f"Columns: {', '.join(f'{role} = {names}' for role, names in roles.items())}."
+        return f"{COLUMNS_REMARK}{', '.join(f'{role} = {names}' for role, names in roles.items())}."
 
     def _keep_labelled(self, rows: Sequence[TableRow]) -> list[TableRow]:
         """Return the rows that have a right answer, and say how many have none."""

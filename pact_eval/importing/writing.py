@@ -36,7 +36,7 @@ from pact_eval.importing.source import (
     unpacking,
 )
 from pact_eval.runs.folder import Run, RunWriter
-from pact_eval.runs.places import log_path, naming_urls, refuse_remote, shown
+from pact_eval.runs.places import RUNS, log_path, naming_urls, refuse_remote, shown
 from pact_eval.runs.predictions import with_rounding
 from pact_eval.runs.provenance import (
     REPEATS,
@@ -378,6 +378,15 @@ def find_source(path: Path, name: str | None = None) -> Source:
     return named
 
 
+def is_log_folder(path: Path) -> bool:
+    """Return whether a folder has a log of a known format.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return path.is_dir() and any(source.recognises(start_of(path)) for source in sources())
+
+
 def start_of(path: Path) -> Start:
     """Return what a source is recognised by.
 
@@ -420,15 +429,97 @@ class ImportedRun(Run):
         return cls(run.folder, run.provenance, run.predictions, remarks)
 
 
-def default_folder(path: Path | str) -> Path:
-    """Return the folder of an import that gets none: the name of its log, in `runs`.
+def default_folder(path: Path | str, runs: Path | str = RUNS) -> Path:
+    """Return the folder of an import that gets none: the name of its log, in a folder of runs.
+
+    Args:
+        path: the log.
+        runs: the folder of runs.
 
     Examples:
         >>> default_folder("data/tickets.csv.gz").as_posix()
         'runs/tickets'
     """
     name = Path(str(path).rstrip("/")).name
-    return Path("runs") / (name.lstrip("._").split(".")[0] or "imported")
+    return Path(runs) / (name.lstrip("._").split(".")[0] or "imported")
+
+
+@dataclass(frozen=True)
+class ReadLog:
+    """A log that was read and is not written yet.
+
+    Attributes:
+        rows: its rows, with remarks.
+        settings: everything that determines the rows.
+        names: everything that names the run: arm, seed, command line, log.
+        metadata: further columns of the items, by id; None without any.
+        seconds: how long reading took.
+    """
+
+    rows: ImportedRows
+    settings: Mapping[str, Json]
+    names: RunNames
+    metadata: pl.DataFrame | None
+    seconds: float
+
+    def write(self, out: Path) -> None:
+        """Write the run, unless the folder has it already.
+
+        Args:
+            out: the run folder.
+
+        Raises:
+            RunSettingsError: the folder has a run with other settings.
+            RunError: the folder cannot be used.
+        """
+        names = self.names
+        if "references" in names:
+            names = {**names, "data_from_run": seen_from(out, Path(str(names["references"])))}
+        with RunWriter(out, self.settings, names) as writer:
+            if not writer.complete:
+                writer.write_part(0, with_metadata(_by_item(self.rows.frame), self.metadata))
+                writer.finish(self.seconds, self.rows.facts.to_json())
+
+
+def read_to_write(path: Path, labels: RunLabels, options: ImportOptions) -> ReadLog:
+    """Read a log, to write it as a run.
+
+    Args:
+        path: a log, or its URL; see `registry.py`.
+        labels: what names the run: arm, seed, command line.
+        options: how the log is read.
+
+    Raises:
+        InputError: the log cannot be read.
+        RecordError: a row is malformed, or the log contradicts itself.
+    """
+    started = time.monotonic()
+    path = log_path(path)
+    with naming_urls():
+        source = find_source(path, options.source)
+        if options.data is not None and not source.own:
+            message = (
+                f"--data is for rows of your own; {path} is a log of {source.title}, which has its "
+                "references: leave --data out"
+            )
+            raise InputError(message)
+        rows, log = read_log(source, path, options)
+    joined = log.references
+    settings: dict[str, Json] = {
+        "data": Data(_sha256(log.files)).to_json(),
+        **({} if source.own else {"log": source.name}),
+        **options.settings,
+        **({} if joined is None else {"references": joined.to_json()}),
+        "k": rows.frame["view"].n_unique(),
+        "values": rows.values,
+    }
+    names: RunNames = {"source": "import", "data": shown(path), **cast("RunNames", labels)}
+    if options.data is not None:
+        names["references"] = str(options.data)
+    if rows.model is not None:
+        names["base_model"] = rows.model
+    metadata = rows.metadata if joined is None else metadata_frame(joined.records)
+    return ReadLog(rows, settings, names, metadata, time.monotonic() - started)
 
 
 def import_run(
@@ -450,40 +541,10 @@ def import_run(
         RecordError: a row is malformed, or the log contradicts itself; then nothing is written.
         RunError: the folder cannot be used, or has a run with other settings.
     """
-    started = time.monotonic()
-    options = options or ImportOptions()
     refuse_remote(out)
-    path = log_path(path)
-    with naming_urls():
-        source = find_source(path, options.source)
-        if options.data is not None and not source.own:
-            message = (
-                f"--data is for rows of your own; {path} is a log of {source.title}, which has its "
-                "references: leave --data out"
-            )
-            raise InputError(message)
-        rows, log = read_log(source, path, options)
-    settings: dict[str, Json] = {
-        "data": Data(_sha256(log.files)).to_json(),
-        **({} if source.own else {"log": source.name}),
-        **options.settings,
-        **({} if log.references is None else {"references": log.references.to_json()}),
-        "k": rows.frame["view"].n_unique(),
-        "values": rows.values,
-    }
-    names: RunNames = {"source": "import", "data": shown(path), **cast("RunNames", labels)}
-    if options.data is not None:
-        names["references"] = str(options.data)
-        names["data_from_run"] = seen_from(out, options.data)
-    if rows.model is not None:
-        names["base_model"] = rows.model
-    with RunWriter(out, settings, names) as writer:
-        if not writer.complete:
-            joined = log.references
-            metadata = rows.metadata if joined is None else metadata_frame(joined.records)
-            writer.write_part(0, with_metadata(_by_item(rows.frame), metadata))
-            writer.finish(time.monotonic() - started, rows.facts.to_json())
-    return rows
+    log = read_to_write(path, labels, options or ImportOptions())
+    log.write(out)
+    return log.rows
 
 
 def _by_item(frame: pl.DataFrame) -> pl.DataFrame:

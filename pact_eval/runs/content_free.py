@@ -4,7 +4,7 @@
         predictions.parquet   ids "0/<id>", "1/<id>", "2/<id>": one for each content
 
 Its settings are those of the run, except for the number of records and views, and "content_free",
-the list of contents. Readers of the run ignore the folder; `report --remedies` reads it.
+the list of contents. Readers of the run ignore the folder; `sweep --remedies` reads it.
 """
 
 from __future__ import annotations

@@ -37,6 +37,9 @@ from pact_eval.progress import step
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.runs.seal import CALIBRATION_NAME, CONTENT_FREE, PREDICTIONS, UNANSWERED
 
+RUNS: Final = "runs"
+"""Folder of runs if no setting names another."""
+
 MOST_FILES: Final = 10_000
 """Most files of a log that are copied."""
 

@@ -817,7 +817,7 @@ def _nearest_run(folder: Path) -> str:
     near = difflib.get_close_matches(folder.name, [run.name for run in runs], n=1)
     if near:
         return f"; did you mean {folder.parent / near[0]}?"
-    return "; `pact-eval runs FOLDER` lists the runs in a folder"
+    return "; `pact-eval report FOLDER` lists the runs in a folder"
 
 
 def read_provenance(folder: Path) -> Provenance:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, overload
 from pact_eval.errors import ServerError, model_extra, ray_extra, server_extra
 from pact_eval.hub.names import model_name
 from pact_eval.models.hub_adapters import label_of
+from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import RunLabels
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
@@ -24,9 +25,6 @@ if TYPE_CHECKING:  # torch and httpx2
     from pact_eval.scoring.servers.source import ServerSource
     from pact_eval.scoring.workers.pool import PoolProgress
     from pact_eval.scoring.workers.source import WorkerSource
-
-RUNS: Final = "runs"
-"""Folder of the runs that get no folder."""
 
 _EVALUATION: Final = (None, "evaluation")
 

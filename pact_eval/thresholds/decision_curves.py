@@ -69,7 +69,9 @@ class Decisions:
         """
         files = tuple(read_thresholds(path) for path in paths)
         if (wrong is None) != (review is None):
-            raise InputError("--cost-wrong and --cost-review belong together")
+            raise InputError(
+                "expected the costs of a wrong decision and of a review, got one of them"
+            )
         costs = next((file.target for file in files if file.target.kind == "cost"), None)
         if wrong is not None and review is not None:
             costs = Target.of_costs(wrong=wrong, review=review)
@@ -202,7 +204,7 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
         InputError: there are no costs, or the run has no probabilities.
     """
     if decisions.costs is None:
-        message = "no costs were given (--cost-wrong and --cost-review, or thresholds of costs)"
+        message = "no costs were given (--cost-wrong, or thresholds of costs)"
         raise InputError(message)
     run.require_confidences()
     settings = experiment.settings

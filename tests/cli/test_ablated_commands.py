@@ -38,7 +38,7 @@ def ablated(tmp_path: Path) -> Path:
         "compare --arms a={ablated} b={whole}",
         "calibrate {ablated}",
         "calibrate {whole} --holdout {ablated}",
-        "report {ablated} --views",
+        "sweep {ablated}",
     ],
 )
 def test_what_needs_references_says_what_to_use_instead(

@@ -132,7 +132,8 @@ def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, made: Path) ->
 
 
 @pytest.mark.parametrize(
-    "arguments", [["report"], ["report", "run", "--resamples", "3"], ["score", "adapter"]]
+    "arguments",
+    [["report", "run", "--seed", "3"], ["report", "run", "--resamples", "3"], ["score", "adapter"]],
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     assert "Usage:" in run(*arguments, code=2).stderr

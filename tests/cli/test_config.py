@@ -68,7 +68,7 @@ def test_the_nearest_file_above_is_used_and_paths_start_from_it(
     monkeypatch.chdir(inner)
     (home / "deep" / "pyproject.toml").write_text('[project]\nname = "pact-eval-user"\n')
     assert find_config(inner) == path
-    result = run("runs", "--json")
+    result = run("report", "--json")
     (listed,) = json.loads(result.stdout)["runs"]
     assert listed["folder"] == "../../all/runs/a"
     assert "FOLDER ../../all/runs (../../pact.toml)" in result.stderr
@@ -77,7 +77,7 @@ def test_the_nearest_file_above_is_used_and_paths_start_from_it(
 def test_two_files_in_one_folder_are_refused_by_name(home: Path, settings: Write) -> None:
     settings("k = 2")
     (home / "pyproject.toml").write_text("[tool.pact-eval]\nk = 3\n")
-    message = refused("runs")
+    message = refused("report")
     assert_says(message, "pact.toml", "[tool.pact-eval] in pyproject.toml")
 
 
@@ -125,7 +125,7 @@ def test_a_display_name_that_is_another_arm_is_refused(home: Path, settings: Wri
     for seed, arm in enumerate(("zqa", "zqb")):
         write_run(Path(arm), rows(seed, families=6), arm=arm, seed=1)
     settings('[arms.zqa]\nname = "zqb"')
-    message = refused("report", "zqa", "zqb", *FAST)
+    message = refused("report", ".", *FAST)
     assert "arms 'zqa' and 'zqb' have the same display name 'zqb'" in message
 
 
@@ -134,7 +134,7 @@ def test_a_wrong_variable_is_an_error_that_names_it(home: Path) -> None:
         ("PACT_EVAL_RUNZ", "x", "environment: unknown setting 'PACT_EVAL_RUNZ'; did you mean"),
         ("PACT_EVAL_K", "many", "PACT_EVAL_K: expected a whole number from 1, got 'many'"),
     ):
-        assert message in run("runs", code=1, **{name: value}).stderr
+        assert message in run("report", code=1, **{name: value}).stderr
 
 
 def test_a_variable_names_another_file_or_none(home: Path, settings: Write) -> None:

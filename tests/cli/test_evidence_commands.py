@@ -1,4 +1,4 @@
-"""`calibrate`, `compare`, `report --views` and `report --calibration` as a user meets them."""
+"""`calibrate`, `compare`, `sweep` and `report --calibration` as a user meets them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> No
     assert "two runs with seed 17" in refused("compare", "--arms", f"a={a}", f"a={twin}")
     nameless = write_run(tmp_path / "nameless", rows(4))
     assert "has no seed" in refused("compare", "--arms", f"a={nameless}", f"b={b}")
-    assert_says(refused("compare", a, b, "--calibrated"), "expected calibration.json", "run folder")
+    assert_says(
+        refused("compare", a, b, "--calibration", "own"), "expected calibration.json", "run folder"
+    )
     for margin in ("nan", 0, 2):
         message = refused("compare", a, b, "--margin", margin, code=2)
         assert_says(message, "expected a number", "above 0, at most 1")
@@ -113,8 +115,8 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
     assert calibrated["view_tv"] == raw["view_tv"]
     assert calibrated["nll_nats"]["value"] < raw["nll_nats"]["value"]
     calibration = ("--calibration", a / "calibration.json")
-    assert "--allow other-decoding" in refused("report", "--views", a, *FAST, *calibration)
-    run("report", "--views", a, *FAST, *calibration, "--allow", "other-decoding")
+    assert "--allow other-decoding" in refused("sweep", a, *FAST, *calibration)
+    run("sweep", a, *FAST, *calibration, "--allow", "other-decoding")
 
 
 def test_a_calibrator_is_never_judged_on_its_own_families(calibration_run: Path, a: Path) -> None:
@@ -179,7 +181,7 @@ def test_names_do_not_steer_the_terminal(b: Path, tmp_path: Path) -> None:
         ("calibrate", calibration, "--force", "--mode", "scalar", "--holdout", holdout),
         ("compare", holdout, b, *FAST),
         ("compare", "--arms", f"{HOSTILE}={holdout}", f"b={b}", *FAST, "--items", 9),
-        ("report", "--views", holdout, *FAST),
+        ("sweep", holdout, *FAST),
     ):
         result = run(*arguments)
         assert "\x1b" not in result.output
@@ -204,7 +206,7 @@ def test_a_calibrator_used_beyond_its_fit_is_warned_of(
     beyond = "fitted on the single decoding, applied to the ensemble one"
     for arguments in (
         ("report", a, *FAST, "--calibration", path),
-        ("compare", a, b, *FAST, "--calibrated"),
+        ("compare", a, b, *FAST, "--calibration", "own"),
     ):
         assert beyond not in run(*arguments).stderr
         ensemble = (*arguments, "--decoding", "ensemble")

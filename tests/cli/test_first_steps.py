@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from messages import assert_says
 from run_frames import edit_run, rows, write_run
 from scoring.conftest import FIXTURES
 
-from pact_cli.config import SETTINGS, read_config
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
 from pact_eval.data.manifest import write_manifest
@@ -75,16 +73,6 @@ def test_two_evaluation_files_are_an_error_that_names_both(home: Path) -> None:
     assert "give --data FILE" in message
 
 
-def test_init_leaves_a_base_model_that_does_not_exist_as_a_comment(home: Path) -> None:
-    (home.parent / "model").unlink()
-    run("init")
-    lines = (home / "pact.toml").read_text().splitlines()
-    assert '# base-model = "../model"' in lines
-    assert "base-model" not in tomllib.loads("\n".join(lines))
-    place = lines.index('# base-model = "../model"')
-    assert_says(lines[place - 1], "#", "does not exist")
-
-
 Runs = Callable[..., tuple[Path, Path]]
 
 
@@ -141,34 +129,3 @@ def test_without_its_data_the_ids_are_shown_and_what_shows_the_texts(
     assert all(item["text"] for item in compared("--data", data)["items"])
     (home / "pact.toml").write_text('data = "data"\n')
     assert all(item["text"] for item in compared()["items"])
-
-
-def test_init_writes_what_it_finds_and_every_setting_can_be_read(home: Path) -> None:
-    write_run(home / "runs" / "x-1", rows(1), arm="x y", seed=1)
-    (home / "hypotheses.toml").write_text("")
-    result = run("init")
-    assert result.stdout.splitlines()[-1] == "next: pact-audit data"
-    text = (home / "pact.toml").read_text()
-    written = tomllib.loads(text)
-    assert written == {
-        "data": "data",
-        "eval": "holdout.jsonl",
-        "base-model": "../model",
-        "runs": "runs",
-        "k": 3,
-        "criteria": "hypotheses.toml",
-        "arms": {"x y": {"name": "x y", "colour": "#0072B2"}},
-    }
-    assert read_config({}).get("base-model") == "../model"
-    for name in set(SETTINGS) - {"train-seed"}:
-        assert f"{name} = " in text
-    explained = [line for line in text.splitlines() if line.startswith("# ") and "=" not in line]
-    assert len(explained) >= 10
-
-
-@pytest.mark.parametrize("name", ["pact.toml", "pyproject.toml"])
-def test_init_does_not_replace_settings(home: Path, name: str) -> None:
-    text = "[tool.pact-eval]\n" if name == "pyproject.toml" else "kk = broken"
-    (home / name).write_text(text)
-    assert_says(refused("init"), f"{name}:", "settings already")
-    assert (home / name).read_text() == text

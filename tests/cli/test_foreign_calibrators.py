@@ -74,7 +74,7 @@ def test_what_is_allowed_is_said_and_still_does_not_overwrite(runs: dict[str, Pa
     assert (runs["b"] / "calibration.json").read_bytes() != right
     assert (
         "--allow other-adapter"
-        in run("compare", runs["a"], runs["b"], "--calibrated", code=1).output
+        in run("compare", runs["a"], runs["b"], "--calibration", "own", code=1).output
     )
 
 
@@ -91,10 +91,10 @@ def test_a_file_that_is_not_a_calibrator_is_not_replaced(
 @pytest.mark.parametrize(
     "command",
     [
-        ("compare", "a", "b", "--calibrated"),
+        ("compare", "a", "b", "--calibration", "own"),
         ("report", "b", "--calibration", "a/calibration.json"),
         ("report", "b", "--html", "page.html"),
-        ("report", "--views", "b", "--calibration", "a/calibration.json"),
+        ("sweep", "b", "--calibration", "a/calibration.json"),
         ("paper", "--figures", "all", "a", "b", "--out", "figures"),
         ("paper", "--tables", "all", "a", "b", "--out", "tables"),
         ("scorecard", "hypotheses.toml", "a", "b"),

@@ -1,4 +1,4 @@
-"""`pact-eval runs`: one line per run, whatever state the run is in."""
+"""`pact-eval report FOLDER`: one line per run, whatever state the run is in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from commands import refuser, runner
-from messages import assert_says
 from run_frames import labels, rows, write_run
 
 from pact_cli.main import main
@@ -29,7 +28,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def listed(*words: object) -> dict[str, dict[str, Any]]:
     return {
-        entry["folder"]: entry for entry in json.loads(run("runs", *words, "--json").stdout)["runs"]
+        entry["folder"]: entry
+        for entry in json.loads(run("report", *words, "--json").stdout)["runs"]
     }
 
 
@@ -48,7 +48,7 @@ def test_an_unfinished_run_says_how_many_views_are_scored(home: Path) -> None:
     unfinished(home / "runs" / "c-2")
     (entry,) = listed().values()
     assert (entry["state"], entry["views"], entry["views_wanted"]) == ("resumable", 180, 360)
-    text = run("runs").stdout
+    text = run("report").stdout
     assert "resumable: 180 of 360 views" in text
     assert "repeat the command" in text
 
@@ -73,20 +73,18 @@ def test_changed_and_foreign_folders_do_not_end_the_list(home: Path) -> None:
         "zero": "complete",
     }
     assert entries["runs/changed"]["arm"] is None
-    text = run("runs").stdout
+    text = run("report").stdout
     assert "changed since the" in text
     assert "expected run format 3, got 1" in text
     assert "`pact-eval verify RUN`" in text
 
 
 def test_a_missing_folder_is_an_error(home: Path) -> None:
-    assert "runs: no such folder" in refused("runs")
-    (home / "file").write_text("")
-    assert_says(refused("runs", "file"), "file: expected", "got a file")
+    assert "runs: no such folder" in refused("report")
 
 
 def test_hostile_names_stay_in_their_line(home: Path) -> None:
     write_run(home / "runs" / "[red]x\n", rows(1), arm="\x1b[2J")
-    text = run("runs").stdout
+    text = run("report").stdout
     assert "\x1b" not in text
     assert "[red]x\\n" in text

@@ -163,6 +163,7 @@ def test_a_broken_lock_has_one_exit_code_in_every_command(
         ("register", criteria),
     ]
     if broken == b"{":
-        commands.append(("report", *runs, "--html", tmp_path / "page.html", *few))
+        page = ("--html", tmp_path / "page.html", *few[:2])
+        commands.append(("scorecard", criteria, *runs, *page))
     for command in commands:
         assert_says(run(*command, code=5).stderr, "hypotheses.lock:", "lock is broken")

@@ -20,7 +20,7 @@ COMMANDS = {
     "report": ("report", "{0}", *FAST),
     "compare": ("compare", "{0}", "{1}", *FAST),
     "arms": ("compare", "--arms", "a={0}", "b={1}", *FAST),
-    "sweep": ("report", "--views", "{0}", *FAST),
+    "sweep": ("sweep", "{0}", *FAST),
     "calibrate": ("calibrate", "{0}", "--force", "--out", "{2}/calibration.json"),
     "tables": ("paper", "--tables", "all", "{0}", "{1}", "--out", "{2}/tables", *FAST),
     "page": ("report", "{0}", "{1}", "--html", "{2}/page.html", *FAST),

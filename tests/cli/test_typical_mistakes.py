@@ -28,29 +28,36 @@ MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
     # Options of other commands.
     ("compare letters b --html p.html", 2, ("--html", "pact-eval report A B --html page.html")),
     ("report letters --latex tex", 2, ("--latex", "pact-eval paper RUN... --tables all")),
-    ("report letters --k 2", 2, ("--k", "pact-eval report RUN --views 1..4")),
+    ("report letters --k 2", 2, ("--k", "pact-eval sweep RUN --views 1..4")),
+    ("report letters --views 2", 2, ("--views", "pact-eval sweep RUN --views 1..4")),
+    ("report letters --criteria h.toml", 2, ("criteria =", "[options.report] in pact.toml")),
+    ("report letters --multi any", 2, ("--multi", "pact-eval import LOG --multi")),
+    ("sweep letters --remedies --views 2", 2, ("--views", "--remedies starts from raw views")),
     # Options without the one that they belong to.
-    ("report letters --open", 2, ("--open", "--html, which was not given")),
     ("compare letters b --gate", 2, ("--gate needs --margin",)),
-    ("thresholds letters", 2, ("give one of --target-error", "--cost-review")),
+    ("thresholds letters", 2, ("give one of --target-error", "--cost-wrong")),
     ("thresholds letters --coverage 0.8", 2, ("--coverage", "add --sets")),
     ("thresholds letters --sets --target-error 0.1", 2, ("a target", "Leave out --sets")),
     ("score --base-model model", 2, ("expected ADAPTER, or --base-model with --no-adapter",)),
     # Values.
     ("score adapter --k four", 2, ("--k", "expected a whole number from 1, got 'four'")),
     ("thresholds letters --target-error 5%", 2, ("a number above 0 and below 1, got '5%'",)),
-    ("report letters --views 1..9", 1, ("from 1 to 3, got 1 to 9",)),
+    ("sweep letters --views 1..9", 1, ("from 1 to 3, got 1 to 9",)),
     ("paper letters --figures relibility", 2, ("expected one or more of", "reliability")),
     ("decide adapter --context x.txt --schema bool.json", 1, ('got "bool"', "boolean")),
     # Folders of another kind.
     ("score data/", 2, ("data is a dataset folder, not an adapter", "ADAPTER --data data")),
     ("score runs/letters", 2, ("is a run folder, not an adapter", "pact-eval report runs/letters")),
     ("score adapter --data two", 2, ("two/a.jsonl, two/b.jsonl", "give --data FILE")),
-    ("report runs", 1, ("it holds 2 runs", "give runs/*")),
+    ("report x.txt", 1, ("x.txt",)),
     ("compare letters", 2, ("expected two or more runs, got 1", "pact-eval compare A B")),
     ("import holdout.jsonl", 1, ("holdout.jsonl: no such file",)),
-    # Settings.
-    ("init", 1, ("pact.toml: this folder has settings already", "edit them, or remove the file")),
+    # Words that people type.
+    ("ls", 2, ("ls is not a command", "pact-eval report runs/")),
+    ("eval letters", 2, ("eval is not a command", "pact-eval report FILE")),
+    ("init", 2, ("init is not a command", "pact.toml")),
+    ("probe --server x", 2, ("probe is not a command", "score --server URL", "--probe")),
+    ("bool.json", 2, ("expected a command, got a path", "pact-eval report bool.json")),
 ]
 
 

@@ -136,8 +136,8 @@ def test_interrupts_at_every_kind_of_command_say_what_was_written(
 
     monkeypatch.setattr(command_steps, "CommandSteps", Stops)
     nothing = "Error: interrupted; nothing was written\n"
-    views = ("report", "--views", runs[0])
-    for words in (("compare", *runs), views, ("verify", runs[0]), ("runs", tmp_path)):
+    views = ("sweep", runs[0])
+    for words in (("compare", *runs), views, ("verify", runs[0]), ("report", tmp_path)):
         assert run(*words, code=1).stderr.endswith(nothing), words
     assert run("calibrate", runs[0], code=1).stderr.endswith(nothing)
     assert audit("split", DATA / "train.jsonl", "--out", tmp_path / "s", code=1).stderr == nothing

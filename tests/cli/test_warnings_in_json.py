@@ -39,10 +39,13 @@ COMMANDS = {
     "report of several": (("report", "method", "fitted", "page.html"), {"SkippedRun"}),
     "report of one and a file": (("report", "method", "page.html"), set()),
     "compare": (("compare", "method", "baseline", *ALLOW), {"Incompatibility"}),
-    "calibrated": (("compare", "method", "baseline", *ALLOW, "--calibrated"), {"UnknownRun"}),
+    "calibrated": (
+        ("compare", "method", "baseline", *ALLOW, "--calibration", "own"),
+        {"UnknownRun"},
+    ),
     "arms": (("compare", "--arms", "a=method", "b=baseline", *ALLOW), {"Incompatibility"}),
     "views": (
-        ("report", "--views", "method", "--calibration", "method/calibration.json"),
+        ("sweep", "method", "--calibration", "method/calibration.json"),
         {"UnknownRun"},
     ),
     "scorecard": (("scorecard", str(CRITERIA), "method", "baseline", *ALLOW), {"Incompatibility"}),

@@ -110,7 +110,7 @@ def test_an_incomplete_run_says_so(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     result = import_file(tmp_path, path, "--data", write_table(tmp_path, data, Dialect("csv")))
     assert result.exit_code == 0, result.output
-    for words in (("report", tmp_path / "run-0"), ("runs", tmp_path)):
+    for words in (("report", tmp_path / "run-0"), ("report", tmp_path)):
         result = say(*words)
         assert result.exit_code == 0
         assert_says(result.stdout, "25 of 40")

@@ -79,7 +79,7 @@ def test_the_temperatures_of_a_real_server_are_found(runs: tuple[Path, Path]) ->
         assert one["finding"] == "tempered"
         assert one["ratio"]["value"] == pytest.approx(temperature, rel=1e-3)
         assert one["tv_left"] < 1e-4 < one["tv"]
-    text = " ".join(run("report", served, "--local-run", local, *FAST).stdout.split())
+    text = " ".join(run(*both).stdout.split())
     assert_says(text, "probabilities of choice", "tempered", "T = 1.5 [1.5, 1.5]")
 
 
@@ -108,12 +108,11 @@ def test_raw_and_other_distributions(tmp_path: Path, finding: str, words: str) -
     local, served = pair(tmp_path, change)
     both = (local, served) if finding == "raw" else (served, local)
     assert words in " ".join(run("compare", *both, *FAST).stdout.split())
-    value = json.loads(run("report", served, "--local-run", local, *FAST, "--json").stdout)
+    (value,) = json.loads(run("compare", *both, *FAST, "--json").stdout)["comparisons"]
     expected = {"raw": "raw", "other": "other distributions"}[finding]
     assert value["tempering"]["found"][0]["finding"] == expected
 
 
 def test_a_local_run_is_not_judged(tmp_path: Path) -> None:
-    local, served = pair(tmp_path, lambda z: z)
-    assert "was not served" in refused("report", local, "--local-run", served, *FAST)
+    local, _ = pair(tmp_path, lambda z: z)
     assert "tempering" not in json.loads(run("compare", local, local, *FAST, "--json").stdout)

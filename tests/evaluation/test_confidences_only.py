@@ -207,7 +207,7 @@ def test_gates_need_the_confidence_alone(runs: Path, tmp_path: Path) -> None:
     assert_says(run("thresholds", folder, "--target-error", 0.1).stdout, "May decide")
     assert REASON in refused("thresholds", folder, "--target-error", 0.1, "--gate", "entropy")
     assert REASON in refused("thresholds", folder, "--sets")
-    for words in (("calibrate",), ("report", "--views"), ("report", "--decoding", "ensemble")):
+    for words in (("calibrate",), ("sweep",), ("report", "--decoding", "ensemble")):
         command, *options = words
         assert REASON in refused(command, folder, *options)
 

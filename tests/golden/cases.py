@@ -24,7 +24,8 @@ _WORDS: Final = {
     "RUNS": "run-0-17 run-0-18 run-0-19 run-1-17 run-1-18 run-1-19 run-base",
     "SERVER": "--server ADDRESS --model served-1 --wire systemone",
 }
-_RESAMPLED: Final = ("compare", "paper", "report")
+_HELP: Final = ("--help", "--help-all")
+_RESAMPLED: Final = ("compare", "paper", "report", "sweep")
 
 
 def every_case() -> tuple[Case, ...]:
@@ -64,5 +65,5 @@ def _of_help() -> Case:
     commands = ["--help", "audit --help"]
     for program, first in ((evaluation, ""), (audit, "audit ")):
         names = program.list_commands(click.Context(program))
-        commands += [f"{first}{name} --help" for name in names]
+        commands += [f"{first}{name} {option}" for name in names for option in _HELP]
     return Case("help", commands, widths=["80"])

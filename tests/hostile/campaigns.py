@@ -123,7 +123,7 @@ _REPORT: Final = ("report", "run", "--json", *_FEW)
 _CALIBRATED: Final = (*_REPORT, "--calibration", "calibration.json")
 _ADAPTER: Final = ("audit", "adapter", "adapter")
 _SCORECARD: Final = ("scorecard", "h.toml", "run", *_FEW)
-_REMEDIES: Final = ("report", "run", "--remedies", "--fitted", "remedy.json", *_FEW)
+_REMEDIES: Final = ("sweep", "run", "--fitted", "remedy.json", *_FEW)
 _DRY_RUN: Final = ("experiment", "plan/plan.toml", "--dry-run")
 _ROWS: Final = "run/predictions.parquet"
 _CONFIG: Final = "adapter/adapter_config.json"
@@ -185,7 +185,6 @@ CAMPAIGNS: Final = {
     "loaded tokenizer": Campaign("model/tokenizer.json", JSON, _LENGTHS, weight=0.1),
     "training record": Campaign(_RECORD, JSON, _ADAPTER),
     "training record of a verified run": Campaign(_RECORD, JSON, _VERIFY, weight=0.5),
-    "project": Campaign(_CONFIG, JSON, ("init",), weight=0.3, without=("pact.toml",)),
     "run.json": Campaign("run/run.json", JSON, _REPORT, numbers=True),
     "forged run.json": Campaign("run/run.json", JSON, _REPORT, forged=True),
     "verified run.json": Campaign("run/run.json", JSON, ("verify", "run", "--json"), weight=0.5),
@@ -229,7 +228,7 @@ CAMPAIGNS: Final = {
     "lock": Campaign("h.lock", JSON, _SCORECARD, weight=0.5),
     "fitted remedy": Campaign("remedy.json", JSON, _REMEDIES, weight=0.5),
     "plan": Campaign("plan/plan.toml", TEXT, _DRY_RUN, weight=0.5),
-    "model card": Campaign("card.md", TEXT, ("report", "run", "--model-card", "card.md", *_FEW)),
+    "model card": Campaign("card.md", TEXT, ("paper", "run", "--model-card", "card.md", *_FEW)),
     "table of metrics": Campaign("metrics.csv", TEXT, ("scorecard", "h.toml", "metrics.csv")),
     "released results": Campaign("results.json", JSON, ("scorecard", "h.toml", "results.json")),
     **{
@@ -285,7 +284,7 @@ CAMPAIGNS: Final = {
     ),
     "texts of a page": Campaign(_HOLDOUT, JSON, _PAGE, weight=0.1),
     "settings": Campaign("pact.toml", TEXT, _REPORT),
-    "listed runs": Campaign("run/run.json", JSON, ("runs", ".", "--json"), weight=0.5),
+    "listed runs": Campaign("run/run.json", JSON, ("report", ".", "--json"), weight=0.5),
     "page": Campaign("page.html", TEXT, ("verify", "page.html", "run")),
     "report": Campaign("report.json", JSON, ("verify", "report.json", "run")),
     **{

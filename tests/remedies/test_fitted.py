@@ -83,7 +83,7 @@ def test_the_families_of_the_fit_are_refused_with_exit_3(
     with pytest.raises(GateError) as error:
         _applied(remedy_file, read_run(runs[0]))
     assert_says(error.value, str(remedy_file), "60 families", "separate families")
-    refused = _command("report", runs[0], "--remedies", "--fitted", remedy_file)
+    refused = _command("sweep", runs[0], "--fitted", remedy_file)
     assert refused.exit_code == 3
     assert _applied(remedy_file, read_run(runs[1])) is not None
 

@@ -103,7 +103,7 @@ def test_a_calibrator_in_the_store_is_applied(local: Path, remote: str, bucket: 
     calibrated = local / "one-1" / "calibration.json"
     run("calibrate", local / "calibration", "--force", "--out", calibrated, "--mode", "scalar")
     shutil.copy(calibrated, bucket / "runs" / "one-1")
-    words = ("--calibrated", "--json", *FEW)
+    words = ("--calibration", "own", "--json", *FEW)
     errors = runner(main)("compare", f"{remote}/one-1", f"{remote}/two-1", *words, code=1).stderr
     assert_says(errors, f"{remote}/two-1: ", "calibration.json", "found none")
     expected = Experiment.read([local / "one-1"]).runs[0].calibrator
@@ -131,10 +131,10 @@ def test_content_free_prompts_are_read_with_their_run(
 ) -> None:
     for folder in (local, bucket / "runs"):
         write_content_free(folder / "one-1", rows(1, families=9, k=2))
-    words = ("--remedies", "--json", *FEW)
-    expected = run("report", local / "one-1", *words).stdout
+    words = ("sweep", "--remedies", "--json", *FEW)
+    expected = run(*words, local / "one-1").stdout
     assert '"contextual": true' in expected
-    assert run("report", f"{remote}/one-1", *words).stdout.replace(remote, str(local)) == expected
+    assert run(*words, f"{remote}/one-1").stdout.replace(remote, str(local)) == expected
     verified = run("verify", f"{remote}/one-1").stdout
     assert_says(verified, "content-free", "ok", "54 items")
     content_free = bucket / "runs" / "one-1" / "content-free"

@@ -68,7 +68,7 @@ def metadata(card: Path) -> Any:
 
 def test_the_hub_reads_the_numbers_of_the_report(folder: Path, tmp_path: Path) -> None:
     card = tmp_path / "README.md"
-    text = run("report", folder, *FAST, "--model-card", card, "--json").stdout
+    text = run("paper", folder, *FAST, "--model-card", card, "--json").stdout
     everything = json.loads(text)["groups"][0]["metrics"]
     read = HubCard.load(card)
     assert read.data.model_name == "mine"
@@ -93,7 +93,7 @@ def test_a_card_keeps_everything_else(folder: Path, tmp_path: Path, end: str, ma
     card = tmp_path / "README.md"
     text = mark + OTHERS.replace("\n", end)
     card.write_bytes(text.encode())
-    run("report", folder, *FAST, "--model-card", card)
+    run("paper", folder, *FAST, "--model-card", card)
     written = card.read_bytes().decode()
     assert written.startswith(f"{mark}---{end}# who may use it{end}license: mit{end}")
     assert written.count("\n") == written.count(end)
@@ -119,10 +119,10 @@ def test_a_card_keeps_everything_else(folder: Path, tmp_path: Path, end: str, ma
 def test_writing_twice_changes_nothing(folder: Path, tmp_path: Path, text: str) -> None:
     card = tmp_path / "README.md"
     card.write_bytes(text.encode())
-    result = run("report", folder, *FAST, "--model-card", card)
+    result = run("paper", folder, *FAST, "--model-card", card)
     assert f"wrote {card}" in result.stdout
     once, time = card.read_bytes(), card.stat().st_mtime_ns
-    again = run("report", folder, *FAST, "--model-card", card)
+    again = run("paper", folder, *FAST, "--model-card", card)
     assert f"wrote {card}" not in again.stdout
     assert_says(again.stderr, str(card), "unchanged")
     assert (card.read_bytes(), card.stat().st_mtime_ns) == (once, time)
@@ -145,7 +145,7 @@ def test_results_on_the_same_data_are_replaced_and_others_stay(
     newer = write_run(tmp_path / "newer", rows(3), arm="mine", seed=18)
     edit_run(newer, data="data/eval.jsonl")
     for place in (folder, other, newer):
-        run("report", place, *FAST, "--model-card", card)
+        run("paper", place, *FAST, "--model-card", card)
     results = metadata(card)["model-index"][0]["results"]
     assert [result["dataset"]["name"] for result in results] == ["eval.jsonl", "march.jsonl"]
     seals = [seal_digest(read_any_run(place).seal) for place in (newer, other)]
@@ -160,7 +160,7 @@ def test_a_leaking_run_says_so_first_in_the_text_and_in_every_result(tmp_path: P
     holdout = leaking(tmp_path / "data") / "holdout.jsonl"
     leaked = scored(tmp_path / "leaked", holdout, 1, leaked=True)
     card, clean = tmp_path / "README.md", tmp_path / "clean.md"
-    run("report", leaked, *FAST, "--model-card", card, code=3)
+    run("paper", leaked, *FAST, "--model-card", card, code=3)
     text = HubCard.load(card).text
     section = text[text.index("## Evaluation") :]
     (leak, answer, conclusions) = section.split("\n\n")[1:4]
@@ -171,7 +171,7 @@ def test_a_leaking_run_says_so_first_in_the_text_and_in_every_result(tmp_path: P
     assert str(tmp_path) not in text
     names = [result.metric_name for result in HubCard.load(card).data.eval_results]
     assert all(name.startswith(f"Leak of {2 * LEAKED} items; ") for name in names)
-    run("report", leaked, *FAST, "--without-leaks", "--model-card", clean)
+    run("paper", leaked, *FAST, "--without-leaks", "--model-card", clean)
     assert "Leak of" not in clean.read_text("utf-8")
     assert_says(clean.read_text("utf-8").lower(), "left out", "all numbers")
 
@@ -200,7 +200,7 @@ def test_a_broken_card_is_not_written(folder: Path, tmp_path: Path) -> None:
     card = tmp_path / "README.md"
     text, line, _ = BROKEN["no end"]
     card.write_text(text)
-    assert f"{card}:{line}: " in refused("report", folder, *FAST, "--model-card", card, code=1)
+    assert f"{card}:{line}: " in refused("paper", folder, *FAST, "--model-card", card, code=1)
     assert card.read_text() == text
 
 
@@ -243,7 +243,7 @@ def test_a_first_line_of_another_form(text: str, expected: str) -> None:
 def test_a_card_has_no_path_of_the_machine(folder: Path, tmp_path: Path) -> None:
     (folder / "unanswered.parquet").write_bytes(b"not sealed")
     card = tmp_path / "README.md"
-    assert str(folder) in run("report", folder, *FAST, "--model-card", card).stderr
+    assert str(folder) in run("paper", folder, *FAST, "--model-card", card).stderr
     text = card.read_text("utf-8")
     assert_says(text, "Warning: mine")
     assert re.search(r"(?<![\w.:/<])/\w", text) is None
@@ -252,33 +252,31 @@ def test_a_card_has_no_path_of_the_machine(folder: Path, tmp_path: Path) -> None
 
 def test_broken_comments_are_refused_with_their_line(folder: Path, tmp_path: Path) -> None:
     card = tmp_path / "README.md"
-    run("report", folder, *FAST, "--model-card", card)
+    run("paper", folder, *FAST, "--model-card", card)
     lines = card.read_text("utf-8").splitlines(keepends=True)
     first = next(at for at, line in enumerate(lines) if line.startswith("<!-- pact-eval results"))
     card.write_text("".join(line for line in lines if "<!-- end of" not in line), "utf-8")
-    message = refused("report", folder, *FAST, "--model-card", card, code=1)
+    message = refused("paper", folder, *FAST, "--model-card", card, code=1)
     assert_says(message, f"{card}:{first + 1}: ", "<!-- end of pact-eval results", "remove both")
     card.write_text("".join([*lines, lines[first]]), "utf-8")
-    assert_says(refused("report", folder, *FAST, "--model-card", card, code=1), f"{card}:")
+    assert_says(refused("paper", folder, *FAST, "--model-card", card, code=1), f"{card}:")
 
 
 def test_a_card_that_cannot_be_read_or_written(folder: Path, tmp_path: Path) -> None:
     binary = tmp_path / "binary.md"
     binary.write_bytes(b"# \xff\n")
-    assert_says(refused("report", folder, *FAST, "--model-card", binary, code=1), "UTF-8")
+    assert_says(refused("paper", folder, *FAST, "--model-card", binary, code=1), "UTF-8")
     absent = tmp_path / "no" / "README.md"
-    message = refused("report", folder, *FAST, "--model-card", absent, code=1)
+    message = refused("paper", folder, *FAST, "--model-card", absent, code=1)
     assert_says(message, str(absent.parent), "folder not found")
 
 
 def test_a_card_is_of_one_run_on_full_contexts(folder: Path, tmp_path: Path) -> None:
     card = tmp_path / "README.md"
     ablated = write_run(tmp_path / "ablated", ablated_rows(1))
-    assert_says(refused("report", ablated, *FAST, "--model-card", card, code=1), "full contexts")
-    message = refused("report", folder, folder, "--model-card", card, code=2)
+    assert_says(refused("paper", ablated, *FAST, "--model-card", card, code=1), "full contexts")
+    message = refused("paper", folder, folder, "--model-card", card, code=2)
     assert_says(message, "expected one RUN, got 2")
-    for other in (("--html", tmp_path / "page.html"), ("--views",), ("--remedies",)):
-        assert "--model-card" in refused("report", folder, "--model-card", card, *other, code=2)
     assert not card.exists()
 
 
@@ -286,7 +284,7 @@ def test_names_from_data_are_text(folder: Path, tmp_path: Path) -> None:
     name = "a--> <b>|`\u202e.jsonl"
     edit_run(folder, data=f"data/{name}")
     card = tmp_path / "README.md"
-    run("report", folder, *FAST, "--model-card", card)
+    run("paper", folder, *FAST, "--model-card", card)
     text = card.read_text("utf-8")
     assert "<b>" not in text.split("---\n", 2)[2]
     assert metadata(card)["model-index"][0]["results"][0]["dataset"]["name"] == name

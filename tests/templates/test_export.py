@@ -138,7 +138,7 @@ def test_a_server_in_the_stored_precision_is_held_to_what_it_moves(
     run("export", home / "adapter", "--out", tmp_path / "raw", "--with-base")
     words = ("--local", home / "adapter", "--wire", "systemone", "--json")
     with serving(tmp_path / "raw", "--dtype", "auto") as url:
-        probe = ("probe", "--server", url, "--model", tmp_path / "raw", *words)
+        probe = ("score", "--probe", "--server", url, "--model", tmp_path / "raw", *words)
         parity = json.loads(run(*probe).stdout)["probe"]["parity"]
         json.loads(run(*probe, "--local-dtype", "fp32", code=3).stdout)
     assert parity["precision"] == "bfloat16"

@@ -188,7 +188,6 @@ def test_out_of_sample_error_is_next_to_the_optimistic_one(runs: dict[str, Path]
     [
         ((), "give one of"),
         (("--target-error", 0.1, "--target-accuracy", 0.9), "give one of"),
-        (("--cost-wrong", 2), "belong together"),
         (("--target-error", 1.5), "above 0 and below 1"),
     ],
 )

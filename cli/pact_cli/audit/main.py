@@ -11,27 +11,47 @@ from pact_cli.errors import PactGroup, Sections
 __all__ = ["main"]
 
 _COMMANDS: Final[Sections] = {  # in the order of work
-    "Commands": {
-        "manifest": ("audit.files:manifest", "Write or update DIR/manifest.json, or check it."),
-        "convert": (
-            "audit.files:convert",
-            "Write a labelled file in the full format, with a manifest.",
-        ),
+    "Audit": {
         "data": (
             "audit.checks:data",
             "Audit a dataset, and conclude whether to trust evaluations on it.",
         ),
+        "adapter": ("audit.checks:adapter", "Audit a LoRA adapter without loading it."),
+    },
+    "Files": {
+        "manifest": ("audit.files:manifest", "Write or update DIR/manifest.json, or check it."),
         "split": ("audit.files:split", "Split a training file by source family."),
         "ablate": ("audit.files:ablate", "Write the context of every pair without its evidence."),
+        "convert": (
+            "audit.files:convert",
+            "Write a labelled file in the full format, with a manifest.",
+        ),
         "diff": ("audit.files:diff", "Show which records and references differ in two versions."),
-        "adapter": ("audit.checks:adapter", "Audit a LoRA adapter without loading it."),
-    }
+    },
 }
+
+_WORDS: Final = {
+    "lint": "pact-audit data DIR",
+    "check": "pact-audit data DIR",
+    "audit": "pact-audit data DIR",
+    "validate": "pact-audit data DIR",
+    "dataset": "pact-audit data DIR",
+    "model": "pact-audit adapter ADAPTER",
+    "lora": "pact-audit adapter ADAPTER",
+    "verify": "pact-audit manifest DIR --check, or pact-eval verify RUN",
+    "hash": "pact-audit manifest DIR",
+    "compare": "pact-audit diff OLD.jsonl NEW.jsonl",
+    "import": "pact-audit convert IN OUT.jsonl",
+    "report": "pact-eval report RUN",
+}
+"""By word that people type, the command that does it."""
 
 
 @click.group(
     cls=PactGroup,
     sections=_COMMANDS,
+    words=_WORDS,
+    of_file="pact-audit data {}",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="pact-eval")

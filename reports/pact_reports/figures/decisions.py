@@ -130,7 +130,7 @@ def build_costs(experiment: Experiment, looks: Looks) -> Built:
         InputError: always: there are no costs.
     """
     del experiment, looks
-    message = "no costs were given (--cost-wrong and --cost-review, or --thresholds of costs)"
+    message = "no costs were given (--cost-wrong, or --thresholds of costs)"
     raise InputError(message)
 
 

@@ -97,7 +97,7 @@ def build_costs(request: TableRequest) -> Table:
     """
     decisions = request.decisions
     if decisions is None or decisions.costs is None:
-        message = "no costs were given (--cost-wrong and --cost-review, or --thresholds of costs)"
+        message = "no costs were given (--cost-wrong, or --thresholds of costs)"
         raise InputError(message)
     costs = decisions.costs
     curves = [cost_curve(request.experiment, run, decisions) for run in request.experiment.runs]

@@ -31,7 +31,7 @@ from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, right
 from pact_reports.tables.cells import arm_cell, estimate_cell, p_value_cell, text_cell
 from pact_reports.tables.request import TableRequest
 
-PROBE: Final = "pact-eval probe --server URL --model NAME"
+PROBE: Final = "pact-eval score --server URL --model NAME --probe"
 """The command that measures the noise of a server."""
 
 BEYOND_NOISE: Final = "shown, and larger than noise alone could have made it"

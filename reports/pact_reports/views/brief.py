@@ -134,15 +134,13 @@ def data_fact(conclusion: DataConclusion) -> Fact:
     return Fact("data", text, tone_of(conclusion))
 
 
-def brief_report(
-    report: RunReport, names: ArmNames = KEYS, others: Sequence[Line] = ()
-) -> tuple[Part, ...]:
+def brief_report(report: RunReport, names: ArmNames = KEYS, read: str = "") -> tuple[Part, ...]:
     """Lay out what a run is worth.
 
     Args:
         report: of a run on full contexts.
         names: display names of arms.
-        others: further lines before the last one.
+        read: how its log was read, if it was read now.
     """
     evaluation, leak = report.evaluation, report.experiment.data.leak
     place = one_line(report.run.place)
@@ -156,10 +154,10 @@ def brief_report(
             Fact("not known", not_known_text(report.conclusions)),
             Fact("run", run_text(report, names)),
             Fact("log", "; ".join(gap.words for gap in gaps), "caution"),
+            Fact("read", one_line(read)),
         ],
         notes=[note for note in evaluation.notes if note not in gaps],
         more=f"All metrics: pact-eval report {place} --full, or --html page.html",
-        lines=others,
     ).parts()
 
 
@@ -234,15 +232,12 @@ def _orders(evaluation: Evaluation) -> str:
     return f"{asked}, probabilities averaged" if together else asked
 
 
-def brief_ablated(
-    report: RunReport, names: ArmNames = KEYS, others: Sequence[Line] = ()
-) -> tuple[Part, ...]:
+def brief_ablated(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
     """Lay out how sure a run is without the evidence, and how far its answers move.
 
     Args:
         report: of a run on ablated contexts, which have no correct answer.
         names: display names of arms.
-        others: further lines before the last one.
     """
     evaluation, leak = report.evaluation, report.experiment.data.leak
     estimates = evaluation.groups[0].estimates
@@ -264,7 +259,6 @@ def brief_ablated(
         ],
         notes=evaluation.notes,
         more=f"All metrics: pact-eval report {one_line(report.run.place)} --full",
-        lines=others,
     ).parts()
 
 

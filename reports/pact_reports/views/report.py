@@ -11,7 +11,6 @@ from typing import Protocol
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.data.records import LETTERS, position_name
-from pact_eval.drift.pairs import ServedTempering
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataLeak
@@ -46,7 +45,6 @@ from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.item_lists import item_parts
 from pact_reports.tables.order_runs import order_parts, order_sentence, slots_sentence
 from pact_reports.views.brief import answer_line, brief_ablated, brief_report
-from pact_reports.views.drift import tempering_json, tempering_sentences
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
 
@@ -57,7 +55,7 @@ def present_run_report(
     *,
     full: bool = True,
     items: int | None = None,
-    tempering: ServedTempering | None = None,
+    read: str = "",
 ) -> Presenter:
     """Present the report on a run. Its conclusions are among its tables.
 
@@ -70,16 +68,17 @@ def present_run_report(
             lines.
         items: number of wrong answers, and of answers that change with the order, to list below;
             None lists none.
-        tempering: the temperatures of a served run, compared with those of a local one.
+        read: how the log of the run was read, if it was read now.
     """
 
     def tables() -> Iterable[Part]:
-        lines = [] if tempering is None else [*_tempering_lines(tempering)]
         listed = () if items is None else item_parts(report.item_lists(items))
         if full:
+            lines = [Line(one_line(f"Read: {read}."))] if read else []
             return (*run_parts(report, names), *lines, *listed)
-        lay_out = brief_ablated if report.run.ablated else brief_report
-        return (*lay_out(report, names, lines), *listed)
+        if report.run.ablated:
+            return (*brief_ablated(report, names), *listed)
+        return (*brief_report(report, names, read), *listed)
 
     def headline() -> Iterable[str]:
         return [answer_line(report.evaluation, leak())]
@@ -91,7 +90,7 @@ def present_run_report(
         values = _json(report, names, audit=full)
         if items is not None:
             values["items"] = to_json(report.item_lists(items))
-        return values if tempering is None else values | {"tempering": tempering_json(tempering)}
+        return values | {"read": one_line(read)} if read else values
 
     return Presenter(
         tables=tables,
@@ -121,10 +120,6 @@ def present_reports(
         warnings=[sentence for _, presenter in reports for sentence in presenter.warnings],
         blocks=lambda: (block for _, presenter in reports for block in presenter.printed()),
     )
-
-
-def _tempering_lines(tempering: ServedTempering) -> Iterable[Line]:
-    return map(Line, tempering_sentences(tempering))
 
 
 def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
+from pact_eval._choices import Decoding
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.calibration_error import CalibrationError
@@ -16,9 +18,11 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.notes import LowAnswerMass
 from pact_eval.evaluation.run_list import ListedRun, RunState
+from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import sample_text, small_text, value_text
 from pact_eval.plain_text import one_line, short_names
 from pact_eval.runs.folder import Run
+from pact_eval.runs.places import shown
 from pact_eval.runs.provenance import EVALUATION
 from pact_eval.runs.seal import seal_digest
 from pact_eval.stats.estimate import Estimate
@@ -42,7 +46,12 @@ from pact_reports.writers.json import conclusion_json, data_json, estimate_json,
 
 
 def present_run_list(
-    runs: Sequence[ListedRun], names: ArmNames = KEYS, places: Sequence[Path] = ()
+    runs: Sequence[ListedRun],
+    names: ArmNames = KEYS,
+    places: Sequence[Path] = (),
+    settings: Settings | None = None,
+    *,
+    reason: str = "",
 ) -> Presenter:
     """Present a list of runs.
 
@@ -50,14 +59,32 @@ def present_run_list(
         runs: the runs.
         names: display names of arms: `arm_name`, next to the key `arm`.
         places: the folders, for the remark that they hold no runs.
+        settings: of their numbers; None stands for the defaults.
+        reason: why the runs are not compared; "" if that was not asked.
     """
     where = ", ".join(map(str, places))
-    nothing = Line(f"No runs in {where}; `pact-eval score` and `import` write them.", unbroken=True)
-    return Presenter(
-        tables=lambda: run_list_parts(runs, names) if runs else (),
-        remarks=lambda: () if runs else (nothing,),
-        to_json=lambda: {"runs": [_json(run, names) for run in runs]},
+    nothing = Line(
+        f"No runs in {where}: give `pact-eval report` a file, or `score` an adapter.",
+        unbroken=True,
     )
+    last = [Line(one_line(f"Not compared: {reason}"), "caution")] if reason else _compare_line(runs)
+    return Presenter(
+        tables=lambda: (*run_list_parts(runs, names, settings), *last) if runs else (),
+        remarks=lambda: () if runs else (nothing,),
+        to_json=lambda: {
+            "runs": [_json(run, names) for run in runs],
+            **({"not_compared": reason} if reason else {}),
+        },
+    )
+
+
+def _compare_line(runs: Sequence[ListedRun]) -> list[Line]:
+    """Write the command that compares the two best runs on one data file."""
+    best = [run for run in _groups(runs)[0] if run.accuracy is not None][:2] if runs else []
+    if len(best) < 2 or best[0].data_sha256 is None:
+        return []
+    names = " ".join(shlex.quote(shown(run.folder)) for run in best)
+    return [Line(one_line(f"Compare two of them: pact-eval report {names}"), "faint")]
 
 
 def _json(run: ListedRun, names: ArmNames) -> Json:
@@ -97,18 +124,22 @@ _LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
     ("significant", "the probabilities are shown to be wrong"),
 )
 _CAPTION: Final = (
-    "In %, of view 0, raw; runs on one data file by accuracy. ECE, chance: that of a calibrated "
+    "In %, of {}, {}; runs on one data file by accuracy. ECE, chance: that of a calibrated "
     "model. Mass: the probability on the answer letters."
 )
+_VIEWS: Final[dict[Decoding, str]] = {"single": "view 0", "ensemble": "K views decoded together"}
 _SOUND: Final = " Sound: as far as checked."
 
 
-def run_list_parts(runs: Sequence[ListedRun], arms: ArmNames = KEYS) -> tuple[Part, ...]:
+def run_list_parts(
+    runs: Sequence[ListedRun], arms: ArmNames = KEYS, settings: Settings | None = None
+) -> tuple[Part, ...]:
     """Lay out a list of runs.
 
     Args:
         runs: the runs.
         arms: display names of arms.
+        settings: of their numbers; None stands for the defaults.
 
     Returns:
         A table with a row per run, in groups of one data file; then what to do about runs that are
@@ -131,7 +162,9 @@ def run_list_parts(runs: Sequence[ListedRun], arms: ArmNames = KEYS) -> tuple[Pa
         for number, run in enumerate(group)
     ]
     sound = any(run.data is not None and run.data.tone == "good" for run in runs)
-    caption = _CAPTION + (_SOUND if sound else "")
+    settings = settings or Settings()
+    caption = _CAPTION.format(_VIEWS[settings.decoding], settings.calibration_name)
+    caption += _SOUND if sound else ""
     table = Table("runs", title, caption, columns, tuple(rows), _LEGEND, keys=1)
     return (table, *_advice(runs, names))
 

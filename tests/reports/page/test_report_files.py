@@ -72,7 +72,8 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
     runner(main)("register", path)
     path.write_text(path.read_text().replace('is = "higher"', 'is = "lower"'))
     out = tmp_path / "page.html"
-    result = run(*folders, *FAST, "--html", out, "--criteria", path, code=5)
+    scorecard = runner(main, "scorecard")
+    result = scorecard(path, *folders, *FAST, "--html", out, code=5)
     assert "TAMPERED" in result.stderr
     page = out.read_text(encoding="utf-8")
     assert page.index("Registration: ") < page.index('class="verdicts"')
@@ -87,13 +88,10 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
         (("--html", "nowhere/page.html"), "no such folder to write page.html to", 1),
         (("--html", "."), "expected a file to write to, got a folder", 1),
         (("--html", "page.html", "--data", "nowhere"), "file or folder of records not found", 1),
-        (("--html", "page.html", "--criteria", "nowhere.toml"), "nowhere.toml", 1),
-        (("--html", "page.html", "--method", "x"), "no run of arm 'x'", 1),
         (("--data", "eval.jsonl"), "eval.jsonl", 1),
-        (("--method", "x"), "--method is for --html", 2),
-        (("--palette", "p.toml"), "--palette is for --html, which was not given", 2),
-        (("--html", "page.html", "--calibration", "c.json"), "--calibration is for the report", 2),
-        (("--calibration", "c.json"), "--calibration: expected one RUN, got 2", 2),
+        (("--palette", "p.toml"), "palette = ... below [options.report] in pact.toml", 2),
+        (("--html", "page.html", "--calibration", "c.json"), "--calibration FILE is for the", 2),
+        (("--calibration", "c.json"), "--calibration FILE is for one run", 2),
     ],
 )
 def test_bad_input_is_told(

@@ -189,7 +189,7 @@ def test_a_certificate_that_is_not_trusted_ends_the_first_try_with_its_cause(
         with Client(ServerRequest((url,), "m")) as c, pytest.raises(ServerError) as caught:
             posted(c)
         assert_says(caught.value, "certificate", "not trusted", "self-signed")
-        refused = runner(main, "probe")("--server", url, "--model", "m", code=1).stderr
+        refused = runner(main, "score", "--probe")("--server", url, "--model", "m", code=1).stderr
         assert_says(refused, "certificate", "not trusted")
         assert len(tries) == 2
         monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
@@ -206,14 +206,14 @@ def test_https_to_a_server_without_tls_names_the_cause() -> None:
 
 @needs_signals
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["probe", "decide", "score"])
+@pytest.mark.parametrize("command", ["score --probe", "decide", "score"])
 def test_ctrl_c_ends_a_command_while_the_server_is_silent(command: str, tmp_path: Path) -> None:
     """polars' handler lets the main thread sleep on in a lock."""
     root = Path(__file__).parents[3]
     example = root / "docs" / "example"
     data = root / "fixtures" / "pact_fixtures" / "data" / "holdout.jsonl"
     more: dict[str, tuple[object, ...]] = {
-        "probe": (),
+        "score --probe": (),
         "decide": ("--context", "Open.", "--schema", example / "schema.json"),
         "score": ("--data", data, "--out", tmp_path / "run"),
     }
@@ -225,7 +225,7 @@ def test_ctrl_c_ends_a_command_while_the_server_is_silent(command: str, tmp_path
 
     with hostile_server() as server:
         server.mode = Mode(silent)
-        words = [command, "--server", server.url, "--model", "m", "--wire", "systemone"]
+        words = [*command.split(), "--server", server.url, "--model", "m", "--wire", "systemone"]
         process = subprocess.Popen(
             command_line("pact-eval", *words, *more[command]),
             stderr=subprocess.PIPE,

@@ -71,7 +71,7 @@ def test_a_server_of_one_model_is_not_compared_with_its_base(
     data = write_jsonl(tmp_path / "d.jsonl", [record("a-base", decision=question(n=4))])
     with serving(of_one_model, pages) as server:
         words = ("--server", server.url, "--model", "mine", "--base-name", "base")
-        result = runner(main, "probe")(*words)
+        result = runner(main, "score", "--probe")(*words)
         scored = runner(main, "score")(*words, "--data", data, "--out", tmp_path / "run")
     assert f"adapter   not compared: {reason}\n" in result.stdout
     assert f"not compared: {reason}\n" in scored.stderr
@@ -167,7 +167,7 @@ def test_an_adapter_that_is_silently_not_applied_is_caught(tmp_path: Path) -> No
     assert probed_server.base.applied
     with serving(ignores_model) as server:
         words = ["--server", server.url, "--model", "mine", "--base-name", "base"]
-        result = runner(main, "probe")(*words, code=3)
+        result = runner(main, "score", "--probe")(*words, code=3)
         assert_says(result.stdout, "adapter is not applied")
         result = runner(main, "score")(*words, "--data", data, "--out", tmp_path / "run", code=1)
         assert_says(result.stderr, "mine answers", "base")

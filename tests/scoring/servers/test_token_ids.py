@@ -279,7 +279,7 @@ def test_the_mass_of_a_run_is_unknown_if_one_reply_shows_logits(tmp_path: Path) 
     assert " answers " in runner(main, "report")(tmp_path / "run").stdout
     with serving(answering({"/v1/completions": lambda sent: vllm(sent, later)})) as server:
         words = ["--server", server.url, "--model", "mine", "--wire", "vllm"]
-        shown = runner(main, "probe")(*words, "--tokenizer", MODEL).stdout
+        shown = runner(main, "score", "--probe")(*words, "--tokenizer", MODEL).stdout
     assert "logits, not log-probabilities" in shown
 
 

@@ -1,0 +1,147 @@
+"""What `pact-eval report` is given: runs, folders of runs, and logs, which become runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import click
+
+from pact_cli.commands import config_of
+from pact_cli.console import announce
+from pact_cli.options import leave_out
+from pact_eval._files import is_url
+from pact_eval.errors import PactError
+from pact_eval.evaluation.run_list import is_folder_of_runs
+from pact_eval.importing.source import COLUMNS_REMARK, FURTHER_REMARK, ImportOptions
+from pact_eval.importing.stored import how_read, store_run
+from pact_eval.importing.writing import is_log_folder
+from pact_eval.runs.places import RUNS
+from pact_eval.runs.provenance import NAME
+from pact_eval.runs.seal import PREDICTIONS
+
+_HERE: Final = ("--columns", "--answers", "--positions-from")
+_OFFER: Final = re.compile(
+    r"(--(?:columns|answers|positions-from|options|levels|shape|question|multi|metric|filter|scorer|"
+    r"suite|map|from|family-from|domain-from|data))[ =](?:'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
+)
+"""An option of `import` with its value, as messages offer it."""
+
+_LOGS: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".eval", ".gz", ".zip")
+_NO_LOGS: Final = (".html", ".htm", ".md", ".svg", ".png", ".pdf", ".tex", ".toml", ".lock", ".log")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Runs that a command was given.
+
+    Attributes:
+        runs: run folders and URLs, in order; a log is the run that it became.
+        folders: those that hold runs.
+        read: by run folder, how its log was read, for logs that were given.
+    """
+
+    runs: tuple[Path, ...]
+    folders: tuple[Path, ...] = ()
+    read: Mapping[Path, str] = field(default_factory=dict)
+
+    @property
+    def listed(self) -> tuple[Path, ...]:
+        """Everything for a leaderboard."""
+        return (*self.folders, *self.runs)
+
+
+def find_places(paths: Sequence[Path], options: ImportOptions) -> Places:
+    """Return the runs of run folders, folders of runs, and logs, which are stored as runs.
+
+    Args:
+        paths: what was given; nothing stands for the folder of runs.
+        options: how logs are read.
+
+    Raises:
+        PactError: a log cannot be read; the message has the command for its options.
+        RunError: a folder is not a run, and is not a log.
+    """
+    runs_folder = Path(config_of(click.get_current_context()).get("runs", RUNS))
+    if not paths:
+        setting = config_of(click.get_current_context()).values.get("runs")
+        announce([f"Using FOLDER {runs_folder} ({setting.source})"] if setting else [])
+        return Places((), (runs_folder,))
+    runs: list[Path] = []
+    folders: list[Path] = []
+    read: dict[Path, str] = {}
+    for path in _without_other_files(paths):
+        if _is_log(path):
+            folder = _stored(path, runs_folder, options)
+            read[folder] = f"{how_read(folder)}; saved as {folder}"
+            runs.append(folder)
+        elif is_folder_of_runs(path):
+            folders.append(path)
+        else:
+            runs.append(path)
+    return Places(tuple(runs), tuple(folders), read)
+
+
+def _without_other_files(paths: Sequence[Path]) -> list[Path]:
+    """Leave out files that no command reads as a log, such as the page of the demo in `runs/*`."""
+    others = [path for path in paths if path.suffix.lower() in _NO_LOGS and path.is_file()]
+    if len(others) == len(paths):
+        page = others[0]
+        message = (
+            f"{page}: expected a run, a folder of runs, or a log; a page is checked with "
+            f"`pact-eval verify {page} RUN...`"
+        )
+        raise click.UsageError(message)
+    leave_out(others)
+    return [path for path in paths if path not in others]
+
+
+def _is_log(path: Path) -> bool:
+    """Return whether a path is a file, a folder of files that are no runs, or the URL of a file."""
+    if is_url(str(path)):
+        return path.suffix.lower() in _LOGS
+    if not path.is_dir():
+        return path.exists()
+    is_run = (path / NAME).exists() or (path / PREDICTIONS).exists()
+    return not is_run and not is_folder_of_runs(path) and is_log_folder(path)
+
+
+def _stored(path: Path, runs: Path, options: ImportOptions) -> Path:
+    """Store a log below the folder of runs, and return the run folder.
+
+    Raises:
+        PactError: it cannot be read; the message has the command that takes all options.
+    """
+    try:
+        stored = store_run(path, runs, {"command_line": [*sys.argv]}, options)
+    except PactError as error:
+        for words in _remedies(str(error), path):
+            error.add_note(f"  {words}")
+        raise
+    of_columns = (COLUMNS_REMARK, FURTHER_REMARK)  # the line on how it was read names them
+    announce(remark for remark in stored.remarks if not remark.startswith(of_columns))
+    return stored.folder
+
+
+def _remedies(message: str, path: Path) -> list[str]:
+    """Return the commands with the options that a message offers.
+
+    Examples:
+        >>> _remedies("read as --answers letters, or --answers texts.", Path("a.csv"))
+        ['pact-eval report a.csv --answers letters', 'pact-eval report a.csv --answers texts']
+        >>> _remedies("expected one right answer: give --multi any", Path("a.csv"))
+        ['pact-eval import a.csv --multi any']
+    """
+    file = shlex.quote(str(path))
+    offers = dict.fromkeys(
+        (match[1], match[0].rstrip(".,;:)")) for match in _OFFER.finditer(message)
+    )
+    return [
+        f"pact-eval {'report' if name in _HERE else 'import'} {file} {words}"
+        for name, words in offers
+    ]

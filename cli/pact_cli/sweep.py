@@ -1,0 +1,106 @@
+"""`pact-eval sweep`: a run at every number of views, or with what removes order effects."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import click
+
+from pact_cli.commands import command, refuse_given
+from pact_cli.console import emit, exit_on_leak, warn
+from pact_cli.options import RUN, Json, named_data, settings_options
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.remedies.comparison import remedies_of_run
+from pact_eval.runs.places import run_folder
+from pact_reports.views.remedies import present_remedy_comparison
+from pact_reports.views.sweep import present_sweep
+
+_OF_VIEWS: Final = ("views", "calibration")
+
+
+class ViewNumbers(click.ParamType[Any]):
+    """The type of numbers of views: one, or FROM..TO.
+
+    Examples:
+        >>> ViewNumbers().convert("2..4", None, None), ViewNumbers().convert("3", None, None)
+        (range(2, 5), range(3, 4))
+    """
+
+    name = "FROM..TO"
+    _RANGE: Final = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the numbers."""
+        match = self._RANGE.fullmatch(value)
+        if match is None:
+            self.fail(f"expected a number or FROM..TO, got {value!r}", param, ctx)
+        return range(int(match[1]), int(match[2] or match[1]) + 1)
+
+
+Views: TypeAlias = Annotated[range, ViewNumbers()]
+
+
+@command(elsewhere={"--k": "pact-eval sweep RUN --views 1..4"})
+@settings_options(
+    *("calibration", "unit", "without_leaks", "allow", "audit"),
+    *("resamples", "bootstrap_seed"),
+)
+def sweep(
+    run: Annotated[Path, RUN, "RUN"],
+    *,
+    views: Views | None = None,
+    remedies: bool = False,
+    fitted: tuple[Path, ...] = (),
+    data: tuple[Path, ...] = (),
+    full: bool = False,
+    settings: Settings,
+    as_json: Json = False,
+) -> None:
+    """Show a run at every number of views, or with what removes order effects.
+
+    Accuracy, NLL, ECE, view TV and flip rate for every number of views, and with --full their
+    intervals. Views are added in their order; K = 1 is the canonical view alone. View TV and flip
+    rate are computed on raw views.
+
+    --remedies compares decodings that remove order effects, by their price in prompts: several
+    views, letter priors fitted on other families, and batch calibration. --full prints pairs, ECE,
+    flips and costs too.
+
+    Exits with 3 if items of RUN are also in a file that the model is made from (see
+    --without-leaks), or a remedy of --fitted was fitted on its families.
+
+    Views:
+        --views: Show only these numbers of views, such as 1..4.
+        --remedies: Compare what removes order effects: more views, letter priors, batch
+            calibration.
+        --fitted FILE: As --remedies, with the remedy that `calibrate --remedy` fitted on other
+            families. May be given several times.
+
+    Data:
+        --data FILE_OR_FOLDER: Dataset of the run, which is audited. Default: the file that run.json
+            names, if it is unchanged. May be given several times.
+
+    Output:
+        --full: Print every table.
+    """
+    settings = replace(settings, data=named_data(data))
+    remedies = remedies or bool(fitted)
+    if remedies:
+        refuse_given(_OF_VIEWS, "{} is for numbers of views; --remedies starts from raw views")
+    else:
+        settings = replace(settings, decoding="ensemble")
+    experiment = Experiment.read([run_folder(run)], settings)
+    (read,) = experiment.all_runs
+    warned: tuple[str, ...] = ()
+    if remedies:
+        comparison = remedies_of_run(experiment, read, fitted)
+        warned = warn(map(str, experiment.applied_warnings))
+        presenter = present_remedy_comparison(comparison, full=full)
+    else:
+        presenter = present_sweep(experiment, read, experiment.sweep(read, views), full=full)
+    emit(presenter, warned=warned, as_json=as_json)
+    exit_on_leak([experiment.data])

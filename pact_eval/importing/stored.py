@@ -1,0 +1,207 @@
+"""Logs that are stored as runs under a free name, or found again as the run that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from pact_eval._files import sha256_of_file
+from pact_eval._json import Json
+from pact_eval.data.labelled.reader import LabelledData
+from pact_eval.errors import RunSettingsError
+from pact_eval.importing.registry import source_of
+from pact_eval.importing.source import ImportOptions
+from pact_eval.importing.writing import default_folder, read_to_write
+from pact_eval.runs.places import RUNS, url_of
+from pact_eval.runs.provenance import NAME as PROVENANCE
+from pact_eval.runs.provenance import Data, RunLabels, read_provenance
+from pact_eval.runs.rows import PREFIX
+from pact_eval.runs.seal import PREDICTIONS
+
+_OF_ROWS: Final = ("k", "values", "log")
+"""Settings of a run that follow from its log; the others are the bytes and the options."""
+
+_WORDS: Final[Mapping[str, str]] = {
+    "reference": "right answer",
+    "prediction": "answer",
+    "log_probabilities": "log-probabilities",
+    "options": "answers to choose from",
+    "source_family": "source group",
+    "family": "group",
+    "state": "text",
+    "type": "kind",
+}
+"""Roles of columns in the words of a reader; the others are words already."""
+
+_MOST_NAMED: Final = 3
+_LEAST_SHARED: Final = 2  # items that share a value, on average, of a column that divides them
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A log as a run.
+
+    Attributes:
+        folder: the run folder.
+        remarks: what to know of the log, one sentence each; empty if the run was there already.
+        is_new: whether it was written now.
+        labelled: how the labelled data with the right answers were read; None for other data.
+    """
+
+    folder: Path
+    remarks: tuple[str, ...] = ()
+    is_new: bool = True
+    labelled: LabelledData | None = None
+
+
+def store_run(
+    path: Path,
+    runs: Path | str = RUNS,
+    labels: RunLabels | None = None,
+    options: ImportOptions | None = None,
+) -> StoredRun:
+    """Store a log as a run: under its name, or with a number behind it if that is another run.
+
+    A run that was made from the same bytes in the same way is used again. Nothing is overwritten.
+
+    Args:
+        path: a log, or its URL; see `registry.py`.
+        runs: the folder of runs.
+        labels: what names the run: arm, seed, command line.
+        options: how the log is read; None detects its format.
+
+    Raises:
+        InputError: the log cannot be read.
+        RecordError: a row is malformed, or the log contradicts itself; then nothing is written.
+        RunError: a folder cannot be used.
+    """
+    options = options or ImportOptions()
+    first = default_folder(path, runs)
+    known = _known_settings(path, options)
+    for folder in _numbered(first) if known is not None else ():
+        if not folder.exists():
+            break
+        if _is_run_of(folder, known):
+            return StoredRun(folder, is_new=False)
+    log = read_to_write(path, labels or {}, options)
+    for folder in _numbered(first):
+        if folder.exists() and not (folder / PROVENANCE).exists():
+            continue
+        try:
+            is_new = not (folder / PREDICTIONS).exists()
+            log.write(folder)
+        except RunSettingsError:
+            continue
+        break
+    return StoredRun(folder, log.rows.remarks, is_new, log.rows.labelled)
+
+
+def _numbered(folder: Path) -> Iterator[Path]:
+    """Yield a folder, and then its name with 2, 3, ... behind it."""
+    yield folder
+    for number in count(2):
+        yield folder.with_name(f"{folder.name}-{number}")
+
+
+def _known_settings(path: Path, options: ImportOptions) -> Mapping[str, Json] | None:
+    """Return the settings of a run of one file that are known without reading its rows.
+
+    Returns:
+        None for folders and URLs, and if further files decide how the rows are read.
+    """
+    further = options.suites or options.data is not None or options.source is not None
+    if further or url_of(path) is not None or not path.is_file():
+        return None
+    return {"data": Data(sha256_of_file(path)).to_json(), **options.settings}
+
+
+def _is_run_of(folder: Path, settings: Mapping[str, Json] | None) -> bool:
+    """Return whether a folder has the complete run of these settings, of this version."""
+    if not (folder / PROVENANCE).exists() or not (folder / PREDICTIONS).exists():
+        return False
+    run = read_provenance(folder)
+    recorded = run.recorded.get("settings")
+    if run.source != "import" or not isinstance(recorded, dict):
+        return False
+    same = {name: value for name, value in recorded.items() if name not in _OF_ROWS} == settings
+    return same and run.versions.get("pact-eval") == metadata.version("pact-eval")
+
+
+def how_read(folder: Path) -> str:
+    """Say how the log of a run was read: the role of each column, or what wrote the log.
+
+    Args:
+        folder: a complete run that was imported.
+
+    Example:
+        "label = right answer, p_* = probabilities, group = slice"
+    """
+    block = read_provenance(folder).recorded.get("log")
+    log = block if isinstance(block, dict) else {}
+    columns = log.get("columns")
+    if not isinstance(columns, dict):
+        return _source_text(log)
+    parts = [
+        f"{_column_names(names)} = {_WORDS.get(role, role)}"
+        for role, names in columns.items()
+        if isinstance(names, list)
+    ]
+    return ", ".join([*parts, *_slices(folder)])
+
+
+def _source_text(log: Mapping[str, Json]) -> str:
+    """Name what wrote a log, and by which of its metrics it was read."""
+    source = log.get("format")
+    if source in (None, "rows"):
+        return "rows in the format of pact-eval"
+    metric = log.get("metric")
+    names = {*metric.values()} if isinstance(metric, dict) else {metric}
+    by = f", answers by {', '.join(sorted(map(str, names)))}" if metric else ""
+    return f"log of {source_of(str(source)).title}{by}"
+
+
+def _column_names(names: list[Json]) -> str:
+    """Return the names of the columns of one role; several with one beginning as that and `*`.
+
+    Examples:
+        >>> _column_names(["p_yes", "p_no"]), _column_names(["label"]), _column_names(["a", "b"])
+        ('p_*', 'label', 'a + b')
+    """
+    texts = [str(name) for name in names]
+    if len(texts) < 2:
+        return "".join(texts)
+    shared = ""
+    for letters in zip(*texts, strict=False):
+        if len({*letters}) > 1:
+            break
+        shared += letters[0]
+    if shared.rstrip("0123456789") and not shared[-1].isalnum():
+        return f"{shared}*"
+    if len(texts) > _MOST_NAMED:
+        return f"{texts[0]} ... {texts[-1]} ({len(texts):,} columns)"
+    return " + ".join(texts)
+
+
+def _slices(folder: Path) -> Iterator[str]:
+    """Yield the further columns whose values items share: `--by` divides the report by them."""
+    file = folder / PREDICTIONS
+    names = [name for name in pl.read_parquet_schema(file) if name.startswith(PREFIX)]
+    if not names:
+        return
+    rows = pl.read_parquet(file, columns=["id", *names]).unique("id")
+    shared = [
+        name.removeprefix(PREFIX)
+        for name in names
+        if 1 < rows[name].n_unique() <= len(rows) / _LEAST_SHARED
+    ]
+    if not shared:
+        return
+    more = len(shared) - _MOST_NAMED
+    listed = ", ".join(shared[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    yield f"{listed} = {'slice' if len(shared) == 1 else 'slices'}"
