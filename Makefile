@@ -1,4 +1,4 @@
-# `make demo` and `make test` set everything up by themselves.
+# `make demo`, `make demo-score` and `make test` set everything up by themselves.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -11,9 +11,12 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-all test-kernels golden golden-accept pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate clean
+.PHONY: demo demo-score docs test test-all test-kernels golden golden-accept pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate clean
 
-demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
+demo: $(VENV)/.plain  ## report, compare and show two versions of a made-up model, without torch
+	$(BIN)/pact-eval demo --out $(RUNS)
+
+demo-score: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/pact $(DEMO) --arm pact --out $(RUNS)/demo-pact
 	PACT_EVAL_PALETTE=fixtures/pact_fixtures/paper_palette.toml $(BIN)/pact-eval report $(RUNS)/demo-pact $(RUNS)/demo-nimble_recipe --html $(RUNS)/demo.html --data $(FIXTURES)/data/holdout.jsonl --target-error 0.1
@@ -101,9 +104,13 @@ clean:
 	rm -rf $(VENV) runs site
 
 # Every install uses constraints.txt. Without it, pip may choose another torch, with gigabytes of CUDA.
-$(VENV)/.model: pyproject.toml constraints.txt
+$(VENV)/.plain: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pact-eval needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --editable .
+	touch $@
+
+$(VENV)/.model: $(VENV)/.plain
 	$(INSTALL) --editable '.[model]'
 	touch $@
 

@@ -53,16 +53,17 @@ EXAMPLES = (
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the fixtures, the docs and the runs of the demo, where commands are started."""
+    """A folder with the fixtures, the docs and all runs of demos, where commands are started."""
     home = tmp_path_factory.mktemp("readme")
     for name in ("fixtures", "docs"):
         (home / name).symlink_to(ROOT / name)
-    command = ["make", "--dry-run", "demo"]
+    command = ["make", "--dry-run", "demo-score"]
     planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     lines = [line for line in planned.splitlines() if "pact-eval score" in line]
     assert len(lines) == 2
     for line in lines:
         _output(line[line.index("pact-eval ") :], home)
+    _output("pact-eval demo", home)
     # The page on remedies compares contextual calibration too, which needs further prompts.
     _output(f"{lines[0][lines[0].index('pact-eval ') :]} --content-free", home)
     return home

@@ -10,7 +10,10 @@ from pact_cli.errors import PactGroup, Sections
 
 _SECTIONS: Final[Sections] = {  # in the order of work
     "Start": {
-        "demo": ("demo:demo", "Score two bundled adapters and put them on one page."),
+        "demo": (
+            "demo:demo",
+            "Show in seconds what pact-eval finds, on predictions that come with it.",
+        ),
     },
     "Score": {
         "score": ("score:score", "Score an adapter on a dataset: write a run and report on it."),
@@ -93,6 +96,7 @@ _WORDS: Final = {
 def main() -> None:
     """Evaluate single-token typed-decision models.
 
-    Only score, decide, demo, export and experiment need torch; with --server, score and decide do
-    not. Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 no clear verdict, 5 tampered.
+    Only score, decide, export, experiment and demo --score need torch; with --server, score and
+    decide do not. Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 no clear verdict,
+    5 tampered.
     """

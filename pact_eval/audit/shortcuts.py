@@ -13,10 +13,8 @@ import functools
 import hashlib
 import math
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -29,6 +27,7 @@ from pact_eval._json import Json, dumps
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import Check, CheckResult, Collector
+from pact_eval.audit.logistic import fit_logistic, group_folds
 from pact_eval.data.ablation import ablate
 from pact_eval.data.certificates import parse_certificate
 from pact_eval.data.index import Index
@@ -638,8 +637,6 @@ def _predict(
     items: Sequence[WordItem], clues: Clues, cluster: IntArray
 ) -> tuple[IntArray, IntArray, tuple[str, ...]]:
     """Return each record's best answer and majority answer, out of fold, and the telling clues."""
-    from sklearn.model_selection import GroupKFold  # slow to import
-
     reference = np.array([item.reference for item in items])
     n_answers = np.array([len(item.keys) for item in items])
     record = np.repeat(np.arange(len(items)), n_answers)
@@ -649,45 +646,25 @@ def _predict(
     score = np.full((len(items), int(n_answers.max())), -np.inf)
     majority = np.zeros(len(items), dtype=np.int64)
     raised = np.zeros(len(clues.names))
-    folds = GroupKFold(min(_FOLDS, int(cluster.max()) + 1))
-    tests = [test for _, test in folds.split(reference, groups=cluster)]
-    learns = [~np.isin(np.arange(len(items)), test) for test in tests]
+    folds = group_folds(cluster, min(_FOLDS, int(cluster.max()) + 1))
+    learns = [folds != fold for fold in range(folds.max() + 1)]
 
     def fitted(learnt: BoolArray) -> FloatArray:
         rows = np.flatnonzero(learnt[record])
-        return _fit(clues.matrix[rows], label[rows])
+        return fit_logistic(clues.matrix[rows], label[rows])
 
-    with _quiet_fits():
+    # One thread of BLAS per fit: the sums over weights are short, and idle threads cost far more
+    # than they give. The setting is that of the process, so no fit may change it.
+    with threadpool_limits(limits=1):
         fits = in_threads(fitted, learns)
         every = [*tracked(fits, "Fitting a bag of words", "fits", total=len(learns))]
-    for test, learnt, weights in zip(tests, learns, every, strict=True):
+    for learnt, weights in zip(learns, every, strict=True):
         rows = np.flatnonzero(~learnt[record])
         held = clues.matrix[rows]
         score[record[rows], place[rows]] = held @ weights
         raised += weights * (held.T @ (label[rows] - 1 / n_answers[record[rows]]))
-        majority[test] = _most_frequent(cells, reference, learnt)[test]
+        majority[~learnt] = _most_frequent(cells, reference, learnt)[~learnt]
     return score.argmax(axis=1), majority, _most_telling(clues.names, raised)
-
-
-@contextmanager
-def _quiet_fits() -> Iterator[None]:
-    """Let fits run in several threads, each in one, and stop early without a warning."""
-    from sklearn.exceptions import ConvergenceWarning  # slow to import
-
-    # One thread of BLAS per fit: the sums over weights are short, and idle threads cost far more
-    # than they give. Both settings are those of the process, so no fit may change them.
-    with warnings.catch_warnings(), threadpool_limits(limits=1):
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
-
-
-def _fit(matrix: sp.csr_array[np.float32], label: BoolArray) -> FloatArray:
-    """Return the weights of a logistic regression; the last digits do not matter."""
-    from sklearn.linear_model import LogisticRegression  # slow to import
-
-    model = LogisticRegression(solver="lbfgs", tol=1e-3, max_iter=200)
-    weights: FloatArray = model.fit(matrix, label).coef_[0].astype(np.float64)
-    return weights
 
 
 def _most_telling(names: Sequence[str], raised: FloatArray) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from pact_eval.data.labelled.reading import (
     reading_of,
     reading_of_json,
 )
-from pact_eval.errors import InputError, ShapeError
+from pact_eval.errors import InputError, RecordError, ShapeError
 
 _TABLES: Final = 50
 _FURTHER: Final = ("note", "score_a", "source", "B", "answer_index", "idx", "lang")
@@ -240,3 +240,20 @@ def test_what_is_written_is_read_or_refused_with_its_columns(data: st.DataObject
             assert unstated.columns is not None
             for role, columns in unstated.columns.roles.items():
                 assert role == "options" or {*columns} <= {*ROLES[role]}
+
+
+def test_predictions_of_several_orders_are_read_as_their_items(tmp_path: Path) -> None:
+    """One item is asked in two orders; another with the same id and another text is an error."""
+    rows = [
+        {"id": item, "view": view, "text": f"message {item}", "label": label, "p_yes": 0.5 + view}
+        for item, label in (("a", "yes"), ("b", "no"))
+        for view in (0, 1)
+    ]
+    for container in ("csv", "jsonl", "parquet"):
+        data = read_labelled(write_table(tmp_path, rows, Dialect(container), "views"))
+        assert [record.id for record in data.records] == ["a", "b"]
+        assert sum(data.left_out.values()) == 2
+    for wrong in (rows[1] | {"text": "another"}, rows[1] | {"view": 0}, rows[1] | {"label": "no"}):
+        with pytest.raises(RecordError) as refused:
+            read_labelled(write_jsonl(tmp_path / "wrong.jsonl", [rows[0], wrong, *rows[2:]]))
+        assert_says(refused.value, "id of line 1")

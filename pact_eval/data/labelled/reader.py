@@ -594,7 +594,8 @@ class _Reader:
         self._shape = shape
         self._columns = columns
         self._questions = questions
-        self._line_of: dict[str, int] = {}
+        self._first_of: dict[str, Record] = {}
+        self._views: set[tuple[str, str]] = set()
         self._repeats: Counter[str] = Counter()
 
     def asked(self, entries: Sequence[Entry]) -> list[tuple[int, AskedQuestion]]:
@@ -623,16 +624,28 @@ class _Reader:
             self.problems.append(Problem(entry.line, record_id, str(error), "malformed entries"))
             return
         for value, record in zip(values, records, strict=True):
-            first = self._line_of.setdefault(record.id, entry.line)
-            if first != entry.line:
+            first = self._first_of.setdefault(record.id, record)
+            another_view = self._is_another_view(entry, record, first)
+            if first.line != entry.line and another_view:
+                self.left_out["further views of items"] += 1
+                continue
+            if first.line != entry.line:
                 message = (
-                    f"expected an id of its own, got the id of line {first}; change it, or leave "
-                    "the ids out"
+                    f"expected an id of its own, got the id of line {first.line}; change it, or "
+                    "leave the ids out"
                 )
                 self.problems.append(Problem(entry.line, record.id, message, "repeated ids"))
                 continue
             self.values.append(value)
             self.records.append(record)
+
+    def _is_another_view(self, entry: Entry, record: Record, first: Record) -> bool:
+        """Return whether an item is asked again in another order, as predictions of views are."""
+        view = (record.id, str(entry.value.get("view")))
+        repeated = view in self._views or "view" not in entry.value
+        self._views.add(view)
+        asked = (record.state, record.field, record.reference)
+        return not repeated and asked == (first.state, first.field, first.reference)
 
     def _values(self, entry: Entry) -> list[dict[str, Json]]:
         """Return the full format of an entry; an entry that has it already is not translated."""
