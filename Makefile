@@ -30,9 +30,9 @@ test: style  ## for every change, here and in CI: each test takes below a second
 pytest: $(VENV)/.dev
 	$(PYTEST) -m 'not slow' --border=fail --hypothesis-profile=fast
 
-test-all: style  ## before a release, and every night: all tests, and the rates of docs/statistics.md with their limits
+test-all: style  ## before a release, and every night: all tests, and the rates of false claims with their limits
 	@$(MAKE) --no-print-directory --jobs 2 mypy pytest-all
-	$(BIN)/python benchmarks/claim_rates.py --check --write docs/statistics.md
+	$(BIN)/python benchmarks/claim_rates.py --check --write benchmarks/claim_rates.md
 
 pytest-all: $(VENV)/.dev
 	$(PYTEST) --border=show

@@ -12,7 +12,7 @@ import yaml
 from pact_cli.main import main
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = {"thresholds": "thresholds.md", "drift": "ci.md"}
+PAGES = {"drift": "ci.md"}
 
 
 def shown(name: str) -> str:
