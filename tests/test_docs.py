@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -53,6 +55,31 @@ class Page(HTMLParser):
             self.loaded.append(values.get("src", ""))
         if tag == "link" and values.get("rel") not in ("prev", "next", "canonical"):
             self.loaded.append(values.get("href", ""))
+
+
+FIRST_HITS = {
+    "threshold": "thresholds.html",
+    "csv": "predictions.html",
+    "excel": "predictions.html",
+    "cost": "scoring.html",
+    "GPU": "scoring.html",
+    "OVER-CONFIDENT": "messages.html#over-confident-under-confident-miscalibrated",
+    "where is it wrong": "report.html#where-is-it-wrong",
+    "position bias": "order.html",
+    "leak": "data.html",
+    "calibrate": "thresholds.html",
+    "adapter": "adapter.html",
+    "exit code": "messages.html#exit-codes",
+}
+"""What people type, and what the search of the site shows first."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the search of the site")
+def test_the_search_shows_first_what_people_look_for(site: Path) -> None:
+    command = ["node", str(ROOT / "tests" / "search.js"), str(site), *FIRST_HITS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == FIRST_HITS
 
 
 @pytest.mark.slow
