@@ -29,15 +29,7 @@ BLOCK = re.compile(r"```console\n\$ (?P<command>.+)\n(?P<output>(?:(?!```).*\n)*
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e-\d+)?")
 DOCS = ROOT / "docs"
 _WIDE = ("ci.md", "predictions.md", "thresholds.md")
-_NARROW = (
-    "adapter.md",
-    "compare.md",
-    "data.md",
-    "order.md",
-    "report.md",
-    "statistics.md",
-    "templates.md",
-)
+_NARROW = ("adapter.md", "compare.md", "data.md", "order.md", "report.md", "templates.md")
 PAGES = (
     {README: 92}
     | dict.fromkeys((DOCS / name for name in _NARROW), 92)
