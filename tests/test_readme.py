@@ -40,7 +40,6 @@ _PYTHON = (
     "ci.md",
     "compare.md",
     "index.md",
-    "predictions.md",
     "python.md",
     "share.md",
     "thresholds.md",
