@@ -109,6 +109,17 @@ def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site: Path) -> No
                     assert f"<code>{option.opts[0]}" in shown, (name, option.opts)
 
 
+def test_the_docs_can_be_read() -> None:
+    """Their size, so that a new page or paragraph takes the place of another."""
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")]
+    assert len(pages) <= 25
+    assert sum(len(page.split()) for page in pages) <= 40_000
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.split()) <= 900
+    first_answer = readme[: readme.index("```\n", readme.index("```console"))]
+    assert len(first_answer.split()) <= 450
+
+
 def test_the_tables_of_codes_are_those_of_the_registries() -> None:
     for path, blocks in site_hooks.pages().items():
         page = path.read_text(encoding="utf-8")
