@@ -33,9 +33,9 @@ test: style  ## for every change, here and in CI: each test takes below a second
 pytest: $(VENV)/.dev
 	$(PYTEST) -m 'not slow' --border=fail --hypothesis-profile=fast
 
-test-all: style  ## before a release, and every night: all tests, and the rates of docs/statistics.md with their limits
+test-all: style  ## before a release, and every night: all tests, and the rates of false claims with their limits
 	@$(MAKE) --no-print-directory --jobs 2 mypy pytest-all
-	$(BIN)/python benchmarks/claim_rates.py --check --write docs/statistics.md
+	$(BIN)/python benchmarks/claim_rates.py --check --write benchmarks/claim_rates.md
 
 pytest-all: $(VENV)/.dev
 	$(PYTEST) --border=show
@@ -69,13 +69,13 @@ golden: $(VENV)/.dev  ## compare what every command says and writes with tests/g
 golden-accept: $(VENV)/.dev  ## write the new record, and print what has changed
 	PYTHONPATH=tests $(BIN)/python -m golden --accept $(CASES)
 
-bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers; run it on two quiet cores
-	$(BIN)/python benchmarks/startup.py --write docs/performance.md
-	$(BIN)/python benchmarks/scoring.py --write docs/performance.md
-	$(BIN)/python benchmarks/shapes.py --write docs/performance.md $(if $(PACT_VLLM_PYTHON),--vllm $(PACT_VLLM_PYTHON))
-	$(BIN)/python benchmarks/decision_templates.py --write docs/performance.md
-	$(BIN)/python benchmarks/metrics_at_scale.py --write docs/performance.md
-	$(BIN)/python benchmarks/audit.py --records 30000 100000 300000 --write docs/performance.md
+bench: $(VENV)/.bench  ## the tables of benchmarks/performance.md, against named peers; run it on two quiet cores
+	$(BIN)/python benchmarks/startup.py --write benchmarks/performance.md
+	$(BIN)/python benchmarks/scoring.py --write benchmarks/performance.md
+	$(BIN)/python benchmarks/shapes.py --write benchmarks/performance.md $(if $(PACT_VLLM_PYTHON),--vllm $(PACT_VLLM_PYTHON))
+	$(BIN)/python benchmarks/decision_templates.py --write benchmarks/performance.md
+	$(BIN)/python benchmarks/metrics_at_scale.py --write benchmarks/performance.md
+	$(BIN)/python benchmarks/audit.py --records 30000 100000 300000 --write benchmarks/performance.md
 	$(BIN)/python benchmarks/records.py
 
 # torch is left out of the lock, and what torch needs is in it. Hashes of all platforms are in one file.

@@ -1,6 +1,6 @@
 """Decision templates: our engine against `pipeline("decision")`, from records to answers.
 
-    python benchmarks/decision_templates.py --write docs/performance.md
+    python benchmarks/decision_templates.py --write benchmarks/performance.md
 
 Both render the same template, the Nimble contract as `pact-eval export` writes it, for the items
 and the model of `scoring.py`. Times include rendering and tokenising. At K = 1 both have the same

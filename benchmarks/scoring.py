@@ -1,7 +1,7 @@
 """Scoring K views: our engines, lm-evaluation-harness and transformers' decision pipeline.
 
     make .venv/.bench
-    python benchmarks/scoring.py --write docs/performance.md
+    python benchmarks/scoring.py --write benchmarks/performance.md
 
 The model is a randomly initialised Qwen3. The items are contrastive pairs of the bundled dataset
 with contexts filled up to about 950 tokens. All contestants run in one process with the same matrix

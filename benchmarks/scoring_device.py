@@ -1,6 +1,6 @@
 """Items per second and peak memory on a device: the fork engine and full prompts in batches.
 
-    python benchmarks/scoring_device.py --device cuda --shape 8b --write docs/performance.md
+    python benchmarks/scoring_device.py --device cuda --shape 8b --write benchmarks/performance.md
 
 The model is a randomly initialised Qwen3 of the requested shape and precision, with the prompts of
 `scoring.py` at K = 1 and K = 4. Contestants take turns, block after block. `--shape small` tests

@@ -1,6 +1,6 @@
 """Scoring at K = 4 on the shapes that people run: fork, batches, lm-evaluation-harness and vLLM.
 
-    python benchmarks/shapes.py --vllm /path/to/python --write docs/performance.md
+    python benchmarks/shapes.py --vllm /path/to/python --write benchmarks/performance.md
 
 Models are random. The items are those of `scoring.py`, with shorter or longer contexts, with 26
 answers, without their pairs, or under an adapter that is not merged. All contestants get the same

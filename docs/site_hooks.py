@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1]
 REPOSITORY: Final = "https://github.com/pact-eval/pact-eval/blob/main"
 CODES: Final = ROOT / "docs" / "reference" / "codes.md"
-IMPORTS: Final = ROOT / "docs" / "imports.md"
+IMPORTS: Final = ROOT / "docs" / "predictions.md"
 
 _LINK: Final = re.compile(r"\]\((?P<target>\.\./[^)#]+)(?P<anchor>#[^)]*)?\)")
 _COMMANDS: Final = "<!-- commands -->"

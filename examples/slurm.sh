@@ -1,5 +1,5 @@
 #!/bin/bash
-# A Slurm job for several machines: docs/scale.md explains it.
+# A Slurm job for several machines: docs/scoring.md explains it.
 #SBATCH --job-name=pact-eval
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1

@@ -4,7 +4,7 @@
     pact-eval experiment examples/tetris.toml --out runs/tetris
 
 The first command writes decisions of a two-ply search as records and plays policies without a
-model on held-out sequences of pieces. docs/tetris.md explains both. A board is a boolean array
+model on held-out sequences of pieces. docs/experiments.md explains both. A board is a boolean array
 (20, 10), row 0 at the bottom; a piece falls straight down in one of its rotations and columns.
 """
 

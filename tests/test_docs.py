@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -55,6 +57,31 @@ class Page(HTMLParser):
             self.loaded.append(values.get("href", ""))
 
 
+FIRST_HITS = {
+    "threshold": "thresholds.html",
+    "csv": "predictions.html",
+    "excel": "predictions.html",
+    "cost": "scoring.html",
+    "GPU": "scoring.html",
+    "OVER-CONFIDENT": "messages.html#over-confident-under-confident-miscalibrated",
+    "where is it wrong": "report.html#where-is-it-wrong",
+    "position bias": "order.html",
+    "leak": "data.html",
+    "calibrate": "thresholds.html",
+    "adapter": "adapter.html",
+    "exit code": "messages.html#exit-codes",
+}
+"""What people type, and what the search of the site shows first."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the search of the site")
+def test_the_search_shows_first_what_people_look_for(site: Path) -> None:
+    command = ["node", str(ROOT / "tests" / "search.js"), str(site), *FIRST_HITS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == FIRST_HITS
+
+
 @pytest.mark.slow
 def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site: Path) -> None:
     pages = {
@@ -80,6 +107,17 @@ def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site: Path) -> No
             for option in command.params:
                 if isinstance(option, click.Option) and not option.hidden:
                     assert f"<code>{option.opts[0]}" in shown, (name, option.opts)
+
+
+def test_the_docs_can_be_read() -> None:
+    """Their size, so that a new page or paragraph takes the place of another."""
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")]
+    assert len(pages) <= 25
+    assert sum(len(page.split()) for page in pages) <= 40_000
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.split()) <= 900
+    first_answer = readme[: readme.index("```\n", readme.index("```console"))]
+    assert len(first_answer.split()) <= 450
 
 
 def test_the_tables_of_codes_are_those_of_the_registries() -> None:

@@ -19,7 +19,7 @@ import pact_eval
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8").split("## In a notebook\n")[1]
 CELLS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 NOWHERE = "http://127.0.0.1:9"
 """A proxy that no one answers: whoever asks the network fails."""

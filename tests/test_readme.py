@@ -28,26 +28,23 @@ README = ROOT / "README.md"
 BLOCK = re.compile(r"```console\n\$ (?P<command>.+)\n(?P<output>(?:(?!```).*\n)*)```\n")
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e-\d+)?")
 DOCS = ROOT / "docs"
-_WIDE = ("ci.md", "commands.md", "drift.md", "imports.md", "thresholds.md")
-_NARROW = ("order.md", "remedies.md", "templates.md", "why.md")
+_WIDE = ("ci.md", "predictions.md", "thresholds.md")
+_NARROW = ("adapter.md", "compare.md", "data.md", "order.md", "report.md", "templates.md")
 PAGES = (
     {README: 92}
     | dict.fromkeys((DOCS / name for name in _NARROW), 92)
     | dict.fromkeys((DOCS / name for name in _WIDE), 120)
-    | dict.fromkeys(sorted(DOCS.glob("start/*.md")), 92)
 )
 """The pages, and the columns of their outputs: code hosts show a README in 92 columns."""
-EXAMPLES = (
-    README,
-    DOCS / "python.md",
-    DOCS / "model-card.md",
-    DOCS / "start" / "predictions.md",
-    DOCS / "index.md",
-    DOCS / "drift.md",
-    DOCS / "prompt-changes.md",
-    DOCS / "thresholds.md",
-    DOCS / "ci.md",
+_PYTHON = (
+    "ci.md",
+    "compare.md",
+    "index.md",
+    "python.md",
+    "share.md",
+    "thresholds.md",
 )
+EXAMPLES = (README, *(DOCS / name for name in _PYTHON))
 """The pages with Python."""
 
 

@@ -1,6 +1,6 @@
 """What makes scoring on a CPU faster: settings, passes on two streams, and a probe of kernels.
 
-docs/performance.md has what was measured and what was not kept.
+benchmarks/performance.md has what was measured and what was not kept.
 
 **Settings.** Products of float32 tensors use oneDNN if they stay float32. glibc keeps freed memory:
 up to half of a pass went into faults of pages that it had given back.

@@ -1,4 +1,4 @@
-"""Leaks that were hidden, by hand: the command of the table of docs/custody.md finds each."""
+"""Leaks that were hidden, by hand: the command of the table of docs/data.md finds each."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from pact_fixtures.paper import NUMBERS
 pytestmark = pytest.mark.slow
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE: Final = (_REPOSITORY / "docs" / "reproduce.md").read_text(encoding="utf-8")
+PAGE: Final = (_REPOSITORY / "docs" / "share.md").read_text(encoding="utf-8")
 TABLES: Final = tomllib.loads(NUMBERS.read_text(encoding="utf-8"))
 SEVERAL_SEEDS: Final = ("nimble_recipe", "ce_only", "pact_full")
 

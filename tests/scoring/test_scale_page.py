@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
-PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "scoring.md").read_text(encoding="utf-8")
+PERFORMANCE = (ROOT / "benchmarks" / "performance.md").read_text(encoding="utf-8")
 RECORDS = 100_000
 
 
