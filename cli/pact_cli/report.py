@@ -319,8 +319,6 @@ def open_in_browser(page: Path) -> None:
         warn([f"{page}: no browser could be started; open the file yourself"])
 
 
-
-
 def print_reports(
     runs: Sequence[RunSource],
     settings: Settings | None = None,
