@@ -398,6 +398,9 @@ FEWEST_FAMILIES: Final = 5
 ONE_ORDER: Final = "each item was shown in one order"
 """Why nothing is known of orders if no item was shown in two."""
 
+NO_REPEATS: Final = "the log has no repeats of one order"
+"""Why the noise of a log is unknown; nobody can measure it later."""
+
 NO_TIES: Final = Ties()
 _LETTERS_FIRST: Final = 1.25
 _MOST_LETTERS: Final = 2
@@ -598,7 +601,7 @@ def order_conclusion(
 def _explain_unmeasured(floor: NoiseFloor) -> str:
     """Explain a missing noise floor; the model of a log cannot be asked."""
     if floor.source == "not in the log":
-        return "the log has no repeats of one order"
+        return NO_REPEATS
     return "no repeats were measured; `pact-eval score --probe` measures them"
 
 

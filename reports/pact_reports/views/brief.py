@@ -10,7 +10,7 @@ from typing import Final
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak_prefix
-from pact_eval.evaluation.conclusions.order import OrderConclusion, followed_together
+from pact_eval.evaluation.conclusions.order import NO_REPEATS, OrderConclusion, followed_together
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import RunReport
@@ -358,12 +358,13 @@ def beside(names: Sequence[str], marks: Sequence[str]) -> str:
 def not_known_text(conclusions: Sequence[Conclusion]) -> str:
     """Name what was not checked, with the reasons; "" if all was.
 
-    The lines on data and on acting alone name theirs.
+    The lines on data and on acting alone name theirs. That a log has no repeats is no news.
     """
     parts = dict.fromkeys(
         part
         for conclusion in conclusions
         if conclusion.question not in ("data", "acting")
         for part in conclusion.unchecked
+        if part.reason != NO_REPEATS
     )
     return ", ".join(f"{one_line(part.name)} ({one_line(part.reason)})" for part in parts)
