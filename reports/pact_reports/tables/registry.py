@@ -11,6 +11,7 @@ from pact_reports.tables.arm_tables import (
     build_calibration,
     build_domains,
     build_kinds,
+    build_mcnemar,
     build_paired,
     build_selection,
     build_splits,
@@ -37,7 +38,8 @@ TABLES: Final[Mapping[str, TableSpec]] = {
     "main": TableSpec(
         "main results, mean and deviation over seeds", _SAME, build_main, published=True
     ),
-    "paired": TableSpec("paired tests by seed", _SHARED, build_paired),
+    "paired": TableSpec("differences from the method at the same seed", _SHARED, build_paired),
+    "mcnemar": TableSpec("tests over items at the same seed", _SHARED, build_mcnemar),
     "views": TableSpec(
         "K-view decoding",
         f"{_SAME}, with K of 2 or more",
