@@ -9,6 +9,7 @@ The examples use the adapters and data of `pact_fixtures` and small runs of rand
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
@@ -345,10 +346,9 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
         True
     """
     report = _experiment([run], settings).report()
-    if settings is None or settings.target_error is None:
-        return report.evaluation
-
-    return with_acting(report).evaluation
+    if settings is not None and settings.target_error is not None:
+        report = with_acting(report)
+    return replace(report.evaluation, questions=report.questions)
 
 
 def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> RunComparison:

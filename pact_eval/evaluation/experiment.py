@@ -66,6 +66,7 @@ from pact_eval.evaluation.notes import (
     numeric_noise,
     run_notes,
 )
+from pact_eval.evaluation.per_answer import QuestionAnswers, question_answers
 from pact_eval.evaluation.report import (
     DecodedRates,
     Evaluation,
@@ -928,6 +929,15 @@ class RunReport(Framed):
         experiment, settings = self.experiment, self.experiment.settings
         items = experiment.items(self.run, letters=False)
         return wrong_items(self.run, items, item_texts(self.run, settings.data), SUREST)
+
+    @cached_property
+    def questions(self) -> tuple[QuestionAnswers, ...]:
+        """Precision, recall and F1 of every answer, for questions whose answers are the same."""
+        if self.run.ablated:
+            return ()
+        experiment = self.experiment
+        texts = item_texts(self.run, experiment.settings.data)
+        return question_answers(self.run, experiment.items(self.run, letters=False), texts)
 
     def item_lists(self, most: int) -> ItemLists:
         """Return items that are worth a look: wrong answers, and answers that change.

@@ -37,6 +37,7 @@ from pact_eval.evaluation.notes import (
     run_notes,
     small_groups,
 )
+from pact_eval.evaluation.per_answer import QuestionAnswers
 from pact_eval.evaluation.registry import (
     ANSWER_MASS,
     Contexts,
@@ -203,6 +204,7 @@ class Evaluation(Framed):
         conclusions: on the order and the probabilities of the run; `pact_eval.evaluate` fills them.
         run: name of the run; "" if unknown. `pact_eval.evaluate` fills it.
         wrong: its surest wrong answers; `pact_eval.evaluate` fills them.
+        questions: precision, recall and F1 of every answer; `pact_eval.evaluate` fills them.
     """
 
     contexts: Contexts
@@ -224,6 +226,7 @@ class Evaluation(Framed):
     conclusions: tuple[Conclusion, ...] = ()
     run: str = ""
     wrong: WrongItems | None = None
+    questions: tuple[QuestionAnswers, ...] = ()
 
     @property
     def decoding_name(self) -> DecodingName:

@@ -27,9 +27,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from pact_eval._choices import Decoding
@@ -690,6 +691,17 @@ def items_at(opened: RunFolder, items: IntArray) -> Predictions:
     """Read some items of a run whose views are next to each other; see `ids_at`."""
     rows = _rows_at(opened, items)
     return Predictions.from_frame(collected(opened.predictions_file, rows))
+
+
+def item_column(opened: RunFolder, name: str) -> npt.NDArray[Any]:
+    """Return (n,) the values of a column of a run whose views are next to each other, by item.
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    path = opened.predictions_file
+    column = collected(path, pl.scan_parquet(path, glob=False).select(name))
+    return column.gather_every(int(opened.provenance.k or 1))[name].to_numpy()
 
 
 def _rows_at(opened: RunFolder, items: IntArray) -> pl.LazyFrame:

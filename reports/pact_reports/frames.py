@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import polars as pl
@@ -81,7 +82,8 @@ def frame_of(result: Framed) -> pl.DataFrame:
     Rates are fractions, and an undefined number is null. Columns by type of result:
 
     - report (`Evaluation`): group, metric, decoding, value, low, high, n, clusters, method, reason.
-      Metrics of views are of all K views, whatever the decoding.
+      Metrics of views are of all K views, whatever the decoding. The groups of
+      precision, recall and f1 are answers; that of macro_f1 is a question, or "all".
     - `Comparison`: group, metric, a, b, difference (a minus b), low, high, n, clusters, method,
       reason, p_value, adjusted_p_value, marked.
     - `Thresholds`: one row per gate. Its error is that of source families left out when it was
@@ -93,9 +95,9 @@ def frame_of(result: Framed) -> pl.DataFrame:
     """
     match result:
         case RunReport():
-            return frame_of(result.evaluation)
+            return frame_of(replace(result.evaluation, questions=result.questions))
         case Evaluation():
-            return pl.DataFrame(list(_metrics(result)), schema=_REPORT)
+            return pl.DataFrame([*_metrics(result), *_of_answers(result)], schema=_REPORT)
         case Comparison():
             return pl.DataFrame(list(_differences(result)), schema=_COMPARISON)
         case Thresholds():
@@ -148,9 +150,31 @@ def _probabilities(items: ScoredItems) -> Iterator[list[float]]:
         yield [math.exp(value) for value in logs[:size]]
 
 
-def _metrics(evaluation: Evaluation) -> Iterator[Row]:
+def _decoding(evaluation: Evaluation) -> str:
     calibrated = "" if evaluation.calibration == "raw" else "_calibrated"
-    decoding = f"{evaluation.decoding_name}{calibrated}"
+    return f"{evaluation.decoding_name}{calibrated}"
+
+
+def _of_answers(evaluation: Evaluation) -> Iterator[Row]:
+    """Yield precision, recall and F1 of every answer, and macro F1 of every question."""
+    decoding = _decoding(evaluation)
+    for question in evaluation.questions:
+        where = f"{question.question}: " if question.question else ""
+        rows = [
+            (f"{where}{answer.name}", name, getattr(answer, name))
+            for answer in question.answers
+            for name in ("precision", "recall", "f1")
+        ]
+        for group, metric, rate in (
+            *rows,
+            (question.question or "all", "macro_f1", question.macro_f1),
+        ):
+            labels = {"group": group, "metric": metric, "decoding": decoding}
+            yield {**labels, "value": _number(rate.value), **_interval(rate)}
+
+
+def _metrics(evaluation: Evaluation) -> Iterator[Row]:
+    decoding = _decoding(evaluation)
     for group in evaluation.groups:
         for spec in evaluation.metrics:
             estimate = group.estimates[spec.name]

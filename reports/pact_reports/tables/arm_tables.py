@@ -23,6 +23,7 @@ from pact_eval.evaluation.arms.table_results import (
     group_accuracy,
 )
 from pact_eval.evaluation.calibration_error import ChanceError
+from pact_eval.evaluation.comparison import AccuracyTests
 from pact_eval.evaluation.curves.training import (
     Trajectory,
     released_trajectories,
@@ -338,81 +339,128 @@ _PAIRED_TESTS_ACCURACY: Final = metric_spec("accuracy")
 
 
 def build_paired(request: TableRequest) -> Table:
-    """Make the table of paired tests of runs.
+    """Make the table of differences over families of runs.
 
     Raises:
         InputError: the runs do not compare or lack the decoding, or no other arm has a seed in
             common with the method.
     """
-    decoding = MetricDecoding(request.decoding)
+    return paired_table(*_matched(request))
+
+
+def build_mcnemar(request: TableRequest) -> Table:
+    """Make the table of tests over items of runs; errors as `build_paired`."""
+    return mcnemar_table(*_matched(request))
+
+
+def _matched(
+    request: TableRequest,
+) -> tuple[Sequence[MatchedRuns], str, MetricDecoding, ArmNames]:
     _ = request.comparable
-    method = request.experiment.main_arm
-    return paired_table(matched_runs(request.raw, method), method, decoding, request.names)
+    method, decoding = request.experiment.main_arm, MetricDecoding(request.decoding)
+    return matched_runs(request.raw, method), method, decoding, request.names
 
 
 def paired_table(
     tests: Sequence[MatchedRuns], method: str, decoding: MetricDecoding, names: ArmNames = KEYS
 ) -> Table:
-    """Lay out paired tests: one row per seed, the others in blocks.
+    """Lay out differences with their intervals over families and p: one row per seed.
 
     Args:
         tests: one or more, those of an arm together.
-        method: the arm that is tested against the others.
+        method: the arm that is compared with the others.
         decoding: what accuracies rest on.
         names: display names of arms.
     """
-    unit = unit_of(DIFFERENCE, decoding)
     first, difference = tests[0].result.accuracy, tests[0].result.metrics["accuracy"].difference
-    intervals = f"{first.item_interval.method}, and over families next to it"
-    rows, before = [], None
-    for test in tests:
-        rows.append(Row(_paired_tests_cells(test, names), rule=test.control != before))
-        before = test.control
+    rows = [
+        (
+            value_cell(accuracy.a.value, _PAIRED_TESTS_ACCURACY),
+            value_cell(accuracy.b.value, _PAIRED_TESTS_ACCURACY),
+            value_cell(accuracy.difference.value, DIFFERENCE),
+            interval_cell(accuracy.difference, DIFFERENCE),
+            p_value_cell(accuracy.evidence.p_value, accuracy.difference.reason),
+        )
+        for accuracy in (test.result.metrics["accuracy"] for test in tests)
+    ]
+    columns = (
+        metric_column(_PAIRED_TESTS_ACCURACY, decoding, "Acc. A"),
+        metric_column(_PAIRED_TESTS_ACCURACY, decoding, "Acc. B"),
+        metric_column(DIFFERENCE, decoding, "A - B"),
+        interval_column("95% families", unit_of(DIFFERENCE, decoding)),
+        Column("p", numbers=("p",)),
+    )
     return Table(
         name="paired",
-        title=f"Paired tests of {names.arm(method)}",
+        title=f"{names.arm(method)} next to other arms at the same seed",
         caption=(
-            f"Accuracy (%) of A = {names.arm(method)} and of the other arm B on the same "
-            f"{first.items.n:,} items of {first.families.clusters:,} families; "
-            f"decoding: {decoding_words(decoding)}. "
-            "Only A, only B: items that only one of them answers correctly. McNemar: exact, "
-            "two-sided, treats items as independent, as papers do; sign flip: exact, over "
-            "families, the one to use if families have several members. Intervals of A - B in "
-            f"points: {intervals} (n = {difference.n:,}, clusters = {difference.clusters:,}). "
-            "No p-value is adjusted for the number of tests."
+            f"{_compared(method, decoding, names, first)} Accuracy in %, A - B in points with its "
+            f"interval over families (n = {difference.n:,}, clusters = {difference.clusters:,}). "
+            "p is below 0.05 if the interval excludes 0; it is not adjusted for the number of "
+            "tests."
         ),
-        columns=(
-            Column("B", "left"),
-            Column("Seed"),
-            metric_column(_PAIRED_TESTS_ACCURACY, decoding, "Acc. A"),
-            metric_column(_PAIRED_TESTS_ACCURACY, decoding, "Acc. B"),
-            metric_column(DIFFERENCE, decoding, "A - B"),
-            Column("Only A/B", numbers=("only A right (items)", "only B right (items)")),
-            Column("McNemar p", numbers=("McNemar p",)),
-            interval_column("95% items", unit),
-            interval_column("95% families", unit),
-            Column("Sign flip p", numbers=("sign flip p",)),
-        ),
-        rows=tuple(rows),
+        columns=(*_MATCHED_COLUMNS, *columns),
+        rows=_matched_rows(tests, rows, names),
         legend=(("significant", "p below 0.05"),),
     )
 
 
-def _paired_tests_cells(test: MatchedRuns, names: ArmNames) -> tuple[Cell, ...]:
-    accuracy, tests = test.result.metrics["accuracy"], test.result.accuracy
-    items, families = tests.items, tests.families
-    return (
-        arm_cell(test.control, names),
-        text_cell("–" if test.seed is None else str(test.seed)),
-        value_cell(accuracy.a.value, _PAIRED_TESTS_ACCURACY),
-        value_cell(accuracy.b.value, _PAIRED_TESTS_ACCURACY),
-        value_cell(items.difference, DIFFERENCE),
-        Cell(f"{items.b:,}/{items.c:,}", (items.b, items.c)),
-        p_value_cell(items.p_value, items.reason),
-        interval_cell(tests.item_interval, DIFFERENCE),
-        interval_cell(accuracy.difference, DIFFERENCE),
-        p_value_cell(families.p_value, families.reason),
+def mcnemar_table(
+    tests: Sequence[MatchedRuns], method: str, decoding: MetricDecoding, names: ArmNames = KEYS
+) -> Table:
+    """Lay out tests and intervals over items, as papers print them; arguments as `paired_table`."""
+    first = tests[0].result.accuracy
+    rows = [
+        (
+            value_cell(items.difference, DIFFERENCE),
+            Cell(f"{items.b:,}/{items.c:,}", (items.b, items.c)),
+            interval_cell(test.result.accuracy.item_interval, DIFFERENCE),
+            p_value_cell(items.p_value, items.reason),
+        )
+        for test, items in ((test, test.result.accuracy.items) for test in tests)
+    ]
+    columns = (
+        metric_column(DIFFERENCE, decoding, "A - B"),
+        Column("Only A/B", numbers=("only A right (items)", "only B right (items)")),
+        interval_column("95% items", unit_of(DIFFERENCE, decoding)),
+        Column("McNemar p", numbers=("McNemar p",)),
     )
+    return Table(
+        name="mcnemar",
+        title=f"Tests of {names.arm(method)} over items",
+        caption=(
+            f"{_compared(method, decoding, names, first)} Only A, only B: items that only one of "
+            f"them answers correctly. McNemar: exact, two-sided. A - B in points, with the "
+            f"{first.item_interval.method}. Both treat items as independent, as papers do; the "
+            "table of differences over families does not. No p-value is adjusted for the number "
+            "of tests."
+        ),
+        columns=(*_MATCHED_COLUMNS, *columns),
+        rows=_matched_rows(tests, rows, names),
+        legend=(("significant", "p below 0.05"),),
+    )
+
+
+_MATCHED_COLUMNS: Final = (Column("B", "left"), Column("Seed"))
+
+
+def _compared(method: str, decoding: MetricDecoding, names: ArmNames, first: AccuracyTests) -> str:
+    return (
+        f"A = {names.arm(method)} and the other arm B on the same {first.items.n:,} items of "
+        f"{first.families.clusters:,} families; decoding: {decoding_words(decoding)}."
+    )
+
+
+def _matched_rows(
+    tests: Sequence[MatchedRuns], cells: Sequence[tuple[Cell, ...]], names: ArmNames
+) -> tuple[Row, ...]:
+    rows, before = [], None
+    for test, numbers in zip(tests, cells, strict=True):
+        seed = text_cell("–" if test.seed is None else str(test.seed))
+        named = (arm_cell(test.control, names), seed)
+        rows.append(Row((*named, *numbers), rule=test.control != before))
+        before = test.control
+    return tuple(rows)
 
 
 def build_splits(request: TableRequest) -> Table:

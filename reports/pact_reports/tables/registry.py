@@ -11,6 +11,7 @@ from pact_reports.tables.arm_tables import (
     build_calibration,
     build_domains,
     build_kinds,
+    build_mcnemar,
     build_paired,
     build_selection,
     build_splits,
@@ -18,6 +19,7 @@ from pact_reports.tables.arm_tables import (
 from pact_reports.tables.decisions import build_costs, build_gates, build_risk_coverage
 from pact_reports.tables.main_results import build_main, build_views
 from pact_reports.tables.order_runs import build_order, build_slots
+from pact_reports.tables.per_answer import build_answers, build_confusion
 from pact_reports.tables.request import TableSpec
 from pact_reports.tables.run_costs import build_cost
 from pact_reports.tables.scorecard import build_scorecard
@@ -26,6 +28,7 @@ __all__ = ["TABLES"]
 
 _SAME = "runs on the same items"
 _ORDERS = f"{_SAME}, shown in two orders or more"
+_FIXED = "a question whose answers are the same for all items"
 _SHARED = "two arms with a seed in common, on the same items"
 
 TABLES: Final[Mapping[str, TableSpec]] = {
@@ -35,7 +38,8 @@ TABLES: Final[Mapping[str, TableSpec]] = {
     "main": TableSpec(
         "main results, mean and deviation over seeds", _SAME, build_main, published=True
     ),
-    "paired": TableSpec("paired tests by seed", _SHARED, build_paired),
+    "paired": TableSpec("differences from the method at the same seed", _SHARED, build_paired),
+    "mcnemar": TableSpec("tests over items at the same seed", _SHARED, build_mcnemar),
     "views": TableSpec(
         "K-view decoding",
         f"{_SAME}, with K of 2 or more",
@@ -66,6 +70,12 @@ TABLES: Final[Mapping[str, TableSpec]] = {
     ),
     "answer-scores": TableSpec(
         "miscalibration, discrimination and uncertainty", _SAME, build_answer_scores
+    ),
+    "answers": TableSpec(
+        "precision, recall and F1 of every answer", f"{_SAME}, with {_FIXED}", build_answers
+    ),
+    "confusion": TableSpec(
+        "which answers are taken for which", f"{_SAME}, with {_FIXED}", build_confusion
     ),
     "risk-coverage": TableSpec(
         "error rate among the most confident items", _SAME, build_risk_coverage

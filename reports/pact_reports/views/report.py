@@ -17,6 +17,7 @@ from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.conclusions.order import OrderAudit, OrderEffect
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import SkippedRun
+from pact_eval.evaluation.per_answer import QuestionAnswers
 from pact_eval.evaluation.registry import ANSWER_MASS, CONFIDENT, MetricSpec, find_metric
 from pact_eval.evaluation.report import SMALL_VIEW_TV, Evaluation, Group
 from pact_eval.metrics.pairs import PairOutcomes
@@ -44,6 +45,7 @@ from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.item_lists import item_parts
 from pact_reports.tables.order_runs import order_parts, order_sentence, slots_sentence
+from pact_reports.tables.per_answer import answers_parts
 from pact_reports.views.brief import answer_line, brief_ablated, brief_report
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
@@ -131,7 +133,36 @@ def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]
         "rates": to_json(report.rates),
         "answer": _answers(report.evaluation),
         "order": _order_json(report.order, report.order_audit if audit else None),
+        **(_questions_json(report.questions) if audit else {}),
         "digest": report.digest.json,
+    }
+
+
+def _questions_json(questions: Sequence[QuestionAnswers]) -> dict[str, Json]:
+    """Return precision, recall and F1 of every answer as JSON values; nothing without questions."""
+    if not questions:
+        return {}
+    rates = ("precision", "recall", "f1")
+    return {
+        "questions": [
+            {
+                "question": question.question,
+                "kind": question.kind,
+                "answers": [
+                    {
+                        **{name: getattr(answer, name) for name in ("name", "right", "given")},
+                        **{
+                            name: estimate_json(getattr(answer, name), question.unit)
+                            for name in rates
+                        },
+                    }
+                    for answer in question.answers
+                ],
+                "confusion": to_json(question.confusion),
+                "macro_f1": estimate_json(question.macro_f1, question.unit),
+            }
+            for question in questions
+        ]
     }
 
 
@@ -202,6 +233,7 @@ def present_evaluation(evaluation: Evaluation) -> Presenter:
         to_json=lambda: {
             **evaluation_json(evaluation),
             "answer": _answers(evaluation),
+            **_questions_json(evaluation.questions),
         },
         answers=answers,
         warnings=[*map(str, others)],
@@ -349,7 +381,7 @@ def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
     heading = run_heading(report.run.title, report.run.provenance, names)
     parts = lay_out(report.evaluation, report.order_audit)
     answers = (Line(conclusion.sentence, "strong") for conclusion in report.conclusions)
-    return (*heading, *parts, *answers)
+    return (*heading, *parts, *answers_parts(report.questions), *answers)
 
 
 def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> tuple[Part, ...]:

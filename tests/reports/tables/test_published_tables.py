@@ -32,12 +32,16 @@ def test_paired_tests_as_printed(tmp_path_factory: pytest.TempPathFactory) -> No
                 folders.append(run_of(folder, control.tolist(), arm=row[0], seed=seed))
     base = (np.arange(n) < right_by_base).tolist()
     folders.append(run_of(tmp / "base", base, arm="base", seed=None))
-    made = build_tables(TableRequest(Experiment.read(folders)), ["paired"]).tables["paired"]
-    heads = ("B", "Seed", "Acc. A", "Acc. B", "A - B", "Only A/B", "McNemar p")
+    made = build_tables(TableRequest(Experiment.read(folders)), ["paired", "mcnemar"]).tables
+    of_tests, made_families = made["mcnemar"], made["paired"]
     rows_of_paper = printed("paired")
-    assert sorted(texts(made, *heads)) == [row[:7] for row in rows_of_paper]
-    columns = ("B", "Seed", "McNemar p", "95% items", "95% families")
-    for arm, at_seed, p_value, of_items, of_families in cells(made, *columns):
+    accuracies = texts(made_families, "B", "Seed", "Acc. A", "Acc. B", "A - B")
+    assert sorted(accuracies) == [row[:5] for row in rows_of_paper]
+    heads = ("B", "Seed", "A - B", "Only A/B", "McNemar p")
+    assert sorted(texts(of_tests, *heads)) == [[*row[:2], *row[4:7]] for row in rows_of_paper]
+    columns = ("B", "Seed", "McNemar p", "95% items")
+    both = zip(cells(of_tests, *columns), cells(made_families, "95% families"), strict=True)
+    for (arm, at_seed, p_value, of_items), (of_families,) in both:
         test = (arm.text, at_seed.text)
         ends = next(row[7] for row in rows_of_paper if tuple(row[:2]) == test)
         low, high, items, clusters = of_items.numbers
@@ -49,5 +53,5 @@ def test_paired_tests_as_printed(tmp_path_factory: pytest.TempPathFactory) -> No
         assert of_families.numbers[2:] == (324, 162)
         significant = arm.text == "base" or test in {("ce_only", "18"), ("ce_only", "19")}
         assert (p_value.mark == "significant") == significant
-    assert "324 items of 162 families" in made.caption
-    assert "(n = 324, clusters = 162)" in made.caption
+    assert "324 items of 162 families" in of_tests.caption
+    assert "(n = 324, clusters = 162)" in made_families.caption

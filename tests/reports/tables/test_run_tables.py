@@ -100,20 +100,28 @@ def test_best_with_ties_and_where_lower_is_better() -> None:
 
 def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     table = made(arms, "paired")
-    assert texts(table, "B", "Seed", "Acc. A", "Acc. B", "A - B", "Only A/B") == [
-        ["b", "2", "60.0", "75.0", "−15.0", "0/9"],
-        ["b", "3", "70.0", "75.0", "−5.0", "0/3"],
-        ["base", "1", "50.0", "40.0", "+10.0", "6/0"],
-        ["base", "2", "60.0", "40.0", "+20.0", "12/0"],
-        ["base", "3", "70.0", "40.0", "+30.0", "18/0"],
+    assert texts(table, "B", "Seed", "Acc. A", "Acc. B", "A - B") == [
+        ["b", "2", "60.0", "75.0", "−15.0"],
+        ["b", "3", "70.0", "75.0", "−5.0"],
+        ["base", "1", "50.0", "40.0", "+10.0"],
+        ["base", "2", "60.0", "40.0", "+20.0"],
+        ["base", "3", "70.0", "40.0", "+30.0"],
     ]
+    for ends, p_value in cells(table, "95% families", "p"):
+        low, high = ends.numbers[:2]
+        assert low is not None
+        assert high is not None
+        assert (p_value.mark == "significant") == (low > 0 or high < 0), "both say the same"
+    of_items = made(arms, "mcnemar")
+    counts = [["0/9"], ["0/3"], ["6/0"], ["12/0"], ["18/0"]]
+    assert texts(of_items, "Only A/B") == counts
     # Exact McNemar by hand: 2 * 2^-9, and 2 * 2^-3, which cannot be below 0.05.
-    first, second = (row[0] for row in cells(table, "McNemar p")[:2])
+    first, second = (row[0] for row in cells(of_items, "McNemar p")[:2])
     assert (first.text, first.mark) == ("0.004", "significant")
     assert first.numbers[0] == pytest.approx(2 * 2**-9)
     assert (second.text, second.mark) == ("0.250", None)
     assert second.reason is not None
-    assert all(table.reasons), "no footnote without its text"
+    assert all((*table.reasons, *of_items.reasons)), "no footnote without its text"
     swapped = made(arms[1:4], "paired", method="b")
     # One number, one place: what `compare` shows of the same two runs.
     experiment = Experiment.read(arms, Settings(resamples=100))

@@ -1,0 +1,362 @@
+r"""Precision, recall and F1 of every answer of a question, and which answers are taken for which.
+
+A question counts if all of its items have the same answers: an import that names its answers, a
+question of a dataset, booleans, and levels of scores. For the answer a, over items i with the right
+answer :math:`y_i` and the given one :math:`g_i`:
+
+.. math:: precision = \frac{\#\{y_i = g_i = a\}}{\#\{g_i = a\}}, \quad
+          recall = \frac{\#\{y_i = g_i = a\}}{\#\{y_i = a\}}, \quad
+          F_1 = \frac{2 \#\{y_i = g_i = a\}}{\#\{y_i = a\} + \#\{g_i = a\}}
+
+Macro F1 is the mean of F1 over the answers that are right or given at least once. Intervals are
+over families: those of accuracy (Wilson) for shares of items, also for F1, which is a function of
+one (see `_f1_of_share`), and for macro F1 those of every F1 together. Of repeats, every answer
+counts.
+
+References:
+    Van Rijsbergen, "Information retrieval", 1979, chapter 7. Opitz and Burst, "Macro F1 and macro
+    F1", arXiv 1911.03347, 2019: the mean of F1, not F1 of the means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from pact_eval._choices import ClusterUnit
+from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
+from pact_eval.data.records import content_of
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.run_records import ItemTexts, cut
+from pact_eval.runs.folder import item_column
+from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
+from pact_eval.stats.summed_intervals import correlations, summed_interval
+
+FEWEST_ITEMS: Final = 20
+"""So many items of a question, or of several with the same answers, are counted."""
+
+_LONGEST_QUESTION: Final = 80
+
+
+@dataclass(frozen=True)
+class AnswerRates:
+    """How often one answer is right, and how often it is given.
+
+    Attributes:
+        name: of the answer.
+        right: number of answers to items whose right answer it is.
+        given: number of times that it is given.
+        both: number of times that it is right and given.
+        precision: share of `both` in `given`; NaN with a reason if it is never given.
+        recall: share of `both` in `right`; NaN with a reason if it is never right.
+        f1: see the module; NaN with a reason if it is neither.
+    """
+
+    name: str
+    right: int
+    given: int
+    both: int
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+
+
+@dataclass(frozen=True, order=True)
+class Mistake:
+    """An answer that is given in place of a right one.
+
+    Attributes:
+        times: how often.
+        right: name of the right answer.
+        given: name of the given answer.
+        of: how often the right answer is right.
+    """
+
+    times: int
+    right: str
+    given: str
+    of: int
+
+    @property
+    def words(self) -> str:
+        """The mistake in a few words.
+
+        Example:
+            >>> Mistake(17, "refund", "replace", 90).words
+            'refund taken for replace: 17 of 90'
+        """
+        return f"{self.right} taken for {self.given}: {self.times:,} of {self.of:,}"
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionAnswers:
+    """The answers to one question, or to all questions with the same answers.
+
+    Attributes:
+        question: its text, or its kind; "" if all items of the run have it.
+        kind: choice, boolean or score.
+        answers: the answers in canonical order.
+        confusion: (C, C) how often each answer (column) is given where each (row) is right.
+        macro_f1: mean of F1 over the answers that are right or given at least once.
+        unit: units of the intervals.
+    """
+
+    question: str
+    kind: str
+    answers: tuple[AnswerRates, ...]
+    confusion: IntArray
+    macro_f1: Estimate
+    unit: ClusterUnit
+
+    def mistakes(self, most: int) -> tuple[Mistake, ...]:
+        """Return the most frequent mistakes; ties in the order of the answers.
+
+        Args:
+            most: number of mistakes to return.
+        """
+        wrong = self.confusion * ~np.eye(len(self.answers), dtype=np.bool_)
+        cells = np.argsort(-wrong, axis=None, kind="stable")[:most]
+        places = zip(*np.unravel_index(cells, wrong.shape), strict=True)
+        return tuple(
+            Mistake(
+                times, self.answers[row].name, self.answers[column].name, self.answers[row].right
+            )
+            for row, column in places
+            if (times := int(wrong[row, column]))
+        )
+
+
+def question_answers(
+    run: ExperimentRun, items: ScoredItems, texts: ItemTexts
+) -> tuple[QuestionAnswers, ...]:
+    """Count the answers of a run by question, for questions whose items have the same answers.
+
+    Args:
+        run: the run.
+        items: its items under a decoding, with the rows that the run has itself.
+        texts: texts of its items.
+
+    Returns:
+        One value per question, the most items first; none for ablated contexts, and for runs that
+        do not say which answers these are.
+    """
+    if items.reference is None or items.known == "outcomes" or not len(items):
+        return ()
+    items = items.with_sorted_families()  # sums do not depend on the order of the rows
+    questions = [*_questions(run, items, texts)]
+    questions.sort(key=lambda question: -len(question.rows))
+    return tuple(
+        _answers(items, replace(q, text="") if len(q.rows) == len(items) else q) for q in questions
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """Rows of items with the same answers, and codes of their right and given answers."""
+
+    text: str
+    kind: str
+    names: tuple[str, ...]
+    rows: IntArray
+    right: IntArray
+    given: IntArray
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Identity of a question.
+
+    Attributes:
+        kind: choice, boolean or score.
+        names: of its answers.
+        levels: descriptions of the levels of a score, which its keys do not tell apart.
+        text: its text; None for several questions with these answers.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    levels: tuple[str | None, ...] = ()
+    text: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """The question in a few words."""
+        if self.text is not None:
+            return cut(self.text, _LONGEST_QUESTION)
+        return self.kind if self.kind == "boolean" else f"{self.kind}: {', '.join(self.names)}"
+
+
+_Groups = Mapping[_Key, Sequence[int] | IntArray]
+"""Items by question."""
+
+
+def _questions(run: ExperimentRun, items: ScoredItems, texts: ItemTexts) -> Iterator[_Question]:
+    kinds = items.labels["kind"]
+    repeats = len(items) // items.n_items
+    reference, predicted = np.asarray(items.reference), items.predicted
+    if texts.options:
+        kind = str(kinds.names[kinds.codes[0]])
+        yield _Question("", kind, texts.options, np.arange(len(items)), reference, predicted)
+        return
+    views = None if items.views is None else run.alone().predictions
+    n_choices = item_column(run.run, "n_choices") if views is None else views.n_choices
+    groups: _Groups = _by_kind(kinds.names[kinds.codes[::repeats]], n_choices)
+    orders: Mapping[int, tuple[str, ...]] = {}
+    if texts.records:
+        groups, orders = _by_question(run.alone().predictions, texts)
+    for key, members in groups.items():
+        if len(members) < FEWEST_ITEMS:
+            continue
+        rows = (np.asarray(members)[:, None] * repeats + np.arange(repeats)).ravel()
+        right, given = reference[rows].astype(np.int64), predicted[rows].astype(np.int64)
+        for at, row in enumerate(rows.tolist() if orders else ()):
+            order = orders.get(row // repeats)
+            if order is not None:
+                right[at], given[at] = (key.names.index(order[x]) for x in (right[at], given[at]))
+        yield _Question(key.shown, key.kind, key.names, rows, right, given)
+
+
+def _by_kind(kinds: TextArray, n_choices: IntArray) -> _Groups:
+    """Return the items of booleans, and of scores with the same number of levels."""
+    groups: dict[_Key, IntArray] = {}
+    for kind in ("boolean", "score"):
+        of_kind = kinds == kind
+        for n in np.unique(n_choices[of_kind]).tolist():
+            key = _Key(kind, ItemTexts().answers("", kind, n))
+            groups[key] = np.flatnonzero(of_kind & (n_choices == n))
+    return groups
+
+
+def _by_question(
+    views: Predictions, texts: ItemTexts
+) -> tuple[_Groups, Mapping[int, tuple[str, ...]]]:
+    """Return the items of each question with enough of them, and of the others by their answers.
+
+    Returns:
+        The items, and of those that list the answers of a choice in another order, the answers.
+    """
+    by_text: dict[_Key, list[int]] = {}
+    orders: dict[int, tuple[str, ...]] = {}
+    first: dict[frozenset[str], tuple[str, ...]] = {}
+    columns = (views.ids.tolist(), views.kind.tolist(), views.n_choices.tolist())
+    for at, (item, kind, n) in enumerate(zip(*columns, strict=True)):
+        names, record = texts.answers(item, kind, n), texts.records.get(item)
+        if record is None and kind == "choice":
+            continue
+        if kind == "choice" and first.setdefault(frozenset(names), names) != names:
+            orders[at] = names
+            names = first[frozenset(names)]
+        levels: tuple[str | None, ...] = ()
+        text = None
+        if record is not None:
+            text = content_of(record.field.instructions)
+            if kind == "score":
+                levels = tuple(answer.description for answer in record.field.answers)
+        by_text.setdefault(_Key(kind, names, levels, text), []).append(at)
+    groups: dict[_Key, list[int]] = {}
+    for key, members in by_text.items():
+        pooled = key if len(members) >= FEWEST_ITEMS else replace(key, text=None)
+        groups.setdefault(pooled, []).extend(members)
+    return {key: sorted(members) for key, members in groups.items()}, orders
+
+
+def _answers(items: ScoredItems, question: _Question) -> QuestionAnswers:
+    n, right, given = len(question.names), question.right, question.given
+    _, cluster = np.unique(items.cluster[question.rows], return_inverse=True)
+    answers = tuple(
+        _rates(name, right == answer, given == answer, cluster)
+        for answer, name in enumerate(question.names)
+    )
+    return QuestionAnswers(
+        question=question.text,
+        kind=question.kind,
+        answers=tuple(map(_checked, answers)),
+        confusion=np.bincount(right.astype(np.int64) * n + given, minlength=n * n).reshape(n, n),
+        macro_f1=_macro_f1(answers, right, given, cluster),
+        unit=items.unit,
+    )
+
+
+def _rates(name: str, right: BoolArray, given: BoolArray, cluster: IntArray) -> AnswerRates:
+    both = right & given
+
+    def share(counted: BoolArray, reason: str) -> Estimate:
+        estimate = rate_estimate(np.bincount(cluster, both), np.bincount(cluster, counted))
+        return estimate if counted.any() else replace(estimate, reason=ClusterText(reason))
+
+    return AnswerRates(
+        name=name,
+        right=int(right.sum()),
+        given=int(given.sum()),
+        both=int(both.sum()),
+        precision=share(given, "never given: no precision"),
+        recall=share(right, "never right: no recall"),
+        f1=_f1_of_share(share(right | given, "neither right nor given: no F1")),
+    )
+
+
+def _f1_of_share(share: Estimate) -> Estimate:
+    r"""Return F1 from the share J of `both` in the items where the answer is right or given.
+
+    .. math:: F_1 = \frac{2 J}{1 + J}
+
+    grows with J, so that its interval ends where that of J does.
+    """
+    value, low, high = (2 * at / (1 + at) for at in (share.value, share.low, share.high))
+    return replace(share, value=value, low=low, high=high)
+
+
+def _checked(answer: AnswerRates) -> AnswerRates:
+    """Return an answer without the intervals of rates of too few families."""
+    rates = (answer.precision, answer.recall, answer.f1)
+    precision, recall, f1 = (without_interval(r, few_clusters(r.clusters)) for r in rates)
+    return replace(answer, precision=precision, recall=recall, f1=f1)
+
+
+def _macro_f1(
+    answers: Sequence[AnswerRates], right: IntArray, given: IntArray, cluster: IntArray
+) -> Estimate:
+    """Return macro F1, with the interval that those of F1 give together; see `summed_interval`.
+
+    The linearised mean would be too sure of answers that are rare: one that is never or always
+    given rightly adds nothing to its variance.
+    """
+    used = [at for at, answer in enumerate(answers) if answer.right + answer.given]
+    f1 = [answers[at].f1 for at in used]
+    clusters = int(cluster.max()) + 1
+    value = math.fsum(rate.value for rate in f1) / len(f1)
+    method = Method("MOVER interval", " (macro F1)")
+    estimate = Estimate(value, math.nan, math.nan, len(right), clusters, method)
+    few = ClusterText("one {cluster}: no interval") if clusters < 2 else few_clusters(clusters)
+    if few is not None:
+        return replace(estimate, reason=few)
+    # What nothing is known of lies anywhere.
+    ends = [(0.0, 1.0) if math.isnan(rate.low) else (rate.low, rate.high) for rate in f1]
+    lows, highs = zip(*ends, strict=True)
+    influences = [_f1_influence(answers[at], right == at, given == at, cluster) for at in used]
+    summed = summed_interval(
+        np.full(len(f1), 1 / len(f1)),
+        [rate.value for rate in f1],
+        lows,
+        highs,
+        correlations(influences),
+        n_clusters=clusters,
+        ends_at_zero=False,
+    )
+    low, high = summed.at(0.95)
+    return replace(estimate, low=max(low, 0.0), high=min(high, 1.0))
+
+
+def _f1_influence(
+    answer: AnswerRates, right: BoolArray, given: BoolArray, cluster: IntArray
+) -> FloatArray:
+    """Return (F,) what each family adds to F1 of an answer, up to a factor."""
+    added = 2.0 * (right & given) - answer.f1.value * (1.0 * right + given)
+    return np.bincount(cluster, added).astype(np.float64)
