@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import click
 
@@ -44,10 +44,10 @@ from pact_eval._choices import (
     Allowance,
     CiFormat,
     ClusterUnit,
-    DataAllowance,
     Decoding,
     FigureStyle,
     RunRole,
+    ScoreAllowance,
 )
 from pact_eval._choices import Bins as BinsOrEdges
 from pact_eval._files import is_url
@@ -81,12 +81,21 @@ Ci: TypeAlias = Annotated[
 OrderSeed: TypeAlias = Annotated[
     int, Doc("--order-seed", "Seed of the permutations of the answers.", "Views")
 ]
-DataAllow: TypeAlias = Annotated[
-    tuple[DataAllowance, ...],
+ScoreAllow: TypeAlias = Annotated[
+    tuple[ScoreAllowance, ...],
     Doc(
         "--allow",
-        "Use data that the adapter was trained on, or a file that is not the one of its manifest. "
+        "Use data that the adapter was trained on, a file that is not the one of its manifest, or "
+        "an adapter that was trained on another prompt contract, tokenizer or chat template. "
         "Outputs say so. May be given several times.",
+        "Numbers",
+    ),
+]
+ContractAllow: TypeAlias = Annotated[
+    tuple[Literal["other-contract"], ...],
+    Doc(
+        "--allow",
+        "Use an adapter that was trained on another prompt contract, tokenizer or chat template.",
         "Numbers",
     ),
 ]

@@ -68,8 +68,8 @@ _ELSEWHERE: Final = {
         name: f"{_IMPORT} {name} ..., which also reports"
         for name in (
             *("--out", "--from", "--map", "--suite", "--filter", "--metric", "--scorer", "--multi"),
-            *("--family-from", "--domain-from", "--options", "--levels", "--shape", "--question"),
-            *("--questions", "--arm", "--train-seed", "--role"),
+            *("--family-from", "--domain-from", "--options", "--levels", "--arm"),
+            *("--train-seed", "--role"),
         )
     },
 }
