@@ -25,6 +25,7 @@ COMMANDS = {
     "pact-audit": ("data", "adapter", "manifest", "split", "ablate", "convert", "diff"),
 }
 PROGRAMS: dict[str, PactGroup] = {"pact-eval": main, "pact-audit": audit}
+HELP = ("--help", "--help-all")
 MOST_SHOWN, MOST, MOST_OF_SCORE = 12, 20, 30
 
 
@@ -60,7 +61,8 @@ def test_options_are_few_and_those_of_every_day_come_first(name: str, command: P
     assert len([option for option in options if option.group != MORE]) <= MOST_SHOWN
     program, word = name.split()
     short, full = (
-        runner(PROGRAMS[program])(word, help_word).stdout for help_word in ("--help", "--help-all")
+        re.split(r"^[A-Z]\w+:$", text, maxsplit=1, flags=re.MULTILINE)[1]
+        for text in (runner(PROGRAMS[program])(word, option).stdout for option in HELP)
     )
     for option in (each for each in command.params if isinstance(each, Option)):
         called = max(option.opts, key=len)
