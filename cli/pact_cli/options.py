@@ -64,6 +64,11 @@ _BINS: Final = re.compile(r"[\d.,-]+")
 _LEFT_OUT: Final = "pact.left_out"
 _NO_FOLDER: Final = "left out: it is a file, not a run folder"
 
+LOG_SUFFIXES: Final = (
+    *(".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".eval", ".gz", ".zip"),
+)
+"""Ends of the names of files that are logs, and not runs."""
+
 RUN_OR_LOG: Final = click.Path(path_type=Path)
 """The type of a log: a path, or a URL."""
 
@@ -170,6 +175,8 @@ def _find_named_run(path: Path, ctx: click.Context) -> Path | None:
         return None
     runs = config_of(ctx).values.get("runs")
     named = Path(RUNS if runs is None else runs.value) / path
+    if not named.exists() and path.suffix.lower() in LOG_SUFFIXES:
+        return None
     if not named.exists():
         names = [run.name for run in named.parent.iterdir()] if named.parent.is_dir() else []
         # The message then names the folder of runs.

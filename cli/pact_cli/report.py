@@ -153,7 +153,7 @@ def report(
 
 def _how_read(places: Places) -> list[str]:
     """Say how each log was read."""
-    return [f"{folder}: {text}" for folder, text in places.read.items()]
+    return [f"Read: {text}." for text in places.read.values()]
 
 
 def print_places(
