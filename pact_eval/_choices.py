@@ -34,6 +34,9 @@ Allowance: TypeAlias = Literal[
 DataAllowance: TypeAlias = Literal["trained-on", "other-data"]
 """What the file of `--data` may be."""
 
+ScoreAllowance: TypeAlias = Literal["trained-on", "other-data", "other-contract"]
+"""What the file of `--data`, or the prompt contract of an adapter, may be."""
+
 GroupBy: TypeAlias = str
 """Grouping of the items, in addition to the group of all items: one of `OWN_GROUPS`, or the name of
 a further column of the records."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import multiprocessing
 import os
 import sys
@@ -36,6 +37,14 @@ def refuser(program: Group) -> Callable[..., str]:
         return result.stderr
 
     return refused
+
+
+def with_settings(folder: Path, command: str, **options: object) -> dict[str, str]:
+    """Writes settings of a command, such as timeout=9; returns the environment that reads them."""
+    lines = [f"{name.replace('_', '-')} = {json.dumps(value)}" for name, value in options.items()]
+    path = folder / f"{command}.toml"
+    path.write_text("\n".join([f"[options.{command}]", *lines, ""]))
+    return {"PACT_EVAL_CONFIG": str(path)}
 
 
 def command_line(program: str, *words: object) -> list[str]:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from adapters import MODEL, copied
 from builders import question, record, write_jsonl
-from commands import runner
+from commands import runner, with_settings
 from messages import assert_says
 from run_frames import edit_run, rows, write_run
 from scoring.servers.loopback import serving, systemone
@@ -134,7 +134,8 @@ def test_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             for variant in ("base", "counterfactual")
         ],
     )
-    words = ("--model", "mine", "--k", 3, "--api-key-env", "KEY", "--timeout", 9, "--no-probe")
+    words = ("--model", "mine", "--k", 3, "--api-key-env", "KEY", "--no-probe")
+    monkeypatch.setenv(*next(iter(with_settings(tmp_path, "score", timeout=9).items())))
     with serving(systemone) as server:
         command = printed(
             "score",
@@ -171,7 +172,7 @@ def test_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "--timeout: expected a number above",
         ),
         ({"base_model": "b", "engine": "fast"}, "--engine fast: expected auto, fork, batched or"),
-        ({"base_model": "b", "merge": True}, "--merge adds the adapter to the weights"),
+        ({"base_model": "b", "merge": True}, "merge adds the adapter to the weights"),
         ({"base_model": "b", "role": "test"}, "--role test: expected evaluation, calibration or"),
         ({"base_model": "b", "k": 0}, "--k: expected at least 1, got 0"),
         ({}, "no base model"),

@@ -8,8 +8,12 @@ from typing import Final
 from pact_cli.commands import command, refuse
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
-from pact_cli.model_options import contract_remarks, model_or_server_to_ask_options
-from pact_cli.options import Json, OrderSeed
+from pact_cli.model_options import (
+    contract_remarks,
+    model_or_server_to_ask_options,
+    with_allowed,
+)
+from pact_cli.options import ContractAllow, Json, OrderSeed
 from pact_cli.param_types import Count
 from pact_eval.errors import server_extra
 from pact_eval.prompts.requests import read_context, read_schema
@@ -20,7 +24,17 @@ from pact_reports.views.servers import present_decide, present_served_decisions
 _K_OF_A_SERVER: Final = 4
 
 
-@command()
+@command(
+    elsewhere={"--allow-contract-mismatch": "--allow other-contract"},
+    more=(
+        *("order_seed", "dtype", "quantize", "contract", "allow", "wire", "api_key_env"),
+        "tokenizer",
+    ),
+    settings=(
+        *("batch_tokens", "engine", "attention", "merge", "requests_per_minute", "timeout"),
+        "score_views",
+    ),
+)
 @model_or_server_to_ask_options
 def decide(
     *,
@@ -29,6 +43,7 @@ def decide(
     k: Count | None = None,
     order_seed: OrderSeed = 0,
     as_shipped: bool = False,
+    allow: ContractAllow = (),
     request: ModelRequest | ServerRequest,
     as_json: Json = False,
 ) -> None:
@@ -49,6 +64,7 @@ def decide(
     Numbers:
         --as-shipped: Apply the temperatures that the decision template ships.
     """
+    request = with_allowed(request, allow)
     state, fields = read_context(context), read_schema(schema)
     if isinstance(request, ServerRequest):
         refuse(as_shipped, "--as-shipped: a server applies its own temperatures")

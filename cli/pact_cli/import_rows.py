@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import click
 
 from pact_cli.commands import Doc, command, config_of, gathered
 from pact_cli.console import announce
 from pact_cli.hub_places import resolve_dataset
-from pact_cli.labelled import announce_labelled, reading_options
+from pact_cli.labelled import announce_labelled, some_reading_options
 from pact_cli.options import DATASET, RUN_OR_LOG, Json, label_options
 from pact_cli.param_types import LazyChoice
 from pact_cli.report import print_reports
@@ -92,9 +92,22 @@ def make_import(
     )
 
 
-@command("import")
+_ELSEWHERE: Final = {
+    f"--{name}": f"pact-audit convert DATA OUT.jsonl --{name} ..., and --data OUT.jsonl"
+    for name in ("shape", "question", "questions")
+}
+
+
+@command(
+    "import",
+    elsewhere=_ELSEWHERE,
+    more=(
+        *("mapping", "family_from", "domain_from", "suites", "filter", "metric", "scorer"),
+        "role",
+    ),
+)
 @gathered("options", make_import)
-@reading_options
+@some_reading_options("columns", "option_texts", "answers", "positions_from", "levels")
 @label_options
 def import_rows(
     log: Annotated[Path, RUN_OR_LOG, "LOG"],

@@ -41,7 +41,6 @@ def make_model(
     merge: bool = False,
     quantize: Annotated[str, Parsed(_quantisation)] | None = None,
     contract: str | None = None,
-    allow_contract_mismatch: bool = False,
 ) -> ModelRequest:
     """Return the request to score a model here.
 
@@ -57,8 +56,6 @@ def make_model(
         --contract NAME_OR_PATH: Prompt contract: nimble, generic (the prompt that transformers
             gives any chat model), or a folder or JSON file with a decision template of
             transformers. Default: the one that the folders state, else nimble.
-        --allow-contract-mismatch: Score an adapter that was trained on another prompt contract,
-            tokenizer or chat template; the run records it.
 
     Speed:
         --device: Device that runs the model; auto takes the accelerator that torch offers here, or
@@ -85,7 +82,6 @@ def make_model(
             device=device,
             dtype=dtype,
             batch_tokens=batch_tokens,
-            allow_contract_mismatch=allow_contract_mismatch,
             engine=engine,
             attention=attention,
             merge=merge,
@@ -179,8 +175,7 @@ def make_workers(*, workers: Count | None = None, ray: str | None = None) -> Wor
 
 _MODEL: Final = parameters_of(make_model)
 _SERVER: Final = parameters_of(make_server)
-_OF_A_PROBE: Final = ("base_name", "local", "local_base", "concurrency")
-_OF_A_RUN: Final = ("probe",)
+_OF_A_RUN: Final = ("base_name", "local", "local_base", "local_dtype", "concurrency", "probe")
 
 
 def _without(names: Sequence[str]) -> list[click.Parameter]:
@@ -202,7 +197,7 @@ def _make_request(
 model_or_server_options = gathered("request", partial(_make_request, _SERVER), [*_MODEL, *_SERVER])
 """Add the options for a model here or on a server, which the command gets as `request`."""
 
-_TO_ASK: Final = _without([*_OF_A_PROBE, *_OF_A_RUN])
+_TO_ASK: Final = _without(_OF_A_RUN)
 model_or_server_to_ask_options = gathered(
     "request", partial(_make_request, _TO_ASK), [*_MODEL, *_TO_ASK]
 )
@@ -210,6 +205,20 @@ model_or_server_to_ask_options = gathered(
 
 workers_options = gathered("workers", make_workers)
 """Add --workers and --ray; the command gets `workers`, None if neither is given."""
+
+
+def with_allowed(request: ModelRequest | ServerRequest, allow: Sequence[str]) -> Any:
+    """Return the request, which accepts another prompt contract if `--allow` says so.
+
+    Raises:
+        click.UsageError: there is no contract here, because a server makes the prompts.
+    """
+    if "other-contract" not in allow:
+        return request
+    if isinstance(request, ServerRequest):
+        message = "--allow other-contract is for an adapter here; a server makes its own prompts"
+        raise click.UsageError(message)
+    return replace(request, allow_contract_mismatch=True)
 
 
 def contract_remarks(model: ScoringModel) -> tuple[str, ...]:

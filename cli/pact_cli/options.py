@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import click
 
@@ -44,10 +44,10 @@ from pact_eval._choices import (
     Allowance,
     CiFormat,
     ClusterUnit,
-    DataAllowance,
     Decoding,
     FigureStyle,
     RunRole,
+    ScoreAllowance,
 )
 from pact_eval._choices import Bins as BinsOrEdges
 from pact_eval._files import is_url
@@ -63,6 +63,11 @@ from pact_reports.outputs import Outputs
 _BINS: Final = re.compile(r"[\d.,-]+")
 _LEFT_OUT: Final = "pact.left_out"
 _NO_FOLDER: Final = "left out: it is a file, not a run folder"
+
+LOG_SUFFIXES: Final = (
+    *(".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".eval", ".gz", ".zip"),
+)
+"""Ends of the names of files that are logs, and not runs."""
 
 RUN_OR_LOG: Final = click.Path(path_type=Path)
 """The type of a log: a path, or a URL."""
@@ -81,12 +86,21 @@ Ci: TypeAlias = Annotated[
 OrderSeed: TypeAlias = Annotated[
     int, Doc("--order-seed", "Seed of the permutations of the answers.", "Views")
 ]
-DataAllow: TypeAlias = Annotated[
-    tuple[DataAllowance, ...],
+ScoreAllow: TypeAlias = Annotated[
+    tuple[ScoreAllowance, ...],
     Doc(
         "--allow",
-        "Use data that the adapter was trained on, or a file that is not the one of its manifest. "
+        "Use data that the adapter was trained on, a file that is not the one of its manifest, or "
+        "an adapter that was trained on another prompt contract, tokenizer or chat template. "
         "Outputs say so. May be given several times.",
+        "Numbers",
+    ),
+]
+ContractAllow: TypeAlias = Annotated[
+    tuple[Literal["other-contract"], ...],
+    Doc(
+        "--allow",
+        "Use an adapter that was trained on another prompt contract, tokenizer or chat template.",
         "Numbers",
     ),
 ]
@@ -161,6 +175,8 @@ def _find_named_run(path: Path, ctx: click.Context) -> Path | None:
         return None
     runs = config_of(ctx).values.get("runs")
     named = Path(RUNS if runs is None else runs.value) / path
+    if not named.exists() and path.suffix.lower() in LOG_SUFFIXES:
+        return None
     if not named.exists():
         names = [run.name for run in named.parent.iterdir()] if named.parent.is_dir() else []
         # The message then names the folder of runs.

@@ -14,9 +14,9 @@ import click
 
 from pact_cli.commands import config_of
 from pact_cli.console import announce
-from pact_cli.options import leave_out
+from pact_cli.options import LOG_SUFFIXES, leave_out
 from pact_eval._files import is_url
-from pact_eval.errors import PactError
+from pact_eval.errors import PactError, RunError
 from pact_eval.evaluation.run_list import is_folder_of_runs
 from pact_eval.importing.source import COLUMNS_REMARK, FURTHER_REMARK, ImportOptions
 from pact_eval.importing.stored import how_read, store_run
@@ -26,13 +26,17 @@ from pact_eval.runs.provenance import NAME
 from pact_eval.runs.seal import PREDICTIONS
 
 _HERE: Final = ("--columns", "--answers", "--positions-from")
+_TOGETHER: Final = "--suite"
+"""An option of which a message offers several values that belong together."""
+
+_TO_FILL_IN: Final = re.compile(r"\b(NAME|FILE)\b")
+
 _OFFER: Final = re.compile(
     r"(--(?:columns|answers|positions-from|options|levels|shape|question|multi|metric|filter|scorer|"
     r"suite|map|from|family-from|domain-from|data))[ =](?:'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
 )
 """An option of `import` with its value, as messages offer it."""
 
-_LOGS: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".eval", ".gz", ".zip")
 _NO_LOGS: Final = (".html", ".htm", ".md", ".svg", ".png", ".pdf", ".tex", ".toml", ".lock", ".log")
 
 
@@ -83,8 +87,30 @@ def find_places(paths: Sequence[Path], options: ImportOptions) -> Places:
         elif is_folder_of_runs(path):
             folders.append(path)
         else:
+            _refuse_other_folder(path)
             runs.append(path)
     return Places(tuple(runs), tuple(folders), read)
+
+
+def _refuse_other_folder(path: Path) -> None:
+    """Refuse a folder without runs that is not a log.
+
+    Raises:
+        RunError: it is one; the message names a file in it that may be a log.
+    """
+    if not path.is_dir() or _is_run(path):
+        return
+    logs = sorted(file for file in path.iterdir() if file.suffix.lower() in LOG_SUFFIXES)
+    advice = f"; name a file in it, such as {logs[0]}" if logs else ""
+    message = (
+        f"{path}: not a run (it has no {NAME}), not a folder of runs, and not a log of a known "
+        f"format{advice}"
+    )
+    raise RunError(message)
+
+
+def _is_run(path: Path) -> bool:
+    return (path / NAME).exists() or (path / PREDICTIONS).exists()
 
 
 def _without_other_files(paths: Sequence[Path]) -> list[Path]:
@@ -104,11 +130,10 @@ def _without_other_files(paths: Sequence[Path]) -> list[Path]:
 def _is_log(path: Path) -> bool:
     """Return whether a path is a file, a folder of files that are no runs, or the URL of a file."""
     if is_url(str(path)):
-        return path.suffix.lower() in _LOGS
+        return path.suffix.lower() in LOG_SUFFIXES
     if not path.is_dir():
-        return path.exists()
-    is_run = (path / NAME).exists() or (path / PREDICTIONS).exists()
-    return not is_run and not is_folder_of_runs(path) and is_log_folder(path)
+        return path.exists() or path.suffix.lower() in LOG_SUFFIXES
+    return not _is_run(path) and not is_folder_of_runs(path) and is_log_folder(path)
 
 
 def _stored(path: Path, runs: Path, options: ImportOptions) -> Path:
@@ -129,7 +154,7 @@ def _stored(path: Path, runs: Path, options: ImportOptions) -> Path:
 
 
 def _remedies(message: str, path: Path) -> list[str]:
-    """Return the commands with the options that a message offers.
+    """Return the commands with the options that a message offers; with blanks if all have some.
 
     Examples:
         >>> _remedies("read as --answers letters, or --answers texts.", Path("a.csv"))
@@ -138,10 +163,15 @@ def _remedies(message: str, path: Path) -> list[str]:
         ['pact-eval import a.csv --multi any']
     """
     file = shlex.quote(str(path))
-    offers = dict.fromkeys(
+    found = dict.fromkeys(
         (match[1], match[0].rstrip(".,;:)")) for match in _OFFER.finditer(message)
     )
+    several = [words for name, words in found if name == _TOGETHER]
+    alone = [(name, words) for name, words in found if name != _TOGETHER]
+    together = [(_TOGETHER, " ".join(several))] if several else []
+    offers = [*alone, *together]
+    complete = [(name, words) for name, words in offers if not _TO_FILL_IN.search(words)]
     return [
         f"pact-eval {'report' if name in _HERE else 'import'} {file} {words}"
-        for name, words in offers
+        for name, words in complete or offers
     ]

@@ -68,8 +68,8 @@ _ELSEWHERE: Final = {
         name: f"{_IMPORT} {name} ..., which also reports"
         for name in (
             *("--out", "--from", "--map", "--suite", "--filter", "--metric", "--scorer", "--multi"),
-            *("--family-from", "--domain-from", "--options", "--levels", "--shape", "--question"),
-            *("--questions", "--arm", "--train-seed", "--role"),
+            *("--family-from", "--domain-from", "--options", "--levels", "--arm"),
+            *("--train-seed", "--role"),
         )
     },
 }
@@ -149,7 +149,7 @@ def report(
 
 def _how_read(places: Places) -> list[str]:
     """Say how each log was read."""
-    return [f"{folder}: {text}" for folder, text in places.read.items()]
+    return [f"Read: {text}." for text in places.read.values()]
 
 
 def print_places(

@@ -18,11 +18,17 @@ from pact_cli.commands import Doc, announce_choices, command, config_of
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra, needs_ray_extra
 from pact_cli.hub_places import resolve_data_file
-from pact_cli.labelled import announce_labelled, reading_options
-from pact_cli.model_options import contract_remarks, model_or_server_options, workers_options
-from pact_cli.options import DataAllow, Json, OrderSeed, label_options
+from pact_cli.labelled import announce_labelled, some_reading_options
+from pact_cli.model_options import (
+    contract_remarks,
+    model_or_server_options,
+    with_allowed,
+    workers_options,
+)
+from pact_cli.options import Json, OrderSeed, ScoreAllow, label_options
 from pact_cli.param_types import Count, DatasetPath
 from pact_cli.report import print_reports
+from pact_eval._choices import DataAllowance
 from pact_eval.data.files import MANIFEST_NAME, dataset_file
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.errors import GateError, InputError, PactError, RunError, ServerError, server_extra
@@ -57,12 +63,34 @@ _EVALUATION: Final = (None, "evaluation")
 _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 
 
+_CONVERT: Final = "pact-audit convert FILE OUT.jsonl"
+_ELSEWHERE: Final = {
+    "--html": "pact-eval report RUN --html page.html, after the scoring",
+    "--allow-contract-mismatch": "--allow other-contract",
+    **{
+        f"--{name}": f"{_CONVERT} --{name} ..., and --data OUT.jsonl"
+        for name in (
+            *("shape", "options", "levels", "positions-from", "answers", "question", "questions"),
+        )
+    },
+}
+
+
 @command(
     announces=True,
     tells_steps=True,
-    elsewhere={"--html": "pact-eval report RUN --html page.html, after the scoring"},
+    elsewhere=_ELSEWHERE,
+    more=(
+        *("content_free", "order_seed", "allow", "arm", "train_seed", "role", "dtype"),
+        *("attention", "quantize", "contract", "wire", "api_key_env", "base_name", "local"),
+        *("probe", "tokenizer", "workers", "ray"),
+    ),
+    settings=(
+        *("batch_tokens", "engine", "merge", "concurrency", "requests_per_minute", "timeout"),
+        *("score_views", "local_base", "local_dtype"),
+    ),
 )
-@reading_options
+@some_reading_options("columns")
 @label_options
 @model_or_server_options
 @workers_options
@@ -83,7 +111,7 @@ def score(
         ),
     ] = False,
     order_seed: OrderSeed = 0,
-    allow: DataAllow = (),
+    allow: ScoreAllow = (),
     reading: Reading,
     labels: RunLabels,
     request: ModelRequest | ServerRequest,
@@ -124,6 +152,8 @@ def score(
         --out: Run folder to write or resume. Default: ADAPTER or --arm in the folder `runs`, with
             --train-seed and a --role.
     """
+    request = with_allowed(request, allow)
+    of_data: list[DataAllowance] = [name for name in allow if name != "other-contract"]
     if only_probe:
         announce_choices()
         _print_probe(request, as_json=as_json)
@@ -141,15 +171,15 @@ def score(
             k=k,
             order_seed=order_seed,
             limit=limit,
-            allow=allow,
+            allow=of_data,
             reading=reading,
         )
         announce_labelled([dataset.labelled])
         source = _source(request, workers, dataset, folder)
-        custody = score_windows(source, dataset, folder, labels=labels, allow=allow)
+        custody = score_windows(source, dataset, folder, labels=labels, allow=of_data)
         if content_free:
             announce(["Scoring the content-free prompts."])
-            score_content_free(source, dataset, folder, labels=labels, allow=allow)
+            score_content_free(source, dataset, folder, labels=labels, allow=of_data)
         announce(custody.remarks)
         print_reports([folder], as_json=as_json)
     announce([f"Next: {next_command(folder)}"])

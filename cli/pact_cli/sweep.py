@@ -44,7 +44,10 @@ class ViewNumbers(click.ParamType[Any]):
 Views: TypeAlias = Annotated[range, ViewNumbers()]
 
 
-@command(elsewhere={"--k": "pact-eval sweep RUN --views 1..4"})
+@command(
+    elsewhere={"--k": "pact-eval sweep RUN --views 1..4"},
+    more=("unit", "allow", "audit", "resamples", "bootstrap_seed"),
+)
 @settings_options(
     *("calibration", "unit", "without_leaks", "allow", "audit"),
     *("resamples", "bootstrap_seed"),

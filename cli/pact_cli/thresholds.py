@@ -20,7 +20,7 @@ from pact_eval.thresholds.answer_sets import choose_answer_sets
 from pact_eval.thresholds.checking import check_answer_sets, check_thresholds
 from pact_eval.thresholds.choice import choose_thresholds
 from pact_eval.thresholds.conclusion import acting_without_probabilities
-from pact_eval.thresholds.files import write_answer_sets, write_thresholds
+from pact_eval.thresholds.files import is_answer_sets, write_answer_sets, write_thresholds
 from pact_eval.thresholds.gates import Target
 from pact_reports.views.thresholds import (
     present_acting,
@@ -31,11 +31,14 @@ from pact_reports.views.thresholds import (
 )
 
 _OF_CHOICE: Final = (
-    *("gate", "gates_by", "together", "coverage", "ties_seed", "confidence", "counting", "out"),
-    *("decoding", "unit"),
+    *("gate", "gates_by", "together", "coverage", "confidence", "counting", "out", "decoding"),
+    "unit",
 )
 _OF_GATES: Final = ("gate", "gates_by", "together")
-_OF_SETS: Final = ("coverage", "ties_seed", "resamples", "bootstrap_seed")
+_ELSEWHERE: Final = {
+    "--cost-review": "--cost-wrong, the cost of a wrong decision in reviews",
+    "--target-accuracy": "--target-error 0.05, for an accuracy of 95%",
+}
 _EXIT_CODES: Final = {
     "holds": 0,
     "cannot tell": InconclusiveError.exit_code,
@@ -43,20 +46,23 @@ _EXIT_CODES: Final = {
 }
 
 
-@command(elsewhere={"--cost-review": "--cost-wrong, the cost of a wrong decision in reviews"})
+@command(
+    elsewhere=_ELSEWHERE,
+    more=(*("gate", "together", "coverage", "counting", "brief", "unit", "allow", "resamples"),),
+    settings=("ties_seed", "bootstrap_seed"),
+)
 @settings_options("decoding", "calibration", "unit", "allow", "resamples", "bootstrap_seed")
 def thresholds(
     run: Annotated[Path, RUN, "RUN"],
     *,
     target_error: Rate | None = None,
-    target_accuracy: Rate | None = None,
     target_escalation: Rate | None = None,
     cost_wrong: Positive | None = None,
     gate: Signal = "top",
     gates_by: GateGroups = "all",
     together: bool = False,
     sets: bool = False,
-    coverage: Rate = COVERAGE,
+    coverage: Rate | None = None,
     ties_seed: int | None = None,
     confidence: Rate | None = None,
     counting: Counting = "families",
@@ -85,7 +91,6 @@ def thresholds(
 
     Numbers:
         --target-error: Largest error among accepted items, such as 0.05.
-        --target-accuracy: Least accuracy among accepted items, such as 0.95.
         --target-escalation: Largest share of escalated items; the strictest gate that keeps it is
             chosen.
         --cost-wrong: Cost of a wrong decision; the review of a person costs 1.
@@ -101,22 +106,24 @@ def thresholds(
 
     Numbers:
         --sets: Choose answer sets instead, if one answer is not enough: the most probable answers
-            of each item, as many as are needed for the coverage.
-        --coverage: With --sets: share of new items whose set contains the right answer.
-        --ties-seed SEED: With --sets: break ties between probabilities at random, with this seed.
+            of each item, as many as contain the right one in 90% of new items.
+        --coverage: As --sets, with another share of new items whose set contains the right answer.
+        --ties-seed SEED: Break ties between probabilities at random in answer sets, with this seed.
             Makes sets of probabilities with few decimals smaller; equal probabilities may then have
             different sets. Default: keep all tied answers.
 
     Data:
-        --check FILE: Check the thresholds (or, with --sets, the answer sets) of FILE on RUN
-            instead. Exits with 3 if one is broken, and with 4 if the run cannot tell.
+        --check FILE: Check the thresholds or answer sets of FILE on RUN instead. Exits with 3 if
+            one is broken, and with 4 if the run cannot tell.
 
     Output:
         -o, --out: File for the result, such as thresholds.json.
         --brief: Print the answer alone, in one line.
     """
-    numbers = (target_error, target_accuracy, target_escalation, cost_wrong)
-    _check_usage(sets=sets, check=check, target=any(number is not None for number in numbers))
+    numbers = (target_error, target_escalation, cost_wrong)
+    is_target = any(number is not None for number in numbers)
+    sets = sets or coverage is not None or (check is not None and is_answer_sets(check))
+    _check_usage(sets=sets, check=check, target=is_target)
     refuse(
         ci_format and check is None,
         "--format is for --check, which fails or passes: add --check FILE",
@@ -134,7 +141,7 @@ def thresholds(
     if sets:
         chosen_sets = choose_answer_sets(
             run,
-            coverage,
+            coverage or COVERAGE,
             confidence=confidence,
             counting=counting,
             ties_seed=ties_seed,
@@ -164,28 +171,19 @@ def thresholds(
     emit_result(present_thresholds(chosen), files=files)
 
 
-def _target(
-    error: float | None,
-    accuracy: float | None,
-    escalation: float | None,
-    wrong: float | None,
-) -> Target:
+def _target(error: float | None, escalation: float | None, wrong: float | None) -> Target:
     """Return the one target.
 
     Raises:
         click.UsageError: there is none, or more than one.
     """
-    rates = {
-        Target.of_error: error,
-        Target.of_accuracy: accuracy,
-        Target.of_escalation: escalation,
-    }
+    rates = {Target.of_error: error, Target.of_escalation: escalation}
     targets = [make(rate) for make, rate in rates.items() if rate is not None]
     if wrong is not None:
         targets.append(Target.of_costs(wrong=wrong, review=1.0))
     refuse(
         len(targets) != 1,
-        "give one of --target-error, --target-accuracy, --target-escalation, --cost-wrong",
+        "give one of --target-error, --target-escalation, --cost-wrong",
     )
     return targets[0]
 
@@ -205,10 +203,10 @@ def _check_usage(*, sets: bool, check: Path | None, target: bool) -> None:
             target=target,
         )
     elif sets:
-        message = "{} is for gates; answer sets have a --coverage. Leave out --sets"
+        message = "{} is for gates; answer sets have a --coverage. Leave out --sets or --coverage"
         _refuse_choice(_OF_GATES, message, target=target)
     if not sets:
-        refuse_given(_OF_SETS, "{} is for answer sets: add --sets")
+        refuse_given(["resamples"], "{} is for answer sets: add --sets")
 
 
 def _refuse_choice(names: Sequence[str], message: str, *, target: bool) -> None:

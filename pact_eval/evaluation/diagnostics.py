@@ -698,7 +698,7 @@ def on_contract(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
     """Check whether an adapter was scored with the contract that its files state."""
     contract = provenance.contract
     if contract.mismatch is not None:
-        text = f"scored with --allow-contract-mismatch: {contract.mismatch}"
+        text = f"scored with --allow other-contract: {contract.mismatch}"
         yield Diagnostic("contract", "critical", run, text, "differs")
     elif contract.remark is not None:
         yield Diagnostic("contract-stated", "info", run, contract.remark, "stated")

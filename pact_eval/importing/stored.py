@@ -148,22 +148,32 @@ def how_read(folder: Path) -> str:
     if not isinstance(columns, dict):
         return _source_text(log)
     parts = [
-        f"{_column_names(names)} = {_WORDS.get(role, role)}"
+        _role_text(_column_names(names), _WORDS.get(role, role))
         for role, names in columns.items()
-        if isinstance(names, list)
+        if isinstance(names, list) and names != ["id"]
     ]
     return ", ".join([*parts, *_slices(folder)])
 
 
+def _role_text(column: str, word: str) -> str:
+    """Return a column and its role, or the role alone if the column is called so."""
+    return word if column == word else f"{column} = {word}"
+
+
 def _source_text(log: Mapping[str, Json]) -> str:
-    """Name what wrote a log, and by which of its metrics it was read."""
+    """Name what wrote a log, its tasks, and by which of its metrics it was read."""
     source = log.get("format")
     if source in (None, "rows"):
         return "rows in the format of pact-eval"
+    tasks = log.get("tasks") or log.get("task") or log.get("run") or ()
+    listed = [str(task) for task in (tasks if isinstance(tasks, list) else [tasks]) if task]
+    more = len(listed) - _MOST_NAMED
+    of_tasks = "".join(f", {task}" for task in listed[:_MOST_NAMED])
+    of_tasks += f" and {more:,} more" if more > 0 else ""
     metric = log.get("metric")
     names = {*metric.values()} if isinstance(metric, dict) else {metric}
     by = f", answers by {', '.join(sorted(map(str, names)))}" if metric else ""
-    return f"log of {source_of(str(source)).title}{by}"
+    return f"log of {source_of(str(source)).title}{of_tasks}{by}"
 
 
 def _column_names(names: list[Json]) -> str:

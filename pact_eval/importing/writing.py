@@ -16,7 +16,7 @@ import polars as pl
 
 from pact_eval._files import open_regular, reading, sha256_of_file
 from pact_eval._json import Json
-from pact_eval.errors import InputError, Problem, RecordError, counted
+from pact_eval.errors import InputError, Problem, RecordError, ShapeError, counted
 from pact_eval.importing.registry import source_names, source_of, sources
 from pact_eval.importing.row_reader import (
     OWN_NAMES,
@@ -159,14 +159,14 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         several_right=options.multi is not None,
     )
     further = FurtherColumns(kept=own and log.references is None)
-    by_view, problems = _read(log.rows, reader, further if own else None)
+    named = str(log.named or path)
+    by_view, problems = _read(log.rows, reader, further if own else None, named)
     if not problems and own and log.mapping is None:
         problems += reader.unmet_mapping()
     if not problems:
         answered, unanswered = _reading_by_item(by_view)
         rows = [*answered.values()]
         problems += _missing(answered, unanswered) or _several_views(rows, reader.values)
-    named = str(log.named or path)
     if problems:
         raise RecordError(named, problems)
     facts = log.facts(Outcome(reader.compared, reader.correct, len(unanswered)))
@@ -207,9 +207,16 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
 
 
 def _read(
-    entries: Iterator[LogRow | Problem], reader: RowReader, further: FurtherColumns | None
+    entries: Iterator[LogRow | Problem],
+    reader: RowReader,
+    further: FurtherColumns | None,
+    named: str,
 ) -> tuple[dict[_View, dict[str, Json]], list[Problem]]:
-    """Check rows one by one, and return them by id and view; problems are collected."""
+    """Check rows one by one, and return them by id and view; problems are collected.
+
+    Raises:
+        ShapeError: questions have several right answers, and nothing else is wrong.
+    """
     rows: dict[_View, dict[str, Json]] = {}
     problems: list[Problem] = []
     lines: dict[_View, int | None] = {}
@@ -235,8 +242,7 @@ def _read(
                 problems.append(Problem(*place, f"{entry.where}{error}", remedy=remedy))
         if len(problems) >= _MOST_PROBLEMS:
             break
-    if several:
-        problems.insert(0, _several_right(several))
+    _add_several(problems, several, named)
     if not rows and not problems:
         problems.append(Problem(None, None, "expected at least one row, got an empty file"))
     return rows, problems
@@ -247,6 +253,20 @@ def _add_further(further: FurtherColumns, item: str, entry: LogRow, reader: RowR
         further.add(item, entry.row, reader.used)
     else:
         further.add(item, entry.further, frozenset())
+
+
+def _add_several(problems: list[Problem], several: Sequence[LogRow], named: str) -> None:
+    """Add the problem of questions with several right answers, as the first.
+
+    Raises:
+        ShapeError: nothing else is wrong, so an option decides.
+    """
+    if not several:
+        return
+    problem = _several_right(several)
+    if not problems:
+        raise ShapeError(f"{named}: {problem.message}")
+    problems.insert(0, problem)
 
 
 def _several_right(entries: Sequence[LogRow]) -> Problem:

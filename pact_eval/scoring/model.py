@@ -242,8 +242,8 @@ def _refuse_merged(request: ModelRequest) -> None:
     """Refuse to quantise weights that an adapter is added to."""
     if request.merge:
         message = (
-            "--merge with --quantize: four-bit weights cannot hold the adapter, they would be "
-            "rounded again; leave out --merge"
+            "merge with --quantize: four-bit weights cannot hold the adapter, they would be "
+            "rounded again; leave out merge"
         )
         raise AdapterError(message)
     folder = request.adapter

@@ -72,7 +72,7 @@ class ModelRequest:
 
     def __post_init__(self) -> None:
         if self.merge and (self.adapter is None or not self.apply_adapter):
-            message = "--merge adds the adapter to the weights, --no-adapter leaves it out"
+            message = "merge adds the adapter to the weights, --no-adapter leaves it out"
             raise AdapterError(message)
         if self.batch_tokens is not None and self.batch_tokens < 1:
             message = f"--batch-tokens: expected at least 1, got {self.batch_tokens}"

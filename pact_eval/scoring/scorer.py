@@ -228,7 +228,7 @@ class Scorer:
         if not drift <= TOLERANCE[self.dtype]:
             message = (
                 f"merging the adapter changes a logit by {drift:.2g}, more than rounding errors "
-                "would: score without --merge"
+                "would: score without merge"
             )
             raise AdapterError(message)
         flips = sum(

@@ -99,9 +99,9 @@ def mismatch_remedy(adapter: AdapterFiles, statement: Statement, *, may_differ: 
     Args:
         adapter: the adapter.
         statement: on its contract.
-        may_differ: whether the command has `--allow-contract-mismatch`.
+        may_differ: whether the command has `--allow other-contract`.
     """
-    allow = "--allow-contract-mismatch scores it anyway" if may_differ else ""
+    allow = "--allow other-contract scores it anyway" if may_differ else ""
     if not statement.unknown:
         return allow or "give the base model and the contract that it was trained with"
     write = f"pact-audit adapter {shlex.quote(str(adapter.folder))} --write-contract {NIMBLE.name}"

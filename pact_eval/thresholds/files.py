@@ -50,7 +50,7 @@ SETS_FORMAT: Final = "pact-answer-sets-1"
 
 _READERS: Final = {
     FORMAT: "; `pact-eval thresholds RUN --check FILE` reads it",
-    SETS_FORMAT: "; `pact-eval thresholds RUN --sets --check FILE` reads it",
+    SETS_FORMAT: "; `pact-eval thresholds RUN --check FILE` reads it",
 }
 
 
@@ -326,6 +326,18 @@ def write_answer_sets(path: Path, answer_sets: AnswerSets) -> None:
         InputError: the file cannot be written.
     """
     write_atomically(path, dumps_indented(answer_sets_json(answer_sets)))
+
+
+def is_answer_sets(path: Path) -> bool:
+    """Return whether a file calls itself one of answer sets; False if it cannot be read.
+
+    The reader of the file says what is wrong with it.
+    """
+    try:
+        value = read_json(path)
+    except InputError:
+        return False
+    return isinstance(value, dict) and value.get("format") == SETS_FORMAT
 
 
 def read_answer_sets(path: Path) -> AnswerSetsFile:

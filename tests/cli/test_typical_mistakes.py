@@ -36,7 +36,7 @@ MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
     # Options without the one that they belong to.
     ("compare letters b --gate", 2, ("--gate needs --margin",)),
     ("thresholds letters", 2, ("give one of --target-error", "--cost-wrong")),
-    ("thresholds letters --coverage 0.8", 2, ("--coverage", "add --sets")),
+    ("thresholds letters --target-accuracy 0.9", 2, ("--target-error 0.05",)),
     ("thresholds letters --sets --target-error 0.1", 2, ("a target", "Leave out --sets")),
     ("score --base-model model", 2, ("expected ADAPTER, or --base-model with --no-adapter",)),
     # Values.

@@ -156,7 +156,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 MAKERS: dict[str, tuple[str, ...]] = {
     "calibrate": ("calibrate", "RUN", "--force", "--out", "made.json"),
     "thresholds": ("thresholds", "RUN", "--target-error", "0.4", "--out", "made.json"),
-    "sets": ("thresholds", "--sets", "RUN", "--coverage", "0.6"),
+    "sets": ("thresholds", "RUN", "--coverage", "0.6"),
     "scorecard": ("scorecard", "criteria.toml", "RUN"),
 }
 

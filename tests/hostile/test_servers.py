@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from builders import record, write_jsonl
 from click.testing import CliRunner
+from commands import with_settings
 from hostile import campaigns
 from hostile.servers import KEY, MODES, WIRES, HostileServer, Mode, hostile_server
 from scoring.conftest import MODEL
@@ -74,11 +75,12 @@ def scored(
     """Scores through a server in a mode; returns the answered rows, by item and view."""
     server.mode, server.previous = mode, None
     words = ["score", "--data", data, "--out", out, "--server", server.url, "--model", "m"]
-    words += ["--wire", wire, "--k", 2, "--concurrency", 64, "--api-key-env", "PACT_KEY"]
-    words += ["--timeout", mode.timeout, *([] if mode.probe else ["--no-probe"])]
+    words += ["--wire", wire, "--k", 2, "--api-key-env", "PACT_KEY"]
+    words += [] if mode.probe else ["--no-probe"]
+    env = with_settings(out.parent, "score", timeout=mode.timeout, concurrency=64)
     words += ["--tokenizer", MODEL] if wire in ("vllm", "sglang") else []
     before, started = campaigns._reset_peak(), time.monotonic()
-    result = CliRunner().invoke(main, [*map(str, words)])
+    result = CliRunner(env=env).invoke(main, [*map(str, words)])
     seconds, memory = time.monotonic() - started, campaigns._peak() - before
     campaigns.check_end(result)
     # Five requests that fail end a run, and until the first reply a try has five times as long.

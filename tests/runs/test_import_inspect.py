@@ -182,10 +182,8 @@ def test_several_right_letters_count_if_the_user_says_so(tmp_path: Path) -> None
     metric["value"] = right / len(log["samples"])
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log), "utf-8")
-    with pytest.raises(RecordError) as told:
+    with pytest.raises(ShapeError, match="give --multi any"):
         read_rows(path)
-    (problem,) = told.value.problems
-    assert problem.message.startswith("give --multi any")
     imported = read_rows(path, ImportOptions(multi="any"))
     recomputed = imported.facts.log["recomputed"]
     assert isinstance(recomputed, dict)
@@ -245,7 +243,7 @@ BAD: list[tuple[Any, str]] = [
 def test_what_cannot_be_read_is_told_and_nothing_is_written(
     tmp_path: Path, change: Any, words: str
 ) -> None:
-    with pytest.raises(RecordError, match=words):
+    with pytest.raises((RecordError, ShapeError), match=words):
         import_run(changed(tmp_path, change), tmp_path / "run", {})
     assert not (tmp_path / "run").exists()
 

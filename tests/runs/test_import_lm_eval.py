@@ -19,7 +19,7 @@ from needs import installed, optional_tool
 
 from logs import read_rows
 from pact_eval._choices import LogMetric
-from pact_eval.errors import InputError, RecordError
+from pact_eval.errors import InputError, RecordError, ShapeError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.writing import import_run
@@ -56,7 +56,7 @@ def check_against_results(folder: Path, out: Path) -> None:
 
 
 def check_several_right(folder: Path, out: Path) -> None:
-    with pytest.raises(RecordError, match="give --multi any, .* several in 6 rows"):
+    with pytest.raises(ShapeError, match="give --multi any, .* several in 6 rows"):
         read_rows(folder)
     import_run(folder, out, {"arm": "any"}, ImportOptions(multi="any"))
     experiment = Experiment.read([out])

@@ -17,7 +17,7 @@ import pact_eval
 from logs import read_rows
 from pact_cli.main import main
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.errors import InputError, RecordError, RunSettingsError
+from pact_eval.errors import InputError, RecordError, RunSettingsError, ShapeError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight
@@ -437,7 +437,7 @@ def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
             row("y", probabilities=None, logits=logits, reference=1),
         ]
         path = write_jsonl(tmp_path / f"{name}.jsonl", rows)
-        with pytest.raises(RecordError, match=r"give --multi any, .* \(the first: x\)"):
+        with pytest.raises(ShapeError, match=r"give --multi any, .* \(the first: x\)"):
             read_rows(path)
         options = ImportOptions(multi="any")
         import_run(path, tmp_path / name, {"arm": name, "seed": 1}, options)

@@ -335,7 +335,7 @@ def test_a_merge_that_changes_more_than_rounding_is_an_error(
         return model.unload()
 
     monkeypatch.setattr(type(model), "merge_and_unload", unmerged, raising=False)
-    with pytest.raises(AdapterError, match="changes a logit by .* without --merge"):
+    with pytest.raises(AdapterError, match="changes a logit by .* without merge"):
         Scorer(model, 4096).merge_adapter(views)
 
 

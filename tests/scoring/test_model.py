@@ -275,7 +275,7 @@ def test_an_adapter_for_another_base_by_its_hash(qwen3: Path, make_adapter: Make
 def test_another_contract_unless_it_is_allowed(qwen3: Path, make_adapter: Make) -> None:
     adapter = make_adapter(qwen3, contract_fingerprint="0" * 64)
     message = refused(adapter, qwen3, ContractMismatchError)
-    assert "--allow-contract-mismatch" in message
+    assert "--allow other-contract" in message
     scored_model = identify(ModelRequest(adapter, str(qwen3), allow_contract_mismatch=True))
     assert "another prompt contract" in (scored_model.contract_mismatch or "")
     contract = scored_model.settings["contract"]
@@ -309,7 +309,7 @@ def test_another_chat_template_or_tokenizer_unless_it_is_allowed(
     change(base)
     message = refused(adapter, base, ContractMismatchError)
     assert f"trained with {trained_with}" in message
-    assert "--allow-contract-mismatch" in message
+    assert "--allow other-contract" in message
     scored_model = identify(ModelRequest(adapter, str(base), allow_contract_mismatch=True))
     contract = scored_model.settings["contract"]
     assert isinstance(contract, dict)

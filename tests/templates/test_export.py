@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import transformers
 from adapters import MODEL, copied
-from commands import command_line, refuser, runner
+from commands import command_line, refuser, runner, with_settings
 from decision_models import TEMPLATES, write_decision_folder
 from messages import assert_says
 from run_frames import edit_run, rows, write_run
@@ -140,7 +140,9 @@ def test_a_server_in_the_stored_precision_is_held_to_what_it_moves(
     with serving(tmp_path / "raw", "--dtype", "auto") as url:
         probe = ("score", "--probe", "--server", url, "--model", tmp_path / "raw", *words)
         parity = json.loads(run(*probe).stdout)["probe"]["parity"]
-        json.loads(run(*probe, "--local-dtype", "fp32", code=3).stdout)
+        json.loads(
+            run(*probe, code=3, **with_settings(tmp_path, "score", local_dtype="fp32")).stdout
+        )
     assert parity["precision"] == "bfloat16"
     assert 1e-3 < parity["largest_difference"] < parity["tolerance"] < 0.2
     assert 0 < parity["rounding"] < 0.1

@@ -187,7 +187,7 @@ def test_out_of_sample_error_is_next_to_the_optimistic_one(runs: dict[str, Path]
     ("options", "message"),
     [
         ((), "give one of"),
-        (("--target-error", 0.1, "--target-accuracy", 0.9), "give one of"),
+        (("--target-error", 0.1, "--target-escalation", 0.9), "give one of"),
         (("--target-error", 1.5), "above 0 and below 1"),
     ],
 )

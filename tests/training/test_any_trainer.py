@@ -130,7 +130,7 @@ def test_an_adapter_of_any_trainer_is_scored_on_the_contract_that_is_stated(
     run("export", adapter, "--out", out, "--contract", "nimble")
     assert STATED in (out / "README.md").read_text()
     allowed = str(tmp_path / "allowed")
-    score(adapter, allowed, "--allow-contract-mismatch")
+    score(adapter, allowed, "--allow", "other-contract")
     for said in (run("report", allowed), run("verify", allowed)):
         assert "contract mismatch allowed" in said
 

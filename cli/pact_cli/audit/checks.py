@@ -61,7 +61,10 @@ NearDuplicate: TypeAlias = Annotated[
 ]
 
 
-@command()
+@command(
+    more=(*("near_duplicate", "k", "shape", "levels", "positions_from", "question", "questions"),),
+    settings=("max_edit_words", "bootstrap_seed"),
+)
 @reading_options
 def data(
     folder: Annotated[DatasetPath | None, "[DIR|FILE]"] = None,

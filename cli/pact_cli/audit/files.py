@@ -76,7 +76,10 @@ def convert(
     emit(present_converted_file(written), provenance=provenance(), as_json=as_json)
 
 
-@command()
+_MORE: Final = ("shape", "levels", "positions_from", "question", "questions")
+
+
+@command(more=_MORE)
 @reading_options
 def split(
     source: Annotated[DatasetPath, "TRAIN.jsonl"],

@@ -200,7 +200,7 @@ def check_contract(
 ) -> CheckResult:
     """Compare `schema_config.json` with the prompt contract that scoring would use.
 
-    What scoring would refuse without `--allow-contract-mismatch` is an error here.
+    What scoring would refuse without `--allow other-contract` is an error here.
 
     Args:
         schema_config: the parsed `schema_config.json`, or None if there is none.

@@ -24,6 +24,7 @@ import gzip
 import hashlib
 import itertools
 import json
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ from typing import Any, Final
 
 from pact_eval._files import MOST_TEXT_BYTES, decoded, read_json, read_lines, reading
 from pact_eval._json import Json, describe, loads
-from pact_eval.errors import InputError, Place, Problem
+from pact_eval.errors import InputError, Place, Problem, ShapeError
 from pact_eval.importing.row_reader import as_object
 from pact_eval.importing.source import (
     ImportOptions,
@@ -166,6 +167,7 @@ _SEVERAL_RIGHT: Final = frozenset(
 _MODEL_OF_HASH: Final = "jev-1.13.0"
 _SUM_TOLERANCE: Final = 0.01
 _ROUNDING: Final = 1e-6
+_SUITES: Final = ("selected-rows.jsonl.gz", "added-rows.jsonl.gz")
 
 
 class DecisionIndex(Source):
@@ -182,18 +184,22 @@ class DecisionIndex(Source):
         """Open results.
 
         Raises:
-            InputError: the results cannot be read, or no suite was given.
+            InputError: the results cannot be read.
+            ShapeError: no suite was given.
         """
         file = _results(path) if path.is_dir() else path
         if file is None:
             message = f"{path}: expected {' or '.join(_NAMES)} in the folder, found neither"
             raise InputError(message)
         if not options.suites:
+            here = [file.with_name(name) for name in _SUITES]
+            suites = [path for path in here if path.exists()] or [Path(name) for name in _SUITES]
+            words = " ".join(f"--suite {shlex.quote(str(path))}" for path in suites)
             message = (
                 f"{file}: results of the Decision Index have no references: give the rows of the "
-                "suite with --suite selected-rows.jsonl.gz --suite added-rows.jsonl.gz"
+                f"suite with {words}"
             )
-            raise InputError(message)
+            raise ShapeError(message)
         joined = _Joined(file, options)
         files = (file, *options.suites)
         return Log(joined.rows(), files, joined.facts, _SUM_TOLERANCE, named=file)

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 from builders import question, record, write_jsonl
-from commands import refuser, runner, started
+from commands import refuser, runner, started, with_settings
 from jevcompat.mock import FAULTS, MockConfig, Running
 from messages import assert_says
 
@@ -200,7 +200,8 @@ def test_the_command_says_what_it_will_ask_and_stores_no_key(
     with serving(systemone) as server:
         result = runner(main, "score")(
             "--server", server.url, "--model", "mine", "--data", data, "--k", 2,
-            "--out", tmp_path / "run", "--api-key-env", "MY_KEY", "--requests-per-minute", 60000,
+            "--out", tmp_path / "run", "--api-key-env", "MY_KEY",
+            **with_settings(tmp_path, "score", requests_per_minute=60000),
         )  # fmt: skip
         assert server.posts[0].headers["authorization"] == "Bearer s3cret-key"
     orders = "choice 2, boolean 1, score 1"
@@ -315,7 +316,7 @@ def test_killed_runs_resume_and_ask_nothing_of_a_written_window_again(tmp_path: 
             words = ["--server", server.url, "--model", "mine", "--data", data, "--k", 2]
             requests.clear()
             before = set((out / "parts").glob("part-*.parquet"))
-            process = started("score", *words, "--out", out, "--concurrency", 4, "--no-probe")
+            process = started("score", *words, "--out", out, "--no-probe")
             while not requests and process.is_alive():
                 time.sleep(0.005)
             time.sleep(0.02 + 0.05 * (kills % 5))
