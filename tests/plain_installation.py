@@ -22,8 +22,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 COMMANDS: Final = (
     "pact-eval demo",
-    "pact-eval import tickets-new.csv --out runs/mine",
-    "pact-eval report runs/mine",
+    "pact-eval report tickets-new.csv",
+    "pact-eval report runs/tickets-new runs/tickets-old",
     "pact-eval compare runs/tickets-new runs/tickets-old",
     "pact-eval verify runs/tickets-new runs/tickets-old",
     "pact-audit data tickets-new.csv",
