@@ -53,7 +53,7 @@ def demo(
     limit: Count | None = None,
     open_: bool = False,
 ) -> None:
-    """Show in seconds what pact-eval finds, on predictions that come with it.
+    """Show what pact-eval finds, in seconds and without a model.
 
     Two tables of a made-up example are written into this folder, tickets-old.csv and
     tickets-new.csv. They become runs, a report, a comparison and one page.

@@ -10,10 +10,7 @@ from pact_cli.errors import PactGroup, Sections
 
 _SECTIONS: Final[Sections] = {  # in the order of work
     "Start": {
-        "demo": (
-            "demo:demo",
-            "Show in seconds what pact-eval finds, on predictions that come with it.",
-        ),
+        "demo": ("demo:demo", "Show what pact-eval finds, in seconds and without a model."),
         "init": ("init:init", "Write a pact.toml from what is in this folder."),
     },
     "Score": {
