@@ -97,7 +97,7 @@ def main() -> None:
         if measurements[0]["results"] != measurements[1]["results"]:
             raise SystemExit("the results depend on the number of cores")
         rows += [row_of(n_records, measurement) for measurement in measurements]
-    packages = versions("numpy", "scipy", "scikit-learn", "polars", "joblib")
+    packages = versions("numpy", "scipy", "polars", "joblib")
     load = f"load before the last run {os.getloadavg()[0]:.1f}"
     text = f"{machine()}; {packages}. One run each; {load}.\n\n{markdown_table(HEAD, rows)}"
     publish("audit", f"{text}\n\n`python benchmarks/audit.py`", arguments.write)

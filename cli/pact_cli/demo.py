@@ -38,6 +38,11 @@ _ABOUT: Final = (
     "decline, refund, replace or trace. Each message was shown in four orders of these answers.",
 )
 
+_PLANTED: Final = (
+    "What was planted in the new version: it prefers the letter A, it is too sure, and it pays out",
+    "gift cards. It is better elsewhere, so accuracy alone shows none of this.",
+)
+
 
 @command(tells_steps=True)
 def demo(
@@ -48,7 +53,7 @@ def demo(
     limit: Count | None = None,
     open_: bool = False,
 ) -> None:
-    """Show in seconds what pact-eval finds, on predictions that come with it.
+    """Show what pact-eval finds, in seconds and without a model.
 
     Two tables of a made-up example are written into this folder, tickets-old.csv and
     tickets-new.csv. They become runs, a report, a comparison and one page.
@@ -90,10 +95,9 @@ def _report_tables(out: Path, page: Path) -> None:
     _write_page(experiment, page)
     tell(
         [
-            "",
-            f"Wrote {', '.join(map(str, (*tables, *runs)))} and {page}.",
-            f"Next: pact-eval report {tables[0]}",
-            f"      pact-eval compare {' '.join(map(str, runs))}",
+            *("", *_PLANTED, ""),
+            f"Wrote {', '.join(map(str, (*tables, *runs)))} and the page {page}.",
+            f"Next: pact-eval report {tables[0]}, and then a table of your own.",
         ]
     )
 

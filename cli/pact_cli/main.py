@@ -10,10 +10,7 @@ from pact_cli.errors import PactGroup, Sections
 
 _SECTIONS: Final[Sections] = {  # in the order of work
     "Start": {
-        "demo": (
-            "demo:demo",
-            "Show in seconds what pact-eval finds, on predictions that come with it.",
-        ),
+        "demo": ("demo:demo", "Show what pact-eval finds, in seconds and without a model."),
     },
     "Score": {
         "score": ("score:score", "Score an adapter on a dataset: write a run and report on it."),

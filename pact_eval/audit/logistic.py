@@ -47,11 +47,14 @@ def fit_logistic(matrix: sp.csr_array[np.float32], label: BoolArray) -> FloatArr
         loss = weights @ weights / 2 - special.log_expit(margin).sum()
         return loss / len(label), slopes / len(label)
 
-    start = np.zeros(matrix.shape[1] + 1)
-    options = {"maxiter": _MOST_STEPS, "gtol": _SLOPE_AT_END, "ftol": 1e-14}
-    fit = optimize.minimize(loss_and_slopes, start, jac=True, method="L-BFGS-B", options=options)
-    weights: FloatArray = fit.x[:-1]
-    return weights
+    fit = optimize.minimize(
+        loss_and_slopes,
+        np.zeros(matrix.shape[1] + 1),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": _MOST_STEPS, "gtol": _SLOPE_AT_END, "ftol": 1e-14},
+    )
+    return np.asarray(fit.x[:-1], dtype=np.float64)
 
 
 def group_folds(group: IntArray, n_folds: int) -> IntArray:

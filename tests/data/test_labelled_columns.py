@@ -257,3 +257,23 @@ def test_predictions_of_several_orders_are_read_as_their_items(tmp_path: Path) -
         with pytest.raises(RecordError) as refused:
             read_labelled(write_jsonl(tmp_path / "wrong.jsonl", [rows[0], wrong, *rows[2:]]))
         assert_says(refused.value, "id of line 1")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_shuffled_orders_of_items_are_read_as_the_first_row_of_each(
+    tmp_path: Path, seed: int
+) -> None:
+    rng = Random(seed)
+    rows = [
+        {"id": f"i{item}", "view": view, "text": f"message {item}", "label": ["yes", "no"][side]}
+        for item, side in ((n, n % 2 if n < 2 else rng.randrange(2)) for n in range(12))
+        for view in rng.sample(range(6), rng.randint(1, 4))
+    ]
+    rng.shuffle(rows)
+    first = [row for at, row in enumerate(rows) if row["id"] not in [r["id"] for r in rows[:at]]]
+    both = [
+        read_labelled(write_jsonl(tmp_path / f"{name}.jsonl", table)).records
+        for name, table in (("all", rows), ("first", first))
+    ]
+    facts = [[(r.id, r.state, r.field, r.reference) for r in records] for records in both]
+    assert facts[0] == facts[1]
