@@ -204,6 +204,7 @@ def build_remedies(experiment: Experiment, looks: Looks) -> Built:
             f"Remedies of order effects in {looks.names.run(run.label)}",
             tuple(partial(draw_remedies, comparison, name) for name in drawn),
             inches=1.9,
+            panel_inches=1.5,
             basis=counts_text(comparison.items, comparison.families),
             note=_FILLED,
             shows="cost against worth, with 95% intervals over families",
