@@ -275,13 +275,16 @@ def methods_text(estimates: Iterable[Estimate], unit: ClusterUnit = "family") ->
 
 
 def no_interval(estimate: Estimate) -> str:
-    """Say why an estimate has no interval with a width.
+    """Say in plain words why an estimate has no interval with a width.
 
     Example:
         >>> no_interval(Estimate(0.5, math.nan, math.nan, 2, 1, None, "one family: no interval"))
         'one family: no interval'
     """
     why = estimate.reason or "it has no width"
+    if isinstance(why, ClusterText):
+        units = plain_units(estimate.n, estimate.clusters)
+        why = why.over(units.removesuffix("s"), units)
     return why if "no interval" in why else f"no interval: {why}"
 
 

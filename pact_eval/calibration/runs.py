@@ -297,8 +297,8 @@ class FittedRun(Result):
         """Whether calibrating helps, in a sentence."""
         if self.left_out is None:
             return (
-                "Cannot tell whether calibrating helps: all items belong together, and none can be "
-                "left out of the fit."
+                "Cannot tell whether calibrating helps: there is one item, or one group of them, "
+                "and none to leave out of the fit."
             )
         return self.left_out.sentence
 

@@ -109,6 +109,9 @@ def _facts(fitted: FittedRun, exported: Sequence[str]) -> Iterator[Fact]:
     if worse:
         more = f"; {len(worse) - 1:,} more" if len(worse) > 1 else ""
         yield Fact("worse", f"{worse[0]}{more}", "caution")
+    notes = dict.fromkeys([*fit.notes, *map(str, effect.notes)])
+    more = f"; {len(notes) - 1:,} more" if len(notes) > 1 else ""
+    yield Fact("note", f"{next(iter(notes))}{more}" if notes else "", "caution")
     yield Fact("exported", " ".join(exported))
 
 

@@ -22,6 +22,7 @@ from pact_eval.numbers import (
     GENERALISATION,
     UNDEFINED,
     estimate_text,
+    interval_text,
     methods_text,
     plain_decoding,
     plain_units,
@@ -350,13 +351,15 @@ def accuracy_change_text(drift: Drift) -> str:
     test = drift.test
     margin = f"{value_text(test.margin, 'percent').removesuffix('.0')} points"
     if math.isnan(test.change.low):
-        return f"no interval for the change in accuracy ({test.change.reason})"
+        return f"accuracy {interval_text(test.change, 'points', ' points')}; the margin is {margin}"
     if not drift.has_references:
         most = value_text(test.change.high, "percent")
         return f"accuracy cannot have changed by more than {most} points, margin {margin}"
     change = f"accuracy {estimate_text(test.change, 'points')} points"
-    place = {"equivalent": "within", "changed": "beyond", "cannot tell": "not shown within"}
-    return f"{change}, {place[test.finding]} the margin of {margin}"
+    if test.finding == "cannot tell":
+        return f"{change}; the margin is {margin}"
+    place = "within" if test.finding == "equivalent" else "beyond"
+    return f"{change}, {place} the margin of {margin}"
 
 
 def _say_needed(drift: Drift) -> str:
@@ -386,7 +389,7 @@ def pairing_sentence(drift: Drift) -> str:
     if pairing.paired:
         left = pairing.only_a + pairing.only_b
         dropped = f" {left:,} items that only one run has answered are left out." if left else ""
-        return f"The same {pairing.common:,} items.{dropped}{without}"
+        return f"The same {counted(pairing.common, 'item')}.{dropped}{without}"
     sizes = pairing.common + pairing.only_a, pairing.common + pairing.only_b
     return (
         f"Other items: {sizes[0]:,} in A, {sizes[1]:,} in B, {pairing.common:,} in both. Changed "

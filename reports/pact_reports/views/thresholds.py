@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from pact_eval._choices import ClusterUnit
+from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.numbers import (
@@ -28,7 +29,6 @@ from pact_eval.numbers import (
 )
 from pact_eval.plain_text import first_of, one_line, upper_first
 from pact_eval.runs.custody import trained_on_runs
-from pact_eval.runs.identity import Difference
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.answer_sets import AnswerSets, GroupSets, KindSets
 from pact_eval.thresholds.checking import (
@@ -36,6 +36,7 @@ from pact_eval.thresholds.checking import (
     CheckedGate,
     CheckedSets,
     GateVerdict,
+    PromiseCheck,
     ThresholdsCheck,
 )
 from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
@@ -43,13 +44,11 @@ from pact_eval.thresholds.conclusion import Acting, acting
 from pact_eval.thresholds.decision_curves import GateMarks
 from pact_eval.thresholds.files import (
     AnswerSetsFile,
-    PromiseFile,
-    ThresholdsFile,
     answer_sets_json,
     thresholds_json,
 )
 from pact_eval.thresholds.gates import SIGNAL_NAMES, Target, gate_text, sure_answers
-from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
+from pact_reports.cases import CaseStatus, CiReport, gate_report, judged_case
 from pact_reports.table import Cell, Column, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import Fact, facts_table
@@ -72,29 +71,6 @@ def present_thresholds(thresholds: Thresholds) -> Presenter:
         },
         headline=lambda: [str(conclusion.words)],
         warnings=[*map(str, thresholds.warnings)],
-    )
-
-
-def present_thresholds_check(check: ThresholdsCheck) -> Presenter:
-    """Present a check of gates."""
-    answer, warnings = check_answer(check), [*check_warnings(check)]
-    return Presenter(
-        first=partial(check_facts, check),
-        tables=lambda: [check_table(check)],
-        to_json=lambda: {
-            "thresholds": str(check.file.path),
-            "run": check.run.place,
-            "verdict": check.verdict,
-            "gates": to_json(check.gates),
-            "differences": to_json(check.differences),
-            "model_known": check.model_known,
-            "items_without_gate": check.without_gate,
-            "answer": answer,
-            "warnings": [*warnings],
-        },
-        headline=lambda: [answer],
-        warnings=warnings,
-        ci=partial(thresholds_report, check),
     )
 
 
@@ -126,32 +102,139 @@ def present_answer_sets(sets: AnswerSets) -> Presenter:
     )
 
 
+@dataclass(frozen=True)
+class _Promise:
+    """One checked promise: a gate, or the sets of a kind.
+
+    Attributes:
+        name: group or kind.
+        gate: the test.
+        seen: what it counted.
+    """
+
+    name: str
+    gate: CheckedGate
+    seen: str
+
+    @property
+    def made(self) -> bool:
+        """Whether something was promised."""
+        return self.gate.threshold is not None
+
+    def words(self, unit: ClusterUnit, *, alone: bool) -> str:
+        """Write what was counted, and the families that would do; with a name, if not alone."""
+        needed = ""
+        if self.gate.needed is not None:
+            units = plain_units(self.gate.coverage.n, self.gate.units, unit)
+            run_size = f", the run has {self.gate.units:,}" if alone else ""
+            needed = f"; about {self.gate.needed:,} {units} are needed{run_size}"
+        elif alone and self.gate.verdict == "cannot tell":
+            needed = "; the rate is too close to the target, or too few items are accepted here"
+        return f"{self.seen}{needed}" if alone else f"{self.name} ({self.seen}{needed})"
+
+
+def present_thresholds_check(check: ThresholdsCheck) -> Presenter:
+    """Present a check of gates."""
+    left = (
+        f"{check.without_gate:,} items are of a kind or domain without a threshold; they are left "
+        "to a person"
+    )
+    return _present_check(
+        check,
+        [_Promise(gate.group, gate, tested_text(gate, check.file.target)) for gate in check.gates],
+        {
+            "thresholds": str(check.file.path),
+            "gates": to_json(check.gates),
+            "items_without_gate": check.without_gate,
+        },
+        facts=check_facts(check),
+        tables=lambda: [check_table(check)],
+        left=[left] if check.without_gate else [],
+    )
+
+
 def present_answer_sets_check(check: AnswerSetsCheck) -> Presenter:
     """Present a check of answer sets."""
-    answer, warnings = sets_check_answer(check), [*sets_check_warnings(check)]
-    return Presenter(
-        first=partial(sets_check_facts, check),
+    left = []
+    if check.without_sets:
+        left.append(f"{check.without_sets:,} items are of kinds without sets: all their answers")
+    if check.unanswered:
+        left.append(f"{check.unanswered:,} items have no answer, and no set")
+    return _present_check(
+        check,
+        [_Promise(kind.kind, kind.test, _missed_text(kind)) for kind in check.kinds],
+        {
+            "sets": str(check.file.path),
+            "kinds": to_json(check.kinds),
+            "groups": to_json(check.groups),
+            "items_without_sets": check.without_sets,
+            "unanswered": check.unanswered,
+        },
+        facts=[Fact("asked", promise_text(check.file))],
         tables=lambda: [
             _check_table(check),
             *_groups(check.groups, len(check.kinds), check.file.rule.unit, ""),
         ],
+        left=left,
+    )
+
+
+def _present_check(
+    check: ThresholdsCheck | AnswerSetsCheck,
+    promises: Sequence[_Promise],
+    numbers: dict[str, Json],
+    *,
+    facts: Iterable[Fact],
+    tables: Callable[[], Iterable[Part]],
+    left: Sequence[str],
+) -> Presenter:
+    """Present a check: its answer, what it adds to the first screen, its tables, its cases.
+
+    Args:
+        check: of gates or of sets.
+        promises: what was checked.
+        numbers: what its JSON has besides.
+        facts: the first lines below the answer.
+        tables: makes what follows the first screen.
+        left: caveats on items without a promise.
+    """
+    what, code = ("sets", "sets") if "sets" in numbers else ("thresholds", "gate")
+    answer = _say_checks(promises, check.file.rule.unit)
+    warnings = [*model_warnings(check, what), *(f"{check.run.place}: {text}" for text in left)]
+    views, path = check.run.predictions, check.file.path
+    run = _run_fact(check.run, check.file.rule, len(views.ids), {*views.family.tolist()})
+    screen = facts_table([*facts, Fact("file", one_line(str(path))), run])
+    return Presenter(
+        first=lambda: [screen],
+        tables=tables,
         to_json=lambda: {
-            "sets": str(check.file.path),
+            **numbers,
             "run": check.run.place,
             "verdict": check.verdict,
-            "kinds": to_json(check.kinds),
-            "groups": to_json(check.groups),
             "differences": to_json(check.differences),
             "model_known": check.model_known,
-            "items_without_sets": check.without_sets,
-            "unanswered": check.unanswered,
             "answer": answer,
             "warnings": [*warnings],
         },
         headline=lambda: [answer],
         warnings=warnings,
-        ci=partial(sets_report, check),
+        ci=lambda: _cases(code, promises, answer, warnings, path),
     )
+
+
+def _say_checks(promises: Sequence[_Promise], unit: ClusterUnit) -> str:
+    """Write the result of a check, the worst verdict first."""
+    if not any(promise.made for promise in promises):
+        return "Cannot tell: the file guarantees nothing, so there is nothing to check."
+    parts = []
+    for verdict in ("broken", "cannot tell", "holds"):
+        named = [
+            promise.words(unit, alone=len(promises) == 1)
+            for promise in promises
+            if promise.made and promise.gate.verdict == verdict
+        ]
+        parts += [f"{verdict}: {first_of(named)}"] if named else []
+    return upper_first(f"{'; '.join(parts)}.")
 
 
 def rule_text(rule: Rule) -> str:
@@ -219,29 +302,16 @@ def _run_fact(run: ExperimentRun, rule: Rule, items: int, families: Collection[s
     )
 
 
-def check_facts(check: ThresholdsCheck) -> list[Part]:
-    """Lay out the first screen on a check of thresholds, below the answer."""
+def check_facts(check: ThresholdsCheck) -> Iterator[Fact]:
+    """Yield what was promised, and what the gates accept here."""
     file = check.file
-    gates = [gate for gate in check.gates if gate.threshold is not None]
-    facts = [
-        Fact("asked", f"{file.target.limit}, with {100 * file.confidence.each:.4g}% confidence"),
-        *(_checked_fact(gate, file) for gate in gates[:_MOST_ROWS]),
-        Fact("file", one_line(str(file.path))),
-        _checked_run(check.run, file),
-    ]
-    return [facts_table(facts)]
-
-
-def _checked_run(run: ExperimentRun, file: PromiseFile) -> Fact:
-    views = run.predictions
-    return _run_fact(run, file.rule, len(views.ids), {*views.family.tolist()})
-
-
-def _checked_fact(gate: CheckedGate, file: ThresholdsFile) -> Fact:
-    name = "accepted" if gate.group == "all" else one_line(gate.group)
-    accepts = sure_answers(gate.threshold, file.rule.signal)
-    error = "" if math.isnan(gate.error.value) else f", {rate_text(gate.error)} of them wrong"
-    return Fact(name, f"{accepts}: {rate_text(gate.coverage)} of the items{error}")
+    sure = f"{100 * file.confidence.each:.4g}% confidence"
+    yield Fact("asked", f"{file.target.limit}, with {sure}")
+    for gate in [gate for gate in check.gates if gate.threshold is not None][:_MOST_ROWS]:
+        name = "accepted" if gate.group == "all" else one_line(gate.group)
+        accepts = sure_answers(gate.threshold, file.rule.signal)
+        error = "" if math.isnan(gate.error.value) else f", {rate_text(gate.error)} of them wrong"
+        yield Fact(name, f"{accepts}: {rate_text(gate.coverage)} of the items{error}")
 
 
 def thresholds_table(thresholds: Thresholds) -> Table:
@@ -455,16 +525,6 @@ def sets_tables(sets: AnswerSets) -> list[Part]:
     ]
 
 
-def sets_check_facts(check: AnswerSetsCheck) -> list[Part]:
-    """Lay out the first screen on a check of sets, below the answer."""
-    facts = [
-        Fact("asked", promise_text(check.file)),
-        Fact("file", one_line(str(check.file.path))),
-        _checked_run(check.run, check.file),
-    ]
-    return [facts_table(facts)]
-
-
 def _groups(
     groups: Sequence[GroupSets], kinds: int, unit: ClusterUnit, note: str
 ) -> Iterator[Table]:
@@ -613,57 +673,28 @@ def _basis(group: GroupSets) -> str:
     return f"{group.items:,}, {group.units:,}"
 
 
-def check_answer(check: ThresholdsCheck) -> str:
-    """Write the result of a check, gate by gate if there are few."""
-    if all(gate.threshold is None for gate in check.gates):
-        return "Cannot tell: the file has no threshold that could be checked."
-    promised = [gate for gate in check.gates if gate.threshold is not None]
-    if len(check.gates) == 1:
-        return _say_checked(promised[0], check.file)
-    unit = check.file.rule.unit
-    parts = []
-    for verdict in ("broken", "cannot tell", "holds"):
-        groups = [_with_needed(gate, unit) for gate in promised if gate.verdict == verdict]
-        parts += [f"{verdict}: {first_of(groups)}"] if groups else []
-    text = "; ".join(parts)
-    return upper_first(f"{text}.")
-
-
 def tested_text(gate: CheckedGate, target: Target) -> str:
     """Count the tested items of a gate that are wrong, or escalated."""
     what = "wrong" if target.limits_error else "left"
     return f"{gate.wrong:,} {what} of {gate.drawn:,} tested"
 
 
-def check_warnings(check: ThresholdsCheck) -> Iterator[str]:
-    """Yield the caveats of a check: other models and prompts, items without a gate."""
-    yield from model_warnings(check.run, check.differences, check.model_known, "thresholds")
-    if check.without_gate:
-        yield (
-            f"{check.run.place}: {check.without_gate:,} items are of a kind or domain without a "
-            "threshold; they are left to a person"
-        )
-
-
-def model_warnings(
-    run: ExperimentRun, differences: Iterable[Difference], recorded: bool, what: str
-) -> Iterator[str]:
-    """Yield the differences of the model of a run from that of a choice.
+def model_warnings(check: PromiseCheck, what: str) -> Iterator[str]:
+    """Yield how the model of a run differs from that of a choice.
 
     Args:
-        run: the run.
-        differences: between both models.
-        recorded: whether both are recorded.
+        check: of the choice on the run.
         what: what was chosen, in the plural.
     """
+    run = check.run
     for trained in trained_on_runs([run.run]):
         yield f"{trained.run}: {trained.trained_on}, as allowed"
-    for difference in differences:
+    for difference in check.differences:
         yield (
             f"{run.place}: another {difference.words} ({difference.after}) than that of the "
             f"{what} ({difference.before}): they say nothing of it, and this check alone does"
         )
-    if not recorded:
+    if not check.model_known:
         yield f"{run.place}: the model of the {what} or of the run is not recorded"
 
 
@@ -673,26 +704,6 @@ def gate_notes(marks: GateMarks, names: ArmNames) -> tuple[str, ...]:
         note.text if note.run is None else f"{names.run(note.run)}: {note.text}"
         for note in marks.notes
     )
-
-
-def _with_needed(gate: CheckedGate, unit: ClusterUnit) -> str:
-    if gate.needed is None:
-        return gate.group
-    units = plain_units(gate.coverage.n, gate.units, unit)
-    return f"{gate.group} (about {gate.needed:,} {units} are needed)"
-
-
-def _say_checked(gate: CheckedGate, file: ThresholdsFile) -> str:
-    shown = tested_text(gate, file.target)
-    if gate.verdict == "cannot tell":
-        units = plain_units(gate.coverage.n, gate.units, file.rule.unit)
-        enough = (
-            f"about {gate.needed:,} {units} are needed, the run has {gate.units:,}"
-            if gate.needed is not None
-            else "the rate is too close to the target, or too few items are accepted here"
-        )
-        return f"Cannot tell: {shown}; {enough}."
-    return f"{gate.verdict.capitalize()}: {shown}."
 
 
 def sets_answer(sets: AnswerSets) -> str:
@@ -705,35 +716,6 @@ def sets_answer(sets: AnswerSets) -> str:
     if not kept:
         return f"No: {rest}."
     return f"{upper_first(promise_text(sets))}: {', '.join(kept)}{rest and f'; {rest}'}."
-
-
-def sets_check_answer(check: AnswerSetsCheck) -> str:
-    """Write the result of a check, kind by kind."""
-    promised = [kind for kind in check.kinds if kind.threshold is not None]
-    if not promised:
-        return "Cannot tell: the file guarantees nothing, so there are no sets to check."
-    parts = []
-    for verdict in ("broken", "cannot tell", "holds"):
-        kinds = [
-            _say_checked_sets(kind, check.file.rule.unit)
-            for kind in promised
-            if kind.test.verdict == verdict
-        ]
-        parts += [f"{verdict}: {first_of(kinds)}"] if kinds else []
-    text = "; ".join(parts)
-    return upper_first(f"{text}.")
-
-
-def sets_check_warnings(check: AnswerSetsCheck) -> Iterator[str]:
-    """Yield the caveats of a check: other models, items without a set."""
-    yield from model_warnings(check.run, check.differences, check.model_known, "sets")
-    if check.without_sets:
-        yield (
-            f"{check.run.place}: {check.without_sets:,} items are of kinds without sets; they "
-            "take every answer"
-        )
-    if check.unanswered:
-        yield f"{check.run.place}: {check.unanswered:,} items have no answer, and no set"
 
 
 def _size(kind_sets: KindSets) -> str:
@@ -749,18 +731,11 @@ def _needs(kind_sets: KindSets, unit: ClusterUnit) -> str:
     return f"{kind_sets.kind} ({enough}the run has {kind_sets.sets.units:,})"
 
 
-def missed_text(test: CheckedGate) -> str:
+def _missed_text(checked: CheckedSets) -> str:
     """Count the tested items whose set lacks the right answer."""
-    return f"{test.wrong:,} of {test.drawn:,} missed"
-
-
-def _say_checked_sets(checked: CheckedSets, unit: ClusterUnit) -> str:
     test = checked.test
-    seen = f"{missed_text(test)}, {100 * checked.shown:.1f}% coverage is shown"
-    if test.needed is None:
-        return f"{checked.kind} ({seen})"
-    units = plain_units(checked.sets.items, checked.sets.units, unit)
-    return f"{checked.kind} ({seen}; about {test.needed:,} {units} are needed)"
+    shown = f"{100 * checked.shown:.1f}% coverage is shown"
+    return f"{test.wrong:,} of {test.drawn:,} missed, {shown}"
 
 
 NO_GUARANTEE: Final = "nothing is guaranteed, so there is nothing to check"
@@ -771,35 +746,16 @@ _OF_VERDICT: Final[Mapping[GateVerdict, CaseStatus]] = {
 }
 
 
-def thresholds_report(check: ThresholdsCheck) -> CiReport:
-    """Return the cases of a check of thresholds: one per gate."""
-    file = check.file
-    cases = [
-        _gate_case("gate", gate.group, gate, tested_text(gate, file.target), file.path)
-        for gate in check.gates
-    ]
-    return _ci_of_checks(cases, check_answer(check), check_warnings(check), "gate", file.path)
-
-
-def sets_report(check: AnswerSetsCheck) -> CiReport:
-    """Return the cases of a check of answer sets: one per kind."""
-    cases = [
-        _gate_case("sets", kind.kind, kind.test, missed_text(kind.test), check.file.path)
-        for kind in check.kinds
-    ]
-    answer, warnings = sets_check_answer(check), sets_check_warnings(check)
-    return _ci_of_checks(cases, answer, warnings, "sets", check.file.path)
-
-
-def _gate_case(code: str, group: str, gate: CheckedGate, text: str, file: Path) -> Case:
-    if gate.threshold is None:
-        return judged_case(code, group, "skipped", NO_GUARANTEE, file)
-    return judged_case(code, group, _OF_VERDICT[gate.verdict], f"{gate.verdict}: {text}", file)
-
-
-def _ci_of_checks(
-    cases: list[Case], answer: str, warnings: Iterable[str], code: str, file: Path
+def _cases(
+    code: str, promises: Sequence[_Promise], answer: str, warnings: Sequence[str], file: Path
 ) -> CiReport:
-    if all(case.status == "skipped" for case in cases):  # the exit code is that of "cannot tell"
-        cases = [*cases, judged_case(code, "file", "cannot tell", answer, file)]
+    """Return the cases of a check: one per promise."""
+    cases = []
+    for promise in promises:
+        status, text = _OF_VERDICT[promise.gate.verdict], f"{promise.gate.verdict}: {promise.seen}"
+        if not promise.made:
+            status, text = "skipped", NO_GUARANTEE
+        cases.append(judged_case(code, promise.name, status, text, file))
+    if not any(promise.made for promise in promises):  # the exit code is that of "cannot tell"
+        cases.append(judged_case(code, "file", "cannot tell", answer, file))
     return gate_report("pact-eval thresholds --check", answer, cases, warnings)
