@@ -211,6 +211,44 @@ def independent_text(clusters: int, unit: ClusterUnit) -> str:
     return f"{clusters:,} {groups} together"
 
 
+_PLAIN: Final[dict[ClusterUnit, str]] = {"family": "groups", "source_family": "sources"}
+
+
+def plain_units(items: int, clusters: int, unit: ClusterUnit = "family") -> str:
+    """Name what is independent of another, on first screens: items, or what they belong to.
+
+    Example:
+        >>> plain_units(400, 400), plain_units(324, 162), plain_units(324, 6, "source_family")
+        ('items', 'groups', 'sources')
+    """
+    return "items" if items == clusters else _PLAIN[unit]
+
+
+def plain_sample(items: int, clusters: int, unit: ClusterUnit = "family") -> str:
+    """Write the size of a sample on a first screen: groups only if items belong together.
+
+    Example:
+        >>> plain_sample(400, 400), plain_sample(1, 1), plain_sample(324, 1)
+        ('400 items', '1 item', '324 items in 1 group')
+    """
+    counted = "1 item" if items == 1 else f"{items:,} items"
+    if items == clusters:
+        return counted
+    units = plain_units(items, clusters, unit)
+    return f"{counted} in {clusters:,} {units.removesuffix('s') if clusters == 1 else units}"
+
+
+def plain_decoding(k: int, calibration: str) -> str:
+    """Write on a first screen which probabilities are used.
+
+    Example:
+        >>> plain_decoding(1, "raw"), plain_decoding(4, "calibrated")
+        ('probabilities as given', 'calibrated probabilities, 4 prompts per item together')
+    """
+    words = "probabilities as given" if calibration == "raw" else f"{calibration} probabilities"
+    return words if k == 1 else f"{words}, {k} prompts per item together"
+
+
 def short_clusters(unit: ClusterUnit) -> str:
     """Name several clusters in a narrow column: "fam.", or "source fam."."""
     return f"{CLUSTER[unit].removesuffix('family')}fam."
@@ -254,13 +292,16 @@ def methods_text(estimates: Iterable[Estimate], unit: ClusterUnit = "family") ->
 
 
 def no_interval(estimate: Estimate) -> str:
-    """Say why an estimate has no interval with a width.
+    """Say in plain words why an estimate has no interval with a width.
 
     Example:
         >>> no_interval(Estimate(0.5, math.nan, math.nan, 2, 1, None, "one family: no interval"))
         'one family: no interval'
     """
     why = estimate.reason or "it has no width"
+    if isinstance(why, ClusterText):
+        units = plain_units(estimate.n, estimate.clusters)
+        why = why.over(units.removesuffix("s"), units)
     return why if "no interval" in why else f"no interval: {why}"
 
 

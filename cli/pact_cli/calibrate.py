@@ -20,7 +20,7 @@ from pact_eval.runs.places import shown
 from pact_reports.views.calibration import present_fitted_run
 from pact_reports.views.remedies import present_fitted_remedy
 
-_OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "decoding")
+_OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "full", "decoding")
 
 
 @command()
@@ -35,6 +35,7 @@ def calibrate(
     remedy: str | None = None,
     overwrite: bool = False,
     force: bool = False,
+    full: bool = False,
     settings: Settings,
     as_json: Json = False,
 ) -> None:
@@ -67,6 +68,7 @@ def calibrate(
         --overwrite: Replace a calibrator of another fit, and temperatures of --export. A fit on the
             same run and decoding is always replaced.
         --force: Write the calibrator even if NLL does not fall on left-out families.
+        --full: Print every table below the answer.
     """
     if remedy is not None:
         refuse_given(_OF_TEMPERATURES, "{} changes nothing with --remedy; leave one of them out")
@@ -87,6 +89,7 @@ def calibrate(
     for folder, effect in fitted.effects.items() if as_json else ():  # tables have these warnings
         warn(f"{shown(folder)}: {note!s}" for note in effect.warnings)
     files = [*written, *([export] if export is not None and written else [])]
-    emit(present_fitted_run(fitted, written, exported), files=files, warned=warned, as_json=as_json)
+    presenter = present_fitted_run(fitted, written, exported)
+    emit(presenter, files=files, warned=warned, full=full, as_json=as_json)
     if not written:
         click.get_current_context().exit(GateError.exit_code)

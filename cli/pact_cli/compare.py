@@ -110,7 +110,7 @@ def compare(
     """
     settings = replace(settings, data=named_data(data))
     if gate:
-        _gate(runs, settings, ci_format, as_json=as_json)
+        _gate(runs, settings, ci_format, full=full, as_json=as_json)
         return
     refuse(ci_format, "--format is for --gate, which fails or passes: add --gate")
     refuse(
@@ -160,7 +160,12 @@ def print_comparison(
 
 
 def _gate(
-    arguments: tuple[str, ...], settings: Settings, ci_format: CiFormat | None, *, as_json: bool
+    arguments: tuple[str, ...],
+    settings: Settings,
+    ci_format: CiFormat | None,
+    *,
+    full: bool,
+    as_json: bool,
 ) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
     refuse_given(
@@ -176,7 +181,7 @@ def _gate(
         "--gate needs --margin, the largest change in accuracy that does not matter",
     )
     drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
-    emit(present_drift(drift), ci_format=ci_format, as_json=as_json)
+    emit(present_drift(drift), full=full, ci_format=ci_format, as_json=as_json)
     exit_on_leak([drift.data])
     click.get_current_context().exit(_EXIT_CODES[drift.finding])
 

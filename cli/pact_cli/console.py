@@ -116,18 +116,18 @@ def emit(
     provenance: Mapping[str, Json] | None = None,
     files: Iterable[Path] = (),
     warned: Collection[str] = (),
-    brief: bool = False,
+    full: bool = True,
     ci_format: CiFormat | None = None,
     as_json: bool,
 ) -> None:
-    """Print a result: its warnings to stderr, and then its JSON, its answers, or everything.
+    """Print a result: its warnings to stderr, and then its JSON, its first screen, or everything.
 
     Args:
         presenter: the result.
         provenance: what JSON has before the result.
         files: those that were written; JSON does not name them.
         warned: warnings that are printed already.
-        brief: print the headline alone.
+        full: print everything, and not the first screen alone.
         ci_format: print the cases of a gate in this format, and nothing else.
         as_json: print one JSON object.
     """
@@ -142,9 +142,8 @@ def emit(
 
     if remarks := [*presenter.remarks()]:
         show(output(to_stderr=True), remarks)
-    blocks = iter(() if brief else presenter.printed())
+    blocks = iter(presenter.printed(full=full))
     show(output(), next(blocks, ()))
-    tell(presenter.headline() if brief else ())
     tell(f"wrote {path}" for path in files)
     for block in blocks:
         show(output(), block)

@@ -68,7 +68,7 @@ def thresholds(
     counting: Counting = "families",
     out: Path | None = None,
     check: Path | None = None,
-    brief: bool = False,
+    full: bool = False,
     settings: Settings,
     ci_format: Ci = None,
     as_json: Json = False,
@@ -118,7 +118,7 @@ def thresholds(
 
     Output:
         -o, --out: File for the result, such as thresholds.json.
-        --brief: Print the answer alone, in one line.
+        --full: Print every table below the answer.
     """
     numbers = (target_error, target_escalation, cost_wrong)
     is_target = any(number is not None for number in numbers)
@@ -128,7 +128,7 @@ def thresholds(
         ci_format and check is None,
         "--format is for --check, which fails or passes: add --check FILE",
     )
-    emit_result = partial(emit, brief=brief, as_json=as_json)
+    emit_result = partial(emit, full=full, as_json=as_json)
     if check is not None and sets:
         checked_sets = check_answer_sets(check, run, settings=settings)
         emit_result(present_answer_sets_check(checked_sets), ci_format=ci_format)
@@ -154,7 +154,7 @@ def thresholds(
     target = _target(*numbers)
     acting = None if out else acting_without_probabilities(run, target, confidence or CONFIDENCE)
     if acting is not None:
-        emit(present_acting(acting), brief=True, as_json=as_json)
+        emit(present_acting(acting), as_json=as_json)
         return
     chosen = choose_thresholds(
         run,

@@ -197,7 +197,7 @@ CHECK: Final[Check[DataContext]] = Check(
     codes={
         "position-favoured": (
             "warning",
-            "An answer position holds the reference far more often than chance.",
+            "An answer position holds the right answer far more often than chance.",
         ),
         "kind-missing": (
             "note",

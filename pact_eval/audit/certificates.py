@@ -66,7 +66,7 @@ def check_certificates(context: DataContext) -> CheckResult:
     n_families = index.frame.select("file", "family").n_unique()
     coverage = Coverage(ablated, n_records, pairs, n_families)
     result = findings.result(counted(n_families, "family"), coverage)
-    skipped = "no record has a certificate" if len(bare) == len(index.files) else None
+    skipped = "no record states its evidence" if len(bare) == len(index.files) else None
     return replace(result, skipped=skipped)
 
 
@@ -279,14 +279,14 @@ CHECK: Final[Check[DataContext]] = Check(
     look=_look,
     cost=0.5,
     codes={
-        "certificate-missing": ("error", "A record of a family has no evidence certificate."),
-        "certificate-malformed": ("error", "A certificate lacks a part, or it has another type."),
-        "certificates-differ": ("error", "The two members' certificates describe different pairs."),
+        "certificate-missing": ("error", "A record of a pair states no evidence."),
+        "certificate-malformed": ("error", "Stated evidence lacks a part, or it has another type."),
+        "certificates-differ": ("error", "The two members state evidence of different pairs."),
         "no-changed-sentence": ("error", "Not exactly one of the two focus sentences is changed."),
         "focus-trivial": ("error", "A focus sentence has fewer than three words."),
         "focus-overlap": ("error", "One focus sentence is part of the other."),
         "focus-not-found": ("error", "A focus sentence does not occur in the context."),
-        "edit-elsewhere": ("error", "The edit is not the one that the certificate describes."),
+        "edit-elsewhere": ("error", "The edit is not the one that the evidence describes."),
         "old-wording-remains": (
             "error",
             "The counterfactual still holds the base wording of the changed sentence.",
@@ -296,12 +296,12 @@ CHECK: Final[Check[DataContext]] = Check(
             "error",
             "The focus fact is not supported in one member and refuted in the other.",
         ),
-        "necessity-failed": ("error", "The certificate says that its necessity checks failed."),
+        "necessity-failed": ("error", "The evidence says that its necessity checks failed."),
         "focus-other-wording": (
             "warning",
             "A focus sentence occurs in the context in the other member's wording.",
         ),
-        "certificates-none": ("note", "No record of a file has a certificate."),
+        "certificates-none": ("note", "No record of a file states its evidence."),
         "focus-quote": (
             "warning",
             "The evidence quotes a text that matches neither wording of its sentence.",

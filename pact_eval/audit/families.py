@@ -40,7 +40,7 @@ def check_families(context: DataContext) -> CheckResult:
     if not unpaired:
         return result
     all_of_them = (
-        "no record" if unpaired == n_families else f"{counted(unpaired, 'family')} of which none"
+        "no record" if unpaired == n_families else f"{counted(unpaired, 'group')} of which none"
     )
     return replace(result, skipped=f"{all_of_them} says that it belongs to a pair")
 
@@ -181,12 +181,12 @@ CHECK: Final[Check[DataContext]] = Check(
     run=check_families,
     look=_look,
     codes={
-        "family-size": ("error", "A family does not have exactly two members."),
+        "family-size": ("error", "A pair does not have exactly two members."),
         "family-variants": ("error", "The members are not one base and one counterfactual."),
-        "family-labels": ("error", "The members differ in split, domain or source family."),
+        "family-labels": ("error", "The members differ in split, domain or source."),
         "answers-differ": ("error", "The members' answers differ, or their order."),
         "question-differs": ("error", "The members' question or criteria differ."),
-        "reference-same": ("error", "Both members have the same reference."),
+        "reference-same": ("error", "Both members have the same right answer."),
         "context-same": ("error", "The members' contexts do not differ in any word."),
         "context-shape": ("error", "The contexts differ in more than the text of one leaf."),
         "edit-too-long": ("error", "The edit touches more words than allowed."),

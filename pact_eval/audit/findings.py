@@ -48,6 +48,23 @@ CODES: Final[dict[str, Code]] = {}
 """Every code of the checks that are loaded. A code keeps its name once it is released."""
 
 
+_PLAIN_CHECKS: Final = {
+    "certificates": "evidence",
+    "families": "pairs",
+    "separation": "overlap of files",
+}
+
+
+def plain_check(name: str) -> str:
+    """Name a check in sentences: those with a technical name have another one there.
+
+    Examples:
+        >>> plain_check("separation"), plain_check("schema")
+        ('overlap of files', 'schema')
+    """
+    return _PLAIN_CHECKS.get(name, name)
+
+
 def codes_of(check: str) -> tuple[str, ...]:
     """Return the codes of a check, in the order of its entry."""
     return tuple(name for name, code in CODES.items() if code.check == check)

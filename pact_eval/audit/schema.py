@@ -272,15 +272,18 @@ CHECK: Final[Check[DataContext]] = Check(
     cost=0.01,
     codes={
         "not-json": ("error", "A line is not strict JSON."),
-        "malformed": ("error", "A line is not a record, or its reference is not an answer."),
+        "malformed": (
+            "error",
+            "A line is not a record, or its right answer is no answer of it.",
+        ),
         "duplicate-id": ("error", "An id appears twice in a file."),
         "answers-alike": ("error", "Two answers of a question read alike."),
         "descriptions-alike": ("warning", "Two answers of a choice have the same description."),
-        "reference-in-input": ("error", "A key inside the input reveals the reference."),
+        "reference-in-input": ("error", "A key inside the input reveals the right answer."),
         "split-mismatch": ("error", "A record's split is not that of its file."),
         "empty-file": ("error", "A dataset file holds no record."),
         "contradictory-label": ("error", "One text and question has two right answers."),
         "no-eval-file": ("note", "No file is for evaluation."),
-        "reference-like-key": ("warning", "A key inside the input is named like a reference."),
+        "reference-like-key": ("warning", "A key inside the input is named like a right answer."),
     },
 )

@@ -54,7 +54,7 @@ def check_separation(index: Index, findings: Collector, *, threshold: float) -> 
         return replace(result, skipped="one file")
     result = findings.result(f"{records} in {len(index.files)} files", measured)
     unsourced = _files_without_source(index)
-    reason = f"{', '.join(unsourced)}: no source family is named, so none could be compared"
+    reason = f"{', '.join(unsourced)}: no source is named, so none could be compared"
     return replace(result, leaks=_leaks(index, across), skipped=reason if unsourced else None)
 
 
@@ -147,12 +147,12 @@ CHECK: Final[Check[DataContext]] = Check(
     cost=3.0,
     codes={
         "shared-id": ("error", "A record id is in two files."),
-        "shared-family": ("error", "A family is in two files."),
-        "shared-source-family": ("error", "A source family is in two files."),
+        "shared-family": ("error", "Records that belong together are in two files."),
+        "shared-source-family": ("error", "Records of one source are in two files."),
         "shared-source-id": ("error", "A source id is in two files."),
         "shared-context": ("error", "A context is in two files."),
         "source-id-missing": ("note", "No record of a file names its source."),
         "near-duplicate": ("error", "A context of one file nearly repeats one of another file."),
-        "near-duplicate-within": ("note", "Two families of one file have nearly the same context."),
+        "near-duplicate-within": ("note", "Two groups of one file have nearly the same context."),
     },
 )

@@ -544,7 +544,7 @@ def check_shortcuts(
         answer_words=answer_words,
     )
     result = findings.result(_scope(measured), measured)
-    return replace(result, skipped="one source family") if measured.source_families == 1 else result
+    return replace(result, skipped="one source") if measured.source_families == 1 else result
 
 
 def _sample(frame: pl.DataFrame, max_records: int, rng: np.random.Generator) -> list[int]:
@@ -761,11 +761,17 @@ CHECK: Final[Check[DataContext]] = Check(
     apart=_apart,
     needs=("records",),
     codes={
-        "question-shortcut": ("error", "The question alone predicts the reference."),
-        "ablated-shortcut": ("error", "The context without its evidence predicts the reference."),
+        "question-shortcut": ("error", "The question alone predicts the answer."),
+        "ablated-shortcut": (
+            "error",
+            "The context without its evidence predicts the answer.",
+        ),
         "shortcut-suspected": ("warning", "A bag of words does a little better than the baseline."),
         "answer-in-context": ("warning", "Most contexts name the right answer and no other."),
-        "context-solved": ("warning", "A bag of words of the context finds nearly all references."),
+        "context-solved": (
+            "warning",
+            "A bag of words of the context finds nearly all answers.",
+        ),
         "context-words": ("note", "A bag of words of the context is far above the baseline."),
     },
 )

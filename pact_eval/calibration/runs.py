@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -292,6 +292,16 @@ class FittedRun(Result):
         """Whether NLL falls on families that were left out of the fit, as far as there are any."""
         return self.left_out is None or self.left_out.falls
 
+    @property
+    def answer(self) -> str:
+        """Whether calibrating helps, in a sentence."""
+        if self.left_out is None:
+            return (
+                "Cannot tell whether calibrating helps: there is one item, or one group of them, "
+                "and none to leave out of the fit."
+            )
+        return self.left_out.sentence
+
     def portable(self) -> PortableCalibration:
         """Return the temperatures by type of question that transformers can apply.
 
@@ -398,7 +408,9 @@ def fit_on_run(
         calibrator=fit.calibrator.with_provenance(
             run=identity_json(run),
             chosen=None if choice is None else choice.why,
-            left_out_nll=None if left_out is None else asdict(left_out),
+            left_out_nll=None
+            if left_out is None
+            else {"raw": left_out.raw, "fitted": left_out.fitted, "unit": left_out.unit},
             **trained_on_json(run),
         ),
         choice=choice,

@@ -67,16 +67,49 @@ class LeftOutNll:
         raw: at T = 1.
         fitted: under the fitted temperatures.
         unit: what was left out: families if there is one source family, or each has its own.
+        clusters: number of these.
+        standard_error: of the fall from `raw` to `fitted`, over them.
     """
 
     raw: float
     fitted: float
     unit: Literal["families", "source families"]
+    clusters: int
+    standard_error: float
 
     @property
     def falls(self) -> bool:
         """Whether the temperatures lower the NLL of what they were not fitted on."""
         return self.raw - self.fitted > _SAME
+
+    @property
+    def shown(self) -> bool:
+        """Whether the 95% interval of the fall (Student's t over what was left out) excludes 0."""
+        error = t_quantile(1 - LEVEL / 2, self.clusters - 1) * self.standard_error
+        return self.raw - self.fitted > max(error, _SAME)
+
+    @property
+    def sentence(self) -> str:
+        """Whether calibrating helps.
+
+        Examples:
+            >>> LeftOutNll(0.992, 0.95, "families", 100, 0.01).sentence.partition(": ")[2]
+            'on items left out of the fit, the loss (NLL) falls from 0.992 to 0.950.'
+            >>> LeftOutNll(0.992, 0.99, "families", 100, 0.01).sentence.partition(":")[0]
+            'Calibrating is not shown to help'
+            >>> LeftOutNll(0.992, 1.01, "families", 100, 0.01).sentence.partition(":")[0]
+            'Calibrating does not help'
+        """
+        before, after = (f"{number:.3f}" for number in (self.raw, self.fitted))
+        if before == after:
+            before, after = (f"{number:.6f}" for number in (self.raw, self.fitted))
+        finding = "helps" if self.shown else "is not shown to help"
+        chance = "" if self.shown else ", which may be chance"
+        if not self.falls:
+            finding, chance = "does not help", ""
+        move = "falls" if self.falls else "goes"
+        numbers = f"the loss (NLL) {move} from {before} to {after}{chance}"
+        return f"Calibrating {finding}: on items left out of the fit, {numbers}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +217,7 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
         left_out=left_out,
         source_families=n_source,
         folds=int(fold.max()) + 1,
-        nll=LeftOutNll(neutral.nll, chosen.nll, unit),
+        nll=LeftOutNll(neutral.nll, chosen.nll, unit, n_source, neutral.standard_error),
     )
 
 
@@ -209,8 +242,9 @@ def left_out_nll(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -> 
     if clusters < 2:
         return None
     nll = _held_out_nll(items, _folds(cluster, clusters), [(mode, ridge)])[mode, ridge]
-    raw = item_mean(items.nll(neutral_calibrator()))
-    return LeftOutNll(raw, item_mean(nll), unit)
+    neutral = items.nll(neutral_calibrator())
+    error = _candidate(None, 0.0, 0, neutral, nll, cluster).standard_error
+    return LeftOutNll(item_mean(neutral), item_mean(nll), unit, clusters, error)
 
 
 def _unit(source_families: int, families: int) -> Literal["families", "source families"]:

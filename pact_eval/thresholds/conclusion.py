@@ -19,12 +19,12 @@ from pact_eval.evaluation.conclusions.conclusion import (
 )
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.numbers import CLUSTERS, interval_text, p_value_text
+from pact_eval.numbers import plain_sample, plain_units, rate_text
 from pact_eval.plain_text import first_of
 from pact_eval.runs.folder import RunSource, open_run
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.choice import Rule, Thresholds, gate_items, rate_over_units, rule_of
-from pact_eval.thresholds.gates import SIGNAL_NAMES, ChosenGate, Target, choose_gate, gate_text
+from pact_eval.thresholds.gates import ChosenGate, Target, choose_gate, sure_answers
 
 ActingStatus: TypeAlias = Literal["share guaranteed", "none shown", "cannot tell"]
 """share guaranteed: a gate keeps the target; none shown: no gate is shown to keep it; cannot tell:
@@ -123,42 +123,36 @@ class Acting(Conclusion):
 
     @property
     def words(self) -> Sentence:
-        """The share of its decisions that a model may take alone, or the reason for none.
+        """Which answers need no review, or the reason for none.
 
         Example:
-            "May decide 41.0 [36.2, 46.0]% of the items, those with top probability >= 0.93 ..."
+            "Yes: answers with a probability of at least 0.93 (41.0% [36.2, 46.0] of the items) ..."
         """
         if self.rule is None:
             reasons = "; ".join(part.reason for part in self.unchecked)
             return Sentence("Cannot tell", f"{reasons}.")
-        unit = self.rule.unit
-        target = self.target.text
-        sure = f"with {100 * self.confidence:.4g}% confidence"
         match self.status:
             case "share guaranteed":
                 return _say_guaranteed(self, self.rule)
             case "cannot tell":
-                return Sentence(
-                    "Cannot tell",
-                    f"too few families to show {target} {sure}; {_most_needed(self, unit)}.",
-                )
+                return Sentence("Cannot tell", _say_too_few(self))
             case "none shown":
-                groups = f" for any of {len(self.gates):,} groups"
-                return Sentence(
-                    f"No share can be guaranteed{groups if len(self.gates) > 1 else ''}",
-                    f"{target} is not shown {sure}{_seen(self)}; {_most_needed(self, unit)}.",
-                )
+                return Sentence("No", _say_none(self, self.rule))
 
     @property
     def line(self) -> str:
-        """The same on a line: without the gate that came closest, and the families needed.
+        """The same, to go on a line."""
+        return self.emphasise(str(self.words).removesuffix("."))
 
-        Nor with the confidence, which is 95% in every report.
-        """
-        words = self.words
-        if self.rule is None or self.status == "share guaranteed":
-            return self.emphasise(str(words).removesuffix("."))
-        return self.emphasise(f"{words.finding}: {self.target.text} is not shown")
+    @property
+    def needed(self) -> str:
+        """How many items would do if no share is guaranteed; "" if that was not looked for."""
+        if self.rule is None or self.status == "share guaranteed" or not self.planned:
+            return ""
+        gates, unit = self.gates, self.rule.unit
+        least = min(gates, key=lambda gate: math.inf if gate.needed is None else gate.needed)
+        of_group = "" if len(gates) == 1 or least.needed is None else f"{least.group} first: "
+        return f"{of_group}{_say_needed(least, unit)}"
 
 
 def acting(thresholds: Thresholds) -> Acting:
@@ -272,70 +266,69 @@ def least_tested(target: Target, confidence: float) -> int:
 
 
 def _say_guaranteed(conclusion: Acting, rule: Rule) -> Sentence:
-    target = conclusion.target.text
-    once = "" if all(gate.equal for gate in conclusion.gates) else rule.counting_text
-    if len(conclusion.gates) == 1:
-        (gate,) = conclusion.gates
+    gates = conclusion.gates
+    units = plain_units(*max(_sizes(gates)), rule.unit)
+    same = rule.counting == "items" or all(gate.equal for gate in gates)
+    once = "" if same else f", each {units.removesuffix('s')} counting once"
+    limit, sure = conclusion.target.limit, conclusion.confidence
+    if len(gates) == 1:
+        (gate,) = gates
+        verb = "have" if conclusion.target.limits_error else "can be accepted, with"
         return Sentence(
-            f"May decide {interval_text(gate.share, 'percent', '%')} of the items, those with "
-            f"{_condition(gate, rule)}",
-            f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
-            f"{100 * conclusion.confidence:.4g}% confidence.",
+            "Yes",
+            f"{sure_answers(gate.threshold, rule.signal)} ({rate_text(gate.share)} of the items) "
+            f"{verb} {limit} in new {units} like these{once}, with {100 * sure:.4g}% confidence.",
         )
-    kept = [gate.group for gate in conclusion.gates if gate.threshold is not None]
-    left = [gate.group for gate in conclusion.gates if gate.threshold is None]
-    rest = f" Nothing can be guaranteed for {first_of(left)}." if left else ""
-    level = 1 - conclusion.confidence
-    sure = 1 - level * len(conclusion.gates) if conclusion.together else conclusion.confidence
+    kept = [gate.group for gate in gates if gate.threshold is not None]
+    left = [gate.group for gate in gates if gate.threshold is None]
+    rest = f"; no share is shown for {first_of(left)}" if left else ""
+    sure = 1 - (1 - sure) * len(gates) if conclusion.together else sure
     scope = "all together" if conclusion.together else "each"
     return Sentence(
-        f"May decide in {first_of(kept)}",
-        f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
-        f"{100 * sure:.4g}% confidence, {scope}.{rest}",
+        f"Yes, in {first_of(kept)}",
+        f"{limit} in new {units} like these{once}, with {100 * sure:.4g}% confidence, "
+        f"{scope}{rest}.",
     )
 
 
-def _seen(conclusion: Acting) -> str:
-    """Return the failed test of the only gate in brackets; nothing for several gates."""
-    gate = conclusion.gates[0]
-    if len(conclusion.gates) > 1 or gate.p_value is None:
-        return ""
-    what = "wrong" if conclusion.target.limits_error else "escalated"
-    return (
-        f" ({gate.wrong:,} of {gate.accepted:,} tested items are {what} at the most promising "
-        f"gate, {p_value_text(gate.p_value)})"
-    )
+def _say_none(conclusion: Acting, rule: Rule) -> str:
+    gates, target = conclusion.gates, conclusion.target
+    share, what = ("share", "wrong") if target.limits_error else ("threshold", "left")
+    if len(gates) > 1:
+        kinds = f"any of {len(gates):,} {rule.by}s"
+        return f"no {share} of {kinds} can be shown to have {target.limit}."
+    (gate,), (size,) = gates, _sizes(gates)
+    closest = ""
+    if gate.p_value is not None:
+        closest = f"; closest: {gate.wrong:,} {what} of {gate.accepted:,} tested"
+    sample = plain_sample(*size, rule.unit)
+    return f"with {sample}, no {share} can be shown to have {target.limit}{closest}."
+
+
+def _say_too_few(conclusion: Acting) -> str:
+    tested = max(gate.tested for gate in conclusion.gates)
+    least = least_tested(conclusion.target, conclusion.confidence)
+    counted = "1 tested item is" if tested == 1 else f"{tested:,} tested items are"
+    bad = "an error" if conclusion.target.limits_error else "one left"
+    return f"{counted} too few to show {conclusion.target.limit}; {least:,} without {bad} would do."
+
+
+def _sizes(gates: Sequence[ActingGate]) -> list[tuple[int, int]]:
+    """Return the items and families of each gate."""
+    return [(gate.share.n, gate.families) for gate in gates]
 
 
 def _say_needed(gate: ActingGate, unit: ClusterUnit) -> str:
-    units = CLUSTERS[unit]
+    units = plain_units(gate.share.n, gate.families, unit)
     run_size = f"the run has {gate.families:,}"
     if gate.needed is None:
-        return f"nothing shows that more {units} like these would do, {run_size}"
+        return f"nothing shows that more {units} like these would do; {run_size}"
     if gate.needed <= gate.families:
         return (
-            f"its {gate.families:,} {units} would often do, but the drawn items of these do not "
+            f"its {gate.families:,} {units} would often do, but the tested items of these do not "
             "show it: score more"
         )
-    return f"about {gate.needed:,} {units} like these would do in 4 of 5 cases, {run_size}"
-
-
-def _most_needed(conclusion: Acting, unit: ClusterUnit) -> str:
-    gates = conclusion.gates
-    if not conclusion.planned:
-        return f"`pact-eval thresholds` says whether more {CLUSTERS[unit]} would do"
-    planned = [gate for gate in gates if gate.needed is not None]
-    if len(gates) == 1:
-        return _say_needed(gates[0], unit)
-    if not planned:
-        return f"nothing shows that more {CLUSTERS[unit]} like these would do"
-    least = min(planned, key=lambda gate: gate.needed or 0)
-    return f"{least.group} comes first: {_say_needed(least, unit)}"
-
-
-def _condition(gate: ActingGate, rule: Rule) -> str:
-    text = gate_text(gate.threshold, rule.signal)
-    return "an answer" if text == "every answer" else f"{SIGNAL_NAMES[rule.signal]} {text}"
+    return f"about {gate.needed:,} {units} like these would do in 4 of 5 cases; {run_size}"
 
 
 def with_acting(report: RunReport) -> RunReport:

@@ -108,6 +108,21 @@ class Target(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=Tr
         return self.kind != "escalation"
 
     @property
+    def limit(self) -> str:
+        """The limit in plain words, after a verb such as "have".
+
+        Example:
+            >>> Target.of_error(0.05).limit, Target.of_escalation(0.3).limit
+            ('at most 5% errors', 'at most 30% left to a person')
+        """
+        limit = f"at most {100 * self.rate:.3g}%"
+        if not self.limits_error:
+            return f"{limit} left to a person"
+        if self.kind == "error":
+            return f"{limit} errors"
+        return f"{limit} errors (one costs {self.cost_wrong:g}, a review {self.cost_review:g})"
+
+    @property
     def text(self) -> str:
         """The limit.
 
@@ -194,6 +209,27 @@ def gate_text(threshold: float | None, signal: Signal) -> str:
         return "every answer"
     sign = "<=" if signal in LOW_IS_SURE else ">="
     return f"{sign} {-threshold if sign == '<=' else threshold:.{_DIGITS}g}"
+
+
+_SURE_ANSWERS: Final[dict[Signal, str]] = {
+    "top": "answers with a probability of at least",
+    "margin": "answers with a margin of at least",
+    "entropy": "answers with an entropy of at most",
+    "disagreement": "answers with a disagreement between prompts of at most",
+}
+
+
+def sure_answers(threshold: float | None, signal: Signal) -> str:
+    """Name in plain words the answers that a gate accepts.
+
+    Example:
+        >>> sure_answers(0.93217, "top"), sure_answers(None, "top")
+        ('answers with a probability of at least 0.9322', 'no answer')
+    """
+    condition = gate_text(threshold, signal)
+    if condition in ("nothing", "every answer"):
+        return "no answer" if condition == "nothing" else "all answers"
+    return f"{_SURE_ANSWERS[signal]} {condition.partition(' ')[2]}"
 
 
 def gate_number(threshold: float, signal: Signal) -> str:

@@ -119,7 +119,7 @@ def test_a_file_without_certificates_is_a_note_and_others_are_checked(tmp_path: 
 
 def test_no_certificate_at_all_skips_the_check(tmp_path: Path) -> None:
     result = checked(tmp_path, [record("g-base"), record("g-counterfactual")])
-    assert_says(result.skipped, "no record", "certificate")
+    assert_says(result.skipped, "no record", "evidence")
     assert result.counts == {"certificates-none": 1}
 
 

@@ -178,7 +178,7 @@ def test_variants_of_a_family(tmp_path: Path) -> None:
     ("paired", "skipped"),
     [
         (0, "no record says that it belongs to a pair"),
-        (1, "1 family of which none says that it belongs to a pair"),
+        (1, "1 group of which none says that it belongs to a pair"),
     ],
 )
 def test_records_of_no_pair_are_not_judged(tmp_path: Path, paired: int, skipped: str) -> None:

@@ -134,7 +134,7 @@ def test_a_file_without_source_families_cannot_be_compared(tmp_path: Path) -> No
     result = checked(tmp_path, train=rows, eval=[row("b", TEXTS[1])])
     assert result.skipped is not None
     assert result.skipped.startswith("train: ")
-    assert_says(result.skipped, "no source family")
+    assert_says(result.skipped, "no source")
 
 
 def test_families_of_a_leak_are_in_the_order_of_the_file(tmp_path: Path) -> None:

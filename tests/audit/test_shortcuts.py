@@ -344,7 +344,7 @@ def test_one_source_family_is_undefined(tmp_path: Path) -> None:
     rows = [row | {"source_family": "only"} for row in context_keeps_the_key(generated())]
     result = check(tmp_path, rows)
     assert set(result.counts) == {"answer-in-context"}  # which learns from no other
-    assert result.skipped == "one source family"
+    assert result.skipped == "one source"
     for probe in probes(result):
         assert_says(probe.reason, "one source family", "no other to learn from")
         assert all(math.isnan(estimate.value) for estimate in (probe.accuracy, probe.gain))

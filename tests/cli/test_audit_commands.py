@@ -46,16 +46,19 @@ def test_one_screen_says_what_is_wrong_and_where(folder: Path) -> None:
     value["input"]["questions"]["decision"]["instructions"] += " Really?"
     lines[1] = json.dumps(value, ensure_ascii=False)
     (folder / "holdout.jsonl").write_text("\n".join(lines))
-    text = run("data", folder, *QUICK, code=5).stdout
+    short = run("data", folder, *QUICK, code=5).stdout
+    assert short.startswith("TAMPERED")
+    assert_says(short, "question or criteria differ: once, holdout.jsonl:2", "All numbers: --full")
+    text = run("data", folder, *QUICK, "--full", code=5).stdout
+    assert text.startswith(short.removesuffix("All numbers: --full.\n"))
     assert "error hashes/hash-mismatch  holdout.jsonl\n" in text
     assert_says(
         text, "error families/question-differs", "holdout.jsonl:2 (id commerce-02-001-count"
     )
     assert "[[Really?]]" in text
-    assert "TAMPERED" in text.splitlines()[-1]
     run("manifest", folder)
     text = run("data", folder, *QUICK, code=3).stdout
-    assert_says(text.splitlines()[-1], "NOT TO BE TRUSTED", "1 error", "families")
+    assert_says(text.splitlines()[0], "NOT TO BE TRUSTED", "1 error", "pairs")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +127,7 @@ def test_no_id_forges_a_line(arguments: list[str], folder: Path) -> None:
     if arguments == ["diff"]:
         text = run("diff", folder / "train.jsonl", path).stdout
     else:
-        text = run("data", folder, "--only", "schema", code=3).stdout
+        text = run("data", folder, "--only", "schema", "--full", code=3).stdout
     assert not any(line.startswith("The data passed") for line in text.splitlines())
     assert not set(FORGED) - {"\n"} & {sign for sign in text if not sign.isprintable()}
     assert FORGED.encode("unicode_escape").decode() in text.replace("\n", "")
@@ -205,12 +208,13 @@ def test_no_manifest_is_written_for_lines_that_are_no_records(tmp_path: Path) ->
 def test_a_split_is_shown_and_passes_its_own_audit(tmp_path: Path) -> None:
     source = FIXTURES / "data" / "train.jsonl"
     # Cells wrap beside a long path.
-    words = set(run("split", source, "--out", tmp_path / "parts").stdout.split())
-    assert {"select", "checkpoints", "fit", "temperatures"} <= words
-    assert {"wrote", str(tmp_path / "parts" / "manifest.json")} <= words
+    shown = set(run("split", source, "--out", tmp_path / "parts").stdout.split())
+    assert {"select", "checkpoints", "fit", "temperatures"} <= shown
+    assert {"wrote", str(tmp_path / "parts" / "manifest.json")} <= shown
     run("data", tmp_path / "parts", *QUICK, "--only", "separation")
     holdout = FIXTURES / "data" / "holdout.jsonl"
-    text = run("data", tmp_path / "parts", "--eval", holdout, *QUICK, "--only", "separation").stdout
+    words = ("--eval", holdout, *QUICK, "--only", "separation", "--full")
+    text = run("data", tmp_path / "parts", *words).stdout
     assert "444 lines in 4 files" in text
     assert_says(text, "with doubts", "1 warning")  # the manifest of the parts has no holdout
     again = refused("split", source, "--out", tmp_path / "parts")

@@ -156,7 +156,7 @@ def test_a_calibrator_that_does_not_help_is_not_written(a: Path, tmp_path: Path)
     words = ("calibrate", poor, "--mode", "scalar", "--holdout", a, "--export", export)
     result = run(*words, code=3)
     first = result.stdout.splitlines()[0]
-    assert_says(first, "Calibrating does not help: NLL ", "on left-out source families")
+    assert_says(first, "Calibrating does not help: on items left out of the fit")
     assert not any(folder.exists() for folder in (export, a / "calibration.json"))
     value = json.loads(run(*words, "--json", code=3).stdout)
     assert (value["helps"], value["calibration"]) == (False, None)

@@ -45,9 +45,9 @@ _BETTER = {
 
 
 _ACTING = {
-    "may decide": "share guaranteed",
+    "yes": "share guaranteed",
     "share guaranteed": "share guaranteed",
-    "no share can be guaranteed": "none shown",
+    "no:": "none shown",
     "none shown": "none shown",
     "cannot tell": "cannot tell",
 }

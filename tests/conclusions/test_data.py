@@ -101,12 +101,12 @@ def first_line(result: Result) -> str:
 
 def assert_leak(line: str) -> None:
     assert line.startswith("Leak: ")
-    assert_says(line, f"{2 * LEAKED} items", "train.jsonl;")
+    assert_says(line, f"{2 * LEAKED} items", f"({LEAKED} groups)", "train.jsonl;")
 
 
 def assert_left_out(line: str) -> None:
     assert line.startswith("Left out of all")
-    assert_says(line, f"{2 * LEAKED} items", "belong to them")
+    assert_says(line, "the groups", f"{2 * LEAKED} items")
 
 
 def share_right(run: Path, rows: Sequence[int]) -> float:
@@ -150,7 +150,7 @@ def test_a_leaking_file_without_a_manifest(leak: Path, tmp_path: Path) -> None:
     )
     result = audit_command("--train", train, "--eval", holdout)
     assert result.exit_code == 3
-    assert first_line(result).startswith("Leak: 12 items")
+    assert first_line(result).startswith("Leak: 12 items (6 groups)")
 
 
 @pytest.mark.parametrize("key", ["id", "family", "source_family"])
@@ -178,14 +178,12 @@ def test_only_the_leaks_of_the_scored_files_count_if_their_hashes_are_known(leak
 
 
 def test_a_file_alone_is_not_checked_for_leaks(leak: Path) -> None:
-    result = audit_command("--eval", leak / "data" / "holdout.jsonl")
+    result = audit_command("--eval", leak / "data" / "holdout.jsonl", "--full")
     assert result.exit_code == 0
     (row,) = (line for line in result.stdout.splitlines() if line.startswith("| separation"))
     assert "not checked" in row
     assert "one file" in row
-    last = " ".join(result.stdout.split("\n\n")[-1].split())
-    assert SOUND in last
-    assert "separation (one file)" in last
+    assert_says(result.stdout, SOUND, "overlap of files (one file)")
     only = audit_command("--eval", leak / "data" / "holdout.jsonl", "--only", "separation")
     assert only.exit_code == 1
 
@@ -220,7 +218,7 @@ GATE = ("--margin", "0.9", "--gate")
     ("words", "items"),
     [
         (("report", "a"), ("groups", 0, "items")),
-        (("sweep", "a"), ("points", 0, "group", "items")),
+        (("report", "--views", "a"), ("points", 0, "group", "items")),
         (("compare", "a", "b"), ("comparisons", 0, "comparison", "groups", 0, "items")),
         (("compare", "b", "a", *GATE), ("pairing", "common")),
     ],
@@ -296,7 +294,7 @@ def test_tables_have_the_leak_as_a_note_and_fail(leak: Path, tmp_path: Path) -> 
     assert_leak(result.stderr)
     assert "Leak" not in result.stdout  # paths alone
     for name in ("main.tex", "main.md", "report.md"):
-        assert "Leak: 12 items" in (tmp_path / name).read_text(), name
+        assert "Leak: 12 items (6 groups)" in (tmp_path / name).read_text(), name
     assert (tmp_path / "report.md").read_text().startswith("# Report\n\n> Leak: 12 items")
     without = command(
         *("paper", leak / "a", "--tables", "main", "-o", tmp_path, *RESAMPLES, "--without-leaks")
@@ -325,7 +323,7 @@ def test_a_page_has_the_leak_in_its_card_and_as_a_critical_diagnostic(
     assert code == 3
     assert "Leak" in card_of(page)
     diagnostic = page[page.index('id="diagnostic-critical-leak"') :][:2_000]
-    assert "12 items" in diagnostic
+    assert "12 items (6 groups)" in diagnostic
     assert "#items&amp;a=1&amp;ids=" in diagnostic
     answer = page[page.index('class="answer"') :][:200]
     assert "Leak: 12 items" in answer
@@ -418,7 +416,7 @@ def test_a_model_that_has_seen_every_item(tmp_path: Path) -> None:
     assert leak_found["accuracy_without"]["value"] is None
     leak_text = command("report", run, *RESAMPLES).stdout.partition("\nLeak of 20 items; ")[0]
     assert leak_text.partition("; accuracy ")[2].count("%") == 1
-    assert_says(" ".join(leak_text.split()), "all of it", "on these items")
+    assert_says(" ".join(leak_text.split()), "all of it", "these groups")
     assert command("report", run, "--without-leaks").exit_code == 1
 
 
@@ -451,4 +449,4 @@ def test_python_prints_the_leak_first(leak: Path) -> None:
         pact_eval.evaluate(leak / "a", settings),
         pact_eval.compare(leak / "a", leak / "b", settings),
     ):
-        assert str(result).startswith("Leak: 12 items"), type(result)
+        assert str(result).startswith("Leak: 12 items (6 groups)"), type(result)

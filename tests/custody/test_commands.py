@@ -197,7 +197,7 @@ def test_a_report_and_a_comparison_begin_with_the_leak(runs: Path, words: tuple[
     name, *folders = words
     result = command(name, *(runs / folder for folder in folders), *FEW)
     assert result.exit_code == 3
-    assert result.stdout.startswith("Leak: 6 items (3 families) are also in train.jsonl")
+    assert result.stdout.startswith("Leak: 6 items (3 groups) are also in train.jsonl")
 
 
 def test_without_leaks_leaves_these_families_out(runs: Path) -> None:

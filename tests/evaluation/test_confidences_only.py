@@ -204,7 +204,7 @@ def test_large_runs_are_read_in_slices_with_the_same_numbers(runs: Path) -> None
 def test_gates_need_the_confidence_alone(runs: Path, tmp_path: Path) -> None:
     sure = [(0.99, 1)] * 200 + [(0.6, 0)] * 20
     folder = imported(pairs_of(tmp_path / "sure.csv", sure))
-    assert_says(run("thresholds", folder, "--target-error", 0.1).stdout, "May decide")
+    assert_says(run("thresholds", folder, "--target-error", 0.1).stdout, "Yes: ")
     assert REASON in refused("thresholds", folder, "--target-error", 0.1, "--gate", "entropy")
     assert REASON in refused("thresholds", folder, "--sets")
     for words in (("calibrate",), ("sweep",), ("report", "--decoding", "ensemble")):

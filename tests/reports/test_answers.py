@@ -9,7 +9,7 @@ import pytest
 from pact_eval.calibration.effect import CalibrationEffect, GroupEffect, Scores
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.stats.estimate import Estimate
-from pact_reports.views.calibration import calibration_answer, left_out_answer
+from pact_reports.views.calibration import effect_text
 
 
 def effect(
@@ -30,29 +30,29 @@ def effect(
             (-0.02, -0.03, -0.01),
             (0.412, 0.405),
             (0.059, 0.023),
-            "The probabilities get better: NLL -0.020 [-0.030, -0.010] nats; "
-            "Brier 0.412 to 0.405, ECE 5.9 to 2.3%.",
+            "the probabilities get better: NLL -0.020 [-0.030, -0.010]; "
+            "Brier 0.412 to 0.405, ECE 5.9 to 2.3%",
         ),
         (
             (-0.02, -0.03, -0.01),
             (0.405, 0.412),
             (0.023, 0.059),
-            "NLL gets better, -0.020 [-0.030, -0.010] nats, but Brier 0.405 to 0.412 and "
-            "ECE 2.3 to 5.9% worse.",
+            "NLL gets better, -0.020 [-0.030, -0.010], but Brier 0.405 to 0.412 and "
+            "ECE 2.3 to 5.9% worse",
         ),
         (
             (0.02, 0.01, 0.03),
             (0.40501, 0.40502),
             (0.023, 0.059),
-            "The probabilities get worse: NLL +0.020 [+0.010, +0.030] nats; "
-            "Brier 0.405 to 0.405, ECE 2.3 to 5.9%.",
+            "the probabilities get worse: NLL +0.020 [+0.010, +0.030]; "
+            "Brier 0.405 to 0.405, ECE 2.3 to 5.9%",
         ),
         (
             (-0.002, -0.01, 0.006),
             (0.412, 0.405),
             (0.023, 0.059),
-            "No effect on the probabilities shown: NLL -0.002 [-0.010, +0.006] nats; "
-            "Brier 0.412 to 0.405, ECE 2.3 to 5.9%.",
+            "no effect on the probabilities shown: NLL -0.002 [-0.010, +0.006]; "
+            "Brier 0.412 to 0.405, ECE 2.3 to 5.9%",
         ),
     ],
 )
@@ -62,13 +62,9 @@ def test_what_gets_better_and_what_worse_is_said(
     ece: tuple[float, float],
     expected: str,
 ) -> None:
-    assert calibration_answer("run", effect(nll, brier, ece)) == f"run: {expected}"
+    assert effect_text(effect(nll, brier, ece)) == expected
 
 
 def test_no_interval_shows_no_effect() -> None:
-    text = calibration_answer("run", effect((-0.3, math.nan, math.nan), (0.4, 0.3), (0.1, 0.1)))
-    assert text.startswith("run: No effect on the probabilities shown: NLL -0.300 nats; Brier ")
-
-
-def test_one_family_leaves_none_out() -> None:
-    assert left_out_answer(None, written=True).startswith("Not known whether calibrating helps")
+    text = effect_text(effect((-0.3, math.nan, math.nan), (0.4, 0.3), (0.1, 0.1)))
+    assert text.startswith("no effect on the probabilities shown: NLL -0.300; Brier ")

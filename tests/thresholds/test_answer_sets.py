@@ -274,9 +274,9 @@ def test_sets_below_their_headline_are_broken_though_they_keep_the_floor(
 def test_other_models_are_named_and_other_decodings_refused(
     runs: dict[str, Path], file: Path, tmp_path: Path
 ) -> None:
-    assert "another adapter" in command("--check", file, runs["other"], "--brief", code=4).stderr
+    assert "another adapter" in command("--check", file, runs["other"], code=4).stderr
     ensemble = tmp_path / "ensemble.json"
-    command(runs["january"], "--decoding", "ensemble", "--out", ensemble, "--brief")
+    command(runs["january"], "--decoding", "ensemble", "--out", ensemble)
     refused = command("--check", ensemble, runs["one view"], code=1)
     assert "made for 2 views" in refused.stderr
     refused = command("--check", file, runs["march"], "--coverage", 0.8, code=2)
@@ -300,7 +300,7 @@ def test_answers_without_probabilities_are_refused(tmp_path: Path) -> None:
     answer = json.loads(report)["answer"]
     assert (answer["question"], answer["status"]) == ("acting", "cannot tell")
     assert "no probabilities" in answer["unchecked"][0]["reason"]
-    line = runner(main, "thresholds")(*thresholds, "--brief").stdout
+    line = runner(main, "thresholds")(*thresholds).stdout
     assert line.startswith("Cannot tell")
     refused = runner(main, "thresholds")(*thresholds, "--out", tmp_path / "t.json", code=1)
     assert "no probabilities" in refused.stderr
@@ -309,11 +309,11 @@ def test_answers_without_probabilities_are_refused(tmp_path: Path) -> None:
 def test_too_few_families_take_every_answer_and_say_how_many_would_do(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
-    output = command(runs["few"], "--out", tmp_path / "s.json", "--brief").stdout
-    assert_says(output, "No set smaller", "guaranteed for choice", "(about 9")
+    output = command(runs["few"], "--out", tmp_path / "s.json").stdout
+    assert_says(output, "No: no set smaller", "guaranteed for choice", "(about 9")
     sets = json.loads((tmp_path / "s.json").read_text())
     assert sets["kinds"]["score"]["probability_at_least"] is None
     assert sets["kinds"]["score"]["families_needed"] == 9
     assert answer_set([0.9, 0.1, 0.0], sets, "score") == [0, 1, 2]
-    output = command("--check", tmp_path / "s.json", runs["march"], "--brief", code=4).stdout
+    output = command("--check", tmp_path / "s.json", runs["march"], code=4).stdout
     assert "guarantees nothing" in output

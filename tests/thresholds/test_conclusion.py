@@ -64,7 +64,8 @@ def test_a_planted_run_has_its_status(
     answer = json.loads(command(runs[name], "--target-error", 0.1, "--json").stdout)["answer"]
     assert (answer["question"], answer["status"]) == ("acting", status)
     assert answer["text"] == str(conclusion.words)
-    assert_says(answer["text"], "with 95% confidence")
+    word = {"share guaranteed": "Yes: ", "none shown": "No: ", "cannot tell": "Cannot tell: "}
+    assert answer["text"].startswith(word[status])
     (gate,) = conclusion.gates
     assert gate.tested == thresholds.gates[0].chosen.tested_units
     assert answer["gates"][0]["tested"] == gate.tested
@@ -76,12 +77,14 @@ def test_a_planted_run_has_its_status(
 def test_a_failed_test_is_told_of_one_gate_and_of_no_one_of_several(
     runs: dict[str, Path], chosen: dict[str, Thresholds]
 ) -> None:
-    words = str(acting(chosen["hopeless"]).words)
-    assert_says(words, "tested items are wrong", "most promising gate")
+    conclusion = acting(chosen["hopeless"])
+    (gate,) = conclusion.gates
+    closest = f"closest: {gate.wrong:,} wrong of {gate.accepted:,} tested"
+    assert_says(str(conclusion.words), "with 600 items in 300 groups", closest)
     by_kind = choose_thresholds(runs["hopeless"], Target.of_error(0.1), by="kind")
     words = str(acting(by_kind).words)
-    assert_says(words, "for any of 2 groups")
-    assert "tested items" not in words
+    assert_says(words, "of any of 2 kinds")
+    assert "tested" not in words
 
 
 def test_one_group_with_a_gate_is_a_share_of_all_items(runs: dict[str, Path]) -> None:
@@ -112,14 +115,14 @@ def test_what_counts_the_same_is_in_the_file_and_in_the_words(
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     runner(main, "import")(log, "--out", tmp_path / "run")
     options = (tmp_path / "run", "--target-error", 0.1)
-    output = command(*options, "--brief", "--out", tmp_path / "t.json").stdout
-    assert output.startswith("May decide")
-    assert "each family counting once" in output
+    output = command(*options, "--out", tmp_path / "t.json").stdout
+    assert output.startswith("Yes: ")
+    assert_says(output, "new groups like these, each group counting once")
     file = json.loads((tmp_path / "t.json").read_text())
     assert file["rule"]["counting"] == "families"
     tested = file["gates"]["all"]["families_tested"]
     assert 300 < tested < 340
-    assert f"487, 400, {tested}" in command(*options).stdout
+    assert f"487, 400, {tested}" in command(*options, "--full").stdout
     by_item = json.loads(command(*options, "--counting", "items", "--json").stdout)
     assert by_item["answer"]["status"] == "cannot tell"
     assert by_item["answer"]["gates"][0]["tested"] < 30

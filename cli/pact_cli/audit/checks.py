@@ -81,6 +81,7 @@ def data(
     reading: Reading,
     fail_on: FailOn = "error",
     max_findings: MaxFindings = FINDINGS_KEPT,
+    full: bool = False,
     ci_format: Ci = None,
     as_json: Json = False,
 ) -> None:
@@ -112,6 +113,7 @@ def data(
 
     Output:
         --only: Run only this check; may be given several times.
+        --full: Print every finding and table below the verdict.
     """
     if (train or eval_) and from_settings("folder"):
         folder = None
@@ -141,7 +143,7 @@ def data(
     source = replace(_source(folder, train, eval_, manifest), reading=reading)
     audit = audit_data(source, settings)
     presenter = present_data_audit(audit, fail_on)
-    emit(presenter, provenance=provenance(), ci_format=ci_format, as_json=as_json)
+    emit(presenter, provenance=provenance(), full=full, ci_format=ci_format, as_json=as_json)
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
+from pact_eval.audit.findings import plain_check
 from pact_eval.plain_text import lower_first
 from pact_eval.results import short_repr
 
@@ -84,11 +85,11 @@ def unchecked_list(unchecked: Sequence[Unchecked]) -> str:
 
     Examples:
         >>> unchecked_list([Unchecked(name, "one file") for name in ("separation", "shortcuts")])
-        'not checked: separation, shortcuts (one file)'
+        'not checked: overlap of files, shortcuts (one file)'
     """
     reasons: dict[str, list[str]] = {}
     for part in unchecked:
-        reasons.setdefault(part.reason, []).append(part.name)
+        reasons.setdefault(part.reason, []).append(plain_check(part.name))
     listed = (f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
     return f"not checked: {', '.join(listed)}"
 

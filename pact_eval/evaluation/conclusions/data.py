@@ -16,8 +16,8 @@ from pact_eval._choices import Severity as AuditSeverity
 from pact_eval._files import read_json
 from pact_eval._json import Json, finite_number
 from pact_eval.audit.dataset import DataAudit
-from pact_eval.audit.findings import CODES, TAMPERED, CheckResult, Leak
-from pact_eval.errors import InputError, Place
+from pact_eval.audit.findings import CODES, TAMPERED, CheckResult, Leak, plain_check
+from pact_eval.errors import InputError, Place, counted
 from pact_eval.evaluation.conclusions.conclusion import (
     NOT_SHOWN,
     Conclusion,
@@ -101,7 +101,7 @@ class DataLeak(Note):
 
     Examples:
         >>> str(DataLeak(("a-base", "a-cf"), ("a",), ("train.jsonl",)))
-        '2 items are also in train.jsonl'
+        '2 items (1 group) are also in train.jsonl'
     """
 
     items: tuple[str, ...]
@@ -113,18 +113,21 @@ class DataLeak(Note):
     left_out: bool = False
 
     def __str__(self) -> str:
-        items = f"{len(self.items):,} item{'' if len(self.items) == 1 else 's'}"
+        alone = len(self.items) == len(self.families)
+        items = counted(len(self.items), "item")
+        groups = "" if alone else f" ({counted(len(self.families), 'group')})"
         verb = "is" if len(self.items) == 1 else "are"
         also = f"{verb} also in {', '.join(map(one_line, self.files))}"
         if self.left_out:
-            return f"left out of all numbers: {items} that {also}, with all that belong to them"
-        text = f"{items} {also}"
+            their = "" if alone else "the groups of "
+            return f"left out of all numbers: {their}{items}{groups} that {also}"
+        text = f"{items}{groups} {also}"
         if self.accuracy is None or self.accuracy_without is None:
             return text
         judged = "" if self.judged is None else f" of {one_line(self.judged)}"
         accuracy = f"accuracy{judged} {value_text(self.accuracy.value, 'percent')}%"
         if math.isnan(self.accuracy_without.value):
-            return f"{text}; {accuracy}, all of it on these items"
+            return f"{text}; {accuracy}, all of it on these{'' if alone else ' groups'}"
         without = value_text(self.accuracy_without.value, "percent")
         return f"{text}; {accuracy}, {without}% without them"
 
@@ -222,7 +225,7 @@ class DataConclusion(Conclusion):
         yield f"{self.records:,} records"
         yield f"{self.errors:,} errors, {self.warnings:,} warnings"
         if self.failed:
-            yield f"checks: {', '.join(self.failed)}"
+            yield f"checks: {', '.join(map(plain_check, self.failed))}"
         if self.unchecked:
             yield unchecked_list(self.unchecked)
 
@@ -381,8 +384,7 @@ def leak_prefix(leak: DataLeak | None) -> str:
     """
     if leak is None or leak.left_out:
         return ""
-    items = "1 item" if len(leak.items) == 1 else f"{len(leak.items):,} items"
-    return f"Leak of {items}; "
+    return f"Leak of {counted(len(leak.items), 'item')}; "
 
 
 def after_leak(sentence: str, leak: DataLeak | None) -> str:

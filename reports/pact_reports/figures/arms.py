@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,6 +54,10 @@ INTERVAL: Final = "95% over families"
 _PUBLISHED: Final = "published values without intervals"
 _TRUE_ERROR: Final = "the interval of ECE is that of the true error, which a sample overstates"
 _ROW_INCHES = 0.19
+_MOST_ARMS = 16
+_MOST_GROUPS = 24
+"""Rows of a panel; more are drawn in further panels."""
+
 _LONGEST_TITLE = 14
 _DODGED = 0.7
 _VIEW_SHIFT = 0.07
@@ -302,7 +307,7 @@ def _row_label(group: GroupDifference) -> str:
 
 
 def build_main(experiment: Experiment, looks: Looks) -> Built:
-    """Build the file of the main comparison."""
+    """Build the file of the main comparison; many arms have several."""
     return _main(main_comparison(experiment), looks)
 
 
@@ -313,7 +318,11 @@ def publish_main(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built
 
 def _main(results: Sequence[MetricMeans], looks: Looks) -> Built:
     published = results[0].families is None
-    panels = tuple(partial(draw_means, result, looks=looks) for result in results)
+    panels = [
+        partial(draw_means, replace(result, arms=result.arms[at : at + _MOST_ARMS]), looks=looks)
+        for at in range(0, len(results[0].arms), _MOST_ARMS)
+        for result in results
+    ]
     arms = [arm for result in results for arm in result.arms]
     missing: tuple[str, ...] = ()
     if all(result.spec.name != "view_tv" for result in results):
@@ -324,16 +333,16 @@ def _main(results: Sequence[MetricMeans], looks: Looks) -> Built:
     file = FigureFile(
         "main",
         "Main comparison of arms",
-        panels,
+        tuple(panels),
         shows=_PUBLISHED if published else "means with 95% intervals over families",
-        inches=0.55 + (_ROW_INCHES + 0.06) * len(results[0].arms),
+        inches=0.55 + (_ROW_INCHES + 0.06) * min(len(results[0].arms), _MOST_ARMS),
         panel_inches=1.35,
         shared_rows=True,
         basis=basis,
         note="; ".join(filter(None, (basis, _PUBLISHED if published else _TRUE_ERROR))),
         caption="" if published else CALIBRATION_ERROR,
     )
-    return Built((file,), missing)
+    return Built(file.split(len(results)), missing)
 
 
 def build_ece_by_kind(experiment: Experiment, looks: Looks) -> Built:
@@ -400,6 +409,12 @@ def publish_differences(metrics: ArmMetrics, settings: Settings, looks: Looks) -
     return Built(tuple(_differences(result, looks) for result in results))
 
 
+def _rows(groups: tuple[GroupDifference, ...]) -> Iterator[tuple[GroupDifference, ...]]:
+    """Yield the groups of each panel."""
+    for at in range(0, len(groups), _MOST_GROUPS):
+        yield groups[at : at + _MOST_GROUPS]
+
+
 def _differences(result: ArmDifferences, looks: Looks) -> FigureFile:
     same = any(group.sign.same for group in result.groups) and len(result.seeds) > 1
     notes = (
@@ -410,8 +425,12 @@ def _differences(result: ArmDifferences, looks: Looks) -> FigureFile:
         stem("differences", result.a, result.b),
         f"Difference in accuracy, {looks.names.arm(result.a)} minus {looks.names.arm(result.b)}, "
         "by kind and domain",
-        (partial(draw_differences, result, looks=looks),),
-        inches=0.85 + _ROW_INCHES * len(result.groups),
+        tuple(
+            partial(draw_differences, replace(result, groups=groups), looks=looks)
+            for groups in _rows(result.groups)
+        ),
+        inches=0.85 + _ROW_INCHES * min(len(result.groups), _MOST_GROUPS),
+        panel_inches=3.0,
         basis=counts_text(result.items, result.families),
         note="; ".join(filter(None, notes)),
     )

@@ -257,17 +257,19 @@ _TIMES: Final = ("STIXGeneral", "Times New Roman", "Times", "Nimbus Roman")
 
 @dataclass(frozen=True)
 class PageStyle:
-    r"""Page of a template: widths and fonts of its figures.
+    r"""Page of a template: sizes and fonts of its figures.
 
     Attributes:
         column: `\columnwidth` in inches.
         text: `\textwidth` in inches.
+        height: `\textheight` in inches.
         serif: whether text is set in STIX, which looks as Times does, or in DejaVu Sans.
         points: size of the smallest text.
     """
 
     column: float
     text: float
+    height: float
     serif: bool
     points: float
 
@@ -291,6 +293,16 @@ class PageStyle:
         return float(size)
 
     @property
+    def tallest(self) -> float:
+        """Height in inches that a figure may have: the rest of the page is for a caption and text.
+
+        Example:
+            >>> STYLES["icml"].tallest
+            6.3
+        """
+        return round(0.7 * self.height, 2)
+
+    @property
     def rc(self) -> Mapping[str, Any]:
         """Settings of matplotlib over its defaults."""
         labels = self.points if self.serif else self.points + 0.5
@@ -308,10 +320,10 @@ class PageStyle:
 
 
 STYLES: Final[Mapping[FigureStyle, PageStyle]] = {
-    "default": PageStyle(3.5, 7.16, serif=False, points=7.0),
-    "neurips": PageStyle(5.5, 5.5, serif=True, points=8.0),
-    "icml": PageStyle(3.25, 6.75, serif=True, points=8.0),
-    "acl": PageStyle(7.7 / 2.54, 16 / 2.54, serif=True, points=8.0),
+    "default": PageStyle(3.5, 7.16, 9.0, serif=False, points=7.0),
+    "neurips": PageStyle(5.5, 5.5, 9.0, serif=True, points=8.0),
+    "icml": PageStyle(3.25, 6.75, 9.0, serif=True, points=8.0),
+    "acl": PageStyle(7.7 / 2.54, 16 / 2.54, 24.7 / 2.54, serif=True, points=8.0),
 }
 """The pages by name: ours, and those of `neurips_2025.sty`, `icml2025.sty` and `acl.sty`."""
 

@@ -63,6 +63,26 @@ class FigureFile:
         """Return the number of panels next to each other in a drawing of this width in inches."""
         return min(len(self.panels), max(1, int(width / self.panel_inches)))
 
+    def split(self, size: int) -> tuple[FigureFile, ...]:
+        """Return files of at most so many panels each, with a number in name and title if several.
+
+        Example:
+            >>> [part.name for part in FigureFile("main", "", (max, min, max)).split(2)]
+            ['main-1', 'main-2']
+        """
+        parts = [self.panels[at : at + size] for at in range(0, len(self.panels), size)]
+        if len(parts) < 2:
+            return (self,)
+        return tuple(
+            replace(
+                self,
+                name=f"{self.name}-{number}",
+                title=f"{self.title} ({number} of {len(parts)})",
+                panels=panels,
+            )
+            for number, panels in enumerate(parts, start=1)
+        )
+
     @property
     def full_title(self) -> str:
         """Its title on one line, with what it shows; the accessible name of the SVG."""

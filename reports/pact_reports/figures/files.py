@@ -38,6 +38,10 @@ _MOST_COLUMNS: Final = 4
 _COLUMN_SPACING: Final = 1.2
 """Between columns of a legend, in sizes of its font."""
 
+_MOST_ENTRIES: Final = 24
+_LAST_ENTRIES: Final = 4
+"""Entries of a legend; of more, the first and the last are shown: marks follow names of arms."""
+
 _STIX_SPACING: Final = 0.95
 """Between lines of text: STIX has tall signs, which make matplotlib draw lines far apart."""
 
@@ -87,6 +91,27 @@ def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
     return figure
 
 
+def fitting(file: FigureFile, canvas: Canvas | None = None) -> tuple[FigureFile, ...]:
+    """Split a file that is too high for a page into files of fewer rows of panels; see `in_style`.
+
+    Args:
+        file: what is drawn.
+        canvas: width and fonts; None takes the default ones.
+
+    Returns:
+        The file, or files with a number in name and title. One row of panels is never split.
+    """
+    canvas = canvas or Canvas()
+    columns, n = file.columns_at(canvas.inches), len(file.panels)
+    rows, parts = -(-n // columns), 1
+    while parts < rows:
+        first = replace(file, panels=file.panels[: -(-rows // parts) * columns])
+        if figure_of(first, canvas).get_figheight() <= canvas.style.tallest:
+            break
+        parts += 1
+    return file.split(-(-rows // parts) * columns)
+
+
 def _legend(figure: Figure, panels: Sequence[Axes]) -> Legend | None:
     """Write one legend for all panels, in as many columns as fit."""
     keys = [key for ax in panels if (key := key_of(ax)) is not None]
@@ -94,6 +119,8 @@ def _legend(figure: Figure, panels: Sequence[Axes]) -> Legend | None:
     entries = {
         label: handle for key in keys for handle, label in zip(key.handles, key.labels, strict=True)
     }
+    if len(entries) > _MOST_ENTRIES:
+        entries = _few(entries)
     for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
         legend = figure.legend(
             list(entries.values()),
@@ -108,6 +135,16 @@ def _legend(figure: Figure, panels: Sequence[Axes]) -> Legend | None:
             return legend
         legend.remove()
     return None
+
+
+def _few(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first and the last entries of a legend, and between them how many are left out."""
+    from matplotlib.lines import Line2D
+
+    named = [*entries.items()]
+    first, last = named[: _MOST_ENTRIES - _LAST_ENTRIES - 1], named[-_LAST_ENTRIES:]
+    more = f"and {len(named) - len(first) - len(last):,} more"
+    return dict([*first, (more, Line2D([], [], linestyle="none")), *last])
 
 
 def _size(artist: Legend | Text) -> tuple[float, float]:
@@ -253,7 +290,9 @@ def draw_figures(
         else:
             if built.files:
                 out.mkdir(parents=True, exist_ok=True)
-                remarked = [replace(file, remark=remark) for file in built.files]
+                with in_style((canvas or Canvas()).style):
+                    pages = [page for file in built.files for page in fitting(file, canvas)]
+                remarked = [replace(file, remark=remark) for file in pages]
                 written = [_write(file, out, formats, canvas, taken) for file in remarked]
                 files[name] = tuple(path for paths, _ in written for path in paths)
                 of_figure = built.missing + tuple(note for _, heard in written for note in heard)

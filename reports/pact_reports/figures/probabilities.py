@@ -297,7 +297,7 @@ def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -
         tuple(panels),
         shows="accuracy against confidence",
         square=True,
-        panel_inches=2.5 if alone else 1.7,
+        panel_inches=2.5 if alone else 1.5,
         basis=basis,
         note="" if alone else basis,
         caption=f"{CALIBRATION_ERROR} {CONSISTENCY}",

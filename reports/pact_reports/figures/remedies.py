@@ -72,12 +72,12 @@ def draw_remedies(comparison: RemedyComparison, name: str, ax: Axes) -> Axes:
         handles[_group(row)] = _draw_mark(ax, row, name, places[row.remedy.name], (scale, ends))
     ax.set_xlim(min(places.values()) / _MARGIN, max(places.values()) * _MARGIN)
     ax.set_ylim(*ends)
-    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(2, integer=True))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     ax.set_xlabel(f"{words} per item")
     ax.set_ylabel(f"{spec.title} ({'%' if spec.unit == 'percent' else spec.unit})")
-    headed(ax, spec.title, counts_text(comparison.items, comparison.families))
+    headed(ax, spec.title)
     legend_below(ax, [*handles.values()], [*handles])
     return inert(ax)
 
@@ -199,13 +199,15 @@ def build_remedies(experiment: Experiment, looks: Looks) -> Built:
             for name in _METRICS
             if any(not math.isnan(row.metric(name).value.value) for row in comparison.rows)
         ]
+        basis = counts_text(comparison.items, comparison.families)
         return FigureFile(
             run_stem("remedies", run),
             f"Remedies of order effects in {looks.names.run(run.label)}",
             tuple(partial(draw_remedies, comparison, name) for name in drawn),
             inches=1.9,
-            basis=counts_text(comparison.items, comparison.families),
-            note=_FILLED,
+            panel_inches=1.5,
+            basis=basis,
+            note=f"{basis}; {_FILLED}",
             shows="cost against worth, with 95% intervals over families",
         )
 

@@ -102,8 +102,7 @@ def acting_card(acting: Acting | None, names: ArmNames) -> Card:
         hint = "give --target-error, such as 0.05"
         return Card(question, "open", "Not asked", [hint], "figures")
     words = acting.words
-    share = [words.finding] if acting.status == "share guaranteed" else []
-    lines = [data_text(names.run(acting.run)), *share, *_numbers(words)]
+    lines = [data_text(names.run(acting.run)), *_numbers(words)]
     return Card(question, acting.tone, acting.status.capitalize(), lines, "figures")
 
 

@@ -25,6 +25,7 @@ from pact_eval.audit.findings import (
     count,
     failed,
     failed_checks,
+    plain_check,
 )
 from pact_eval.audit.lengths import Lengths
 from pact_eval.audit.near_duplicates import NearDuplicates
@@ -34,7 +35,7 @@ from pact_eval.data.word_diff import WordDiff
 from pact_eval.evaluation.conclusions.conclusion import Unchecked, unchecked_list
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.numbers import UNDEFINED, value_text
-from pact_eval.plain_text import one_line
+from pact_eval.plain_text import first_of, one_line
 from pact_reports.cases import Annotation, Case, CaseStatus, CiReport, Rule
 from pact_reports.table import (
     Cell,
@@ -49,6 +50,7 @@ from pact_reports.table import (
     table_row,
 )
 from pact_reports.tables.cells import estimate_cell, leak_lines
+from pact_reports.views.brief import Fact, facts_table
 from pact_reports.views.datasets import files_table, labelled_json, labelled_remarks
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import checks_json, data_json, file_json, to_json
@@ -62,10 +64,11 @@ def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Present
         fail_on: the lowest severity that fails.
     """
     return Presenter(
-        tables=partial(data_audit_parts, audit, fail_on=fail_on),
+        first=lambda: [facts_table([*_facts_of(audit)])],
+        tables=partial(data_audit_tables, audit, fail_on=fail_on),
         to_json=partial(_json, audit, fail_on),
         headline=lambda: [data_verdict(audit, fail_on).text],
-        headed=True,
+        leak=lambda: DataLeak.joined(audit.leaks),
         remarks=partial(_remarks, audit),
         ci=partial(data_report, audit, fail_on),
     )
@@ -102,6 +105,7 @@ def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
         ],
         **_labelled_json(audit),
         **checks_json(audit.checks, fail_on),
+        "answer": {"data": data_verdict(audit, fail_on).text},
         "conclusion": data_json(DataConclusion.of_audit(audit)),
         "leaks": to_json(audit.leaks),
         "fail_on": fail_on,
@@ -150,31 +154,70 @@ _TONE: Final[Mapping[Severity, Tone]] = {"error": "bad", "warning": "caution", "
 _WORDS_KEPT: Final = 6
 
 
-def data_audit_parts(audit: DataAudit, *, fail_on: Severity) -> tuple[Part, ...]:
-    """Lay out the audit of a dataset.
+_MOST_FILES: Final = 3
+_MOST_CODES: Final = 5
+"""Files and kinds of findings on the first screen."""
+
+
+def _facts_of(audit: DataAudit) -> Iterator[Fact]:
+    """Yield the first screen on a dataset, below the verdict: findings, files, checks."""
+    found = [
+        (check, code)
+        for severity in SEVERITIES
+        for check in audit.checks
+        for code in check.codes(severity)
+    ]
+    for number, (check, code) in enumerate(found[:_MOST_CODES]):
+        tone = _TONE[CODES[code].severity]
+        yield Fact(CODES[code].severity, _say_code(check, code, found=not number), tone)
+    if len(found) > _MOST_CODES:
+        yield Fact("...", f"{len(found) - _MOST_CODES:,} more kinds of findings")
+    files = [
+        f"{one_line(file.name)} ({facts.rows:,} records, {file.role})"
+        for file, facts in zip(audit.files, audit.facts, strict=True)
+    ]
+    yield Fact("files", first_of(files, _MOST_FILES))
+    checked = [plain_check(check.check) for check in audit.checks if check.skipped is None]
+    yield Fact("checked", ", ".join(checked))
+
+
+def _say_code(check: CheckResult, code: str, *, found: bool) -> str:
+    """Write the meaning of a code, how often it was found, and the first place; and what is there.
+
+    Args:
+        check: that found it.
+        code: of the finding.
+        found: whether to write what is there.
+    """
+    meaning, n = CODES[code].meaning.removesuffix("."), check.counts[code]
+    text = f"{meaning}: {'once' if n == 1 else f'{n:,} times'}"
+    first = next((finding for finding in check.findings if finding.code == code), None)
+    if first is None:
+        return text
+    text += f", {'' if n == 1 else 'first '}{first.place}"
+    return one_line(f"{text}: {_short(first.actual, _VALUE_WIDTH)}" if found else text)
+
+
+def data_audit_tables(audit: DataAudit, *, fail_on: Severity) -> Iterator[Part]:
+    """Yield what the first screen on a dataset leaves out.
 
     Args:
         audit: what was found.
         fail_on: the severity that fails.
 
     Returns:
-        A leak, if there is one; files, findings, what was measured, the table of checks, the
-        verdict.
+        Files with their hashes, findings, what was measured, the table of checks.
     """
-    conclusion = DataConclusion.of_audit(audit)
-    parts: list[Part] = [*leak_lines(conclusion.leak)]
-    parts.append(files_table(audit.files, audit.facts, audit.families))
-    parts += findings(audit.checks)
+    yield files_table(audit.files, audit.facts, audit.families)
+    yield from findings(audit.checks)
     for check in audit.checks:
         if isinstance(check.measured, Balance):
-            parts.append(_balance_table(check.measured))
+            yield _balance_table(check.measured)
             if len(audit.checks) == 1:
-                parts.append(_groups_table(check.measured))
+                yield _groups_table(check.measured)
         elif isinstance(check.measured, Shortcuts):
-            parts.append(_shortcuts_table(check.measured))
-    parts.append(checks_table(audit.checks, fail_on=fail_on))
-    parts.append(data_verdict(audit, fail_on))
-    return tuple(parts)
+            yield _shortcuts_table(check.measured)
+    yield checks_table(audit.checks, fail_on=fail_on)
 
 
 def data_verdict(audit: DataAudit, fail_on: Severity) -> Line:
@@ -294,7 +337,7 @@ def verdict(
     tally = ", ".join(
         f"{n:,} {severity}{'s' if n != 1 else ''}" for severity, n in counts.items() if n
     )
-    failing = [check.check for check in failed_checks(checks, fail_on)]
+    failing = [plain_check(check.check) for check in failed_checks(checks, fail_on)]
     skipped = [Unchecked(check.check, check.skipped) for check in checks if check.skipped]
     unseen = f"; {unchecked_list(skipped)}" if skipped else ""
     if tampered is not None:
@@ -524,15 +567,13 @@ def _differences(comparison: AdapterComparison, audits: Sequence[AdapterAudit]) 
     for row in comparison.differences:
         name = row.name if row.topic == "fact" else f"{row.topic}: {row.name}"
         limit = _HASH_WIDTH if row.topic == "file" else _VALUE_WIDTH
-        values = (Cell(_short(value, limit)) for value in (row.left, row.right))
-        rows.append(table_row(name, *values))
+        values = ("(none)" if value is None else value for value in (row.left, row.right))
+        rows.append(table_row(name, *(_short(value, limit) for value in values)))
     folders = (Column(str(audit.folder), "left", width=0.4) for audit in audits)
     return Table("differences", "", "", (Column("differs", "left"), *folders), tuple(rows))
 
 
-def _short(value: str | None, limit: int) -> str:
-    if value is None:
-        return "(none)"
+def _short(value: str, limit: int) -> str:
     return value if len(value) <= limit else f"{value[: limit - 1]}…"
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
+from pact_eval._choices import Mode
 from pact_eval._json import Json
 from pact_eval.calibration.effect import CalibrationEffect, Scores
 from pact_eval.calibration.fitting import CalibratorFit
 from pact_eval.calibration.portable import PortableCalibration
 from pact_eval.calibration.runs import FittedRun
-from pact_eval.calibration.selection import LeftOutNll, ModeChoice
+from pact_eval.calibration.selection import ModeChoice
 from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter
-from pact_eval.numbers import UNDEFINED, value_text
+from pact_eval.numbers import UNDEFINED, plain_sample, value_text
 from pact_eval.plain_text import one_line
 from pact_eval.runs.places import shown
 from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, table_row
-from pact_reports.views.presenter import Presenter, answer_lines
+from pact_reports.views.brief import Fact, facts_table
+from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import note_json, to_json, warnings_json
 
 
@@ -36,9 +39,9 @@ def present_fitted_run(
         exported: file of the temperatures for transformers, and these temperatures.
     """
     sentences = [] if exported is None else [*exported[1].sentences(served=fitted.served)]
-
-    def tables() -> Iterable[Part]:
-        return (*fitted_parts(fitted, fitted.folder), *map(Line, sentences))
+    lines = [fitted.answer]
+    if not fitted.helps:
+        lines = [f"{fitted.answer} {_FORCED if written else _NOT_WRITTEN}"]
 
     def as_json() -> dict[str, Json]:
         paths: list[Json] = [str(path) for path in written]
@@ -46,6 +49,10 @@ def present_fitted_run(
             "calibration": paths[0] if paths else None,
             "copies": paths[1:],
             "helps": None if fitted.left_out is None else fitted.helps,
+            "answer": {
+                "helps": lines[0],
+                **{shown(folder): text for folder, text in _answers(fitted).items()},
+            },
             "result": _json(fitted),
         }
         if exported is None:
@@ -59,19 +66,63 @@ def present_fitted_run(
             }
         }
 
-    others = {
-        folder: effect for folder, effect in fitted.effects.items() if folder != fitted.folder
-    }
-    answers = [calibration_answer(shown(folder), effect) for folder, effect in others.items()]
-    first = [left_out_answer(fitted.left_out, written=bool(written))]
     return Presenter(
-        tables=tables,
+        first=lambda: [facts_table([*_facts(fitted, sentences)])],
+        tables=lambda: fitted_parts(fitted, fitted.folder),
         to_json=as_json,
         warnings=[*map(str, fitted.warnings)],
-        headline=lambda: first,
-        answers=lambda: answers,
-        blocks=lambda: ((*answer_lines(first), *tables()), answer_lines(answers)),
+        headline=lambda: lines,
     )
+
+
+_FORCED: Final = "Written by --force."
+_NOT_WRITTEN: Final = "Nothing is written; --force writes."
+_MOST_RUNS: Final = 3
+"""Runs of a first screen; the tables have all."""
+
+_FORMS: Final[Mapping[Mode, str]] = {
+    "scalar": "one for all items",
+    "per-kind": "one for each kind of question",
+    "contextual": "by number of answers and length of the prompt",
+}
+
+
+def _answers(fitted: FittedRun) -> dict[Path, str]:
+    """Say what the temperatures do to every other run."""
+    effects = fitted.effects.items()
+    return {folder: effect_text(effect) for folder, effect in effects if folder != fitted.folder}
+
+
+def _facts(fitted: FittedRun, exported: Sequence[str]) -> Iterator[Fact]:
+    """Yield the first screen on a fit, below the answer."""
+    fit, effect = fitted.fit, fitted.effects[fitted.folder]
+    yield Fact("temperature", temperature_text(fit))
+    title = one_line(fitted.titles.get(fitted.folder, shown(fitted.folder)))
+    decoding = "" if effect.decoding != "ensemble" else ", all prompts of an item together"
+    yield Fact("fitted on", f"{title}: {plain_sample(fit.items, fit.families)}{decoding}")
+    answers = _answers(fitted)
+    for folder, text in [*answers.items()][:_MOST_RUNS]:
+        yield Fact(one_line(fitted.titles.get(folder, shown(folder))), text)
+    if len(answers) > _MOST_RUNS:
+        yield Fact("...", f"{len(answers) - _MOST_RUNS:,} more runs")
+    worse = [str(note) for effect in fitted.effects.values() for note in effect.warnings]
+    if worse:
+        more = f"; {len(worse) - 1:,} more" if len(worse) > 1 else ""
+        yield Fact("worse", f"{worse[0]}{more}", "caution")
+    notes = dict.fromkeys([*fit.notes, *map(str, effect.notes)])
+    more = f"; {len(notes) - 1:,} more" if len(notes) > 1 else ""
+    yield Fact("note", f"{next(iter(notes))}{more}" if notes else "", "caution")
+    yield Fact("exported", " ".join(exported))
+
+
+def temperature_text(fit: CalibratorFit) -> str:
+    """Write the temperatures of a fit, and which way they move the probabilities."""
+    t = fit.temperature
+    spread = "" if t.low == t.high else f" on average, {t.low:.3f} to {t.high:.3f}"
+    move = "more sure than before" if t.low < 1 else "as sure as before"
+    if t.high > 1:
+        move = "less sure than before" if t.low >= 1 else "some more and some less sure than before"
+    return f"T = {t.mean:.3f}{spread}, {_FORMS[fit.calibrator.mode]}: {move}"
 
 
 def _json(fitted: FittedRun) -> Json:
@@ -143,21 +194,11 @@ def fit_parts(fit: CalibratorFit) -> tuple[Part, ...]:
         if parameter.reason
     ]
     return (
-        Line(fit_sentence(fit), "strong"),
+        Line(f"NLL {fit.nll_before:.4f} -> {fit.nll_after:.4f} on the items of the fit.", "strong"),
         _table(
             "fit", "95% intervals", "parameter", titles, rows, notes=[condition] if slopes else []
         ),
         *(Line(f"Note: {note}", "caution") for note in dict.fromkeys([*fit.notes, *reasons])),
-    )
-
-
-def fit_sentence(fit: CalibratorFit) -> str:
-    """Write the temperature of a fit, and the NLL before and after, in one sentence."""
-    t = fit.temperature
-    return (
-        f"{fit.calibrator.mode}: T = {t.mean:.3f} on average, {t.low:.3f} to {t.high:.3f}; NLL "
-        f"{fit.nll_before:.4f} -> {fit.nll_after:.4f} on {fit.items:,} items of "
-        f"{fit.families:,} families"
     )
 
 
@@ -253,48 +294,21 @@ def _number(value: float, decimals: int) -> str:
     return UNDEFINED if math.isnan(value) else f"{value:.{decimals}f}"
 
 
-def left_out_answer(nll: LeftOutNll | None, *, written: bool) -> str:
-    """Say whether temperatures lower the NLL of families that were left out of their fit.
-
-    Args:
-        nll: on these families; None if there is one family.
-        written: whether the calibrator was written.
-
-    Examples:
-        >>> from pact_eval.calibration.selection import LeftOutNll
-        >>> left_out_answer(LeftOutNll(0.992, 1.01, "families"), written=True)
-        'Calibrating does not help: NLL 0.992 to 1.010 on left-out families. Written by --force.'
-        >>> left_out_answer(LeftOutNll(0.992, 0.97, "families"), written=True)
-        'Calibrating lowers NLL: 0.992 to 0.970 on left-out families.'
-    """
-    if nll is None:
-        return "Not known whether calibrating helps: there is one family, and none to leave out."
-    before, after = (f"{number:.3f}" for number in (nll.raw, nll.fitted))
-    if before == after:
-        before, after = (f"{number:.6f}" for number in (nll.raw, nll.fitted))
-    numbers = f"{before} to {after} on left-out {nll.unit}."
-    if nll.falls:
-        return f"Calibrating lowers NLL: {numbers}"
-    why = "Written by --force." if written else "Nothing is written; --force writes."
-    return f"Calibrating does not help: NLL {numbers} {why}"
-
-
-def calibration_answer(name: str, effect: CalibrationEffect) -> str:
+def effect_text(effect: CalibrationEffect) -> str:
     """Write the effect of the temperatures on a run: what gets better, and what worse.
 
     The word is that of the paired interval of NLL, and holds for "the probabilities" only if the
     Brier score and the ECE do not go the other way.
 
     Args:
-        name: what the run is called.
         effect: scores before and after.
     """
     group = effect.groups[0]
     before, after, change = group.before, group.after, group.changes["nll_nats"]
     if not math.isnan(change.low):
-        ends = f" [{change.low:+.3f}, {change.high:+.3f}] nats"
+        ends = f" [{change.low:+.3f}, {change.high:+.3f}]"
     else:
-        ends = " nats" if change.reason is None else f" nats ({change.reason})"
+        ends = "" if change.reason is None else f" ({change.reason})"
     nll = f"{change.value:+.3f}{ends}"
     moves = {  # as printed
         f"Brier {before.brier:.3f} to {after.brier:.3f}": round(after.brier, 3)
@@ -306,10 +320,8 @@ def calibration_answer(name: str, effect: CalibrationEffect) -> str:
     against = [text for text, move in moves.items() if move * change.value < 0]
     along = [text for text in moves if text not in against]
     if not change.excludes_zero:
-        text = f"No effect on the probabilities shown: NLL {nll}; {', '.join(moves)}"
-    elif not against:
-        text = f"The probabilities get {word}: NLL {nll}; {', '.join(along)}"
-    else:
-        text = f"NLL gets {word}, {nll}, but {' and '.join(against)} {other}"
-        text += "".join(f"; {too}" for too in along)
-    return f"{one_line(name)}: {text}."
+        return f"no effect on the probabilities shown: NLL {nll}; {', '.join(moves)}"
+    if not against:
+        return f"the probabilities get {word}: NLL {nll}; {', '.join(along)}"
+    text = f"NLL gets {word}, {nll}, but {' and '.join(against)} {other}"
+    return "; ".join([text, *along])

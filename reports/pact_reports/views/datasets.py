@@ -239,8 +239,8 @@ def default_remarks(defaults: Defaults) -> tuple[str, ...]:
     """
     costs = [
         ("pairs", "there are no pair metrics", defaults.pairs),
-        ("source families", "no leak by source family can be found", defaults.source_families),
-        ("families", "intervals take entries as independent", defaults.families),
+        ("sources", "no leak by source can be found", defaults.source_families),
+        ("groups", "intervals take entries as independent", defaults.families),
     ]
     lacking = [(name, cost) for name, cost, lacks in costs if lacks]
     if not lacking:

@@ -21,18 +21,22 @@ from pact_eval.numbers import (
     CLUSTERS,
     GENERALISATION,
     UNDEFINED,
-    ends_text,
     estimate_text,
+    interval_text,
     methods_text,
+    plain_decoding,
+    plain_units,
     value_text,
 )
-from pact_eval.plain_text import one_line
+from pact_eval.plain_text import first_of, one_line
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.stats.estimate import Estimate
+from pact_eval.thresholds.checking import CheckedGate
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
 from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell
+from pact_reports.views.brief import Fact, facts_table
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.thresholds import NO_GUARANTEE, rule_text, tested_text
 from pact_reports.writers.json import answer_json, to_json, warnings_json
@@ -41,7 +45,8 @@ from pact_reports.writers.json import answer_json, to_json, warnings_json
 def present_drift(drift: Drift) -> Presenter:
     """Present the drift between two runs."""
     return Presenter(
-        tables=partial(drift_parts, drift),
+        first=lambda: [facts_table([*drift_facts(drift)])],
+        tables=partial(drift_tables, drift),
         to_json=partial(_json, drift),
         headline=lambda: [drift_answer(drift)],
         warnings=[*map(str, drift.warnings)],
@@ -80,45 +85,47 @@ def _json(drift: Drift) -> dict[str, Json]:
 
 
 _DOMAINS_SHOWN: Final = 12
+_GATES_SHOWN: Final = 3
 _Group = TypeVar("_Group")
 
 
-def drift_parts(drift: Drift) -> list[Part]:
-    """Lay out the changes between two runs, without the answer.
-
-    Args:
-        drift: of both runs.
-    """
-    settings = drift.settings
-    k = f" of {drift.views} views" if settings.decoding == "ensemble" else ""
-    parts: list[Part] = [
-        *(
-            Line(one_line(f"{letter} = {run.title}"), "strong")
-            for letter, run in zip("AB", drift.runs, strict=True)
-        ),
-        Line(f"{settings.decoding}{k}, {settings.calibration_name}; changes are B - A."),
-        Line(pairing_sentence(drift)),
-        *(Line(text, "caution") for text in difference_sentences(drift)),
-        accuracy_table(drift),
-    ]
-    parts += _answers(drift)
+def drift_facts(drift: Drift) -> Iterator[Fact]:
+    """Yield the first screen on two runs, below the answer."""
+    settings, test = drift.settings, drift.test
+    yield Fact("needed", _say_needed(drift) if test.finding == "cannot tell" else "")
+    if drift.answers:
+        yield Fact("answers", _say_answers(drift.answers[0]))
     if drift.mix is not None:
-        parts += [mix_table(drift.mix, settings.unit), domains_table(drift.mix)]
-    if drift.metrics:
-        parts.append(metrics_table(drift))
-    if drift.temperings:
-        parts.append(temperatures_table(drift))
-    if drift.gates:
-        parts.append(gates_table(drift))
-    return parts
+        yield Fact("of this", ", ".join(_parts_of_change(drift.mix)))
+    yield Fact("probabilities", "" if drift.distance is None else moved_text(drift.distance))
+    for gate in drift.gates[:_GATES_SHOWN]:
+        text = f"{_verdict(gate.after)} on B: {tested_text(gate.after, gate.target)}"
+        yield Fact("threshold", one_line(f"{gate.after.group}: {text}"))
+    differences = [*difference_sentences(drift)]
+    more = f" {len(differences) - 1:,} more." if len(differences) > 1 else ""
+    yield Fact("settings", f"{differences[0]}{more}" if differences else "", "caution")
+    k = drift.views if settings.decoding == "ensemble" else 1
+    names = [f"{name} = {run.title}" for name, run in zip("AB", drift.runs, strict=True)]
+    decoding = plain_decoding(k, settings.calibration_name)
+    yield Fact("runs", one_line(f"{', '.join(names)}; {decoding}; changes are B - A"))
+    yield Fact("items", pairing_sentence(drift))
 
 
-def _answers(drift: Drift) -> Iterator[Part]:
+def drift_tables(drift: Drift) -> Iterator[Part]:
+    """Yield the tables on the changes between two runs."""
+    unit = drift.settings.unit
+    yield from (Line(text, "caution") for text in [*difference_sentences(drift)][1:])
+    yield accuracy_table(drift)
     if drift.answers:
         yield answers_table(drift)
-    sentence = distance_sentence(drift)
-    if sentence is not None:
-        yield Line(sentence)
+    if drift.mix is not None:
+        yield from (mix_table(drift.mix, unit), domains_table(drift.mix))
+    if drift.metrics:
+        yield metrics_table(drift)
+    if drift.temperings:
+        yield temperatures_table(drift)
+    if drift.gates:
+        yield gates_table(drift)
 
 
 def _groups(groups: Sequence[_Group]) -> Sequence[_Group]:
@@ -263,19 +270,23 @@ def _gate_rows(gate: GateChange) -> Iterator[tuple[Cell, ...]]:
             Cell(run),
             estimate_cell(checked.coverage, "percent", reasons=False),
             estimate_cell(checked.error, "percent", reasons=False),
-            Cell(checked.verdict if checked.threshold is not None else "no guarantee"),
+            Cell(_verdict(checked)),
         )
+
+
+def _verdict(checked: CheckedGate) -> str:
+    return checked.verdict if checked.threshold is not None else "no guarantee"
 
 
 def mix_table(mix: Mix, unit: ClusterUnit) -> Table:
     """Lay out the parts of a change in accuracy on other items."""
-    parts = [("other shares of kinds and domains", mix.mix)]
-    parts.append(("other accuracy within them", mix.within))
-    if not mix.same_domains:
-        parts.append(("kinds and domains of one run only", mix.unshared))
-    method = methods_text((part for _, part in parts), unit)
+    parts = _named_parts(mix)
+    method = methods_text(parts.values(), unit)
     rows = (
-        *(table_row(name, estimate_cell(part, "points", reasons=False)) for name, part in parts),
+        *(
+            table_row(name, estimate_cell(part, "points", reasons=False))
+            for name, part in parts.items()
+        ),
         table_row("change in accuracy", value_text(mix.total, "points")),
     )
     caption = f"In points; the parts add up to the change. In brackets the {method}."
@@ -309,68 +320,64 @@ def domains_table(mix: Mix) -> Table:
     return Table("drift-domains", "", caption, columns, rows, keys=1)
 
 
+def _named_parts(mix: Mix) -> dict[str, Estimate]:
+    parts = {
+        "other shares of kinds and domains": mix.mix,
+        "other accuracy within them": mix.within,
+    }
+    return parts if mix.same_domains else parts | {"kinds and domains of one run": mix.unshared}
+
+
+def _parts_of_change(mix: Mix) -> Iterator[str]:
+    for name, part in _named_parts(mix).items():
+        yield f"{name} {value_text(part.value, 'points')} points"
+
+
 _OF_RATIO = 3
 
 
 def drift_answer(drift: Drift) -> str:
-    """Write the leak, the equivalence of two runs, and the changes behind it."""
+    """Write the leak, and whether two runs are equivalent."""
     broken = [gate.after.group for gate in drift.broken_gates]
     parts = []
     if broken:
-        parts.append(f"{counted(len(broken), 'gate')} broken on B ({', '.join(broken[:4])})")
-    parts += [accuracy_change_text(drift), *_behind(drift)]
+        parts.append(f"{counted(len(broken), 'threshold')} broken on B ({first_of(broken)})")
+    parts.append(accuracy_change_text(drift))
     return after_leak(f"{drift.finding.capitalize()}: {'; '.join(parts)}.", drift.data.leak)
 
 
 def accuracy_change_text(drift: Drift) -> str:
     """Write the change in accuracy next to the margin."""
-    test, unit = drift.test, drift.settings.unit
+    test = drift.test
     margin = f"{value_text(test.margin, 'percent').removesuffix('.0')} points"
     if math.isnan(test.change.low):
-        return f"no interval for the change in accuracy ({test.change.reason})"
+        return f"accuracy {interval_text(test.change, 'points', ' points')}; the margin is {margin}"
     if not drift.has_references:
         most = value_text(test.change.high, "percent")
         return f"accuracy cannot have changed by more than {most} points, margin {margin}"
-    change = f"{value_text(test.change.value, 'points')} points"
-    interval = f"95% interval {ends_text(test.change.low, test.change.high, 'points')}"
-    match test.finding:
-        case "equivalent":
-            return f"accuracy {change}, {interval} within the margin of {margin}"
-        case "changed":
-            return f"accuracy {change}, {interval} beyond the margin of {margin}"
-        case "cannot tell":
-            measured = f"accuracy {change}, {interval}, margin {margin}"
-            return f"{measured}; {_say_needed(test.needed, test.change.clusters, unit)}"
+    change = f"accuracy {estimate_text(test.change, 'points')} points"
+    if test.finding == "cannot tell":
+        return f"{change}; the margin is {margin}"
+    place = "within" if test.finding == "equivalent" else "beyond"
+    return f"{change}, {place} the margin of {margin}"
 
 
-def _say_needed(needed: int | None, clusters: int, unit: ClusterUnit) -> str:
-    if needed is None:
-        return "the change is too close to the margin for any number of families"
-    return f"about {needed:,} {CLUSTERS[unit]} are needed, there are {clusters:,}"
-
-
-def _behind(drift: Drift) -> Iterator[str]:
-    """Yield the sources of the change: answers on the same items, its parts on others."""
-    if drift.answers:
-        all_items = drift.answers[0]
-        yield (
-            f"{all_items.count:,} of {all_items.items:,} answers changed"
-            f"{_directions(all_items.better, all_items.worse, all_items.both_wrong)}"
-        )
-    if drift.mix is not None:
-        mix = drift.mix
-        parts = [("other shares of kinds and domains", mix.mix)]
-        parts.append(("other accuracy within them", mix.within))
-        if not mix.same_domains:
-            parts.append(("kinds and domains of one run only", mix.unshared))
-        changes = (f"{name} {value_text(part.value, 'points')}" for name, part in parts)
-        yield f"of this, {', '.join(changes)}"
-
-
-def _directions(better: int | None, worse: int | None, both_wrong: int | None) -> str:
-    if better is None:
+def _say_needed(drift: Drift) -> str:
+    needed, change = drift.test.needed, drift.test.change
+    units = plain_units(drift.accuracy[0].items[0], change.clusters, drift.settings.unit)
+    if math.isnan(change.low):
         return ""
-    return f" ({better:,} better, {worse:,} worse, {both_wrong:,} wrong before and after)"
+    if needed is None:
+        return f"the change is too close to the margin for any number of {units}"
+    return f"about {needed:,} {units}; there are {change.clusters:,}"
+
+
+def _say_answers(changes: AnswerChanges) -> str:
+    counted = f"{changes.count:,} of {changes.items:,} changed"
+    if changes.better is None:
+        return counted
+    both_wrong = f"{changes.both_wrong:,} wrong before and after"
+    return f"{counted} ({changes.better:,} better, {changes.worse:,} worse, {both_wrong})"
 
 
 def pairing_sentence(drift: Drift) -> str:
@@ -382,7 +389,7 @@ def pairing_sentence(drift: Drift) -> str:
     if pairing.paired:
         left = pairing.only_a + pairing.only_b
         dropped = f" {left:,} items that only one run has answered are left out." if left else ""
-        return f"The same {pairing.common:,} items.{dropped}{without}"
+        return f"The same {counted(pairing.common, 'item')}.{dropped}{without}"
     sizes = pairing.common + pairing.only_a, pairing.common + pairing.only_b
     return (
         f"Other items: {sizes[0]:,} in A, {sizes[1]:,} in B, {pairing.common:,} in both. Changed "
@@ -489,11 +496,6 @@ def ratio_parts(tempering: Tempering) -> tuple[str, str]:
     return value, f"[{ratio.low:.{_OF_RATIO}g}, {ratio.high:.{_OF_RATIO}g}]"
 
 
-def distance_sentence(drift: Drift) -> str | None:
-    """Write the distance of probabilities, next to noise; None on other items."""
-    return None if drift.distance is None else _say_moved(drift.distance)
-
-
 def quantising_sentences(cost: QuantisingCost) -> tuple[str, str]:
     """Write the changes by quantising a base model: answers, then probabilities."""
     changed = cost.answers
@@ -506,11 +508,12 @@ def quantising_sentences(cost: QuantisingCost) -> tuple[str, str]:
     return (
         f"Quantising: {changed.count:,} of {changed.items:,} answers differ between {cost.before} "
         f"and {cost.after}, {estimate_text(changed.changed, 'percent')}%{directions}.",
-        _say_moved(cost.distance),
+        f"Probabilities: {moved_text(cost.distance)}",
     )
 
 
-def _say_moved(moved: Distance) -> str:
+def moved_text(moved: Distance) -> str:
+    """Write the distance of probabilities, next to noise."""
     quantiles = ", ".join(
         f"{'the largest' if level == 1 else f'{100 * level:.0f}% of items'} "
         f"{'' if level == 1 else '<= '}{value_text(value, 'percent')}"
@@ -520,7 +523,7 @@ def _say_moved(moved: Distance) -> str:
     if not math.isnan(moved.above_floor):
         beyond = f" {value_text(moved.above_floor, 'percent')}% of items moved more."
     return (
-        f"Probabilities: mean TV {estimate_text(moved.mean, 'percent')}% ({quantiles}). "
+        f"mean TV {estimate_text(moved.mean, 'percent')}% ({quantiles}). "
         f"{floor_sentence(moved.floor)}{beyond}"
     )
 
@@ -536,9 +539,11 @@ def drift_report(drift: Drift) -> CiReport:
     """Return the cases of a gate on drift: the data, accuracy, and each gate on the second run."""
     second = drift.runs[1].folder / PROVENANCE_NAME
     finding = _OF_FINDING[drift.test.finding]
+    needed = _say_needed(drift) if finding == "cannot tell" else ""
+    accuracy = f"{accuracy_change_text(drift)}{needed and f'; needed: {needed}'}"
     cases = [
         _data_case(drift.data, second),
-        judged_case("accuracy", "accuracy", finding, accuracy_change_text(drift), second),
+        judged_case("accuracy", "accuracy", finding, accuracy, second),
     ]
     for change in drift.gates:
         status: CaseStatus = "failed" if change.broken else "passed"

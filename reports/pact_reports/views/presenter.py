@@ -22,10 +22,12 @@ class Presenter:
         warnings: what a reader must know before the numbers, a sentence each.
         answers: makes the result in a sentence or a few, printed last.
         leak: gets the leak of the data behind the result; its line comes first.
-        headline: makes the answer in a sentence, which comes next, before warnings and tables. With
-            `--brief` it is printed alone. Its first sentence is `headline` in JSON.
+        headline: makes the answer in a sentence, which comes next, before warnings and tables. Its
+            first sentence is `headline` in JSON.
         headed: whether the tables have the leak and the headline already.
         remarks: makes what a command prints to stderr instead of stdout, unless it prints JSON.
+        first: makes the rest of the first screen, which comes next: at most ten lines.
+        more: the last line of the first screen, on how to see the rest.
         blocks: makes what a command prints if that is more than one block, between which there are
             no blank lines; files that were written are named after the first.
         ci: makes the cases and annotations of `--format`; None if the result is not a gate.
@@ -43,6 +45,8 @@ class Presenter:
     leak: Callable[[], DataLeak | None] = lambda: None
     headline: Callable[[], Iterable[str]] = tuple
     headed: bool = False
+    first: Callable[[], Iterable[Part]] = tuple
+    more: str = "All numbers: --full."
     remarks: Callable[[], Iterable[Part]] = tuple
     blocks: Callable[[], Iterable[Iterable[Part]]] | None = None
     ci: Callable[[], CiReport] | None = None
@@ -51,7 +55,7 @@ class Presenter:
         """Return everything in the order of Python's `print`: the headline comes first."""
         warnings = (Line(f"Warning: {sentence}", "caution") for sentence in self.warnings)
         before = (*self.first_lines(), *warnings, *self.remarks())
-        return (*before, *self.tables(), *answer_lines(self.answers()))
+        return (*before, *self.first(), *self.tables(), *answer_lines(self.answers()))
 
     def json(self) -> dict[str, Json]:
         """Return the object of `--json`: the sentence that the terminal prints first, and the rest.
@@ -67,11 +71,18 @@ class Presenter:
             return ()
         return (*leak_lines(self.leak()), *answer_lines(self.headline()))
 
-    def printed(self) -> Iterable[Iterable[Part]]:
-        """Return the blocks that a command prints after the warnings."""
+    def printed(self, *, full: bool = True) -> Iterable[Iterable[Part]]:
+        """Return the blocks that a command prints after the warnings.
+
+        Args:
+            full: print everything; otherwise the first screen alone, and how to see the rest.
+        """
         if self.blocks is not None:
             return self.blocks()
-        return ((*self.first_lines(), *self.tables(), *answer_lines(self.answers())),)
+        screen = (*self.first_lines(), *self.first())
+        if not full:
+            return ((*screen, Line(self.more, "faint")),)
+        return ((*screen, *self.tables(), *answer_lines(self.answers())),)
 
 
 def answer_lines(answers: Iterable[str]) -> Iterable[Line]:

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from pact_eval._choices import ClusterUnit
+from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.numbers import CLUSTER, CLUSTERS, UNDEFINED, has_width, methods_text, value_text
+from pact_eval.numbers import (
+    CLUSTER,
+    CLUSTERS,
+    UNDEFINED,
+    has_width,
+    methods_text,
+    p_value_number,
+    p_value_text,
+    plain_decoding,
+    plain_sample,
+    plain_units,
+    rate_text,
+    value_text,
+)
 from pact_eval.plain_text import first_of, one_line, upper_first
 from pact_eval.runs.custody import trained_on_runs
-from pact_eval.runs.identity import Difference
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.answer_sets import AnswerSets, GroupSets, KindSets
 from pact_eval.thresholds.checking import (
@@ -23,6 +36,7 @@ from pact_eval.thresholds.checking import (
     CheckedGate,
     CheckedSets,
     GateVerdict,
+    PromiseCheck,
     ThresholdsCheck,
 )
 from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
@@ -30,53 +44,33 @@ from pact_eval.thresholds.conclusion import Acting, acting
 from pact_eval.thresholds.decision_curves import GateMarks
 from pact_eval.thresholds.files import (
     AnswerSetsFile,
-    ThresholdsFile,
     answer_sets_json,
     thresholds_json,
 )
-from pact_eval.thresholds.gates import SIGNAL_NAMES, Target, gate_text
-from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns, table_row
+from pact_eval.thresholds.gates import SIGNAL_NAMES, Target, gate_text, sure_answers
+from pact_reports.cases import CaseStatus, CiReport, gate_report, judged_case
+from pact_reports.table import Cell, Column, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell
+from pact_reports.views.brief import Fact, facts_table
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import conclusion_json, to_json, warnings_json
 
 
 def present_thresholds(thresholds: Thresholds) -> Presenter:
     """Present the gates of a run."""
+    conclusion = acting(thresholds)
     return Presenter(
-        tables=partial(thresholds_parts, thresholds),
+        first=partial(thresholds_facts, thresholds, conclusion),
+        tables=lambda: [thresholds_table(thresholds), alternatives_table(thresholds)],
         to_json=lambda: {
-            "answer": conclusion_json(acting(thresholds)),
+            "answer": conclusion_json(conclusion),
             "thresholds": thresholds_json(thresholds),
             "gates": to_json(thresholds.gates),
             "alternatives": to_json(thresholds.alternatives),
             "warnings": warnings_json(thresholds.warnings),
         },
-        headline=lambda: [str(acting(thresholds).words)],
+        headline=lambda: [str(conclusion.words)],
         warnings=[*map(str, thresholds.warnings)],
-    )
-
-
-def present_thresholds_check(check: ThresholdsCheck) -> Presenter:
-    """Present a check of gates."""
-    answer, warnings = check_answer(check), [*check_warnings(check)]
-    return Presenter(
-        tables=partial(check_parts, check),
-        to_json=lambda: {
-            "thresholds": str(check.file.path),
-            "run": check.run.place,
-            "verdict": check.verdict,
-            "gates": to_json(check.gates),
-            "differences": to_json(check.differences),
-            "model_known": check.model_known,
-            "items_without_gate": check.without_gate,
-            "answer": answer,
-            "warnings": [*warnings],
-        },
-        headline=lambda: [answer],
-        warnings=warnings,
-        ci=partial(thresholds_report, check),
     )
 
 
@@ -93,7 +87,8 @@ def present_answer_sets(sets: AnswerSets) -> Presenter:
     """Present the answer sets of a run."""
     answer = sets_answer(sets)
     return Presenter(
-        tables=partial(sets_parts, sets),
+        first=partial(sets_facts, sets),
+        tables=partial(sets_tables, sets),
         to_json=lambda: {
             "answer": answer,
             "sets": answer_sets_json(sets),
@@ -107,28 +102,139 @@ def present_answer_sets(sets: AnswerSets) -> Presenter:
     )
 
 
+@dataclass(frozen=True)
+class _Promise:
+    """One checked promise: a gate, or the sets of a kind.
+
+    Attributes:
+        name: group or kind.
+        gate: the test.
+        seen: what it counted.
+    """
+
+    name: str
+    gate: CheckedGate
+    seen: str
+
+    @property
+    def made(self) -> bool:
+        """Whether something was promised."""
+        return self.gate.threshold is not None
+
+    def words(self, unit: ClusterUnit, *, alone: bool) -> str:
+        """Write what was counted, and the families that would do; with a name, if not alone."""
+        needed = ""
+        if self.gate.needed is not None:
+            units = plain_units(self.gate.coverage.n, self.gate.units, unit)
+            run_size = f", the run has {self.gate.units:,}" if alone else ""
+            needed = f"; about {self.gate.needed:,} {units} are needed{run_size}"
+        elif alone and self.gate.verdict == "cannot tell":
+            needed = "; the rate is too close to the target, or too few items are accepted here"
+        return f"{self.seen}{needed}" if alone else f"{self.name} ({self.seen}{needed})"
+
+
+def present_thresholds_check(check: ThresholdsCheck) -> Presenter:
+    """Present a check of gates."""
+    left = (
+        f"{check.without_gate:,} items are of a kind or domain without a threshold; they are left "
+        "to a person"
+    )
+    return _present_check(
+        check,
+        [_Promise(gate.group, gate, tested_text(gate, check.file.target)) for gate in check.gates],
+        {
+            "thresholds": str(check.file.path),
+            "gates": to_json(check.gates),
+            "items_without_gate": check.without_gate,
+        },
+        facts=check_facts(check),
+        tables=lambda: [check_table(check)],
+        left=[left] if check.without_gate else [],
+    )
+
+
 def present_answer_sets_check(check: AnswerSetsCheck) -> Presenter:
     """Present a check of answer sets."""
-    answer, warnings = sets_check_answer(check), [*sets_check_warnings(check)]
-    return Presenter(
-        tables=partial(sets_check_parts, check),
-        to_json=lambda: {
+    left = []
+    if check.without_sets:
+        left.append(f"{check.without_sets:,} items are of kinds without sets: all their answers")
+    if check.unanswered:
+        left.append(f"{check.unanswered:,} items have no answer, and no set")
+    return _present_check(
+        check,
+        [_Promise(kind.kind, kind.test, _missed_text(kind)) for kind in check.kinds],
+        {
             "sets": str(check.file.path),
-            "run": check.run.place,
-            "verdict": check.verdict,
             "kinds": to_json(check.kinds),
             "groups": to_json(check.groups),
-            "differences": to_json(check.differences),
-            "model_known": check.model_known,
             "items_without_sets": check.without_sets,
             "unanswered": check.unanswered,
+        },
+        facts=[Fact("asked", promise_text(check.file))],
+        tables=lambda: [
+            _check_table(check),
+            *_groups(check.groups, len(check.kinds), check.file.rule.unit, ""),
+        ],
+        left=left,
+    )
+
+
+def _present_check(
+    check: ThresholdsCheck | AnswerSetsCheck,
+    promises: Sequence[_Promise],
+    numbers: dict[str, Json],
+    *,
+    facts: Iterable[Fact],
+    tables: Callable[[], Iterable[Part]],
+    left: Sequence[str],
+) -> Presenter:
+    """Present a check: its answer, what it adds to the first screen, its tables, its cases.
+
+    Args:
+        check: of gates or of sets.
+        promises: what was checked.
+        numbers: what its JSON has besides.
+        facts: the first lines below the answer.
+        tables: makes what follows the first screen.
+        left: caveats on items without a promise.
+    """
+    what, code = ("sets", "sets") if "sets" in numbers else ("thresholds", "gate")
+    answer = _say_checks(promises, check.file.rule.unit)
+    warnings = [*model_warnings(check, what), *(f"{check.run.place}: {text}" for text in left)]
+    views, path = check.run.predictions, check.file.path
+    run = _run_fact(check.run, check.file.rule, len(views.ids), {*views.family.tolist()})
+    screen = facts_table([*facts, Fact("file", one_line(str(path))), run])
+    return Presenter(
+        first=lambda: [screen],
+        tables=tables,
+        to_json=lambda: {
+            **numbers,
+            "run": check.run.place,
+            "verdict": check.verdict,
+            "differences": to_json(check.differences),
+            "model_known": check.model_known,
             "answer": answer,
             "warnings": [*warnings],
         },
         headline=lambda: [answer],
         warnings=warnings,
-        ci=partial(sets_report, check),
+        ci=lambda: _cases(code, promises, answer, warnings, path),
     )
+
+
+def _say_checks(promises: Sequence[_Promise], unit: ClusterUnit) -> str:
+    """Write the result of a check, the worst verdict first."""
+    if not any(promise.made for promise in promises):
+        return "Cannot tell: the file guarantees nothing, so there is nothing to check."
+    parts = []
+    for verdict in ("broken", "cannot tell", "holds"):
+        named = [
+            promise.words(unit, alone=len(promises) == 1)
+            for promise in promises
+            if promise.made and promise.gate.verdict == verdict
+        ]
+        parts += [f"{verdict}: {first_of(named)}"] if named else []
+    return upper_first(f"{'; '.join(parts)}.")
 
 
 def rule_text(rule: Rule) -> str:
@@ -136,28 +242,76 @@ def rule_text(rule: Rule) -> str:
     return f"{rule.decoding}, {rule.calibration}"
 
 
-def thresholds_parts(thresholds: Thresholds) -> list[Part]:
-    """Lay out the gates of a run, and the guarantees of other gates."""
-    provenance, rule = thresholds.run.provenance, thresholds.rule
-    items = sum(gate.items for gate in thresholds.gates)
-    head = (
-        f"{one_line(thresholds.run.title)}: {items:,} items, "
-        f"{len(thresholds.families):,} families; {rule_text(rule)}"
-    )
-    without = sum(provenance.counts.unanswered.values())
-    lines = [Line(head, "strong"), Line(f"Target: {thresholds.target.text}.")]
-    if without:
-        lines.append(Line(f"{without:,} items have no answer and are escalated."))
-    return [*lines, thresholds_table(thresholds), alternatives_table(thresholds)]
+_MOST_ROWS: Final = 5
+"""Gates or kinds on a first screen."""
 
 
-def check_parts(check: ThresholdsCheck) -> list[Part]:
-    """Lay out a check of thresholds on a run."""
-    head = (
-        f"{one_line(str(check.file.path))} on {one_line(check.run.title)}: "
-        f"{rule_text(check.file.rule)}"
+def thresholds_facts(thresholds: Thresholds, conclusion: Acting) -> list[Part]:
+    """Lay out the first screen on the gates of a run, below the answer."""
+    gates, rule, target = thresholds.gates, thresholds.rule, thresholds.target
+    scope = "" if len(gates) == 1 else ", all together" if thresholds.together else ", each"
+    unanswered = sum(thresholds.run.provenance.counts.unanswered.values())
+    asked = f"{target.limit}, with {100 * thresholds.confidence:.4g}% confidence{scope}"
+    facts = [
+        Fact("asked", "" if conclusion.status == "share guaranteed" else asked),
+        *(_tested_facts(gates[0], target) if len(gates) == 1 else _by_group(gates, rule, target)),
+        Fact("needed", conclusion.needed),
+        Fact("unanswered", f"{unanswered:,} items are left to a person" if unanswered else ""),
+        _run_fact(thresholds.run, rule, sum(gate.items for gate in gates), thresholds.families),
+    ]
+    return [facts_table(facts)]
+
+
+def _tested_facts(gate: Gate, target: Target) -> Iterator[Fact]:
+    """Yield what the only gate rests on, if there is one."""
+    test = gate.chosen.test
+    if not gate.guaranteed or test is None:
+        return
+    what = "wrong" if target.limits_error else "left"
+    yield Fact(
+        "tested", f"{test.wrong:,} {what} of {test.accepted:,}, {p_value_text(test.p_value)}"
     )
-    return [Line(head, "strong"), check_table(check)]
+    accepted = percent_text(gate.realised_coverage.value)
+    yield Fact(
+        "left out",
+        f"{accepted}% accepted and {rate_text(gate.realised_error)} of these wrong, if tried on "
+        "items that did not choose the threshold",
+    )
+    if gate.cost is not None:
+        cost, asking = gate.cost
+        yield Fact("cost", f"{cost:.3g} per item; {asking:.3g} if a person decides all")
+
+
+def _by_group(gates: Sequence[Gate], rule: Rule, target: Target) -> Iterator[Fact]:
+    """Yield what every gate accepts, and its test."""
+    what = "wrong" if target.limits_error else "left"
+    for gate in gates[:_MOST_ROWS]:
+        test = gate.chosen.test
+        tested = "" if test is None else f"; {test.wrong:,} {what} of {test.accepted:,} tested"
+        accepts = sure_answers(gate.chosen.threshold, rule.signal)
+        share = f" ({rate_text(gate.coverage)} of the items)" if gate.guaranteed else ""
+        yield Fact(one_line(gate.group), f"{accepts}{share}{tested}")
+    if len(gates) > _MOST_ROWS:
+        yield Fact("...", f"{len(gates) - _MOST_ROWS:,} more {rule.by}s")
+
+
+def _run_fact(run: ExperimentRun, rule: Rule, items: int, families: Collection[str]) -> Fact:
+    sample = plain_sample(items, len(families))
+    return Fact(
+        "run", f"{one_line(run.title)}: {sample}, {plain_decoding(rule.k, rule.calibration)}"
+    )
+
+
+def check_facts(check: ThresholdsCheck) -> Iterator[Fact]:
+    """Yield what was promised, and what the gates accept here."""
+    file = check.file
+    sure = f"{100 * file.confidence.each:.4g}% confidence"
+    yield Fact("asked", f"{file.target.limit}, with {sure}")
+    for gate in [gate for gate in check.gates if gate.threshold is not None][:_MOST_ROWS]:
+        name = "accepted" if gate.group == "all" else one_line(gate.group)
+        accepts = sure_answers(gate.threshold, file.rule.signal)
+        error = "" if math.isnan(gate.error.value) else f", {rate_text(gate.error)} of them wrong"
+        yield Fact(name, f"{accepts}: {rate_text(gate.coverage)} of the items{error}")
 
 
 def thresholds_table(thresholds: Thresholds) -> Table:
@@ -260,7 +414,7 @@ def _gate_cells(gate: Gate, rule: Rule, *, costs: bool) -> tuple[Cell, ...]:
     cells = (
         Cell(gate.group, below=f"{gate.items:,}, {gate.units:,}, {gate.chosen.tested_units:,}"),
         Cell(gate_text(gate.chosen.threshold, rule.signal)),
-        Cell(tested, below="" if test is None else p_text(test.p_value)),
+        Cell(tested, below="" if test is None else p_value_number(test.p_value)),
         rate_cell(gate.coverage),
         rate_cell(gate.same_items_error),
         replace(rate_cell(gate.realised_error), below=percent_text(gate.realised_coverage.value)),
@@ -278,8 +432,8 @@ def _checked_cells(gate: CheckedGate, rule: Rule) -> tuple[Cell, ...]:
         rate_cell(gate.coverage),
         rate_cell(gate.error),
         Cell(f"{gate.wrong:,} of {gate.drawn:,}"),
-        Cell(p_text(gate.p_holds)),
-        Cell(p_text(gate.p_broken)),
+        Cell(p_value_number(gate.p_holds)),
+        Cell(p_value_number(gate.p_broken)),
         Cell(gate.verdict if gate.threshold is not None else "no guarantee"),
     )
 
@@ -311,11 +465,6 @@ def rate_cell(estimate: Estimate) -> Cell:
     return estimate_cell(estimate, "percent", reasons=False)
 
 
-def p_text(p_value: float) -> str:
-    """Write a p-value, never as 0."""
-    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
-
-
 _DIGITS = 4
 _ONLY_TOP = 1 - 1e-6
 
@@ -324,9 +473,9 @@ def promise_text(sets: AnswerSets | AnswerSetsFile) -> str:
     """Write the coverage guarantee of the sets."""
     share = f"{100 * sets.coverage:g}%"
     if sets.confidence is None:
-        return f"the right answer is in the set for {share} of the items of new families"
+        return f"{share} of new items like these have the right answer in their set"
     return (
-        f"the right answer is in the set for at least {share} of the items of new families, with "
+        f"at least {share} of new items like these have the right answer in their set, with "
         f"{100 * sets.confidence:g}% confidence"
     )
 
@@ -343,36 +492,36 @@ def level_text(threshold: float | None) -> str:
     return "most probable" if threshold > _ONLY_TOP else f">= {threshold:.{_DIGITS}g}"
 
 
-def sets_parts(sets: AnswerSets) -> list[Part]:
-    """Lay out the sets of a run, by kind, by domain, and under other decodings."""
-    items = sum(kind.sets.items for kind in sets.kinds)
-    head = (
-        f"{one_line(sets.run.title)}: {items:,} items, {len(sets.families):,} families; "
-        f"{rule_text(sets.rule)}"
-    )
-    lines = [Line(head, "strong"), Line(f"Guarantee, by kind: {promise_text(sets)}.")]
-    if sets.unanswered:
-        lines.append(Line(f"{sets.unanswered:,} items have no answer, and no set."))
+def sets_facts(sets: AnswerSets) -> list[Part]:
+    """Lay out the first screen on the sets of a run, below the answer."""
+    everything, kinds = sets.groups[0], sets.kinds
+    sure = f"{100 * kinds[0].level.confidence:g}%"
+    floors = [
+        f"{kind.kind} {percent_text(kind.level.floor)}%"
+        for kind in kinds
+        if kind.level.threshold is not None
+    ]
+    alone = "" if math.isnan(everything.single.value) else f"{rate_text(everything.single)} of sets"
+    left_out = f"{rate_text(everything.coverage)} of items that did not choose the sets have it"
+    facts = [
+        Fact("one answer", alone),
+        Fact("left out", "" if math.isnan(everything.coverage.value) else left_out),
+        Fact("at least", f"{', '.join(floors)}, with {sure} confidence" if floors else ""),
+        Fact("unanswered", f"{sets.unanswered:,} items, which have no set" * bool(sets.unanswered)),
+        _run_fact(sets.run, sets.rule, sum(kind.sets.items for kind in kinds), sets.families),
+    ]
+    return [facts_table(facts)]
+
+
+def sets_tables(sets: AnswerSets) -> list[Part]:
+    """Lay out the sets of a run by kind, by domain, and under other decodings."""
     unit = sets.rule.unit
     return [
-        *lines,
         _kinds_table(sets),
         *_groups(
             sets.groups, len(sets.kinds), unit, "Coverage of source families that were left out."
         ),
         *_other_decodings(sets),
-    ]
-
-
-def sets_check_parts(check: AnswerSetsCheck) -> list[Part]:
-    """Lay out a check of sets on a run."""
-    file = check.file
-    head = f"{one_line(str(file.path))} on {one_line(check.run.title)}: "
-    unit = file.rule.unit
-    return [
-        Line(f"{head}{rule_text(file.rule)}", "strong"),
-        _check_table(check),
-        *_groups(check.groups, len(check.kinds), unit, ""),
     ]
 
 
@@ -480,7 +629,7 @@ def _answer_sets_checked_cells(checked: CheckedSets) -> tuple[Cell, ...]:
             UNDEFINED if level is None else percent_text(checked.shown),
             below=f"{test.wrong:,} of {test.drawn:,}",
         ),
-        Cell(p_text(test.p_holds), below=p_text(test.p_broken)),
+        Cell(p_value_number(test.p_holds), below=p_value_number(test.p_broken)),
         Cell(test.verdict if level is not None else "no guarantee"),
     )
 
@@ -524,58 +673,28 @@ def _basis(group: GroupSets) -> str:
     return f"{group.items:,}, {group.units:,}"
 
 
-def check_answer(check: ThresholdsCheck) -> str:
-    """Write the result of a check, gate by gate if there are few."""
-    if all(gate.threshold is None for gate in check.gates):
-        return "Cannot tell: the file guarantees nothing, so there is no gate to check."
-    promised = [gate for gate in check.gates if gate.threshold is not None]
-    if len(check.gates) == 1:
-        return _say_checked(promised[0], check.file)
-    unit = check.file.rule.unit
-    parts = []
-    for verdict in ("broken", "cannot tell", "holds"):
-        groups = [_with_needed(gate, unit) for gate in promised if gate.verdict == verdict]
-        parts += [f"{verdict}: {first_of(groups)}"] if groups else []
-    text = "; ".join(parts)
-    return upper_first(f"{text}.")
-
-
 def tested_text(gate: CheckedGate, target: Target) -> str:
     """Count the tested items of a gate that are wrong, or escalated."""
-    what = "wrong" if target.limits_error else "escalated"
+    what = "wrong" if target.limits_error else "left"
     return f"{gate.wrong:,} {what} of {gate.drawn:,} tested"
 
 
-def check_warnings(check: ThresholdsCheck) -> Iterator[str]:
-    """Yield the caveats of a check: other models and prompts, items without a gate."""
-    yield from model_warnings(check.run, check.differences, check.model_known, "thresholds")
-    if check.without_gate:
-        yield (
-            f"{check.run.place}: {check.without_gate:,} items belong to groups without a gate; "
-            "they are escalated"
-        )
-
-
-def model_warnings(
-    run: ExperimentRun, differences: Iterable[Difference], recorded: bool, what: str
-) -> Iterator[str]:
-    """Yield the differences of the model of a run from that of a choice.
+def model_warnings(check: PromiseCheck, what: str) -> Iterator[str]:
+    """Yield how the model of a run differs from that of a choice.
 
     Args:
-        run: the run.
-        differences: between both models.
-        recorded: whether both are recorded.
+        check: of the choice on the run.
         what: what was chosen, in the plural.
     """
+    run = check.run
     for trained in trained_on_runs([run.run]):
         yield f"{trained.run}: {trained.trained_on}, as allowed"
-    for difference in differences:
+    for difference in check.differences:
         yield (
             f"{run.place}: another {difference.words} ({difference.after}) than that of the "
-            f"{what} ({difference.before}): their guarantee does not cover it, and only this check "
-            "speaks for it"
+            f"{what} ({difference.before}): they say nothing of it, and this check alone does"
         )
-    if not recorded:
+    if not check.model_known:
         yield f"{run.place}: the model of the {what} or of the run is not recorded"
 
 
@@ -587,25 +706,6 @@ def gate_notes(marks: GateMarks, names: ArmNames) -> tuple[str, ...]:
     )
 
 
-def _with_needed(gate: CheckedGate, unit: ClusterUnit) -> str:
-    if gate.needed is None:
-        return gate.group
-    return f"{gate.group} (about {gate.needed:,} {CLUSTERS[unit]} are needed)"
-
-
-def _say_checked(gate: CheckedGate, file: ThresholdsFile) -> str:
-    shown = tested_text(gate, file.target)
-    if gate.verdict == "cannot tell":
-        units = CLUSTERS[file.rule.unit]
-        enough = (
-            f"about {gate.needed:,} {units} are needed, the run has {gate.units:,}"
-            if gate.needed is not None
-            else "the rate is too close to the target, or too few items are accepted here"
-        )
-        return f"Cannot tell: {shown}; {enough}."
-    return f"{gate.verdict.capitalize()}: {shown}."
-
-
 def sets_answer(sets: AnswerSets) -> str:
     """Write the sizes of the sets, and the kinds without sets smaller than all answers."""
     kept = [_size(kind) for kind in sets.kinds if kind.level.threshold is not None]
@@ -614,38 +714,8 @@ def sets_answer(sets: AnswerSets) -> str:
         f"no set smaller than all answers can be guaranteed for {'; '.join(left)}" if left else ""
     )
     if not kept:
-        return f"{rest[:1].upper()}{rest[1:]}."
-    guarantee = f"{promise_text(sets)}: {', '.join(kept)}"
-    return f"{guarantee[:1].upper()}{guarantee[1:]}{f'; {rest}' if rest else ''}."
-
-
-def sets_check_answer(check: AnswerSetsCheck) -> str:
-    """Write the result of a check, kind by kind."""
-    promised = [kind for kind in check.kinds if kind.threshold is not None]
-    if not promised:
-        return "Cannot tell: the file guarantees nothing, so there are no sets to check."
-    parts = []
-    for verdict in ("broken", "cannot tell", "holds"):
-        kinds = [
-            _say_checked_sets(kind, check.file.rule.unit)
-            for kind in promised
-            if kind.test.verdict == verdict
-        ]
-        parts += [f"{verdict}: {first_of(kinds)}"] if kinds else []
-    text = "; ".join(parts)
-    return upper_first(f"{text}.")
-
-
-def sets_check_warnings(check: AnswerSetsCheck) -> Iterator[str]:
-    """Yield the caveats of a check: other models, items without a set."""
-    yield from model_warnings(check.run, check.differences, check.model_known, "sets")
-    if check.without_sets:
-        yield (
-            f"{check.run.place}: {check.without_sets:,} items are of kinds without sets; they "
-            "take every answer"
-        )
-    if check.unanswered:
-        yield f"{check.run.place}: {check.unanswered:,} items have no answer, and no set"
+        return f"No: {rest}."
+    return f"{upper_first(promise_text(sets))}: {', '.join(kept)}{rest and f'; {rest}'}."
 
 
 def _size(kind_sets: KindSets) -> str:
@@ -655,25 +725,17 @@ def _size(kind_sets: KindSets) -> str:
 
 
 def _needs(kind_sets: KindSets, unit: ClusterUnit) -> str:
-    enough = (
-        ""
-        if kind_sets.needed is None
-        else f"about {kind_sets.needed:,} {CLUSTERS[unit]} would do, "
-    )
+    units = plain_units(kind_sets.sets.items, kind_sets.sets.units, unit)
+    needed = kind_sets.needed
+    enough = "" if needed is None else f"about {needed:,} {units} would do, "
     return f"{kind_sets.kind} ({enough}the run has {kind_sets.sets.units:,})"
 
 
-def missed_text(test: CheckedGate) -> str:
+def _missed_text(checked: CheckedSets) -> str:
     """Count the tested items whose set lacks the right answer."""
-    return f"{test.wrong:,} of {test.drawn:,} missed"
-
-
-def _say_checked_sets(checked: CheckedSets, unit: ClusterUnit) -> str:
     test = checked.test
-    seen = f"{missed_text(test)}, {100 * checked.shown:.1f}% coverage is shown"
-    if test.needed is None:
-        return f"{checked.kind} ({seen})"
-    return f"{checked.kind} ({seen}; about {test.needed:,} {CLUSTERS[unit]} are needed)"
+    shown = f"{100 * checked.shown:.1f}% coverage is shown"
+    return f"{test.wrong:,} of {test.drawn:,} missed, {shown}"
 
 
 NO_GUARANTEE: Final = "nothing is guaranteed, so there is nothing to check"
@@ -684,35 +746,16 @@ _OF_VERDICT: Final[Mapping[GateVerdict, CaseStatus]] = {
 }
 
 
-def thresholds_report(check: ThresholdsCheck) -> CiReport:
-    """Return the cases of a check of thresholds: one per gate."""
-    file = check.file
-    cases = [
-        _gate_case("gate", gate.group, gate, tested_text(gate, file.target), file.path)
-        for gate in check.gates
-    ]
-    return _ci_of_checks(cases, check_answer(check), check_warnings(check), "gate", file.path)
-
-
-def sets_report(check: AnswerSetsCheck) -> CiReport:
-    """Return the cases of a check of answer sets: one per kind."""
-    cases = [
-        _gate_case("sets", kind.kind, kind.test, missed_text(kind.test), check.file.path)
-        for kind in check.kinds
-    ]
-    answer, warnings = sets_check_answer(check), sets_check_warnings(check)
-    return _ci_of_checks(cases, answer, warnings, "sets", check.file.path)
-
-
-def _gate_case(code: str, group: str, gate: CheckedGate, text: str, file: Path) -> Case:
-    if gate.threshold is None:
-        return judged_case(code, group, "skipped", NO_GUARANTEE, file)
-    return judged_case(code, group, _OF_VERDICT[gate.verdict], f"{gate.verdict}: {text}", file)
-
-
-def _ci_of_checks(
-    cases: list[Case], answer: str, warnings: Iterable[str], code: str, file: Path
+def _cases(
+    code: str, promises: Sequence[_Promise], answer: str, warnings: Sequence[str], file: Path
 ) -> CiReport:
-    if all(case.status == "skipped" for case in cases):  # the exit code is that of "cannot tell"
-        cases = [*cases, judged_case(code, "file", "cannot tell", answer, file)]
+    """Return the cases of a check: one per promise."""
+    cases = []
+    for promise in promises:
+        status, text = _OF_VERDICT[promise.gate.verdict], f"{promise.gate.verdict}: {promise.seen}"
+        if not promise.made:
+            status, text = "skipped", NO_GUARANTEE
+        cases.append(judged_case(code, promise.name, status, text, file))
+    if not any(promise.made for promise in promises):  # the exit code is that of "cannot tell"
+        cases.append(judged_case(code, "file", "cannot tell", answer, file))
     return gate_report("pact-eval thresholds --check", answer, cases, warnings)

@@ -46,7 +46,7 @@ def rows(seed: int, *, arm: str = "pact", families: int = 60, k: int = 4) -> pl.
                         "id": f"f{family}-{variant}",
                         "family": f"f{family}",
                         "source_family": f"s{family % 6}",
-                        "domain": DOMAINS[family % 4],
+                        "domain": DOMAINS[family % len(DOMAINS)],
                         "kind": kind,
                         "variant": variant,
                         "reference": reference,

@@ -1,0 +1,89 @@
+"""First screens of commands: one sentence, at most ten lines, in words that a newcomer knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from conclusions.planted import CASES, Case
+from spoiled_datasets import healthy
+
+from pact_cli.audit.main import main as audit
+from pact_cli.main import main
+
+OURS = re.compile(
+    r"(?i:\b(?:famil(?:y|ies)|arms?|view 0|single|raw|decodings?|contracts?|certificates?"
+    r"|separation|noise floor|could hide|direction not shown|nats|seal(?:ed)?|digests?"
+    r"|sign flips?|gates?|references?)\b)|\bK\b"
+)
+"""Words of ours that first screens do without; `--full`, JSON and the docs have them."""
+
+COMMANDS = (
+    "thresholds first --target-error 0.1",
+    "thresholds first --target-escalation 0.3 --gates-by kind --together",
+    "thresholds first --cost-wrong 5 --cost-review 1 --gate margin",
+    "thresholds first --sets",
+    "thresholds first --sets --confidence 0.9 --unit source_family",
+    "calibrate first --force --out fitted.json",
+    "compare first second --gate --margin 0.02",
+    "compare second first --gate --margin 0.3 --decoding ensemble",
+)
+"""Commands on planted runs. Those that a run cannot answer say so on standard error."""
+
+QUICK = ("12 items, 90% sure, 2 right", "2 families")
+
+
+def words_of_ours(text: str) -> list[str]:
+    """Returns the words of ours in a text."""
+    return OURS.findall(text)
+
+
+def printed(program: object, words: str) -> str:
+    result = CliRunner(env={"COLUMNS": "100"}).invoke(program, words.split())  # type: ignore[arg-type]
+    assert "Traceback" not in result.output, result.output
+    assert result.exit_code in (0, 2, 3, 4, 5), result.output
+    return result.stdout
+
+
+def faults(screen: str) -> Iterator[str]:
+    """Yield what is wrong with a first screen of a width of 100."""
+    if ours := words_of_ours(screen):
+        yield f"our words {ours}: {screen}"
+    lines = screen.splitlines()
+    below = [number for number, line in enumerate(lines) if line.startswith("  ")]
+    if below and not 1 <= below[0] <= 3:
+        yield f"the answer is not one sentence: {screen}"
+    shown = [line for line in lines if not line.startswith("wrote ")]
+    if below and len(shown) - below[0] > 10:
+        yield f"{len(shown) - below[0]} lines below the answer: {screen}"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=() if case.name in QUICK else pytest.mark.slow)
+        for case in CASES
+    ],
+)
+def test_first_screens_of_planted_runs(case: Case, tmp_path: Path) -> None:
+    case.first.write(tmp_path / "first", case.seeds[0])
+    (case.second or case.first).write(tmp_path / "second", case.seeds[1])
+    with chdir(tmp_path):
+        for command in COMMANDS:
+            assert not [*faults(printed(main, command))], command
+
+
+def test_first_screens_of_audits(tmp_path: Path) -> None:
+    healthy(8).write(tmp_path / "data")
+    with chdir(tmp_path):
+        assert not [*faults(printed(audit, "data data"))]
+
+
+def test_the_words_are_found() -> None:
+    """A hand-made list: a test that finds nothing is no test."""
+    assert words_of_ours("K = 4 views, raw; 3 Families") == ["K", "raw", "Families"]
+    assert not words_of_ours("OK, an aggregate of 4 groups; delegates, armed, ranked")
