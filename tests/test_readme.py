@@ -28,8 +28,8 @@ README = ROOT / "README.md"
 BLOCK = re.compile(r"```console\n\$ (?P<command>.+)\n(?P<output>(?:(?!```).*\n)*)```\n")
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e-\d+)?")
 DOCS = ROOT / "docs"
-_WIDE = ("ci.md", "predictions.md", "thresholds.md")
-_NARROW = ("adapter.md", "compare.md", "data.md", "order.md", "report.md", "templates.md")
+_WIDE = ("adapter.md", "ci.md", "predictions.md", "thresholds.md")
+_NARROW = ("compare.md", "data.md", "order.md", "report.md", "templates.md")
 PAGES = (
     {README: 92}
     | dict.fromkeys((DOCS / name for name in _NARROW), 92)
