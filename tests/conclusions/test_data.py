@@ -218,7 +218,7 @@ GATE = ("--margin", "0.9", "--gate")
     ("words", "items"),
     [
         (("report", "a"), ("groups", 0, "items")),
-        (("report", "--views", "a"), ("points", 0, "group", "items")),
+        (("sweep", "a"), ("points", 0, "group", "items")),
         (("compare", "a", "b"), ("comparisons", 0, "comparison", "groups", 0, "items")),
         (("compare", "b", "a", *GATE), ("pairing", "common")),
     ],
