@@ -1,7 +1,7 @@
 """The picture of README and home: a page of two made runs, one of which follows the letter A.
 
     python docs/picture.py FOLDER            # writes FOLDER/picture.html and FOLDER/picture.png
-    python docs/picture.py FOLDER letters    # with the cards of the other run
+    python docs/picture.py FOLDER letters    # compared with the other run first
 
 Both runs answer the questions of the demo, whose texts are in the page. `reads` is calibrated: its
 answer is drawn from its probabilities. `letters` is less accurate, prefers the letter A and is too
@@ -73,7 +73,7 @@ def write_rows(
 
 
 def write_page(folder: Path, method: str) -> Path:
-    """Write the runs and their page, whose cards are of one of them; return its path."""
+    """Write the runs and their page, with one of them first; return its path."""
     records = pact_eval.read_records(DATA)
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(folder / "reads.jsonl", records, spread=3.5, letter_a=0.0, sharpness=1.0)
