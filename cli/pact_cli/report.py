@@ -38,7 +38,6 @@ from pact_reports.files import write_report
 from pact_reports.outputs import Outputs
 from pact_reports.views.remedies import present_remedy_comparison
 from pact_reports.views.report import present_reports, present_run_report
-from pact_reports.views.slices import present_slice_search
 from pact_reports.views.sweep import present_sweep
 from pact_reports.views.written_report import present_written_report
 
@@ -115,7 +114,6 @@ def report(
     remedies: bool = False,
     fitted: tuple[Path, ...] = (),
     local_run: RunFolder | None = None,
-    find_slices: bool = False,
     model_card: Path | None = None,
     open_: bool = False,
     as_json: Json = False,
@@ -158,10 +156,6 @@ def report(
         --local-run RUN: Run of the same model, scored here: test whether the probabilities of a
             served RUN were divided by a temperature.
 
-    Numbers:
-        --find-slices: Search half of the families for slices whose accuracy differs, and test these
-            on the other half: print the tests instead of the report.
-
     Output:
         --full: Print every table; with --json, the whole order audit. --by prints the tables too.
         --model-card FILE: Also write the results of one RUN into FILE, the model card (README.md)
@@ -171,9 +165,9 @@ def report(
     page = outputs.html is not None
     if model_card is not None:
         refuse(
-            page or views is not None or remedies or find_slices,
-            "--model-card is for the report in the terminal and --json, without --views, "
-            "--remedies and --find-slices",
+            page or views is not None or remedies,
+            "--model-card is for the report in the terminal and --json, without --views and "
+            "--remedies",
         )
         refuse(len(runs) != 1, f"--model-card: expected one RUN, got {len(runs):,}")
         from pact_reports.model_card import card  # noqa: F401 - its libraries may be missing
@@ -194,9 +188,7 @@ def report(
     _check_usage(runs, settings, page=page, full=full)
     refuse(open_ and not page, "--open opens the page of --html, which was not given")
     refuse(page and local_run, "--local-run is for the report in the terminal and --json")
-    if find_slices:
-        _print_slices(runs, settings, page=page, as_json=as_json)
-    elif page:
+    if page:
         _write_page(runs, settings, outputs, open_page=open_, as_json=as_json)
     else:
         full = full or bool(given(["by"]))
@@ -272,15 +264,6 @@ def open_in_browser(page: Path) -> None:
     """
     if not webbrowser.open(page.resolve().as_uri()):
         warn([f"{page}: no browser could be started; open the file yourself"])
-
-
-def _print_slices(runs: Sequence[Path], settings: Settings, *, page: bool, as_json: bool) -> None:
-    """Print the slices of one run that were tested."""
-    refuse(page, "--find-slices is for the terminal and --json")
-    refuse(len(runs) != 1, f"--find-slices is for one RUN, got {len(runs)}")
-    experiment = Experiment.read(runs, settings)
-    warn(map(str, experiment.warnings))
-    emit(present_slice_search(experiment.find_slices()), as_json=as_json)
 
 
 def _print_views(

@@ -42,7 +42,9 @@ from pact_eval.evaluation.conclusions.probabilities import (
     ProbabilitiesConclusion,
     probabilities_conclusion,
 )
+from pact_eval.evaluation.conclusions.where import WhereConclusion, where_conclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.item_columns import item_columns
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import (
     Incompatibility,
@@ -80,7 +82,6 @@ from pact_eval.evaluation.resampled_groups import ResampledGroup, default_resamp
 from pact_eval.evaluation.run_comparisons import RunComparisons
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
-from pact_eval.evaluation.slice_search import SliceSearch, search_slices
 from pact_eval.metrics.decoding import tied_answers
 from pact_eval.notes import Note
 from pact_eval.results import Framed, short_repr
@@ -541,23 +542,28 @@ class Experiment:
         """What compares the runs, and the arms, with each other."""
         return RunComparisons(self)
 
-    def find_slices(self, run: ExperimentRun | None = None) -> SliceSearch:
-        """Search half of the families for slices that differ, and test them on the other half.
+    def where(self, run: ExperimentRun) -> WhereConclusion:
+        """Conclude in which groups of items a run is wrong, or wrongly sure; computed once.
 
         Args:
-            run: a run on full contexts; None takes the first.
+            run: a run on full contexts.
 
         Raises:
-            InputError: there is no run, it has no references or fewer than 40 families, or it does
-                not have the decoding of the settings.
+            InputError: the run does not have the decoding of the settings, or has no calibrator.
         """
-        if run is None:
-            run = self.report().run
         settings = self.settings
-        run.applied(settings.decoding, calibrated=settings.calibrated)
-        items = run.scored(settings.decoding, calibrated=settings.calibrated).over(settings.unit)
-        key = ("slices", settings)
-        return run.once(key, lambda: search_slices(items, seed=settings.seed, place=run.run.place))
+        decoding, calibrated = self._choice(None, None)
+
+        def concluded() -> WhereConclusion:
+            run.applied(decoding, calibrated=calibrated)
+            items = self._items(run, decoding, calibrated=calibrated)
+            path = None if items.views is not None else run.run.predictions_file
+            columns = item_columns(items, path)
+            return where_conclusion(
+                run.label, items, columns, seed=settings.seed, by=str(settings.by)
+            )
+
+        return run.once(("where", settings), concluded)
 
     def report(self, run: ExperimentRun | None = None) -> RunReport:
         """Return what `pact-eval report` shows of a run.
@@ -876,12 +882,18 @@ class RunReport(Framed):
 
     @property
     def conclusions(self) -> tuple[Conclusion, ...]:
-        """Conclusions on the run alone: data, order, probabilities, and acting if asked."""
+        """Conclusions on the run alone: where, data, order, probabilities, and acting if asked."""
         if self.run.ablated:
             return (self.experiment.data,)
         experiment, run = self.experiment, self.run
         acting = () if self.acting is None else (self.acting,)
-        return experiment.data, experiment.order(run), experiment.probabilities(run), *acting
+        return (
+            experiment.where(run),
+            experiment.data,
+            experiment.order(run),
+            experiment.probabilities(run),
+            *acting,
+        )
 
     @property
     def order_audit(self) -> OrderAudit:

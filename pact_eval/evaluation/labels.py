@@ -301,7 +301,7 @@ def column_labels(values: pl.Series, by: str, bins: Bins | None = None) -> Label
         ['[1, 5)', '[5, 9]', '(missing)', '[5, 9]']
     """
     if values.dtype.is_numeric():
-        return Labels.of(_number_names(values.cast(pl.Float64), by, bins))
+        return _number_labels(values.cast(pl.Float64), by, bins)
     if bins is not None:
         message = f"--bins: {by} is text; leave --bins out"
         raise InputError(message)
@@ -315,9 +315,10 @@ def column_labels(values: pl.Series, by: str, bins: Bins | None = None) -> Label
     return Labels.of(texts.to_numpy().astype(np.object_))
 
 
-def _number_names(values: pl.Series, by: str, bins: Bins | None) -> np.ndarray:
-    numbers = values.to_numpy()
-    distinct = np.unique(numbers[~np.isnan(numbers)])
+def _number_labels(values: pl.Series, by: str, bins: Bins | None) -> Labels:
+    numbers = values.fill_null(math.nan).to_numpy()
+    present = ~np.isnan(numbers)
+    distinct = np.unique(numbers[present])
     if bins is None and distinct.size > MOST_NUMBERS:
         message = (
             f"--by {by}: {distinct.size:,} different numbers; give --bins 4 for four bins with "
@@ -325,17 +326,20 @@ def _number_names(values: pl.Series, by: str, bins: Bins | None) -> np.ndarray:
         )
         raise InputError(message)
     if bins is None or not distinct.size:
-        names = {number: f"{number:.15g}" for number in distinct.tolist()}
-        named = [names.get(number, MISSING) for number in numbers.tolist()]
-        return np.array(named, dtype=np.object_)
-    edges = _inner_edges(numbers[~np.isnan(numbers)], bins)
-    names_of_bins = _bin_names([distinct[0], *edges, distinct[-1]])
-    codes = np.searchsorted(edges, numbers, side="right")
-    named = [
-        MISSING if missing else names_of_bins[code]
-        for code, missing in zip(codes.tolist(), np.isnan(numbers).tolist(), strict=True)
-    ]
-    return np.array(named, dtype=np.object_)
+        names = [f"{number:.15g}" for number in distinct.tolist()]
+        codes = np.searchsorted(distinct, numbers)
+    else:
+        edges = _inner_edges(numbers[present], bins)
+        names = _bin_names([distinct[0], *edges, distinct[-1]])
+        codes = np.searchsorted(edges, numbers, side="right")
+    codes = np.where(present, codes, len(names))
+    return _named([*names, MISSING], codes)
+
+
+def _named(names: Sequence[str], codes: IntArray) -> Labels:
+    """Return labels from codes of names, which may not occur, or occur twice."""
+    number = Labels.of(np.array(names, dtype=np.object_))
+    return number.taken(codes)
 
 
 def _inner_edges(numbers: np.ndarray, bins: Bins) -> list[float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from pact_eval.evaluation.notes import LowAnswerMass, small_groups
 from pact_eval.evaluation.registry import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, SINGLE_CALIBRATED
 from pact_eval.evaluation.report import ViewTvQuantiles, evaluate_items, sweep
 from pact_eval.evaluation.resampled_groups import default_resamples
-from pact_eval.evaluation.slice_search import search_slices
 from pact_eval.runs.predictions import Predictions
 
 
@@ -236,39 +234,3 @@ def test_an_undefined_metric_rests_on_nothing() -> None:
         assert (undefined.n, undefined.clusters) == (0, 0)
         assert math.isnan(undefined.value)
     assert DataConclusion.without_audit("x").records == 0
-
-
-def in_families(families: int, *, hard: int = 0) -> ScoredItems:
-    """Return families of two items, of which the first ones of kind score are all wrong."""
-    rng = np.random.default_rng(3)
-    n = 2 * families
-    wrong = np.repeat(np.arange(families) < hard, 2) | (rng.random(n) < 0.1)
-    frame = frame_of(
-        id=[f"i{at}" for at in range(n)],
-        family=[f"f{at // 2:03}" for at in range(n)],
-        kind=np.repeat(np.where(np.arange(families) < hard, "score", "choice"), 2).tolist(),
-        reference=wrong.astype(int).tolist(),
-        logits=[[1.0, 0.0]] * n,
-    )
-    return ScoredItems.of(Predictions.from_frame(frame), "single")
-
-
-def test_a_search_needs_40_families_and_slices_of_10_in_each_half() -> None:
-    with pytest.raises(InputError) as refused:
-        search_slices(in_families(39), seed=0, place="run A")
-    assert_says(refused.value, "run A", "40 families", "got 39")
-    assert search_slices(in_families(40), seed=0).slices == 0
-    search = search_slices(in_families(120, hard=40), seed=0, place="run A")
-    assert (search.searched, search.tested, search.place) == (60, 60, "run A")
-    (test,) = search.tests  # the two kinds are one slice and its complement
-    assert (test.column, search.slices) == ("kind", 1)
-    assert test.shown
-    assert search.shown == (test,)
-    worse = test.difference if test.name == "score" else -test.difference
-    assert worse < -0.8
-    assert test.p_value <= test.adjusted < 0.05
-    assert {"kind", "domain", "source_family"} <= set(search.columns)
-    few = search_slices(in_families(120, hard=12), seed=0)
-    assert (few.slices, few.tests, few.shown) == (0, (), ())
-    with pytest.raises(InputError, match="no references"):
-        search_slices(replace(in_families(40), reference=None), seed=0)

@@ -14,9 +14,9 @@ from typing import ClassVar, Final, Literal
 from pact_eval.plain_text import lower_first
 from pact_eval.results import short_repr
 
-Question = Literal["better", "data", "order", "probabilities", "acting"]
-"""Is A better than B? Is the data sound? Does it follow the order? Are the probabilities right?
-May it act alone?"""
+Question = Literal["better", "where", "data", "order", "probabilities", "acting"]
+"""Is A better than B? Where is it wrong? Is the data sound? Does it follow the order? Are the
+probabilities right? May it act alone?"""
 
 Tone = Literal["good", "bad", "open"]
 """good: what a reader hopes for is shown; bad: a problem is shown; open: neither is shown."""
@@ -29,6 +29,7 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "warning", "info")
 
 QUESTIONS: Final[Mapping[Question, str]] = {
     "better": "Is it better?",
+    "where": "Where is it wrong?",
     "data": "Is the data sound?",
     "order": "Follows the order?",
     "probabilities": "Probabilities right?",
@@ -41,6 +42,7 @@ NOT_SHOWN: Final = "No accuracy difference shown"
 
 _SUBJECTS: Final[Mapping[Question, str]] = {
     "better": "Better",
+    "where": "Where",
     "data": "Data",
     "order": "Order",
     "probabilities": "Probabilities",

@@ -159,8 +159,8 @@ def _measure_cell(value: float | None, decimals: int, reason: str) -> Cell:
 
 _METRICS: Final = tuple(map(metric_spec, ("accuracy", "nll_nats", "ece", "flip_rate")))
 _NOTE: Final = (
-    "Of many groups, some stand out by chance; pact-eval report RUN --find-slices tests those that "
-    "do on other families."
+    "Of many groups, some stand out by chance; the line `where` of pact-eval report RUN names "
+    "those that also differ in other families."
 )
 
 

@@ -13,6 +13,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak
 from pact_eval.evaluation.conclusions.headline import bad_news
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.notes import (
     ChangedModel,
@@ -214,6 +215,8 @@ def _conclusions(report: RunReport) -> Iterator[Fact]:
                 yield Fact("probabilities", conclusion.line, tone)
             case DataConclusion():
                 yield data_fact(conclusion)
+            case WhereConclusion():
+                yield Fact("where", conclusion.line, tone)
             case _:
                 yield Fact("acting alone", conclusion.line, tone)
 

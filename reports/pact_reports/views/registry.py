@@ -36,7 +36,6 @@ VIEWS: Final[Mapping[str, tuple[str, str]]] = {
     "RunReport": ("report", "present_run_report"),
     "ServedDecisions": ("servers", "present_served_decisions"),
     "ServerProbe": ("servers", "present_server_probe"),
-    "SliceSearch": ("slices", "present_slice_search"),
     "Split": ("datasets", "present_split"),
     "Sweep": ("sweep", "present_sweep"),
     "Thresholds": ("thresholds", "present_thresholds"),

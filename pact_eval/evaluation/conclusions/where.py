@@ -1,0 +1,405 @@
+"""Where a run is wrong: groups of items that differ in accuracy or calibration.
+
+`group_search` finds and tests them. Accuracies and confidences are those of all items of a group,
+so that they are the same on every surface. They include the half that the search chose the group
+by, which makes a group look somewhat further off than it is; `tested` is its mean in the half of
+the test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+import polars as pl
+
+from pact_eval._choices import ClusterUnit
+from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.errors import counted
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Tone
+from pact_eval.evaluation.group_search import (
+    FEWEST_IN_HALF,
+    DetectableGroup,
+    Measure,
+    TestedGroup,
+    search_groups,
+)
+from pact_eval.evaluation.item_columns import group_labels
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.labels import Labels, ordered_groups
+from pact_eval.numbers import CLUSTERS, p_value_text, value_text
+from pact_eval.plain_text import one_line
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.proportions import rate_estimate
+
+WhereStatus = Literal["found", "nothing found", "too few to tell", "no groups"]
+"""found: a group is shown to differ. nothing found: none of those that were searched is. too few to
+tell: no group has enough families. no groups: no column divides the items."""
+
+NEEDED_FAMILIES: Final = 4 * FEWEST_IN_HALF
+"""So many families of a group nearly always leave five in each half."""
+
+MOST_BARS: Final = 20
+"""So many groups of a column are drawn at most, those with the most items."""
+
+_MOST_NAMED: Final = 2
+_NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+@dataclass(frozen=True)
+class WhereGroup:
+    """A group of items: all with one value of a column.
+
+    Attributes:
+        column: the column; "" for the items outside all groups that differ.
+        value: the value that its items have.
+        items: number of items; of repeats, each counts.
+        families: units of intervals that they form.
+        accuracy: share of right answers, with its interval; of all items of the group.
+        confidence: mean confidence, a fraction; NaN if it is not known.
+        gap: confidence minus accuracy, with its interval.
+        p: one-sided p-value of the test, after adjustment; NaN without a test.
+        tested_items: items of the group in the half of the test; 0 without a test.
+        differs: what was tested; None without a test.
+        tested: mean of that in the group, in the half of the test.
+        tested_others: of the items outside the group there, and outside the groups before it.
+        direction: over-confident or under-confident if the interval of the gap in the half of the
+            test excludes 0; else "".
+        also: names of groups of other columns that are the same items.
+    """
+
+    column: str
+    value: str
+    items: int
+    families: int
+    accuracy: Estimate
+    confidence: float
+    gap: Estimate
+    p: float = math.nan
+    tested_items: int = 0
+    differs: Measure | None = None
+    tested: float = math.nan
+    tested_others: float = math.nan
+    direction: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Column and value, and the other names of the same items.
+
+        Example:
+            "kind boolean (= number of answers 2)"
+        """
+        name = _name(self.column, self.value)
+        return f"{name} (= {', '.join(self.also)})" if self.also else name
+
+    @property
+    def rates(self) -> str:
+        """How many of its answers are right, and how sure they are.
+
+        Example:
+            "57.0% right, 90.1% sure"
+        """
+        right = f"{value_text(self.accuracy.value, 'percent')}% right"
+        if math.isnan(self.confidence):
+            return right
+        return f"{right}, {value_text(self.confidence, 'percent')}% sure"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WhereConclusion(Conclusion):
+    """Conclusion on the groups of items in which a run is wrong, or wrongly sure.
+
+    Attributes:
+        status: see `WhereStatus`.
+        run: label of the run.
+        groups: the groups that differ, in the order in which the search found them.
+        elsewhere: the items outside all of them; None if there are none.
+        column_bars: the groups of one column: of the first group that differs, or else of the
+            column that the user named, or kind.
+        columns: columns that were searched.
+        left_out: columns that have no groups, such as ids.
+        searched: number of groups that were searched.
+        tested: number of groups that were tested.
+        others: number of other values of the column, if all groups that differ are of one; else 0.
+        detectable: what would have been found; None if no group was searched.
+        most_families: families of the group that has most, beside others; 0 without groups.
+        unit: units of the intervals.
+    """
+
+    question: ClassVar[Question] = "where"
+    tones: ClassVar[Mapping[str, Tone]] = {
+        "found": "bad",
+        "nothing found": "good",
+        "too few to tell": "open",
+        "no groups": "open",
+    }
+
+    status: WhereStatus
+    run: str
+    groups: tuple[WhereGroup, ...] = ()
+    elsewhere: WhereGroup | None = None
+    column_bars: tuple[WhereGroup, ...] = ()
+    columns: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    searched: int = 0
+    tested: int = 0
+    others: int = 0
+    detectable: DetectableGroup | None = None
+    most_families: int = 0
+    unit: ClusterUnit = "family"
+
+    @property
+    def words(self) -> Sentence:
+        """The finding with its numbers.
+
+        Example:
+            "1 group differs: group books: 57.0% right, 90.1% sure; the other two: 82.0% right, ..."
+        """
+        if self.status != "found":
+            return Sentence(self.status.capitalize(), f"{self._explanation}.")
+        number = len(self.groups)
+        return Sentence(
+            f"{number} group{' differs' if number == 1 else 's differ'}",
+            f"{self._found(self.groups)}.",
+        )
+
+    @property
+    def line(self) -> str:
+        """The same on a line, with the first two groups.
+
+        Example:
+            "group books: 57.0% right, 90.1% sure; the other two: 82.0% right (tested, p = 0.003)"
+        """
+        if self.status != "found":
+            return f"{self.status}: {self._explanation}"
+        return self._found(self.groups[:_MOST_NAMED])
+
+    @property
+    def only_there(self) -> str:
+        """Direction in which a group is off, if no gap is shown elsewhere; else ""."""
+        if self.elsewhere is None or not self.elsewhere.gap.low <= 0 <= self.elsewhere.gap.high:
+            return ""
+        return next((group.direction for group in self.groups if group.direction), "")
+
+    def _found(self, groups: Sequence[WhereGroup]) -> str:
+        parts = []
+        for group in groups:
+            sure = group.direction if group.differs == "confidence gap" else ""
+            parts.append(f"{group.name}: {sure.upper()}{', ' if sure else ''}{group.rates}")
+        left = len(self.groups) - len(groups)
+        parts += [f"{counted(left, 'more group')}"] if left else []
+        if self.elsewhere is not None:
+            parts.append(f"{self._place_elsewhere}: {self.elsewhere.rates}")
+        tests = " and ".join(dict.fromkeys(p_value_text(group.p) for group in groups))
+        only = f"; {self.only_there} only there, as far as it is shown" if self.only_there else ""
+        return f"{'; '.join(parts)} (tested, {tests}){only}"
+
+    @property
+    def _place_elsewhere(self) -> str:
+        """Name the items outside the groups that differ: "the other two", or "elsewhere"."""
+        if not self.others:
+            return "elsewhere"
+        if self.others == 1:
+            return "the other"
+        number = _NUMBERS[self.others] if self.others < len(_NUMBERS) else f"{self.others:,}"
+        return f"the other {number}"
+
+    @property
+    def _explanation(self) -> str:
+        """Why no group is named."""
+        units = CLUSTERS[self.unit]
+        listed = ", ".join(map(one_line, self.columns))
+        match self.status:
+            case "no groups":
+                return "no column divides the items; a column of the file, such as topic, does"
+            case "too few to tell" if self.detectable is not None:
+                groups = counted(self.searched, "group")
+                return f"{groups} ({listed}), and no possible difference would show"
+            case "too few to tell":
+                return (
+                    f"no group has {NEEDED_FAMILIES} {units} beside as many others "
+                    f"({listed}); the largest has {self.most_families:,}"
+                )
+            case _:
+                power = self.detectable
+                power_words = ""
+                if power is not None:
+                    points = value_text(power.points, "percent")
+                    power_words = (
+                        f"; of a group of {power.items:,} items, {points} points of accuracy "
+                        "would be found in four of five runs"
+                    )
+                return f"none of {counted(self.searched, 'group')} ({listed}) differs{power_words}"
+
+
+def _name(column: str, value: str) -> str:
+    return one_line(f"{column} {value}")
+
+
+def where_conclusion(
+    run: str,
+    items: ScoredItems,
+    columns: Iterable[tuple[str, pl.Series]],
+    *,
+    seed: int,
+    by: str = "kind",
+) -> WhereConclusion:
+    """Conclude in which groups a run differs from its other items.
+
+    Args:
+        run: label of the run.
+        items: its items under a decoding, with references.
+        columns: by name, a value of every item; see `item_columns`.
+        seed: of the halves and the permutations.
+        by: column whose groups are drawn if none differs.
+    """
+    labels = {name: _labels(items, name, values, by) for name, values in columns}
+    named = {name: groups for name, groups in labels.items() if groups is not None}
+    search = search_groups(items, named, seed=seed)
+    groups = _Groups(items, named, search.in_test)
+    found = tuple(groups.tested(test) for test in search.shown)
+    outside = np.ones(len(items), dtype=np.bool_)
+    for group in found:
+        outside &= ~groups.rows(group.column, group.value)
+    status: WhereStatus = "nothing found"
+    if found:
+        status = "found"
+    elif not named:
+        status = "no groups"
+    elif search.detectable is None or search.detectable.points > items.correct.mean():
+        status = "too few to tell"
+    return WhereConclusion(
+        status=status,
+        run=run,
+        groups=found,
+        elsewhere=groups.of("", "", outside) if found and outside.any() else None,
+        column_bars=groups.bars(by, found),
+        columns=tuple(named),
+        left_out=tuple(name for name, groups in labels.items() if groups is None),
+        searched=search.searched,
+        tested=len(search.tests),
+        others=groups.others(found),
+        detectable=search.detectable,
+        most_families=search.most_families,
+        unit=items.unit,
+        items=groups.ids(~outside) if found else (),
+    )
+
+
+def _labels(items: ScoredItems, name: str, values: pl.Series, by: str) -> Labels | None:
+    """Return the groups of a column: those of its table, if the user named it and its bins."""
+    if name == by and values.dtype.is_numeric() and len(items.labels[by]) > 1:
+        return items.labels[by]
+    return group_labels(values, name, items.family)
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The groups of items, with their numbers.
+
+    Attributes:
+        items: all items.
+        columns: the value of each, by the name of the column.
+        in_test: (n,) whether an item is in the half of the tests.
+    """
+
+    items: ScoredItems
+    columns: Mapping[str, Labels]
+    in_test: BoolArray
+
+    def rows(self, column: str, value: str) -> BoolArray:
+        """Return (n,) whether an item is in a group."""
+        labels = self.columns[column]
+        return np.asarray(labels.codes == labels.names.tolist().index(value))
+
+    def of(self, column: str, value: str, inside: BoolArray) -> WhereGroup:
+        """Return the numbers of a group of some items."""
+        rows = np.flatnonzero(inside)
+        families, cluster = np.unique(self.items.cluster[rows], return_inverse=True)
+        right, confidence = self.items.correct[rows], self.items.confidence[rows]
+        counts = np.bincount(cluster)
+        return WhereGroup(
+            column=column,
+            value=value,
+            items=rows.size,
+            families=families.size,
+            accuracy=rate_estimate(np.bincount(cluster, right), counts),
+            confidence=float(confidence.mean()),
+            gap=_gap(confidence - right, cluster, families.size),
+        )
+
+    def tested(self, tested: TestedGroup) -> WhereGroup:
+        """Return a group that was tested, with the other names of its items."""
+        candidate, test = tested.candidate, tested.test
+        inside = self.rows(candidate.column, candidate.value)
+        return replace(
+            self.of(candidate.column, candidate.value, inside),
+            p=tested.adjusted,
+            tested_items=tested.items,
+            differs=candidate.measure,
+            tested=test.inside,
+            tested_others=test.outside,
+            direction=_direction(self.of("", "", inside & self.in_test).gap),
+            also=tuple(self._same(candidate.column, inside)),
+        )
+
+    def _same(self, column: str, inside: BoolArray) -> Iterator[str]:
+        """Yield the names of the groups of other columns that are the same items."""
+        size = np.count_nonzero(inside)
+        for name, labels in self.columns.items():
+            sizes = np.bincount(labels.codes, minlength=len(labels))
+            for code in np.flatnonzero(sizes == size) if name != column else ():
+                if np.array_equal(labels.codes == code, inside):
+                    yield _name(name, str(labels.names[code]))
+
+    def bars(self, by: str, found: Sequence[WhereGroup]) -> tuple[WhereGroup, ...]:
+        """Return the groups of the column that is drawn, in the order of the report."""
+        column = found[0].column if found else by
+        if column not in self.columns:
+            column = next(iter(self.columns), "")
+        if not column:
+            return ()
+        labels, tested = (
+            self.columns[column],
+            {group.value: group for group in found if group.column == column},
+        )
+        sizes = np.bincount(labels.codes, minlength=len(labels))
+        largest = np.argsort(-sizes, kind="stable")[:MOST_BARS]
+        names = ordered_groups([str(labels.names[code]) for code in np.sort(largest)])
+        return tuple(
+            tested.get(name) or self.of(column, name, self.rows(column, name)) for name in names
+        )
+
+    def others(self, found: Sequence[WhereGroup]) -> int:
+        """Return how many other values the one column of all groups has; 0 if they are of two."""
+        columns = {group.column for group in found}
+        if len(columns) != 1:
+            return 0
+        return len(self.columns[columns.pop()]) - len(found)
+
+    def ids(self, inside: BoolArray) -> tuple[str, ...]:
+        """Return the ids of some items; none of items that were read from a file."""
+        if self.items.views is None:
+            return ()
+        return tuple(map(str, self.items.predictions.ids[inside]))
+
+
+def _gap(gaps: FloatArray, cluster: IntArray, families: int) -> Estimate:
+    """Return the mean of confidence minus accuracy, with its interval over families."""
+    value, one = float(gaps.mean()), np.ones(gaps.size)
+    if not math.isfinite(value):
+        return Estimate(math.nan, math.nan, math.nan, gaps.size, families)
+    linear = linearised_ratio(gaps, one, cluster, families)
+    return linear_inference(value, linear, n=gaps.size).estimate()
+
+
+def _direction(gap: Estimate) -> str:
+    """Return the direction of a gap that is shown; else ""."""
+    if not gap.excludes_zero:
+        return ""
+    return "over-confident" if gap.value > 0 else "under-confident"

@@ -1,0 +1,400 @@
+"""Groups that differ: searched in half of the families, tested on the other half.
+
+The half of the search takes, one after the other, the group that differs most from the items that
+are left. Each is tested once on the families that the search has not seen, without the items of the
+groups before it: of ten domains, two that are wrong do not make the other eight look good. Holm's
+adjustment is over these tests, so what is shown is not the best of many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.labels import Labels
+from pact_eval.stats.clusters import intraclass_correlation
+from pact_eval.stats.estimate import LEVEL
+from pact_eval.stats.group_permutation import GroupTest, group_permutation_test
+from pact_eval.stats.multiplicity import holm
+
+Measure = Literal["accuracy", "confidence gap"]
+"""What differs: the share of right answers, or confidence minus that share."""
+
+FEWEST_IN_HALF: Final = 5
+"""Families that a group, and the items outside, need in each half."""
+
+MOST_TESTS: Final = 5
+"""So many groups are tested at most."""
+
+_STANDS_OUT: Final = 2.0
+# A group that is so much less right is tested for that, though its confidence adds to the distance.
+_NEARLY: Final = 0.7
+# Standard errors of a half at which a group stands out in one and is shown in the other in 80%.
+_POWER: Final = 3.3
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A group that stands out in the half of the search.
+
+    Attributes:
+        column: the column.
+        value: the value that its items have.
+        measure: in what it stands out.
+        distance: of its mean from that of the items left, in standard errors.
+    """
+
+    column: str
+    value: str
+    measure: Measure
+    distance: float
+
+
+@dataclass(frozen=True)
+class TestedGroup:
+    """A candidate with its test on the other half.
+
+    Attributes:
+        candidate: the group.
+        test: of its measure.
+        items: items of the group in that half, without those of the groups before it.
+        adjusted: one-sided p-value, adjusted by Holm for all tests of the search.
+    """
+
+    candidate: Candidate
+    test: GroupTest
+    items: int
+    adjusted: float
+
+    @property
+    def shown(self) -> bool:
+        """Whether the group differs at the 5% level."""
+        return self.adjusted <= LEVEL
+
+
+@dataclass(frozen=True)
+class DetectableGroup:
+    """A group that would be found in about four of five runs.
+
+    Attributes:
+        items: of the group, the median of those that were searched.
+        points: how far its accuracy is below that of the other items, a fraction.
+    """
+
+    items: int
+    points: float
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSearch:
+    """A search for groups of items that differ from the others.
+
+    Attributes:
+        searched: number of groups that were searched.
+        tests: the groups that were tested, in the order of the search.
+        detectable: what it finds; None if no group has enough families.
+        most_families: families of the group that has most, or of the items outside if they have
+            fewer; 0 without groups.
+        in_test: (n,) whether an item is in the half of the tests.
+    """
+
+    searched: int
+    tests: tuple[TestedGroup, ...]
+    detectable: DetectableGroup | None
+    most_families: int
+    in_test: BoolArray
+
+    @property
+    def shown(self) -> tuple[TestedGroup, ...]:
+        """The groups that differ."""
+        return tuple(test for test in self.tests if test.shown)
+
+
+def search_groups(items: ScoredItems, columns: Mapping[str, Labels], *, seed: int) -> GroupSearch:
+    """Search half of the families for groups that differ, and test them on the other half.
+
+    Args:
+        items: one or more items of a run with references.
+        columns: by name, the values of every item; each column has two values or more.
+        seed: of the halves and the permutations.
+    """
+    halves, permutations = np.random.default_rng(seed).spawn(2)
+    sample = _Sample.of(items, halves)
+    cells = {name: _Cells.of(labels, sample) for name, labels in columns.items()}
+    left = _Left.of(sample, np.ones(len(items), dtype=np.bool_))
+    standings = {name: _Standing.of(column, left) for name, column in cells.items()}
+    searched = {
+        name: cells[name] for name, standing in standings.items() if standing.eligible.any()
+    }
+    return GroupSearch(
+        searched=sum(int(standing.eligible.sum()) for standing in standings.values()),
+        tests=_test_candidates(sample, searched, permutations),
+        detectable=_detectable(sample.measures["accuracy"], searched, standings),
+        most_families=max((column.most_families for column in cells.values()), default=0),
+        in_test=~sample.searched[sample.cluster],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """What the search needs of the items.
+
+    Attributes:
+        cluster: (n,) rank of the name of the family of each item: no order of rows matters.
+        families: number of families, F.
+        searched: (F,) whether a family is in the half of the search.
+        measures: by name, (n,) values.
+    """
+
+    cluster: IntArray
+    families: int
+    searched: BoolArray
+    measures: Mapping[Measure, FloatArray]
+
+    @classmethod
+    def of(cls, items: ScoredItems, rng: np.random.Generator) -> _Sample:
+        families = items.n_clusters
+        searched = np.zeros(families, dtype=np.bool_)
+        searched[rng.permutation(families)[: families // 2]] = True
+        right = items.correct.astype(np.float64)
+        measures: dict[Measure, FloatArray] = {"accuracy": right}
+        if np.isfinite(items.confidence).all():
+            measures["confidence gap"] = items.confidence - right
+        cluster = items.clusters.sorted().codes.astype(np.int64)
+        return cls(cluster, families, searched, measures)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """A column by cells: the items of one family with one value.
+
+    Attributes:
+        labels: the values of all items; V different ones.
+        order: (n,) rows of the items, by cell.
+        starts: (cells,) first of each cell in that order.
+        value: (cells,) code of the value.
+        cluster: (cells,) code of the family.
+        most_families: of the value that has most, or outside if these are fewer.
+    """
+
+    labels: Labels
+    order: IntArray
+    starts: IntArray
+    value: IntArray
+    cluster: IntArray
+    most_families: int
+
+    @classmethod
+    def of(cls, labels: Labels, sample: _Sample) -> _Cells:
+        cell = labels.codes.astype(np.int64) * sample.families + sample.cluster
+        order = np.argsort(cell, kind="stable")
+        starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
+        value, cluster = np.divmod(cell[order[starts]], sample.families)
+        inside = np.bincount(value, minlength=len(labels))
+        whole = np.bincount(cluster, minlength=sample.families)[cluster] == 1
+        outside = sample.families - np.bincount(value[whole], minlength=len(labels))
+        return cls(labels, order, starts, value, cluster, int(np.minimum(inside, outside).max()))
+
+    def count(self, kept: BoolArray) -> FloatArray:
+        """Return how many of the items that are kept each cell has, (cells,)."""
+        return np.add.reduceat(kept[self.order].astype(np.float64), self.starts)
+
+    def by_value(self, cells: FloatArray | BoolArray) -> FloatArray:
+        """Return the sums of (cells,) numbers by value, (V,)."""
+        return np.bincount(self.value, cells, len(self.labels)).astype(np.float64)
+
+    def rows(self, value: str) -> BoolArray:
+        """Return (n,) whether an item has a value."""
+        return np.asarray(self.labels.codes == self.labels.names.tolist().index(value))
+
+
+@dataclass(frozen=True, eq=False)
+class _Left:
+    """The items that are left by the groups that were taken.
+
+    Attributes:
+        sample: all items.
+        kept: (n,) whether an item is left.
+        n: (F,) how many items each family has left.
+        rows: those in the half of the search.
+        correlation: by measure, of two items of a family.
+    """
+
+    sample: _Sample
+    kept: BoolArray
+    n: FloatArray
+    rows: IntArray
+    correlation: Mapping[Measure, float]
+
+    @classmethod
+    def of(cls, sample: _Sample, kept: BoolArray) -> _Left:
+        n = np.bincount(sample.cluster, kept, sample.families).astype(np.float64)
+        rows = np.flatnonzero(kept & sample.searched[sample.cluster])
+        present = (n > 0) & sample.searched
+        correlation: dict[Measure, float] = {}
+        for name, values in sample.measures.items():
+            sums, squares = (
+                np.bincount(sample.cluster[rows], added, sample.families).astype(np.float64)
+                for added in (values[rows], values[rows] ** 2)
+            )
+            pooled = intraclass_correlation(sums[present], squares[present], n[present])
+            correlation[name] = max(0.0, pooled)
+        return cls(sample, kept, n, rows, correlation)
+
+
+@dataclass(frozen=True, eq=False)
+class _Standing:
+    """How far the groups of a column are from the other items, in the half of the search.
+
+    Attributes:
+        eligible: (V,) whether a group, and the items outside, have enough families in both halves.
+        inside: (V,) variance of the mean of a group, if that of an item is 1; for accuracy.
+        outside: (V,) the same of the items outside.
+        distance: by measure, (V,) how many standard errors the means are apart; 0 for groups that
+            are not eligible.
+    """
+
+    eligible: BoolArray
+    inside: FloatArray
+    outside: FloatArray
+    distance: Mapping[Measure, FloatArray]
+
+    @classmethod
+    def of(cls, cells: _Cells, left: _Left) -> _Standing:
+        counts, searched = cells.count(left.kept), left.sample.searched
+        eligible = np.logical_and(
+            *(_enough_families(cells, counts, left.n, half) for half in (searched, ~searched))
+        )
+        counts = np.where(searched[cells.cluster], counts, 0.0)
+        others = left.n[cells.cluster] - counts
+        n, square = cells.by_value(counts), cells.by_value(counts**2)
+        cross = cells.by_value(counts * others)
+        rest = left.rows.size - n
+        rest_square = float((left.n[searched] ** 2).sum()) - square - 2 * cross
+        codes = cells.labels.codes[left.rows]
+        variances, distance = {}, {}
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for name, rho in left.correlation.items():
+                inside, outside = (
+                    _mean_variance(n, square, rho),
+                    _mean_variance(rest, rest_square, rho),
+                )
+                values = left.sample.measures[name][left.rows]
+                sums = np.bincount(codes, values, len(cells.labels))
+                apart = sums / n - (values.sum() - sums) / rest
+                shared = 2 * rho * cross / (n * rest)
+                standing = apart / (values.std() * np.sqrt(inside + outside - shared))
+                distance[name] = np.where(eligible & np.isfinite(standing), standing, 0.0)
+                variances[name] = inside, outside
+        return cls(eligible, *variances["accuracy"], distance)
+
+
+def _mean_variance(n: FloatArray, square: FloatArray, rho: float) -> FloatArray:
+    """Return the variance of a mean of n items of variance 1, in families with a correlation."""
+    return np.asarray((1 + (square / n - 1) * rho) / n)
+
+
+def _enough_families(
+    cells: _Cells, counts: FloatArray, n: FloatArray, half: BoolArray
+) -> BoolArray:
+    """Return (V,) whether a group, and the items outside, have enough families in a half."""
+    present = (counts > 0) & half[cells.cluster]
+    inside = cells.by_value(present)
+    whole = cells.by_value(present & (counts == n[cells.cluster]))
+    outside = np.count_nonzero((n > 0) & half) - whole
+    return np.asarray(np.minimum(inside, outside) >= FEWEST_IN_HALF)
+
+
+def _test_candidates(
+    sample: _Sample, columns: Mapping[str, _Cells], rng: np.random.Generator
+) -> tuple[TestedGroup, ...]:
+    """Take the groups that stand out, and test each without the items of those before it."""
+    kept = np.ones(sample.cluster.size, dtype=np.bool_)
+    tests: list[TestedGroup] = []
+    while len(tests) < MOST_TESTS:
+        candidate = _farthest(columns, _Left.of(sample, kept))
+        if candidate is None:
+            break
+        inside = columns[candidate.column].rows(candidate.value)
+        rows = np.flatnonzero(kept & ~sample.searched[sample.cluster])
+        test = group_permutation_test(
+            sample.measures[candidate.measure][rows],
+            sample.cluster[rows],
+            inside[rows],
+            higher=candidate.distance > 0,
+            rng=rng.spawn(1)[0],
+        )
+        tests.append(TestedGroup(candidate, test, int(np.count_nonzero(inside[rows])), math.nan))
+        kept &= ~inside
+    adjusted = holm([test.test.p_value for test in tests]).adjusted.tolist() if tests else []
+    return tuple(replace(test, adjusted=p) for test, p in zip(tests, adjusted, strict=True))
+
+
+def _farthest(columns: Mapping[str, _Cells], left: _Left) -> Candidate | None:
+    """Return the group that stands out most among the items that are left; None if none does."""
+    farthest: Candidate | None = None
+    most = _STANDS_OUT
+    for name, cells in columns.items():
+        distances = _Standing.of(cells, left).distance
+        either = np.max([np.abs(of_measure) for of_measure in distances.values()], axis=0)
+        code = int(either.argmax())
+        if either[code] > most:
+            most = float(either[code])
+            in_accuracy = abs(distances["accuracy"][code]) >= max(_STANDS_OUT, _NEARLY * most)
+            measure: Measure = "accuracy" if in_accuracy else "confidence gap"
+            distance = float(distances[measure][code])
+            code, distance = _worse(cells, left, measure, code, distance)
+            farthest = Candidate(name, str(cells.labels.names[code]), measure, distance)
+    return farthest
+
+
+def _worse(
+    cells: _Cells, left: _Left, measure: Measure, code: int, distance: float
+) -> tuple[int, float]:
+    """Return the worse group if two are all that is left of a column: each is all but the other."""
+    codes = cells.labels.codes[left.kept]
+    present = np.flatnonzero(np.bincount(codes, minlength=len(cells.labels)))
+    if present.size != 2:
+        return code, distance
+    other = int(present.sum()) - code
+    values, searched = left.sample.measures[measure][left.rows], cells.labels.codes[left.rows]
+    own, others = (float(values[searched == side].mean()) for side in (code, other))
+    turned = own > others if measure == "accuracy" else abs(own) < abs(others)
+    return (other, -distance) if turned else (code, distance)
+
+
+def _detectable(
+    right: FloatArray, columns: Mapping[str, _Cells], standings: Mapping[str, _Standing]
+) -> DetectableGroup | None:
+    """Return how far below the others the median group would be found; None without a group.
+
+    The spread is that of a rate between both; one right and one wrong item are added, because all
+    right of a few does not mean no spread.
+    """
+    groups = [
+        (int(items), inside, outside)
+        for name, cells in columns.items()
+        for items, inside, outside, eligible in zip(
+            np.bincount(cells.labels.codes, minlength=len(cells.labels)).tolist(),
+            standings[name].inside.tolist(),
+            standings[name].outside.tolist(),
+            standings[name].eligible.tolist(),
+            strict=True,
+        )
+        if eligible
+    ]
+    if not groups:
+        return None
+    items, inside, outside = sorted(groups)[len(groups) // 2]
+    rate, points = (float(right.sum()) + 1) / (right.size + 2), 0.0
+    for _ in range(4):
+        lower = max(0.0, rate - points)
+        spread = inside * max(lower * (1 - lower), rate * (1 - rate)) + outside * rate * (1 - rate)
+        points = _POWER * math.sqrt(spread)
+    return DetectableGroup(items, points)
