@@ -1,6 +1,6 @@
 """Error rates of gates: guaranteed thresholds, peers, and the naive choice, by simulation.
 
-    python benchmarks/coverage_thresholds.py [--sets 1000] [--seed 0] [--write benchmarks/coverage_thresholds.md]
+    python benchmarks/coverage_thresholds.py [--sets 1000] [--seed 0] [--write FILE.md]
 
 Families have two members, or one to four. The members of a family share a difficulty, and in half
 of the families the luck of all members. A model is more or less able, and its sureness says the

@@ -91,7 +91,7 @@ def _report_tables(out: Path, page: Path) -> None:
     tell([*_ABOUT, ""])
     print_reports(runs[:1], as_json=False)
     experiment = Experiment.read(runs)
-    emit(present_run_comparison(*compare_runs(experiment)), brief=True, as_json=False)
+    emit(present_run_comparison(*compare_runs(experiment)), full=False, as_json=False)
     _write_page(experiment, page)
     tell(
         [

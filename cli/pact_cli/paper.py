@@ -125,7 +125,7 @@ def _write_card(runs: Sequence[Path], card: Path, settings: Settings, *, as_json
     files = [card] if card_of_run.write(card) else []
     if not files:
         announce([f"{card}: unchanged; it has these results"])
-    emit(present_run_report(report, full=False), files=files, brief=True, as_json=as_json)
+    emit(present_run_report(report, full=False), files=files, full=False, as_json=as_json)
     exit_on_leak([experiments[0].data])
 
 

@@ -1,8 +1,9 @@
-"""Diagnostics: what a careful reader would ask about some runs, one rule per question.
+"""Diagnostics: what a careful reader would ask about some runs besides the conclusions.
 
-`CATALOGUE` has every kind with its title and why it matters, in the order of display. A rule yields
-`Diagnostic` values: severity, run, sentence, and the numbers that raised it. `diagnose` applies
-every rule to an experiment. `pact_eval.preregistration` adds those on registrations and verdicts.
+`CATALOGUE` has every kind with its topic, its title and why it matters, in the order of display. A
+rule yields `Diagnostic` values: severity, run, sentence, and the numbers that raised it. `diagnose`
+applies every rule to an experiment. `pact_eval.preregistration` adds those on verdicts.
+Differences, order, probabilities and data have conclusions, and no rule here.
 
 A number that chance moves is critical or a warning only if its interval over families is beyond the
 threshold. The 5% of these intervals are shared by the runs (and kinds) of an experiment, as
@@ -11,10 +12,10 @@ Bonferroni does, so a page of many harmless runs raises no more alarms than a pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -24,15 +25,10 @@ from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
-from pact_eval.evaluation.conclusions.better import BetterConclusion
-from pact_eval.evaluation.conclusions.conclusion import Severity
-from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.conclusions.order import OrderConclusion, slot_name
-from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.evaluation.conclusions.conclusion import Question, Severity
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.joins import ItemMismatch
 from pact_eval.evaluation.notes import (
     LOW_ANSWER_MASS,
     VERY_LOW_ANSWER_MASS,
@@ -72,126 +68,115 @@ _SETTINGS: Final[Mapping[str, Callable[[Provenance], Json]]] = {
 }
 
 
-class Kind(NamedTuple):
-    """Display of a kind of diagnostic: a title of a few words, and a sentence on why it matters."""
+Topic = Question | Literal["where", "runs"]
+"""The question that a diagnostic belongs to; runs: how they were made."""
 
+
+class Kind(NamedTuple):
+    """Display of a kind of diagnostic: its topic, a title of a few words, and why it matters."""
+
+    topic: Topic
     title: str
     why: str
 
 
 CATALOGUE: Final[Mapping[str, Kind]] = {
-    "leak": Kind(
-        "Leak",
-        "A model that has seen an item may repeat its answer, so the accuracy on these items "
-        "says nothing about new ones.",
-    ),
     "other-items": Kind(
+        "better",
         "Runs on different items",
         "The numbers of runs that answered different questions cannot be compared.",
     ),
     "unlike-runs": Kind(
+        "better",
         "Runs that do not belong together",
         "A difference between them may come from what else differs, not from the adapter.",
     ),
     "same-weights": Kind(
+        "better",
         "One run under two seeds",
         "Means and deviations over seeds count this run twice.",
     ),
     "other-data": Kind(
+        "data",
         "Not the dataset that was scored",
         "The contexts shown with the items may differ from those that the model read.",
     ),
-    "registration": Kind(
-        "Registration does not hold",
-        "Criteria that were changed, or registered after the runs, prove nothing.",
-    ),
     "contract": Kind(
+        "runs",
         "Different prompt contract",
         "The adapter was trained on prompts of another form than those it was scored on.",
     ),
     "contract-stated": Kind(
+        "runs",
         "Contract not stated by the adapter",
         "The files of the adapter do not show that these prompts are those of its training.",
     ),
     "answer-mass": Kind(
+        "probabilities",
         "Low answer mass",
         "Probabilities are shares of the answer letters: a model that prefers other tokens is"
         " judged on what it rarely says.",
     ),
     "confident-errors": Kind(
+        "probabilities",
         "Confident errors",
         "Users act on answers with a confidence of 90% or more; if confidence means what it "
         "says, at most one in ten of them is wrong.",
     ),
     "chance": Kind(
+        "where",
         "Near chance",
         "If the model may be guessing on a field kind, the accuracy over all kinds hides it.",
     ),
-    "follows-order": Kind(
-        "Follows a letter or position",
-        "The letter next to an answer has no meaning: one that is chosen for its own sake "
-        "decides in place of the context.",
-    ),
-    "unstable": Kind(
-        "Answers change with the order",
-        "The letter next to an answer has no meaning: an answer that changes with it does not"
-        " come from the context.",
-    ),
-    "miscalibrated": Kind(
-        "Probabilities are wrong",
-        "Decisions by a threshold rest on probabilities that mean what they say.",
-    ),
     "same-answer": Kind(
+        "where",
         "Both members of a pair get the same answer",
         "Their references differ: a model that answers both alike did not see the edited fact.",
     ),
     "verdict": Kind(
+        "better",
         "Supported, but not shown",
         "The verdict rests on the values: a value may hold by chance, of items or of training.",
     ),
-    "worse": Kind(
-        "The method is worse",
-        "On such items the other arm has the higher accuracy.",
-    ),
     "calibration": Kind(
+        "probabilities",
         "Calibration does not help",
         "A temperature is fitted to lower NLL. If NLL does not fall, the two splits differ, "
         "or there was nothing to improve.",
     ),
     "calibrator": Kind(
+        "probabilities",
         "Calibrator used beyond its fit",
         "A temperature is known only for data like those of its fit, which must not share a "
         "family with the run.",
     ),
-    "undecided": Kind(
-        "Difference not shown",
-        "An interval that covers 0 does not say which of the two is better.",
-    ),
     "one-seed": Kind(
+        "better",
         "One seed",
         "The variation between trainings is unknown: another seed may reverse a small difference.",
     ),
     "few-families": Kind(
+        "runs",
         "Few families",
         "The members of a family are not independent, so the families are the sample size.",
     ),
-    "order-unknown": Kind(
-        "Order not checked",
-        "Items shown in one order carry no information about order effects.",
-    ),
     "notes": Kind(
+        "runs",
         "Notes of the report",
         "What the report of a run says in addition to its numbers.",
     ),
     "settings": Kind(
+        "better",
         "Runs scored with different settings",
         "Part of a difference may come from how the runs were scored.",
     ),
     "provenance": Kind(
+        "runs",
         "Incomplete provenance",
         "A number cannot be reproduced without a record of what made it.",
     ),
     "versions": Kind(
+        "runs",
         "Different versions of tools",
         "Another version of a library may give other logits for the same adapter.",
     ),
@@ -208,7 +193,6 @@ class Diagnostic:
         severity: critical, warning or info.
         run: label of its run; None if it concerns several runs.
         text: the finding in a sentence without a full stop, with its number and threshold.
-        short: the number that raised it, in a few characters; a count stands before its total.
         items: the items that it is about, as keywords of `items_href`; empty if it is not about
             some items.
         numbers: what the text rests on, by name: estimates, counts and names.
@@ -218,7 +202,6 @@ class Diagnostic:
     severity: Severity
     run: str | None
     text: str
-    short: str
     items: Mapping[str, Any] = field(default_factory=dict)
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
@@ -303,9 +286,6 @@ def diagnose(experiment: Experiment, names: ArmNames = KEYS) -> tuple[Diagnostic
         InputError: a run does not have the decoding.
     """
     diagnostics = [*_on_experiment(experiment, names)]
-    if experiment.same_items:
-        better = experiment.comparisons.better_than(experiment.main_arm).values()
-        diagnostics += on_better([conclusion.named(names) for conclusion in better])
     for run in experiment.runs:
         diagnostics += _on_run(experiment, run)
     for run in experiment.runs[:1] if experiment.same_items else experiment.runs:
@@ -317,16 +297,14 @@ def diagnose(experiment: Experiment, names: ArmNames = KEYS) -> tuple[Diagnostic
 
 def _on_experiment(experiment: Experiment, names: ArmNames) -> Iterator[Diagnostic]:
     for unlike in experiment.unlike:
-        yield Diagnostic("unlike-runs", "critical", None, str(unlike), "2 runs")
+        yield Diagnostic("unlike-runs", "critical", None, str(unlike))
     for same in experiment.same_weights:
-        seeds = "seeds {}, {}".format(*same.seeds)
-        yield Diagnostic("same-weights", "critical", None, str(same), seeds)
+        yield Diagnostic("same-weights", "critical", None, str(same))
     for run in experiment.runs:
         if run.mismatch is not None:
-            counted = f"{_differing(run.mismatch):,} items"
-            yield Diagnostic("other-items", "critical", None, str(run.mismatch), counted)
+            yield Diagnostic("other-items", "critical", None, str(run.mismatch))
         for note in run.fit_notes:
-            yield Diagnostic("calibrator", "warning", run.label, str(note), "1 note")
+            yield Diagnostic("calibrator", "warning", run.label, str(note))
         yield from on_contract(run.label, run.provenance)
         yield from on_provenance(run.label, run.provenance)
     provenances = {run.label: run.provenance for run in experiment.runs}
@@ -337,13 +315,7 @@ def _on_experiment(experiment: Experiment, names: ArmNames) -> Iterator[Diagnost
             seed = runs[0].seed
             only = f"{names.arm(arm)} was trained with seed {seed} only"
             text = f"{only}; two or more seeds show a spread"
-            yield Diagnostic("one-seed", "warning", None, text, f"seed {seed}")
-
-
-def _differing(mismatch: ItemMismatch) -> int:
-    if mismatch.column:
-        return len(mismatch.differing)
-    return len(mismatch.only_first) + len(mismatch.only_other)
+            yield Diagnostic("one-seed", "warning", None, text)
 
 
 def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
@@ -351,9 +323,6 @@ def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     evaluation, runs = experiment.evaluation(run, calibrated=False), len(experiment.runs)
     cluster = items.cluster[:: 1 if items.repeat is None else items.repeats]
     yield from on_answer_mass(run.label, views.answer_mass_by_item, cluster, runs)
-    yield from on_order(experiment.order(run), runs)
-    if run.provenance.known != "answers":
-        yield from on_probabilities(experiment.probabilities(run, calibrated=False), runs)
     yield from on_confident_errors(run.label, items, runs)
     kinds = evaluation.groups[1:] if views.known != "outcomes" else ()
     for group in kinds:
@@ -366,7 +335,7 @@ def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     if change is not None and run.calibrator is not None:
         yield from on_calibration(run.label, change, runs)
         for note in run.use_notes(experiment.settings.decoding):
-            yield Diagnostic("calibrator", "info", run.label, str(note), "1 note")
+            yield Diagnostic("calibrator", "info", run.label, str(note))
 
 
 def _rate(
@@ -419,26 +388,9 @@ def calibrated_items(experiment: Experiment, run: ExperimentRun) -> ScoredItems 
         return None
 
 
-def on_data(conclusion: DataConclusion, experiment: Experiment) -> Iterator[Diagnostic]:
-    """Check whether the data leaks.
-
-    Args:
-        conclusion: on the data of the runs.
-        experiment: the runs; the first of the main arm is named.
-    """
-    leak = conclusion.leak
-    if leak is None:
-        return
-    severity = "info" if leak.left_out else conclusion.severity
-    run = None if leak.left_out else experiment.arms[experiment.main_arm][0].label
-    counted = f"{len(leak.items):,} items"
-    yield Diagnostic("leak", severity, run, str(leak), counted, {"ids": leak.items})
-
-
 def on_other_data(different: DifferentData) -> Diagnostic:
     """Return the finding on a run whose dataset is not among the files of records."""
-    short = f"{different.sha256[:8]}…"
-    return Diagnostic("other-data", different.severity, different.run, str(different), short)
+    return Diagnostic("other-data", different.severity, different.run, str(different))
 
 
 def on_answer_mass(
@@ -472,51 +424,7 @@ def on_answer_mass(
         f"below {_percent(VERY_LOW_ANSWER_MASS, 0)} is critical"
     )
     numbers = {"mass": estimate}
-    yield Diagnostic("answer-mass", severity, run, text, _share(estimate), numbers=numbers)
-
-
-def on_order(conclusion: OrderConclusion, tests: int = 1) -> Iterator[Diagnostic]:
-    """Check whether the answers of a run follow their order.
-
-    Args:
-        conclusion: on the order; its p-values are of one run.
-        tests: runs that are looked at.
-    """
-    flips = {"outcome": "flips"}
-    match conclusion.status:
-        case "follows a letter" | "follows a position":
-            first = conclusion.followed[0]
-            severity = _shown(min(slot.adjusted_p_value for slot in conclusion.followed), tests)
-            points = value_text(first.preference.value, "points")
-            short = f"{slot_name(first)} {points}"
-            yield _diagnose_conclusion("follows-order", severity, conclusion, short, flips)
-        case "unstable":
-            short = _count_of(len(conclusion.items), conclusion.flip_rate.n)
-            yield _diagnose_conclusion("unstable", "warning", conclusion, short, flips)
-        case "cannot tell":
-            yield _diagnose_conclusion("order-unknown", "info", conclusion, "unknown")
-
-
-def on_probabilities(conclusion: ProbabilitiesConclusion, tests: int = 1) -> Iterator[Diagnostic]:
-    """Check whether the probabilities of a run are shown to be wrong; arguments as `on_order`."""
-    if conclusion.tone == "bad":
-        severity = _shown(conclusion.p_value, tests)
-        yield _diagnose_conclusion("miscalibrated", severity, conclusion, conclusion.status)
-
-
-def _shown(p_value: float, tests: int) -> Severity:
-    return "warning" if p_value * tests <= LEVEL else "info"
-
-
-def _diagnose_conclusion(
-    kind: str,
-    severity: Severity,
-    conclusion: OrderConclusion | ProbabilitiesConclusion,
-    short: str,
-    items: Mapping[str, Any] | None = None,
-) -> Diagnostic:
-    text = conclusion.sentence.rstrip(".")
-    return Diagnostic(kind, severity, conclusion.run, text, short, items or {})
+    yield Diagnostic("answer-mass", severity, run, text, numbers=numbers)
 
 
 def on_confident_errors(run: str, items: ScoredItems, tests: int = 1) -> Iterator[Diagnostic]:
@@ -547,8 +455,7 @@ def on_confident_errors(run: str, items: ScoredItems, tests: int = 1) -> Iterato
             f"{n_wrong:,} of them such a repeat is wrong; of these answers, {errors}"
         )
     numbers = {"wrong": n_wrong, "confident": n, "items": total, "rate": rate}
-    short, select = _count_of(n_wrong, n), {"outcome": "confident"}
-    yield Diagnostic("confident-errors", severity, run, text, short, select, numbers)
+    yield Diagnostic("confident-errors", severity, run, text, {"outcome": "confident"}, numbers)
 
 
 def on_chance(run: str, group: str, accuracy: Estimate, chance: float) -> Iterator[Diagnostic]:
@@ -576,8 +483,7 @@ def on_chance(run: str, group: str, accuracy: Estimate, chance: float) -> Iterat
     )
     numbers = {"accuracy": accuracy, "chance": chance}
     severity: Severity = "warning" if near else "info"
-    short = f"{group} {_share(accuracy)}"
-    yield Diagnostic("chance", severity, run, text, short, {"kind": group}, numbers)
+    yield Diagnostic("chance", severity, run, text, {"kind": group}, numbers)
 
 
 def on_same_answer(run: str, items: ScoredItems, tests: int = 1) -> Iterator[Diagnostic]:
@@ -602,8 +508,7 @@ def on_same_answer(run: str, items: ScoredItems, tests: int = 1) -> Iterator[Dia
         f"differ: {_rate_text(rate)}; an interval above {_percent(SAME_ANSWER, 0)} is a warning"
     )
     numbers = {"same": n_same, "pairs": pairs, "rate": rate}
-    short, select = _count_of(n_same, pairs), {"pair": "pair-same"}
-    yield Diagnostic("same-answer", severity, run, text, short, select, numbers)
+    yield Diagnostic("same-answer", severity, run, text, {"pair": "pair-same"}, numbers)
 
 
 def on_few_families(run: str, accuracy: Estimate) -> Iterator[Diagnostic]:
@@ -619,7 +524,7 @@ def on_few_families(run: str, accuracy: Estimate) -> Iterator[Diagnostic]:
         f"{accuracy.n:,} items of {clusters:,} {'family' if clusters == 1 else 'families'}{ends}; "
         f"intervals are wide with fewer than {FEW_FAMILIES:,} families"
     )
-    yield Diagnostic("few-families", "info", run, text, f"{clusters:,}")
+    yield Diagnostic("few-families", "info", run, text)
 
 
 def on_calibration(run: str, change: Comparison, tests: int = 1) -> Iterator[Diagnostic]:
@@ -657,7 +562,6 @@ def on_calibration(run: str, change: Comparison, tests: int = 1) -> Iterator[Dia
             severity,
             run,
             _change_text(f"{of or 'all '}items", spec, (metric.b, metric.a, difference), severity),
-            f"{of}{spec.title} {difference.value:+.3f}",
             numbers={"group": group, "score": score, "difference": difference},
         )
 
@@ -682,26 +586,14 @@ def _change_text(
     return f"{number}, which covers 0: neither a rise nor a fall is shown"
 
 
-def on_better(conclusions: Iterable[BetterConclusion]) -> Iterator[Diagnostic]:
-    """Check whether the main arm is worse than another, or not shown to be better."""
-    for conclusion in conclusions:
-        text = str(conclusion.words).rstrip(".")
-        lead = conclusion.claims[0].difference.value if conclusion.claims else np.nan
-        short = value_text(lead, "points")
-        if conclusion.status == "worse":
-            yield Diagnostic("worse", "warning", None, text, short)
-        elif conclusion.status == "not shown":
-            yield Diagnostic("undecided", "info", None, text, short)
-
-
 def on_contract(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
     """Check whether an adapter was scored with the contract that its files state."""
     contract = provenance.contract
     if contract.mismatch is not None:
         text = f"scored with --allow other-contract: {contract.mismatch}"
-        yield Diagnostic("contract", "critical", run, text, "differs")
+        yield Diagnostic("contract", "critical", run, text)
     elif contract.remark is not None:
-        yield Diagnostic("contract-stated", "info", run, contract.remark, "stated")
+        yield Diagnostic("contract-stated", "info", run, contract.remark)
 
 
 def on_provenance(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
@@ -726,8 +618,8 @@ def on_provenance(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
     if provenance.source not in (None, "score"):
         missing.append("adapter, base model or contract, since its predictions were imported")
     if missing:
-        text, short = f"run.json has no {', no '.join(missing)}", f"{len(missing):,} missing"
-        yield Diagnostic("provenance", "info", run, text, short, numbers={"missing": missing})
+        text = f"run.json has no {', no '.join(missing)}"
+        yield Diagnostic("provenance", "info", run, text, numbers={"missing": missing})
 
 
 def on_settings(
@@ -767,7 +659,7 @@ def on_versions(
     resumed = "part of the run was scored with other versions of the tools (it was resumed)"
     for run, provenance in provenances.items():
         if provenance.resumed_with_versions:
-            yield Diagnostic("versions", "info", run, resumed, "resumed")
+            yield Diagnostic("versions", "info", run, resumed)
 
 
 def _on_values(
@@ -782,8 +674,7 @@ def _on_values(
     text = f"{name} differs between runs: {listed}"
     if name == "k":
         text += "; view TV, flip rate and ensemble gain depend on K, compare them at equal K only"
-    short, numbers = f"{name}: {len(values):,}", {"name": name, "values": values}
-    yield Diagnostic(kind, severity, None, text, short, numbers=numbers)
+    yield Diagnostic(kind, severity, None, text, numbers={"name": name, "values": values})
 
 
 def _version(provenance: Provenance, name: str) -> Json:
@@ -808,7 +699,7 @@ def _on_notes(experiment: Experiment, names: ArmNames) -> Iterator[Diagnostic]:
             text = f"every run: {text}"
         severity: Severity = "warning" if isinstance(note, Incomplete | Unverified) else "info"
         for label in runs:
-            yield Diagnostic("notes", severity, label, text, "1 note", numbers=numbers)
+            yield Diagnostic("notes", severity, label, text, numbers=numbers)
 
 
 def _by_value(
@@ -821,14 +712,6 @@ def _by_value(
         if value is not None:
             groups.setdefault(value if isinstance(value, str) else dumps(value), []).append(run)
     return {value: tuple(runs) for value, runs in groups.items()}
-
-
-def _count_of(count: int, total: int) -> str:
-    return f"{count:,} of {total:,}"
-
-
-def _share(estimate: Estimate) -> str:
-    return f"{value_text(estimate.value, 'percent')}%"
 
 
 def _in_words(estimate: Estimate, unit: Unit, word: str) -> str:

@@ -50,12 +50,10 @@ from typing import Final, Literal, get_args
 from pact_eval._choices import Demand
 from pact_eval.evaluation.arms.arm_metrics import MetricRow
 from pact_eval.evaluation.arms.comparison import Margin
-from pact_eval.evaluation.conclusions.conclusion import Severity
 from pact_eval.evaluation.diagnostics import Diagnostic
 from pact_eval.evaluation.registry import DIFFERENCE, metric_spec
 from pact_eval.numbers import has_width
 from pact_eval.preregistration.criteria import Check, Hypothesis, Question, Relation
-from pact_eval.preregistration.registration import Registration
 from pact_eval.stats.estimate import LEVEL, Estimate
 
 ShownMethod = Literal["interval", "construction"]
@@ -553,17 +551,6 @@ def _checks(n: int) -> str:
 _SUPPORTED: Final = ("SUPPORTED", "PARTLY SUPPORTED", "PARTLY TESTED")
 
 
-def on_registration(registration: Registration) -> Iterator[Diagnostic]:
-    """Check whether the criteria were registered before the runs, and are unchanged."""
-    if registration.holds:
-        return
-    severity: Severity = "critical" if registration.broken else "warning"
-    status = str(registration.status)
-    reasons = "; ".join(registration.reasons)
-    text = f"the registration says {status}{f': {reasons}' if reasons else ''}"
-    yield Diagnostic("registration", severity, None, text, status)
-
-
 def on_verdicts(scorecard: Scorecard) -> Iterator[Diagnostic]:
     """Check whether supported claims hold beyond chance, of items and of training.
 
@@ -575,7 +562,7 @@ def on_verdicts(scorecard: Scorecard) -> Iterator[Diagnostic]:
         if reasons:
             name = str(result.hypothesis.id)
             text = f"{name} is {result.verdict}, but {'; and '.join(reasons)}"
-            yield Diagnostic("verdict", "warning", None, text, name)
+            yield Diagnostic("verdict", "warning", None, text)
 
 
 def _weaknesses(result: HypothesisResult) -> Iterator[str]:

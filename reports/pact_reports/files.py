@@ -14,7 +14,6 @@ from pact_eval.evaluation.arm_names import ArmNames, names_in
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.arms.table_results import read_clear_changes
-from pact_eval.evaluation.conclusions.better import several_line
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
@@ -31,7 +30,6 @@ from pact_reports.outputs import Outputs
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.request import PageRequest
 from pact_reports.tables.request import TableRequest
-from pact_reports.views.brief import report_line
 from pact_reports.writers.files import BuiltTables, build_tables, write_tables
 
 Paths = Mapping[str, tuple[Path, ...]]
@@ -151,20 +149,8 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
         published=outputs.metrics,
         different=() if page is None or page.records is None else page.records.different,
         registration=_registration_error(request) if "scorecard" in built.tables else None,
-        answer="" if page is None else _answer(page),
+        answer="" if page is None else page.answer,
     )
-
-
-def _answer(page: PageRequest) -> str:
-    """Write the first conclusion of a page: on its main arm and the others, or on its only run."""
-    experiment = page.experiment
-    leak = experiment.data.leak
-    if len(experiment.arms) > 1:
-        better = tuple(experiment.comparisons.better_than(experiment.main_arm).values())
-        return several_line(better, leak, page.names)
-    if len(experiment.runs) != 1:
-        return ""
-    return report_line(experiment.report(experiment.runs[0]).evaluation, leak)
 
 
 def _records(experiment: Experiment, outputs: Outputs) -> ItemRecords | None:

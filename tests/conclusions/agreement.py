@@ -122,11 +122,21 @@ class Surfaces:
         """The page."""
         return make_page(PageRequest(self.experiment, figures=(), tables=("splits",)))
 
+    def finding(self, section: str, run: str = "") -> str:
+        """The finding of a section of the page, on one of its runs or on all."""
+        start = self.source.index(f'<section id="{section}"')
+        body = self.source[start : self.source.index("</section>", start)]
+        said = re.findall(
+            r'<li>(?:<span class="of-run">(.*?)</span> )?<strong class="\w+">(.*?)</strong>', body
+        )
+        texts = {re.sub(r"<[^>]*>", "", name): text for name, text in said}
+        return html.unescape(re.sub(r"<[^>]*>", "", texts[run if run in texts else ""]))
+
     @cached_property
-    def cards(self) -> dict[str, str]:
-        """The word of each card of the page, by its question."""
-        cards = r'<section class="card">\s*<h3>([^<]*)</h3>\s*<p class="status [a-z]*">([^<]*)</p>'
-        return {title: html.unescape(word) for title, word in re.findall(cards, self.source)}
+    def headline(self) -> str:
+        """The first sentence of the page."""
+        (text,) = re.findall(r'<h1 class="answer">(.*?)</h1>', self.source)
+        return html.unescape(re.sub(r"<[^>]*>", "", text))
 
     @cached_property
     def page(self) -> str:
@@ -353,23 +363,25 @@ def _of_comparison(surfaces: Surfaces) -> Iterator[str]:
 
 
 def _of_first_line(surfaces: Surfaces) -> Iterator[str]:
-    """The first line, the headline of JSON and that of the page say the statuses of JSON."""
+    """The first line, the page, its headline and that of JSON say the statuses of JSON."""
     (conclusion,) = surfaces.comparison["answer"]["better"]
     brief, full = surfaces.comparison_texts
     accuracy = [claim for claim in conclusion["claims"] if claim["metric"] == "accuracy"]
     statuses = {claim["k"]: claim["status"] for claim in accuracy}
     views = tuple(statuses)
-    (headline,) = re.findall(r'<p class="answer"><strong>(.*?)</strong>', surfaces.source)
+    finding = surfaces.finding("better")
     said = {
         "first line": printed.first_line_statuses(brief, views, second="b") if views else {},
-        "page": printed.better_statuses(html.unescape(headline), views) if views else {},
+        "page": printed.better_statuses(finding, views) if views else {},
+        "headline": printed.headline_statuses(surfaces.headline, views) if views else {},
     }
     turned = {"better": "worse", "worse": "better"}
-    if re.match(r"b is", html.unescape(headline)):
+    if re.match(r"b is", finding):
         said["page"] = {k: turned.get(status, status) for k, status in said["page"].items()}
     for where, found in said.items():
         if found != statuses:
-            yield f"{where}: {statuses}, printed {found}: {brief.splitlines()[0]} / {headline}"
+            texts = (brief.splitlines()[0], finding, surfaces.headline)
+            yield f"{where}: {statuses}, printed {found}: {' / '.join(texts)}"
     if conclusion["text"] not in full:
         yield f"--full lacks: {conclusion['text']}"
     first = brief.splitlines()[0]
@@ -512,15 +524,16 @@ def _of_page(surfaces: Surfaces) -> Iterator[str]:
     """The page has the statuses, and every interval of the answers."""
     main = [run.arm for run in surfaces.experiment.runs].index(surfaces.experiment.main_arm)
     answers = surfaces.reports[main]["answer"]
-    cards = surfaces.cards
+    name = surfaces.experiment.main_arm
     words = {
-        "order": printed.order_status(cards["Follows the order?"]),
-        "probabilities": printed.probabilities_status(cards["Probabilities right?"]),
-        "acting": printed.acting_status(cards["May it act alone?"]),
+        "order": printed.order_status(surfaces.finding("order-of-answers", name)),
+        "probabilities": printed.probabilities_status(surfaces.finding("calibration", name)),
     }
+    if surfaces.experiment.settings.target_error is not None:
+        words["acting"] = printed.acting_status(surfaces.finding("acting", name))
     for question, word in words.items():
         if question in answers and answers[question]["status"] != word:
-            yield f"card: {question} is {answers[question]['status']}, printed {word}"
+            yield f"page: {question} is {answers[question]['status']}, printed {word}"
     for path, estimate in _expected(surfaces):
         ends = (estimate["low"], estimate["high"])
         if ends[0] is not None and not surfaces.page_has(*ends):
@@ -566,7 +579,5 @@ def _tested(diagnostic: Diagnostic) -> tuple[Estimate | None, bool]:
             return number["accuracy"], number["accuracy"].high < limit
         case "answer-mass":
             return number["mass"], number["mass"].high < notes.LOW_ANSWER_MASS
-        case "undecided":
-            return None, False
         case _:
             return None, True

@@ -101,6 +101,20 @@ def better_statuses(text: str, views: tuple[int, ...]) -> dict[int, str]:
     return statuses
 
 
+def headline_statuses(text: str, views: tuple[int, ...]) -> dict[int, str]:
+    """Returns the status by number of views of the headline "a 60%, b 50%: a is more accurate"."""
+    finding = re.sub(r"^.*?%: ", "", text.lower())
+    if "no difference shown" in finding:
+        return dict.fromkeys(views, "not shown")
+    if ahead := re.match(r"([ab]) is more accurate, by", finding):
+        return dict.fromkeys(views, "better" if ahead[1] == "a" else "worse")
+    if finding.startswith("as accurate, within"):
+        return dict.fromkeys(views, "equivalent")
+    statuses = better_statuses(re.sub(r"\. .*", "", finding), views)
+    turned = {"better": "worse", "worse": "better"} if finding.startswith("b is") else {}
+    return {k: turned.get(status, status) for k, status in statuses.items()}
+
+
 def facts(text: str) -> dict[str, str]:
     """Returns the lines below an answer by their names, each unwrapped."""
     named: dict[str, str] = {}

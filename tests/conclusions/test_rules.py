@@ -74,4 +74,4 @@ def test_power_is_stated_of_families_that_are_worth_thirty_by_kish(
     brief, full = surfaces.comparison_texts
     assert ("Detectable here: " in brief) == stated
     assert ("shows with 80% power" in full) == stated
-    assert ("detectable here: " in surfaces.page) == stated
+    assert ("Detectable here: " in surfaces.page) == stated

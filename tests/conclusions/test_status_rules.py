@@ -17,7 +17,6 @@ from pact_eval.evaluation.conclusions.better import (
     Claim,
     claim_status,
     not_comparable,
-    overall,
 )
 from pact_eval.evaluation.conclusions.experiment_conclusions import (
     worst_order,
@@ -121,25 +120,6 @@ def test_the_better_one_comes_first() -> None:
     none = not_comparable(("a", "b"), "item sets differ")
     assert (none.better_first, none.leading, none.shown) == (none, None, False)
     assert none.tone == "open"
-
-
-@pytest.mark.parametrize(
-    ("statuses", "status"),
-    [
-        ((), "cannot be compared"),
-        (("better",), "better"),
-        (("better", "better"), "better"),
-        (("better", "not shown"), "not shown"),
-        (("better", "equivalent"), "not shown"),
-        (("equivalent", "equivalent"), "equivalent"),
-        (("better", "worse"), "worse"),
-        (("not shown", "worse"), "worse"),
-    ],
-)
-def test_worse_than_one_arm_is_worse_and_better_means_all(
-    statuses: tuple[BetterStatus, ...], status: str
-) -> None:
-    assert overall(tuple(conclusion(claim(one)) for one in statuses)) == status
 
 
 FLOOR = NoiseFloor("rounding", 0.00005, precision="float32")

@@ -410,26 +410,6 @@ def not_comparable(names: tuple[str, str], reason: str) -> BetterConclusion:
     )
 
 
-def overall(conclusions: tuple[BetterConclusion, ...]) -> BetterStatus:
-    """Return the status of one run or arm against several others.
-
-    Worse than any of them is worse; better and equivalent mean all of them.
-
-    Args:
-        conclusions: each of the same first run; empty if there is nothing to compare.
-
-    Examples:
-        >>> overall((not_comparable(("a", "b"), "item sets differ"),))
-        'cannot be compared'
-    """
-    statuses = {conclusion.status for conclusion in conclusions}
-    if not statuses:
-        return "cannot be compared"
-    if "worse" in statuses:
-        return "worse"
-    return statuses.pop() if len(statuses) == 1 else "not shown"
-
-
 def claim_status(
     difference: Estimate, evidence: Evidence, verdict: EquivalenceVerdict | None
 ) -> BetterStatus:

@@ -1,4 +1,4 @@
-"""Conclusions on an experiment: its main arm, its data, and its worst run."""
+"""Conclusions on every run, and every arm, of an experiment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pact_eval.evaluation.arms.comparison import ArmSummary
-from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, overall
 from pact_eval.evaluation.conclusions.conclusion import Tone
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
@@ -17,54 +16,6 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.stats.estimate import Estimate
 
 _WORST_FIRST: Final[tuple[Tone, ...]] = ("bad", "open", "good")
-
-
-@dataclass(frozen=True)
-class Conclusions:
-    """Conclusions on the main arm of an experiment.
-
-    Attributes:
-        method: name of the arm.
-        better: the arm compared with each of the others.
-        data: what an audit found.
-        order: of the run of the arm with the worst status; of equal ones, with the most changes.
-        probabilities: of the run of the arm with the worst status; of equal ones, with the smallest
-            p-value.
-    """
-
-    method: str
-    better: tuple[BetterConclusion, ...]
-    data: DataConclusion
-    order: OrderConclusion
-    probabilities: ProbabilitiesConclusion
-
-    @property
-    def overall(self) -> BetterStatus:
-        """Whether the arm is better than every other arm."""
-        return overall(self.better)
-
-
-def conclude(experiment: Experiment, data: DataConclusion) -> Conclusions:
-    """Answer the questions of a reader for the main arm of an experiment.
-
-    Args:
-        experiment: runs on full contexts.
-        data: what an audit found.
-
-    Raises:
-        InputError: a run does not have the decoding of the settings.
-    """
-    method = experiment.main_arm
-    runs = experiment.arms[method]
-    return Conclusions(
-        method=method,
-        better=tuple(experiment.comparisons.better_than(method).values()),
-        data=data,
-        order=worst_order([experiment.order(run) for run in runs]),
-        probabilities=worst_probabilities(
-            [experiment.probabilities(run, calibrated=False) for run in runs]
-        ),
-    )
 
 
 @dataclass(frozen=True)

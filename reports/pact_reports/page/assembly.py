@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,17 +14,14 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.progress import step, tracked
 from pact_eval.verification.report_file import PAGE_ELEMENT
-from pact_reports.figures.figure import reason
-from pact_reports.figures.style import Looks
-from pact_reports.page.figures import make_sections, reliability_diagrams
-from pact_reports.page.html import csp_hash, data_text, render, script_json, trusted
+from pact_reports.page.answers import Answers
+from pact_reports.page.figures import make_contents
+from pact_reports.page.html import csp_hash, render, script_json, trusted
 from pact_reports.page.item_blocks import BlockStore, pack_experiment
 from pact_reports.page.provenance import provenance
 from pact_reports.page.request import PageRequest
-from pact_reports.page.summary import summarise
 from pact_reports.page.svg import stylesheet
-from pact_reports.page.tables import ablated_table, runs_table
-from pact_reports.table import Table
+from pact_reports.page.tables import without_empty_columns
 from pact_reports.tables.cells import decoding_words
 from pact_reports.tables.run_costs import run_groups_table
 from pact_reports.writers.files import BuiltTables, build_tables
@@ -130,54 +127,36 @@ def _render(request: PageRequest, built: BuiltTables | None) -> str:
     experiment = request.experiment
     # A missing column ends the command at once.
     grouped = request.grouped
-    groups = None if grouped is None else run_groups_table(grouped, request.names)
+    groups = None
+    if grouped is not None:
+        groups = without_empty_columns(run_groups_table(grouped, request.names))
     with step("metrics", counts=10):
         for run in tracked(experiment.runs, "Computing metrics", "runs"):
             experiment.evaluation(run, calibrated=False)
     if built is None:
         with step("tables", counts=10):
             built = build_tables(request.for_tables, request.tables)
-    with step("summary", counts=10):
-        summary = summarise(request)
+    with step("answers", counts=10):
+        answers = Answers.of(request)
     with step("figures", counts=50):
-        sections = make_sections(request, built)
+        contents = make_contents(request, built)
+        sections = answers.sections(contents, groups)
     store = BlockStore()
     with step("items", counts=20):
         items = pack_experiment(store, experiment, request.records, request.names)
     body = render(
         "body.html",
-        **summary,
+        **answers.first_screen(),
         heading=_heading(request),
-        groups=groups,
+        questions=sections,
+        several=len(experiment.runs) > 1,
         decoding=decoding_words(MetricDecoding(experiment.settings.decoding)),
-        bins=experiment.settings.ece_bins,
-        diagrams=reliability_diagrams(experiment, Looks.of(experiment, request.palette)),
-        sections=sections,
-        headline=_headline(request, built),
         provenance=provenance(request),
     )
     digest = script_json(request.digest.json, PAGE_ELEMENT)
     return _document(
         body, title_text(request), [script_json(items, "page-data"), digest, *store.elements]
     )
-
-
-def _headline(request: PageRequest, built: BuiltTables) -> Iterator[Table | str]:
-    """Return the tables of every run and of ablated contexts, or why there is none."""
-    experiment = request.experiment
-    if "main" not in built.tables:
-        why = built.skipped.get("main", "it was not requested")
-        yield _without("main results", why)
-    yield runs_table(experiment, request.names)
-    if experiment.ablated:
-        try:
-            yield ablated_table(experiment, request.names)
-        except InputError as error:
-            yield _without("runs on ablated contexts", reason(error))
-
-
-def _without(table: str, why: str) -> str:
-    return Markup("No table of {}: {}.").format(table, data_text(why))
 
 
 def write_page(page: str, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Figures and tables of a page, by section, and reliability diagrams with a link from every bin.
+"""Figures and tables of a page, by question, and reliability diagrams with a link from every bin.
 
 The diagrams are drawn by a template, not by matplotlib, so that each point can be clicked, focused
 and read aloud.
@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.curves.probabilities import BinnedCurve, binned_reliability
+from pact_eval.evaluation.diagnostics import Topic
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.progress import tracked
@@ -22,36 +23,64 @@ from pact_reports.figures.files import inline_svg
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import Looks
 from pact_reports.page.item_links import items_href
+from pact_reports.page.questions import SECTIONS
 from pact_reports.page.request import PageRequest
 from pact_reports.page.svg import page_svg, variable
+from pact_reports.page.tables import ablated_table, runs_table, without_empty_columns
 from pact_reports.table import Table
 from pact_reports.writers.files import BuiltTables
 
 _OPEN_FILES: Final = 4
-_SECTION_OF_FIGURE: Final = dict.fromkeys(
-    ("reliability", "confidence", "ece-kind", "temperature-length", "temperature-choices"),
-    "calibration",
-)
-"""Other figures are in the section of figures."""
+_TOPIC_OF_FIGURE: Final[Mapping[str, Topic]] = {
+    "main": "better",
+    "differences": "where",
+    "pairs": "where",
+    "margins": "where",
+    "tv": "order",
+    "views": "order",
+    "remedies": "order",
+    "reliability": "probabilities",
+    "confidence": "probabilities",
+    "ece-kind": "probabilities",
+    "temperature-length": "probabilities",
+    "temperature-choices": "probabilities",
+    "risk-coverage": "acting",
+    "costs": "acting",
+}
+"""Other figures are with the runs."""
 
-_SECTION_OF_TABLE: Final = {
-    "calibration": "calibration",
-    "answer-scores": "calibration",
+_OPEN: Final = ("differences", "pairs", "risk-coverage")
+"""Figures that are the picture of their section; of the first that is drawn, the rest fold."""
+
+_TOPIC_OF_TABLE: Final[Mapping[str, Topic]] = {
+    "main": "better",
+    "paired": "better",
+    "ablations": "better",
+    "scorecard": "better",
+    "kinds": "where",
+    "domains": "where",
+    "views": "order",
     "order": "order",
     "slots": "order",
+    "calibration": "probabilities",
+    "answer-scores": "probabilities",
+    "risk-coverage": "acting",
+    "gates": "acting",
+    "costs": "acting",
+    "splits": "data",
 }
-"""Other tables are in the section of tables."""
+"""Other tables are with the runs."""
 
 Drawing = tuple[FigureFile, Markup]
 """A figure file and its SVG."""
 
 
 @dataclass
-class Section:
-    """Figures and tables of a section.
+class Contents:
+    """Figures and tables of a topic.
 
     Attributes:
-        shown: drawings that are next to each other.
+        shown: drawings that are open, next to each other.
         folded: by title of a figure, its drawings.
         tables: the tables.
         left_out: by kind, such as "Not drawn", the reasons by name.
@@ -64,15 +93,31 @@ class Section:
         default_factory=lambda: {"Not drawn": {}, "Drawn in part": {}, "Not made": {}}
     )
 
+    @property
+    def further(self) -> str:
+        """What is folded, in words; "" if nothing is."""
+        figures = sum(len(drawings) for _, drawings in self.folded)
+        missing = sum(map(len, self.left_out.values()))
+        parts = [
+            counted(figures, "figure") if figures else "",
+            counted(len(self.tables), "table") if self.tables else "",
+            f"{missing:,} not made" if missing else "",
+        ]
+        return ", ".join(filter(None, parts))
 
-def make_sections(request: PageRequest, built: BuiltTables) -> Mapping[str, Section]:
-    """Draw the figures of a page, and distribute figures and tables to its sections."""
-    sections = {name: Section() for name in ("calibration", "order", "figures", "tables")}
+
+def make_contents(request: PageRequest, built: BuiltTables) -> Mapping[Topic, Contents]:
+    """Draw the figures of a page, and distribute figures and tables to its sections.
+
+    Raises:
+        InputError: a run does not have the decoding.
+    """
+    contents: dict[Topic, Contents] = {topic: Contents() for topic in SECTIONS}
     looks = Looks.of(request.experiment, request.palette)
     on_page = [name for name, figure in FIGURES.items() if figure.on_page]
     names = on_page if request.figures is None else list(request.figures)
     for name in tracked(names, "Drawing figures", "figures"):
-        section = sections[_SECTION_OF_FIGURE.get(name, "figures")]
+        section = contents[_topic(_TOPIC_OF_FIGURE, name, request)]
         drawings: list[Drawing] = []
         try:
             figure = FIGURES[name].built(request.experiment, looks, request.decisions)
@@ -81,18 +126,37 @@ def make_sections(request: PageRequest, built: BuiltTables) -> Mapping[str, Sect
         except ValueError as error:
             # InputError is a ValueError. An error of drawing must not prevent the page.
             missing = reason(error) if isinstance(error, InputError) else f"drawing failed: {error}"
-        # The section on calibration begins with diagrams of the same bins, whose points are links.
-        if len(drawings) > _OPEN_FILES or (drawings and name == "reliability"):
+        if name in _OPEN and not section.shown and len(drawings) <= _OPEN_FILES:
+            section.shown = drawings
+        elif drawings:
             section.folded.append((FIGURES[name].title, drawings))
-        else:
-            section.shown += drawings
         if missing:
             section.left_out["Drawn in part" if drawings else "Not drawn"][name] = missing
     for name, table in built.tables.items():
-        sections[_SECTION_OF_TABLE.get(name, "tables")].tables.append(table)
+        topic = _topic(_TOPIC_OF_TABLE, name, request)
+        contents[topic].tables.append(without_empty_columns(table))
     for name, why in built.skipped.items():
-        sections[_SECTION_OF_TABLE.get(name, "tables")].left_out["Not made"][name] = why
-    return sections
+        contents[_topic(_TOPIC_OF_TABLE, name, request)].left_out["Not made"][name] = why
+    _add_tables_of_runs(request, contents["runs"])
+    return contents
+
+
+def _add_tables_of_runs(request: PageRequest, contents: Contents) -> None:
+    """Put the tables of every run, and of ablated contexts, before the others."""
+    experiment, names = request.experiment, request.names
+    tables = [runs_table(experiment, names)]
+    if experiment.ablated:
+        try:
+            tables.append(ablated_table(experiment, names))
+        except InputError as error:
+            contents.left_out["Not made"]["ablated-runs"] = reason(error)
+    contents.tables[:0] = map(without_empty_columns, tables)
+
+
+def _topic(topics: Mapping[str, Topic], name: str, request: PageRequest) -> Topic:
+    """Return the topic of a figure or table that the page has a section on."""
+    topic = topics.get(name, "runs")
+    return topic if topic != "better" or request.compares else "runs"
 
 
 _STRIP: Final = 30.0

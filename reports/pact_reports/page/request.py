@@ -12,6 +12,7 @@ from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import ArmNames, names_in
 from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.headline import headline
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords
 from pact_eval.evaluation.report import ReportDigest, report_digest
@@ -20,6 +21,7 @@ from pact_eval.thresholds.conclusion import Acting, acting_of_arm
 from pact_eval.thresholds.decision_curves import Decisions
 from pact_reports.figures.style import NEUTRAL, Palette
 from pact_reports.tables.request import TableRequest
+from pact_reports.views.brief import report_line
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,28 @@ class PageRequest:
         if self.experiment.settings.target_error is None:
             return None
         return acting_of_arm(self.experiment)
+
+    @property
+    def compares(self) -> bool:
+        """Whether there is a section on differences: of several runs, or with criteria."""
+        return len(self.experiment.runs) > 1 or self.criteria is not None
+
+    @cached_property
+    def called(self) -> tuple[str, ...]:
+        """What the runs are called, in their order: by their arms if each arm has one run."""
+        experiment = self.experiment
+        if len(experiment.arms) == len(experiment.runs):
+            return tuple(self.names.arm(run.arm) for run in experiment.runs)
+        return tuple(self.names.run(run.label) for run in experiment.runs)
+
+    @cached_property
+    def answer(self) -> str:
+        """The first sentence: what the only run, or each of several, is worth."""
+        experiment = self.experiment
+        if len(experiment.runs) > 1:
+            return headline(experiment, self.names)
+        evaluation = experiment.report(experiment.runs[0]).evaluation
+        return report_line(evaluation, experiment.data.leak)
 
     @cached_property
     def digest(self) -> ReportDigest:

@@ -173,6 +173,36 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
     )
 
 
+def without_empty_columns(table: Table) -> Table:
+    """Leave out the columns in which no row has a value, and say which.
+
+    Args:
+        table: any table.
+
+    Example:
+        >>> columns = (Column("a"), Column("b"))
+        >>> table = Table("t", columns=columns, rows=(table_row("x", Cell("–")),))
+        >>> without_empty_columns(table).notes, len(without_empty_columns(table).columns)
+        (('No row has: b.',), 1)
+    """
+    kept, empty = [0], []
+    for at in range(1, len(table.columns)):
+        cells = [row.cells[at] for row in table.rows]
+        if cells and all(cell.text in ("", UNDEFINED) for cell in cells):
+            why = next((f" ({cell.reason})" for cell in cells if cell.reason), "")
+            empty.append(f"{table.columns[at].title}{why}")
+        else:
+            kept.append(at)
+    if not empty:
+        return table
+    return replace(
+        table,
+        columns=tuple(table.columns[at] for at in kept),
+        rows=tuple(replace(row, cells=tuple(row.cells[at] for at in kept)) for row in table.rows),
+        notes=(*table.notes, f"No row has: {', '.join(empty)}."),
+    )
+
+
 def answer_table(conclusions: Sequence[BetterConclusion], names: ArmNames) -> Table:
     """Lay out the differences behind an answer: a row per arm, metric and decoding.
 

@@ -10,7 +10,8 @@ from typing import Final
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak_prefix
-from pact_eval.evaluation.conclusions.order import NO_REPEATS, OrderConclusion, followed_together
+from pact_eval.evaluation.conclusions.headline import bad_news
+from pact_eval.evaluation.conclusions.order import NO_REPEATS, OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import RunReport
@@ -276,7 +277,7 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     answered = next((note for note in evaluation.notes if isinstance(note, Unanswered)), None)
     of_them = "" if answered is None else f" of the {answered.answered:,} answered items"
     accuracy = rate_text(evaluation.groups[0].estimates["accuracy"])
-    news = [*_bad_news(evaluation.conclusions)]
+    news = [*bad_news(evaluation.conclusions)]
     if LowAnswerMass.of(evaluation.mean_answer_mass) is not None:
         news.append(f"has an ANSWER MASS OF {small_text(evaluation.mean_answer_mass, 'percent')}%")
     if len(news) > 1:
@@ -323,21 +324,6 @@ def ablated_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     confidence = rate_text(evaluation.groups[0].estimates[ABLATED_CONFIDENCE])
     text = f"{name} is {confidence} confident on contexts without the evidence"
     return f"{leak_prefix(leak)}{text}."
-
-
-def _bad_news(conclusions: Sequence[Conclusion]) -> Iterator[str]:
-    """Yield what a run does badly, as verbs; a leak has a line of its own."""
-    for conclusion in conclusions:
-        if conclusion.tone != "bad" or conclusion.status == "leak":
-            continue
-        match conclusion:
-            case OrderConclusion():
-                followed = conclusion.followed
-                yield followed_together(followed).upper() if followed else "is UNSTABLE"
-            case ProbabilitiesConclusion():
-                yield f"is {conclusion.status.partition(' ')[0].upper()}"
-            case DataConclusion():
-                yield "its data has PROBLEMS"
 
 
 def beside(names: Sequence[str], marks: Sequence[str]) -> str:

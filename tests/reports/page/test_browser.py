@@ -207,7 +207,7 @@ def test_keyboard_alone(page: Page, made: Made) -> None:
         return text
 
     press(Keys.TAB)
-    assert focused() == "Skip to the summary"
+    assert focused() == "Skip to the answer"
     press(Keys.ENTER)
     opened.js("document.querySelector('[data-sort=item]').focus()")
     opened.settled(lambda: press(Keys.ENTER))
@@ -231,22 +231,26 @@ def test_keyboard_alone(page: Page, made: Made) -> None:
     opened.until(lambda: focused() == opened.cells("item")[0])
 
 
-def test_a_number_of_the_matrix_leads_to_its_items(opened: Page, made: Made) -> None:
-    def rows_of(run: int, kind: str) -> set[int]:
-        items = made.experiment.runs[run].scored()
-        errors = ~items.correct & (items.confidence >= 0.9)
-        mask = errors if kind == "confident-errors" else items.flipped == 1
-        return set(np.flatnonzero(mask).tolist())
+@pytest.mark.parametrize("section", ["order-of-answers", "calibration"])
+def test_a_finding_leads_to_its_items(opened: Page, made: Made, section: str) -> None:
+    links = opened.all(f"#{section} .findings a")
+    assert len(links) == len(made.experiment.runs)
+    for run, link in zip(made.experiment.runs, links, strict=True):
+        items = run.scored()
+        mask = items.flipped == 1 if section == "order-of-answers" else ~items.correct
+        opened.settled(partial(opened.js, "arguments[0].click()", link))
+        assert set(opened.rows()) == set(np.flatnonzero(mask).tolist())
 
-    links = 0
-    for kind in ("follows-order", "unstable", "confident-errors"):
-        for row in opened.all(f"#diagnostics tr:has([href$='{kind}'])"):
-            cells = row.find_elements("css selector", "td")[-2:]
-            for run, cell in enumerate(cells):
-                for link in cell.find_elements("css selector", "a"):
-                    number = link.text.split(" of ")[0]
-                    opened.settled(partial(opened.js, "arguments[0].click()", link))
-                    assert set(opened.rows()) == rows_of(run, kind)
-                    assert kind == "follows-order" or len(opened.rows()) == int(number)
-                    links += 1
-    assert links > 1
+
+def test_the_items_of_the_first_screen_open_their_panels(opened: Page, made: Made) -> None:
+    links = opened.all(".examples li a")
+    assert len(links) == 3
+    a, b = (run.scored() for run in made.experiment.runs)
+    ids = made.experiment.runs[0].predictions.ids.tolist()
+    for link in links:
+        opened.js("arguments[0].click()", link)
+        href = str(link.get_attribute("href"))
+        (row,) = (at for at, name in enumerate(ids) if f"#item={name}&" in href)
+        assert a.correct[row] != b.correct[row]
+        panel = f"#rows tr[data-row='{row}'] + tr.detail .answers"
+        opened.until(partial(opened.all, panel))

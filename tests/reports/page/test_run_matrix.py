@@ -67,15 +67,10 @@ def test_words_and_colours_are_those_of_the_conclusions(page: Page, made: Made) 
     audit = DataConclusion.without_audit("no dataset was given")
     told = conclude_runs(made.experiment, audit)
     for line, run in zip(page.all("#runs tbody tr"), told, strict=True):
-        words = (
-            (run.data, run.data.status.capitalize()),
-            (run.order, run.order.words.finding),
-            (run.probabilities, run.probabilities.words.finding),
-        )
-        cells = [
-            cell.find_element("css selector", "a span")
-            for cell in line.find_elements("css selector", "td")[2:]
-        ]
-        for cell, (conclusion, word) in zip(cells, words, strict=True):
-            assert cell.text == word
-            assert cell.get_attribute("class") == conclusion.tone
+        cells = line.find_elements("css selector", "td")
+        shown = cells[0].find_element("css selector", "strong").text
+        assert shown == f"{100 * run.accuracy.value:.1f}"
+        for cell, conclusion in zip(cells[2:], (run.order, run.probabilities), strict=True):
+            word = cell.find_element("css selector", "a span")
+            assert word.text == conclusion.words.finding
+            assert word.get_attribute("class") == conclusion.tone

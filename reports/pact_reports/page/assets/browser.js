@@ -400,10 +400,11 @@ async function follow(jump) {
   }
 }
 
-/* Opens what is folded in the section that a link leads to. */
+/* Opens what a link leads to, and what it is folded in. */
 function unfold() {
-  const fold = byId(location.hash.slice(1))?.querySelector(":scope > details");
-  if (fold) fold.open = true;
+  const target = byId(location.hash.slice(1));
+  for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  target?.scrollIntoView();
 }
 
 function listenToAddress() {

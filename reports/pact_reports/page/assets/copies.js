@@ -32,7 +32,7 @@ function addCopyButtons() {
   for (const script of document.querySelectorAll("script[id^='copies-']")) {
     const target = byId(script.id.slice("copies-".length));
     const texts = JSON.parse(script.textContent);
-    const heading = target.querySelector("h3");
+    const heading = target.querySelector("h2, h3");
     const told = made("span", "copied");
     told.setAttribute("role", "status");
     const box = made("div", "copies", "Copy ");
@@ -40,7 +40,7 @@ function addCopyButtons() {
       box.append(copyButton(name, () => chosenText(texts[name]), heading ? heading.textContent : "the answer", told), " ");
     }
     box.append(told);
-    if (heading) heading.after(box);
+    if (target.matches(".table")) heading.after(box);
     else target.append(box);
   }
 }

@@ -1,0 +1,111 @@
+"""The matrix of runs: accuracy as a dot, the difference from a reference, order, probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
+from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
+from pact_eval.evaluation.registry import MetricDecoding
+from pact_eval.evaluation.run_comparisons import run_differences
+from pact_reports.page.html import table_formats
+from pact_reports.page.item_blocks import compared_runs
+from pact_reports.page.item_links import items_href
+from pact_reports.page.plots import Axis, Row, difference_row, ends_of
+from pact_reports.page.questions import SECTIONS
+from pact_reports.page.request import PageRequest
+from pact_reports.page.tables import matrix_table
+from pact_reports.tables.cells import decoding_words
+
+MATRIX_RUNS: Final = 3
+"""From this number of runs on, the matrix is the picture of the headline."""
+
+MOST_REFERENCES: Final = 15
+"""Of more runs, one reference has differences: their number is the square of the runs."""
+
+
+def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> dict[str, Any]:
+    """Return runs by questions, as a template writes them.
+
+    Args:
+        request: the runs.
+        conclusions: on every run, in their order.
+    """
+    chosen, rows = _differences(request)
+    labels = [run.label for run in request.experiment.runs]
+    references = [
+        {
+            "at": at,
+            "run": request.called[at],
+            "chosen": at == chosen,
+            "rows": [
+                claim and (_row(claim, run, at, chosen=at == chosen), claim.status)
+                for run, claim in enumerate(claims)
+            ],
+        }
+        for at, claims in rows.items()
+    ]
+    copies: dict[str, dict[str, str]] = {}
+    for at, claims in rows.items():
+        table = matrix_table(conclusions, claims, labels[at], request.names)
+        for name, text in table_formats(table).items():
+            copies.setdefault(name, {})[str(at)] = text
+    return {
+        "references": references,
+        "axis": Axis.of_rates(end for run in conclusions for end in ends_of(run.accuracy)),
+        "runs": [
+            {
+                "at": at,
+                "name": request.called[at],
+                "chosen": at == chosen,
+                "accuracy": Row("", run.accuracy, href=items_href(at, outcome="wrong")),
+                "answers": _answers(run),
+            }
+            for at, run in enumerate(conclusions)
+        ],
+        "tones": BetterConclusion.tones,
+        "hint": _hint(request, len(rows)),
+        "copies": copies,
+    }
+
+
+def _row(claim: Claim, run: int, reference: int, *, chosen: bool) -> Row:
+    """Return the difference of a run from a reference; sentences are about the chosen one."""
+    return difference_row("", claim, items_href(run, b=reference), worded=chosen)
+
+
+def _differences(request: PageRequest) -> tuple[int, Mapping[int, Sequence[Claim | None]]]:
+    """Return the first reference, and the differences of all runs from every reference."""
+    experiment = request.experiment
+    chosen, _ = compared_runs(experiment)
+    if not experiment.same_items:
+        return chosen, {}
+    runs = len(experiment.runs)
+    every = range(runs) if runs <= MOST_REFERENCES else (chosen,)
+    return chosen, dict(zip(every, run_differences(experiment, every, chosen), strict=True))
+
+
+def _hint(request: PageRequest, references: int) -> str:
+    decoding = decoding_words(MetricDecoding(request.experiment.settings.decoding))
+    text = f"Decoding: {decoding}. Accuracy in %, with 95% intervals over families"
+    if not references:
+        return f"{text}. The runs have different items, so none is compared with another."
+    text = (
+        f"{text}; differences in points, run minus reference. What is named together is adjusted "
+        "together (Holm)."
+    )
+    if references > 1:
+        return f"Choose a run to make it the reference. {text}"
+    return f"{text} With more than {MOST_REFERENCES} runs, the reference is fixed."
+
+
+def _answers(run: RunConclusions) -> list[tuple[str, str, str, str]]:
+    """Return the question, tone, word, and section of what is concluded of a run."""
+    return [
+        ("Order", run.order.tone, run.order.words.finding, SECTIONS["order"][0]),
+        (
+            *("Probabilities", run.probabilities.tone, run.probabilities.words.finding),
+            SECTIONS["probabilities"][0],
+        ),
+    ]

@@ -1,0 +1,240 @@
+"""The sections of a page, one per question of a reader.
+
+Each has its findings, which conclusions word, the diagnostics that belong to it, its figures and
+its tables. A finding that several runs share is one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pact_eval.errors import InputError, RecordError
+from pact_eval.evaluation.conclusions.better import BetterConclusion
+from pact_eval.evaluation.conclusions.conclusion import (
+    NOT_SHOWN,
+    QUESTIONS,
+    SEVERITIES,
+    Conclusion,
+    Sentence,
+    Severity,
+    Tone,
+    unchecked_list,
+)
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
+from pact_eval.evaluation.diagnostics import (
+    CATALOGUE,
+    Diagnostic,
+    Topic,
+    diagnose,
+    on_other_data,
+)
+from pact_eval.evaluation.item_outcomes import ItemOutcomes
+from pact_eval.plain_text import first_of
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+from pact_eval.preregistration.scorecard import on_verdicts
+from pact_reports.figures.figure import reason
+from pact_reports.page.item_links import items_href
+from pact_reports.page.request import PageRequest
+
+SECTIONS: Final[Mapping[Topic, tuple[str, str, str]]] = {
+    "better": ("better", QUESTIONS["better"], "Better?"),
+    "where": ("where", "Where is it wrong?", "Where"),
+    "order": ("order-of-answers", QUESTIONS["order"], "Order"),
+    "probabilities": ("calibration", QUESTIONS["probabilities"], "Probabilities"),
+    "data": ("data", QUESTIONS["data"], "Data"),
+    "acting": ("acting", QUESTIONS["acting"], "Act alone"),
+    "runs": ("provenance", "How were the runs made?", "Runs"),
+}
+"""By topic: the id of its section, its title, and its name in the navigation."""
+
+_MOST_NAMES: Final = 4
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is concluded of some runs.
+
+    Attributes:
+        runs: names of the runs that share it; "" if it needs no name.
+        tone: decides the colour.
+        words: the finding, and its numbers.
+        items: what the items behind it are called, and the link to them; None without.
+    """
+
+    runs: str
+    tone: Tone
+    words: Sentence
+    items: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Diagnostics of a kind.
+
+    Attributes:
+        anchor: id of the remark.
+        severity: of all of them.
+        title: of the kind.
+        why: why it matters.
+        lines: names of the runs or "", the text, and the link to the items or None.
+    """
+
+    anchor: str
+    severity: Severity
+    title: str
+    why: str
+    lines: Sequence[tuple[str, str, str | None]]
+
+
+def run_findings(
+    request: PageRequest, conclusions: Sequence[RunConclusions], outcomes: Sequence[ItemOutcomes]
+) -> dict[Topic, list[Finding]]:
+    """Return what is concluded of each run, by question.
+
+    Args:
+        request: the runs.
+        conclusions: on every run, in their order.
+        outcomes: of every run, in their order.
+    """
+    changed = [int(of_run.flipped.sum()) for of_run in outcomes]
+    errors = [int((~of_run.correct).sum()) for of_run in outcomes]
+    names = request.called
+    order = [
+        Finding(name, run.order.tone, _words(run.order), _counted(n, "change", at))
+        for at, (name, run, n) in enumerate(zip(names, conclusions, changed, strict=True))
+    ]
+    probabilities = [
+        Finding(name, run.probabilities.tone, _words(run.probabilities), _wrong(n, at))
+        for at, (name, run, n) in enumerate(zip(names, conclusions, errors, strict=True))
+    ]
+    data = [
+        Finding(name, run.data.tone, data_words(run.data), _leaked(run.data, at))
+        for at, (name, run) in enumerate(zip(names, conclusions, strict=True))
+    ]
+    return {
+        "order": _shared(order),
+        "probabilities": _shared(probabilities),
+        "data": _shared(data),
+        "acting": [acting_finding(request)],
+    }
+
+
+def _words(conclusion: Conclusion) -> Sentence:
+    """Return the finding with what was not checked."""
+    words = conclusion.words
+    if not conclusion.unchecked:
+        return words
+    numbers = words.numbers.removesuffix(".")
+    return Sentence(words.finding, f"{numbers}; {unchecked_list(conclusion.unchecked)}.")
+
+
+def data_words(conclusion: DataConclusion) -> Sentence:
+    """Return the finding on data without the leak, which the page says before anything else."""
+    parts = [part for part in conclusion.parts if part != str(conclusion.leak)]
+    return Sentence(conclusion.words.finding, f"{'; '.join(parts)}." if parts else "")
+
+
+def _counted(n: int, verb: str, at: int) -> tuple[str, str] | None:
+    return (f"the {n:,} that {verb}", items_href(at, outcome="flips")) if n else None
+
+
+def _wrong(n: int, at: int) -> tuple[str, str] | None:
+    return (f"the {n:,} wrong answers", items_href(at, outcome="wrong")) if n else None
+
+
+def _leaked(conclusion: DataConclusion, at: int) -> tuple[str, str] | None:
+    if not conclusion.items:
+        return None
+    return f"the {len(conclusion.items):,} items", items_href(at, ids=conclusion.items)
+
+
+def _shared(findings: Sequence[Finding]) -> list[Finding]:
+    """Join the findings of runs that say the same; those of all runs need no name."""
+    by_words: dict[Sentence, list[Finding]] = {}
+    for finding in findings:
+        by_words.setdefault(finding.words, []).append(finding)
+    joined = []
+    for words, group in by_words.items():
+        names = first_of([finding.runs for finding in group], _MOST_NAMES)
+        every = len(group) == len(findings)
+        items = (
+            group[0].items
+            if len({finding.items and finding.items[0] for finding in group}) == 1
+            else None
+        )
+        joined.append(Finding("" if every else names, group[0].tone, words, items))
+    return joined
+
+
+def acting_finding(request: PageRequest) -> Finding:
+    """Return whether the main arm may act alone, or how to ask."""
+    acting = request.acting
+    if acting is None:
+        return Finding("", "open", Sentence("Not asked", "give --target-error, such as 0.05."))
+    labels = [run.label for run in request.experiment.runs]
+    name = request.called[labels.index(acting.run)] if len(labels) > 1 else ""
+    return Finding(name, acting.tone, acting.words)
+
+
+def better_findings(
+    request: PageRequest, conclusions: Sequence[BetterConclusion]
+) -> Iterator[Finding]:
+    """Yield whether the main arm is better than each of the others; plots have the numbers."""
+    for conclusion in conclusions:
+        named = conclusion.named(request.names)
+        finding, numbers = named.words.finding, named.power_words
+        several = len(conclusions) > 1 and finding.startswith(NOT_SHOWN)
+        words = Sentence(finding, numbers if named.claims else named.words.numbers)
+        yield Finding(f"{named.left} − {named.right}" if several else "", conclusion.tone, words)
+
+
+def remarks_of(
+    request: PageRequest, judged: JudgedHypotheses | str | None
+) -> dict[Topic, list[Remark]]:
+    """Return the diagnostics by topic and kind, the most severe first."""
+    diagnostics = [*diagnose(request.experiment, request.names)]
+    if request.records is not None:
+        diagnostics += map(on_other_data, request.records.different)
+    if isinstance(judged, JudgedHypotheses):
+        diagnostics += on_verdicts(judged.scorecard)
+    remarks: dict[Topic, list[Remark]] = {topic: [] for topic in SECTIONS}
+    for severity in SEVERITIES:
+        for kind, (topic, title, why) in CATALOGUE.items():
+            group = [each for each in diagnostics if (each.severity, each.kind) == (severity, kind)]
+            if group:
+                anchor = f"diagnostic-{severity}-{kind}"
+                lines = [_line(request, diagnostic) for diagnostic in group]
+                place = topic if topic != "better" or request.compares else "runs"
+                remarks[place].append(Remark(anchor, severity, title, why, lines))
+    return remarks
+
+
+def _line(request: PageRequest, diagnostic: Diagnostic) -> tuple[str, str, str | None]:
+    runs = [run.label for run in request.experiment.runs]
+    if diagnostic.run not in runs:
+        return diagnostic.run or "", diagnostic.text, None
+    # The link has the number of the run, since labels may have characters shown as escapes.
+    number = runs.index(diagnostic.run)
+    name = request.called[number] if len(runs) > 1 else ""
+    href = items_href(number, **diagnostic.items) if diagnostic.items else None
+    return name, diagnostic.text, href
+
+
+def judge(request: PageRequest) -> JudgedHypotheses | str | None:
+    """Judge the criteria, or return the reason that prevents it; None without criteria.
+
+    Raises:
+        RecordError: the file of criteria has an error.
+    """
+    if request.criteria is None:
+        return None
+    try:
+        return request.for_tables.judged
+    except RecordError:
+        # The user named this file, so an error in it must stop the command.
+        raise
+    except InputError as error:
+        return reason(error)
