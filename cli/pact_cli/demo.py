@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from pact_cli.commands import command, refuse_given
-from pact_cli.console import emit, tell
+from pact_cli.compare import print_comparison
+from pact_cli.console import tell
 from pact_cli.errors import needs_model_extra
 from pact_cli.param_types import Count
 from pact_cli.report import open_in_browser, print_reports
 from pact_cli.score import says_what_is_kept
 from pact_eval._files import write_atomically
-from pact_eval.drift.run_comparison import compare_runs
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
@@ -27,7 +27,6 @@ from pact_eval.thresholds.conclusion import acting
 from pact_eval.thresholds.gates import Target
 from pact_reports.files import write_report
 from pact_reports.outputs import Outputs
-from pact_reports.views.comparison import present_run_comparison
 
 _TABLES: Final = ("tickets-new.csv", "tickets-old.csv")
 _ARMS: Final = ("nimble_recipe", "pact")
@@ -91,7 +90,8 @@ def _report_tables(out: Path, page: Path) -> None:
     tell([*_ABOUT, ""])
     print_reports(runs[:1], as_json=False)
     experiment = Experiment.read(runs)
-    emit(present_run_comparison(*compare_runs(experiment)), full=False, as_json=False)
+    tell([""])
+    print_comparison(experiment, full=False, as_json=False)
     _write_page(experiment, page)
     tell(
         [
