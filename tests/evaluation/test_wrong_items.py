@@ -165,13 +165,13 @@ def test_answers_without_confidence_and_outcomes_without_answers(tmp_path: Path)
     import_run(answers, tmp_path / "a")
     wrong = report_of(tmp_path / "a").wrong
     assert wrong is not None
-    assert wrong.words == "2 of 2, the first by id: w: no, is yes; x: yes, is no"
+    assert wrong.words == "all 2: w: no, is yes; x: yes, is no"
     rows_ = [["x", 0.9, "false"], ["y", 0.7, "true"]]
     outcomes = table(tmp_path / "o.csv", ["id", "confidence", "correct"], rows_)
     import_run(outcomes, tmp_path / "o")
     wrong = report_of(tmp_path / "o").wrong
     assert wrong is not None
-    assert wrong.words == "1 surest of 1: x (90%)"
+    assert wrong.words == "1: x (90%)"
 
 
 def test_several_right_answers_are_all_named(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_records_name_answers_and_texts_on_one_line(tmp_path: Path) -> None:
     text = run(*words).stdout
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert_says(text, "wrong", "2 surest of 2", "r0: answer_0 (80%), is answer_1")
+    assert_says(text, "wrong", "all 2: r0: answer_0 (80%), is answer_1")
     assert_says(text, "Wrong answers, surest first: 2 of 2", "r0", "80%", "answer_0", "answer_1")
     lists = json.loads(run(*words, "--json").stdout)["items"]
     assert [item["id"] for item in lists["wrong"]["items"]] == ["r0", "r1"]
