@@ -20,7 +20,7 @@ from pact_eval import import_run
 from pact_eval.evaluation import experiment as experiments
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.settings import Settings
-from pact_eval.evaluation.wrong_items import WrongItems
+from pact_eval.evaluation.wrong_items import WrongItems, _surest
 from pact_eval.runs.provenance import REPEATS
 
 run = runner(main)
@@ -231,3 +231,15 @@ def test_items_that_one_of_two_runs_gets_right_by_hand(tmp_path: Path) -> None:
     for folder in runs:
         edit_run(folder, seed=1)
     assert_says(run("compare", "--arms", *arms, "--resamples", 100, "--items", 9).stdout, "3 of 3")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ties_against_a_sort_of_everything(seed: int) -> None:
+    """Few different confidences, so that most items tie, and ids that look like numbers."""
+    rng = np.random.default_rng(seed)
+    n, most = int(rng.integers(1, 40)), int(rng.integers(1, 9))
+    confidence = rng.choice([0.5, 0.7, 0.7 + 1e-15, 0.9], size=n)
+    wrong, ids = rng.random(n) < 0.6, rng.permutation(n).astype(str)
+    rows = _surest(confidence, wrong, lambda chosen: ids[chosen].tolist(), most)
+    every = sorted(np.flatnonzero(wrong), key=lambda at: (-round(confidence[at], 12), ids[at]))
+    assert rows.tolist() == every[:most]
