@@ -104,12 +104,16 @@ class WrongItems:
         Example:
             >>> WrongItems(2, 9, (WrongItem("a", None, ("yes",), "no", 0.75),)).words
             '1 surest of 2: a: no (75%), is yes'
+            >>> WrongItems(1, 9, (WrongItem("a", None, ("yes",), "no", 0.75),)).words
+            '1: a: no (75%), is yes'
             >>> WrongItems(0, 9, ()).words
             'none of 9 answers'
         """
         if not self.items:
             return f"none of {self.answered:,} answers"
         shown, listed = len(self.items), "; ".join(item.words for item in self.items)
+        if shown == self.wrong:
+            return f"{'all ' if shown > 1 else ''}{shown}: {listed}"
         if math.isnan(self.items[0].confidence):
             return f"{shown} of {self.wrong:,}, the first by id: {listed}"
         return f"{shown} surest of {self.wrong:,}: {listed}"

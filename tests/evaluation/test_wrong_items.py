@@ -20,7 +20,7 @@ from pact_eval import import_run
 from pact_eval.evaluation import experiment as experiments
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.settings import Settings
-from pact_eval.evaluation.wrong_items import WrongItems
+from pact_eval.evaluation.wrong_items import WrongItems, _surest
 from pact_eval.runs.provenance import REPEATS
 
 run = runner(main)
@@ -68,7 +68,7 @@ def test_nothing_wrong_and_ablated_contexts(tmp_path: Path) -> None:
     report = report_of(write_run(tmp_path / "ablated", ablated))
     assert report.wrong is None
     assert report.item_lists(3).wrong is None
-    assert "wrong" not in report.to_json()["answer"]
+    assert "wrong" not in report.to_json()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -165,13 +165,13 @@ def test_answers_without_confidence_and_outcomes_without_answers(tmp_path: Path)
     import_run(answers, tmp_path / "a")
     wrong = report_of(tmp_path / "a").wrong
     assert wrong is not None
-    assert wrong.words == "2 of 2, the first by id: w: no, is yes; x: yes, is no"
+    assert wrong.words == "all 2: w: no, is yes; x: yes, is no"
     rows_ = [["x", 0.9, "false"], ["y", 0.7, "true"]]
     outcomes = table(tmp_path / "o.csv", ["id", "confidence", "correct"], rows_)
     import_run(outcomes, tmp_path / "o")
     wrong = report_of(tmp_path / "o").wrong
     assert wrong is not None
-    assert wrong.words == "1 surest of 1: x (90%)"
+    assert wrong.words == "1: x (90%)"
 
 
 def test_several_right_answers_are_all_named(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_records_name_answers_and_texts_on_one_line(tmp_path: Path) -> None:
     text = run(*words).stdout
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert_says(text, "wrong", "2 surest of 2", "r0: answer_0 (80%), is answer_1")
+    assert_says(text, "wrong", "all 2: r0: answer_0 (80%), is answer_1")
     assert_says(text, "Wrong answers, surest first: 2 of 2", "r0", "80%", "answer_0", "answer_1")
     lists = json.loads(run(*words, "--json").stdout)["items"]
     assert [item["id"] for item in lists["wrong"]["items"]] == ["r0", "r1"]
@@ -231,3 +231,15 @@ def test_items_that_one_of_two_runs_gets_right_by_hand(tmp_path: Path) -> None:
     for folder in runs:
         edit_run(folder, seed=1)
     assert_says(run("compare", "--arms", *arms, "--resamples", 100, "--items", 9).stdout, "3 of 3")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ties_against_a_sort_of_everything(seed: int) -> None:
+    """Few different confidences, so that most items tie, and ids that look like numbers."""
+    rng = np.random.default_rng(seed)
+    n, most = int(rng.integers(1, 40)), int(rng.integers(1, 9))
+    confidence = rng.choice([0.5, 0.7, 0.7 + 1e-15, 0.9], size=n)
+    wrong, ids = rng.random(n) < 0.6, rng.permutation(n).astype(str)
+    rows = _surest(confidence, wrong, lambda chosen: ids[chosen].tolist(), most)
+    every = sorted(np.flatnonzero(wrong), key=lambda at: (-round(float(confidence[at]), 12), ids[at]))
+    assert rows.tolist() == every[:most]

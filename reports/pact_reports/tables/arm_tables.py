@@ -1,4 +1,4 @@
-"""Tables of arms: ablations, calibration, groups, paired tests, splits and selection."""
+"""Tables of arms: ablations, calibration, groups, paired differences, splits and selection."""
 
 from __future__ import annotations
 

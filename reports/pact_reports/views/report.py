@@ -20,6 +20,7 @@ from pact_eval.evaluation.joins import SkippedRun
 from pact_eval.evaluation.per_answer import QuestionAnswers
 from pact_eval.evaluation.registry import ANSWER_MASS, CONFIDENT, MetricSpec, find_metric
 from pact_eval.evaluation.report import SMALL_VIEW_TV, Evaluation, Group
+from pact_eval.evaluation.wrong_items import WrongItems
 from pact_eval.metrics.pairs import PairOutcomes
 from pact_eval.numbers import (
     CLUSTER,
@@ -131,7 +132,8 @@ def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]
         **evaluation_json(report.evaluation),
         "arm_name": names.arm(run.arm),
         "rates": to_json(report.rates),
-        "answer": _answers(report.evaluation),
+        "answer": answer_json(report.conclusions),
+        **_wrong_json(report.wrong),
         "order": _order_json(report.order, report.order_audit if audit else None),
         **(_questions_json(report.questions) if audit else {}),
         "digest": report.digest.json,
@@ -166,13 +168,11 @@ def _questions_json(questions: Sequence[QuestionAnswers]) -> dict[str, Json]:
     }
 
 
-def _answers(evaluation: Evaluation) -> dict[str, Json]:
-    """Return the conclusions on a run, and its surest wrong answers, as JSON values."""
-    answers, wrong = answer_json(evaluation.conclusions), evaluation.wrong
+def _wrong_json(wrong: WrongItems | None) -> dict[str, Json]:
+    """Return the surest wrong answers of a run as JSON values; nothing for ablated contexts."""
     if wrong is None:
-        return answers
-    items = {field.name: to_json(getattr(wrong, field.name)) for field in fields(wrong)}
-    return answers | {"wrong": items | {"text": wrong.words}}
+        return {}
+    return {"wrong": {"text": wrong.words, **{name: to_json(v) for name, v in vars(wrong).items()}}}
 
 
 def _order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json]:
@@ -232,7 +232,8 @@ def present_evaluation(evaluation: Evaluation) -> Presenter:
         tables=tables,
         to_json=lambda: {
             **evaluation_json(evaluation),
-            "answer": _answers(evaluation),
+            "answer": answer_json(evaluation.conclusions),
+            **_wrong_json(evaluation.wrong),
             **_questions_json(evaluation.questions),
         },
         answers=answers,
