@@ -73,9 +73,10 @@ def group_labels(values: pl.Series, name: str, family: IntArray) -> Labels | Non
         family: (n,) code of the family of each item.
 
     Examples:
+        >>> import numpy as np
         >>> family = np.arange(30)
         >>> group_labels(pl.Series([f"item {n}" for n in range(30)]), "name", family)
-        >>> group_labels(pl.Series([float(n // 2) for n in range(30)]), "number", family // 2)
+        >>> group_labels(pl.Series([4.0 + n for n in range(30)]), "number", family)
         >>> group_labels(pl.Series(["a", "", None] * 10), "topic", family).names.tolist()
         ['(missing)', 'a']
     """

@@ -212,29 +212,23 @@ class WhereConclusion(Conclusion):
     @property
     def _explanation(self) -> str:
         """Why no group is named."""
-        units = CLUSTERS[self.unit]
+        if self.status == "no groups":
+            return "no column divides the items; a column of the file, such as topic, would"
+        groups, power = counted(self.searched, "group"), self.detectable
         listed = ", ".join(map(one_line, self.columns))
-        match self.status:
-            case "no groups":
-                return "no column divides the items; a column of the file, such as topic, does"
-            case "too few to tell" if self.detectable is not None:
-                groups = counted(self.searched, "group")
-                return f"{groups} ({listed}), and no possible difference would show"
-            case "too few to tell":
-                return (
-                    f"no group has {NEEDED_FAMILIES} {units} beside as many others "
-                    f"({listed}); the largest has {self.most_families:,}"
-                )
-            case _:
-                power = self.detectable
-                power_words = ""
-                if power is not None:
-                    points = value_text(power.points, "percent")
-                    power_words = (
-                        f"; of a group of {power.items:,} items, {points} points of accuracy "
-                        "would be found in four of five runs"
-                    )
-                return f"none of {counted(self.searched, 'group')} ({listed}) differs{power_words}"
+        if power is None:
+            units = CLUSTERS[self.unit]
+            return (
+                f"a group needs about {NEEDED_FAMILIES} {units}, and as many beside it; the "
+                f"largest of {listed} has {self.most_families:,}"
+            )
+        size, points = counted(power.items, "item"), value_text(power.points, "percent")
+        if self.status == "too few to tell":
+            return f"of {groups} ({listed}), one of {size} would have to differ by {points} points"
+        return (
+            f"none of {groups} ({listed}) is shown to differ; {points} points would usually be "
+            f"found in one of {size}"
+        )
 
 
 def _name(column: str, value: str) -> str:
@@ -267,11 +261,12 @@ def where_conclusion(
     for group in found:
         outside &= ~groups.rows(group.column, group.value)
     status: WhereStatus = "nothing found"
+    right = float(items.correct.mean())
     if found:
         status = "found"
     elif not named:
         status = "no groups"
-    elif search.detectable is None or search.detectable.points > items.correct.mean():
+    elif search.detectable is None or search.detectable.points > max(right, 1 - right):
         status = "too few to tell"
     return WhereConclusion(
         status=status,
