@@ -556,7 +556,7 @@ class Experiment:
 
         def concluded() -> WhereConclusion:
             run.applied(decoding, calibrated=calibrated)
-            items = self._items(run, decoding, calibrated=calibrated)
+            items = self._items(run, decoding, calibrated=calibrated, letters=False)
             path = None if items.views is not None else run.run.predictions_file
             columns = item_columns(items, path)
             return where_conclusion(
@@ -607,7 +607,9 @@ class Experiment:
         )
         return replace(evaluation, notes=tuple(notes))
 
-    def _items(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> ScoredItems:
+    def _items(
+        self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool, letters: bool = True
+    ) -> ScoredItems:
         """Return the items of a run under a decoding; those of a large run without their texts."""
         run, path, settings = run.alone(), run.run.predictions_file, self.settings
         in_memory = calibrated or run.shortened or run.in_memory
@@ -620,6 +622,7 @@ class Experiment:
             by=settings.by,
             bins=settings.bins,
             unit=settings.unit,
+            letters=letters,
             known=run.provenance.known,
             repeats=run.provenance.repeats,
         )

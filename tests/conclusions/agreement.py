@@ -332,10 +332,8 @@ def _of_where(conclusion: Mapping[str, Any], report: Mapping[str, Any]) -> Itera
     for group in (*groups, *conclusion["column_bars"]):
         yield from _of_range(group["accuracy"], (0.0, 1.0), where)
         named = table.get(group["value"]) if group["column"] == report["by"] else None
-        for end in ("low", "value", "high") if named is not None else ():
-            own, of_table = group["accuracy"][end], named[end]
-            if (own is None) != (of_table is None) or abs((own or 0) - (of_table or 0)) > ROUNDING:
-                yield f"{where}: {group['value']} {end} {own}, in the table {of_table}"
+        if named is not None:
+            yield from _of_two(group["accuracy"], named, f"{where}: {group['value']}")
     for group in groups:
         if not group["p"] <= LEVEL:
             yield f"{where}: {group['value']} p = {group['p']}"
@@ -343,6 +341,14 @@ def _of_where(conclusion: Mapping[str, Any], report: Mapping[str, Any]) -> Itera
             yield f"{where}: {group['accuracy']['value']} is not in {conclusion['text']}"
     if elsewhere is not None and elsewhere["items"] >= report["groups"][0]["answers"]:
         yield f"{where}: elsewhere has all items"
+
+
+def _of_two(first: Mapping[str, Any], second: Mapping[str, Any], where: str) -> Iterator[str]:
+    """Two estimates of one number are the same."""
+    for end in ("low", "value", "high"):
+        numbers = [-1.0 if one[end] is None else one[end] for one in (first, second)]
+        if abs(numbers[0] - numbers[1]) > ROUNDING:
+            yield f"{where}: {end} {first[end]}, in the table {second[end]}"
 
 
 def _of_comparison(surfaces: Surfaces) -> Iterator[str]:

@@ -31,7 +31,7 @@ from pact_eval.evaluation.item_columns import group_labels
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels, ordered_groups
 from pact_eval.numbers import CLUSTERS, p_value_text, value_text
-from pact_eval.plain_text import one_line
+from pact_eval.plain_text import first_of, one_line, short_names
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
 from pact_eval.stats.proportions import rate_estimate
@@ -96,6 +96,12 @@ class WhereGroup:
         """
         name = _name(self.column, self.value)
         return f"{name} (= {', '.join(self.also)})" if self.also else name
+
+    @property
+    def differs_in_confidence(self) -> bool:
+        """Whether it is shown that its confidence is further off than that of the others."""
+        further = abs(self.tested) > abs(self.tested_others)
+        return self.differs == "confidence gap" and bool(self.direction) and further
 
     @property
     def rates(self) -> str:
@@ -189,8 +195,8 @@ class WhereConclusion(Conclusion):
     def _found(self, groups: Sequence[WhereGroup]) -> str:
         parts = []
         for group in groups:
-            sure = group.direction if group.differs == "confidence gap" else ""
-            parts.append(f"{group.name}: {sure.upper()}{', ' if sure else ''}{group.rates}")
+            sure = f"{group.direction.upper()}, " if group.differs_in_confidence else ""
+            parts.append(f"{group.name}: {sure}{group.rates}")
         left = len(self.groups) - len(groups)
         parts += [f"{counted(left, 'more group')}"] if left else []
         if self.elsewhere is not None:
@@ -215,7 +221,7 @@ class WhereConclusion(Conclusion):
         if self.status == "no groups":
             return "no column divides the items; a column of the file, such as topic, would"
         groups, power = counted(self.searched, "group"), self.detectable
-        listed = ", ".join(map(one_line, self.columns))
+        listed = first_of([*map(one_line, self.columns)])
         if power is None:
             units = CLUSTERS[self.unit]
             return (
@@ -232,7 +238,8 @@ class WhereConclusion(Conclusion):
 
 
 def _name(column: str, value: str) -> str:
-    return one_line(f"{column} {value}")
+    (short_column,), (short_value,) = short_names([column]), short_names([value])
+    return f"{short_column} {short_value}"
 
 
 def where_conclusion(
