@@ -565,7 +565,7 @@ class Experiment:
 
         def concluded() -> WhereConclusion:
             run.applied(decoding, calibrated=calibrated)
-            items = self._items(run, decoding, calibrated=calibrated)
+            items = self._items(run, decoding, calibrated=calibrated, letters=False)
             path = None if items.views is not None else run.run.predictions_file
             columns = item_columns(items, path)
             return where_conclusion(

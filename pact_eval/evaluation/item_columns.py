@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from pact_eval._choices import OWN_GROUPS
 from pact_eval._typing import IntArray
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import MISSING, MOST_NUMBERS, MOST_TEXTS, Labels, column_labels
+from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.rows import PREFIX, collected
 
 ANSWERS: Final = "number of answers"
@@ -23,8 +23,13 @@ TOKENS: Final = "prompt tokens"
 OTHER: Final = "(other)"
 """Name of the group of items with a rare value, in a column of more than `MOST_TEXTS` values."""
 
-_STORED: Final = {**{name: name for name in OWN_GROUPS}, ANSWERS: "n_choices"}
-_OF_PROMPTS: Final = {TOKENS: "prompt_tokens"}
+_STORED: Final = {
+    "kind": "kind",
+    ANSWERS: "n_choices",
+    "domain": "domain",
+    "source_family": "source_family",
+    TOKENS: "prompt_tokens",
+}
 _BINS: Final = 4
 _RARE: Final = 10
 
@@ -40,23 +45,30 @@ def item_columns(items: ScoredItems, path: Path | None = None) -> Iterator[tuple
         path: that file, with the K views of an item next to each other; None for items in memory.
     """
     if path is None:
-        yield from _columns_in_memory(items)
+        yield from _columns_in_memory(items.predictions)
         return
     scan = pl.scan_parquet(path, glob=False)
-    names = scan.collect_schema().names()
-    own = {name.removeprefix(PREFIX): name for name in names if name.startswith(PREFIX)}
-    for name, stored in {**_OF_PROMPTS, **own, **_STORED}.items():
-        if stored in names:
-            column = collected(path, scan.select(stored)).gather_every(items.k).to_series()
-            yield name, column
+    stored = scan.collect_schema().names()
+    own = [name.removeprefix(PREFIX) for name in stored if name.startswith(PREFIX)]
+    for name in _names(own):
+        column = _STORED.get(name, PREFIX + name)
+        if column in stored:
+            values = collected(path, scan.select(column))
+            yield name, values.gather_every(items.k).to_series()
 
 
-def _columns_in_memory(items: ScoredItems) -> Iterator[tuple[str, pl.Series]]:
-    views, metadata = items.predictions, items.predictions.metadata
-    own = {} if metadata is None else {name: metadata[name] for name in metadata.columns}
-    for name, stored in {**_OF_PROMPTS, **_STORED}.items():
-        own[name] = pl.Series(getattr(views, stored).tolist(), strict=False)
-    yield from own.items()
+def _columns_in_memory(views: Predictions) -> Iterator[tuple[str, pl.Series]]:
+    further = pl.DataFrame() if views.metadata is None else views.metadata
+    for name in _names(further.columns):
+        if name in _STORED:
+            yield name, pl.Series(getattr(views, _STORED[name]).tolist(), strict=False)
+        else:
+            yield name, further[name]
+
+
+def _names(own: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of every run, then the further ones that are not called like them."""
+    return tuple(dict.fromkeys([*_STORED, *own]))
 
 
 def group_labels(values: pl.Series, name: str, family: IntArray) -> Labels | None:
@@ -73,9 +85,10 @@ def group_labels(values: pl.Series, name: str, family: IntArray) -> Labels | Non
         family: (n,) code of the family of each item.
 
     Examples:
+        >>> import numpy as np
         >>> family = np.arange(30)
         >>> group_labels(pl.Series([f"item {n}" for n in range(30)]), "name", family)
-        >>> group_labels(pl.Series([float(n // 2) for n in range(30)]), "number", family // 2)
+        >>> group_labels(pl.Series([4.0 + n for n in range(30)]), "number", family)
         >>> group_labels(pl.Series(["a", "", None] * 10), "topic", family).names.tolist()
         ['(missing)', 'a']
     """

@@ -178,6 +178,7 @@ def contradictions(surfaces: Surfaces) -> Iterator[str]:
         yield from _of_probabilities(report["answer"]["probabilities"])
         yield from _of_gap(report["answer"]["probabilities"], report["groups"][0])
         yield from _of_order(report["answer"]["order"])
+        yield from _of_where(report["answer"]["where"], report)
         texts = (*surfaces.report_texts[number], surfaces.python_texts[number])
         for text in texts:
             yield from _of_text(text)
@@ -329,6 +330,35 @@ def _of_order(conclusion: Mapping[str, Any]) -> Iterator[str]:
         p_values = [number for path, number in _numbers(slot) if "p_value" in path]
         if max(p_values) > LEVEL:
             yield f"{where}: p = {p_values}"
+
+
+def _of_where(conclusion: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
+    """Groups that are named have small p-values, and the numbers of the table of their column."""
+    groups, elsewhere = conclusion["groups"], conclusion["elsewhere"]
+    where = f"where {conclusion['status']}"
+    if (conclusion["status"] == "found") != bool(groups):
+        yield f"{where}: {groups}"
+    table = {group["name"]: group["metrics"]["accuracy"] for group in report["groups"]}
+    for group in (*groups, *conclusion["column_bars"]):
+        yield from _of_range(group["accuracy"], (0.0, 1.0), where)
+        named = table.get(group["value"]) if group["column"] == report["by"] else None
+        if named is not None:
+            yield from _of_two(group["accuracy"], named, f"{where}: {group['value']}")
+    for group in groups:
+        if not group["p"] <= LEVEL:
+            yield f"{where}: {group['value']} p = {group['p']}"
+        if f"{100 * group['accuracy']['value']:.1f}% right" not in conclusion["text"]:
+            yield f"{where}: {group['accuracy']['value']} is not in {conclusion['text']}"
+    if elsewhere is not None and elsewhere["items"] >= report["groups"][0]["answers"]:
+        yield f"{where}: elsewhere has all items"
+
+
+def _of_two(first: Mapping[str, Any], second: Mapping[str, Any], where: str) -> Iterator[str]:
+    """Two estimates of one number are the same."""
+    for end in ("low", "value", "high"):
+        numbers = [-1.0 if one[end] is None else one[end] for one in (first, second)]
+        if abs(numbers[0] - numbers[1]) > ROUNDING:
+            yield f"{where}: {end} {first[end]}, in the table {second[end]}"
 
 
 def _of_comparison(surfaces: Surfaces) -> Iterator[str]:
@@ -514,7 +544,7 @@ def _of_answers(surfaces: Surfaces, number: int) -> Iterator[str]:
     for question, status in printed.fact_statuses(brief).items():
         if statuses[question] != status:
             yield f"in short: {question} is {statuses[question]}, printed {status}"
-    for question in ("order", "probabilities"):
+    for question in ("where", "order", "probabilities"):
         for name, text in (("--full", full), ("Python", python)):
             if answers[question]["text"].lower() not in text.lower():
                 yield f"{name} lacks: {answers[question]['text']}"

@@ -165,6 +165,21 @@ def right_on_average(logits: Logits, row: dict[str, Any], rng: np.random.Generat
     return changed
 
 
+def in_domain(domain: str, change: Change) -> Change:
+    """Changes the views of one domain alone."""
+
+    def change_there(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
+        return change(logits, row, rng) if row["domain"] == domain else logits
+
+    return change_there
+
+
+def turned_round(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
+    """Prefers the answers that it has reason not to."""
+    changed: Logits = -logits
+    return changed
+
+
 def stated(confidence: float, right: Callable[[dict[str, Any]], bool]) -> Change:
     """Gives one answer a fixed confidence; whether it is right depends on the row."""
 
@@ -241,6 +256,8 @@ class Case:
         order: status of "Does it follow the order?"
         probabilities: status of "Are the probabilities right?"
         acting: status of "May it act alone?" at an error of at most `TARGET`.
+        where: status of "Where is it wrong?".
+        groups: names of the groups that differ, if they are told.
         second: how the second run is made; None for a case of one run.
         better: by metric and number of views, status of "Is it better?"
         letter: the letter or position that is followed.
@@ -258,6 +275,8 @@ class Case:
     margin: float | None = None
     seeds: tuple[int, int] = (3, 4)
     acting: str = ""
+    where: str = ""
+    groups: tuple[str, ...] = ()
 
 
 TARGET = 0.05
@@ -279,6 +298,21 @@ CASES = (
     Case("unstable near-ties", Plan(skill=0.5, noise=0.9), "unstable", FINE, acting=NO_GATE),
     Case("prefers an answer", Plan(change=prefers_the_first_answer, k=3), "stable", ""),
     Case("one view", Plan(k=1), TOLD, FINE),
+    Case("no domain differs", Plan(answers=(3,)), "stable", FINE, where="nothing found"),
+    Case(
+        "wrong in one domain",
+        Plan(answers=(3,), change=in_domain("d1", turned_round)),
+        *("", ""),
+        where="found",
+        groups=("domain d1",),
+    ),
+    Case(
+        "over-confident in one domain",
+        Plan(answers=(3,), skill=1.0, families=400, change=in_domain("d1", scaled(5))),
+        *("", ""),
+        where="found",
+        groups=("domain d1",),
+    ),
     Case("one order", Plan(same_order=True), TOLD, FINE),
     Case("repeats of one prompt", REPEATED, TOLD, FINE),
     Case("shuffled epochs", Plan(imported=True, shuffled=True), "stable", FINE),
@@ -318,7 +352,7 @@ CASES = (
         *("stable", FINE),
         acting=NO_GATE,
     ),
-    Case("2 families", Plan(families=2), TOLD, TOLD, acting=TOLD),
+    Case("2 families", Plan(families=2), TOLD, TOLD, acting=TOLD, where="too few to tell"),
     Case("8 families", Plan(families=8), TOLD, FINE, acting=TOLD),
     Case("1,000 families", Plan(families=1_000), "stable", FINE, acting=ACTS),
     Case("one giant family", Plan(families=100, sizes=(100, *(1,) * 99)), TOLD, TOLD),

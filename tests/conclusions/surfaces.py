@@ -59,6 +59,9 @@ _DATA = {
 }
 
 
+_WHERE = {status: status for status in ("nothing found", "too few to tell", "no groups")}
+
+
 def _status(text: str, phrases: Mapping[str, str]) -> str:
     """Returns the status of the phrase with which a text begins."""
     lowered = text.strip().lower()
@@ -81,6 +84,11 @@ def acting_status(text: str) -> str:
 
 def data_status(text: str) -> str:
     return _status(text, _DATA)
+
+
+def where_status(text: str) -> str:
+    """Returns the status; a line that names groups begins with one."""
+    return next((status for phrase, status in _WHERE.items() if text.startswith(phrase)), "found")
 
 
 def better_statuses(text: str, views: tuple[int, ...]) -> dict[int, str]:
@@ -134,6 +142,7 @@ def fact_statuses(text: str) -> dict[str, str]:
     """
     named = facts(text)
     return {
+        "where": where_status(named["where"]),
         "data": data_status(named.get("data", text.partition("\n")[0])),
         "order": order_status(named["order"]),
         "probabilities": probabilities_status(named["probabilities"]),

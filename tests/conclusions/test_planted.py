@@ -39,6 +39,10 @@ def test_conclusions_say_what_is_true(
         acting = acting_of_run(experiment, run)
         assert acting is not None
         assert acting.status == case.acting
+    where = experiment.where(run)
+    assert case.where in ("", where.status)
+    if case.groups:
+        assert tuple(group.name for group in where.groups) == case.groups
     if case.second is not None:
         (better,) = experiment.comparisons.better_runs
         assert {claim.k: claim.status for claim in better.of("accuracy")} == case.better

@@ -31,7 +31,7 @@ from pact_eval.evaluation.item_columns import group_labels
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels, ordered_groups
 from pact_eval.numbers import CLUSTERS, p_value_text, value_text
-from pact_eval.plain_text import one_line
+from pact_eval.plain_text import first_of, one_line, short_names
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
 from pact_eval.stats.proportions import rate_estimate
@@ -96,6 +96,12 @@ class WhereGroup:
         """
         name = _name(self.column, self.value)
         return f"{name} (= {', '.join(self.also)})" if self.also else name
+
+    @property
+    def differs_in_confidence(self) -> bool:
+        """Whether it is shown that its confidence is further off than that of the others."""
+        further = abs(self.tested) > abs(self.tested_others)
+        return self.differs == "confidence gap" and bool(self.direction) and further
 
     @property
     def rates(self) -> str:
@@ -189,8 +195,8 @@ class WhereConclusion(Conclusion):
     def _found(self, groups: Sequence[WhereGroup]) -> str:
         parts = []
         for group in groups:
-            sure = group.direction if group.differs == "confidence gap" else ""
-            parts.append(f"{group.name}: {sure.upper()}{', ' if sure else ''}{group.rates}")
+            sure = f"{group.direction.upper()}, " if group.differs_in_confidence else ""
+            parts.append(f"{group.name}: {sure}{group.rates}")
         left = len(self.groups) - len(groups)
         parts += [f"{counted(left, 'more group')}"] if left else []
         if self.elsewhere is not None:
@@ -212,33 +218,28 @@ class WhereConclusion(Conclusion):
     @property
     def _explanation(self) -> str:
         """Why no group is named."""
-        units = CLUSTERS[self.unit]
-        listed = ", ".join(map(one_line, self.columns))
-        match self.status:
-            case "no groups":
-                return "no column divides the items; a column of the file, such as topic, does"
-            case "too few to tell" if self.detectable is not None:
-                groups = counted(self.searched, "group")
-                return f"{groups} ({listed}), and no possible difference would show"
-            case "too few to tell":
-                return (
-                    f"no group has {NEEDED_FAMILIES} {units} beside as many others "
-                    f"({listed}); the largest has {self.most_families:,}"
-                )
-            case _:
-                power = self.detectable
-                power_words = ""
-                if power is not None:
-                    points = value_text(power.points, "percent")
-                    power_words = (
-                        f"; of a group of {power.items:,} items, {points} points of accuracy "
-                        "would be found in four of five runs"
-                    )
-                return f"none of {counted(self.searched, 'group')} ({listed}) differs{power_words}"
+        if self.status == "no groups":
+            return "no column divides the items; a column of the file, such as topic, would"
+        groups, power = counted(self.searched, "group"), self.detectable
+        listed = first_of([*map(one_line, self.columns)])
+        if power is None:
+            units = CLUSTERS[self.unit]
+            return (
+                f"a group needs about {NEEDED_FAMILIES} {units}, and as many beside it; the "
+                f"largest of {listed} has {self.most_families:,}"
+            )
+        size, points = counted(power.items, "item"), value_text(power.points, "percent")
+        if self.status == "too few to tell":
+            return f"of {groups} ({listed}), one of {size} would have to differ by {points} points"
+        return (
+            f"none of {groups} ({listed}) is shown to differ; {points} points would usually be "
+            f"found in one of {size}"
+        )
 
 
 def _name(column: str, value: str) -> str:
-    return one_line(f"{column} {value}")
+    (short_column,), (short_value,) = short_names([column]), short_names([value])
+    return f"{short_column} {short_value}"
 
 
 def where_conclusion(
@@ -267,11 +268,12 @@ def where_conclusion(
     for group in found:
         outside &= ~groups.rows(group.column, group.value)
     status: WhereStatus = "nothing found"
+    right = float(items.correct.mean())
     if found:
         status = "found"
     elif not named:
         status = "no groups"
-    elif search.detectable is None or search.detectable.points > items.correct.mean():
+    elif search.detectable is None or search.detectable.points > max(right, 1 - right):
         status = "too few to tell"
     return WhereConclusion(
         status=status,
