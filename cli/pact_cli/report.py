@@ -32,7 +32,6 @@ from pact_eval.evaluation.joins import select_role
 from pact_eval.evaluation.run_data import remembered_data
 from pact_eval.evaluation.run_list import list_runs
 from pact_eval.evaluation.settings import Settings
-from pact_eval.importing.source import ImportOptions
 from pact_eval.runs.folder import RunFolder, RunSource, open_runs
 from pact_eval.runs.places import run_folders
 from pact_eval.thresholds.conclusion import with_acting
@@ -130,8 +129,7 @@ def report(
         --find-slices: Search half of the families for slices whose accuracy differs, and test these
             on the other half: print the tests instead of the report.
     """
-    options = ImportOptions(reading=reading)
-    places = find_places(given_places, options)
+    places = find_places(given_places, reading, named_data(outputs.data))
     if find_slices:
         _print_slices(places.runs, settings, page=outputs.html is not None, as_json=as_json)
         return
