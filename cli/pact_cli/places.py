@@ -79,6 +79,12 @@ def find_places(paths: Sequence[Path], reading: Reading, data: Sequence[Path] = 
     if not paths:
         setting = config_of(click.get_current_context()).values.get("runs")
         announce([f"Using FOLDER {runs_folder} ({setting.source})"] if setting else [])
+        if not runs_folder.is_dir():
+            message = (
+                f"no folder {runs_folder} here; give a run, or a file of predictions: pact-eval "
+                "report FILE"
+            )
+            raise click.UsageError(message)
         return Places((), (runs_folder,))
     runs: list[Path] = []
     folders: list[Path] = []
