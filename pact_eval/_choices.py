@@ -34,6 +34,9 @@ Allowance: TypeAlias = Literal[
 DataAllowance: TypeAlias = Literal["trained-on", "other-data"]
 """What the file of `--data` may be."""
 
+ExportLayout: TypeAlias = Literal["adapter", "with-base", "merged"]
+"""What a folder of `pact-eval export` has."""
+
 ScoreAllowance: TypeAlias = Literal["trained-on", "other-data", "other-contract"]
 """What the file of `--data`, or the prompt contract of an adapter, may be."""
 

@@ -87,7 +87,7 @@ def compare(
     also has exact tests over items (McNemar) and over families (sign flip).
 
     --gate is for CI: it compares two runs of anything that may have moved, on the same items or on
-    others.
+    others. --format is that gate too.
 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
 
@@ -109,10 +109,9 @@ def compare(
         --full: Print every table; --by prints the tables too.
     """
     settings = replace(settings, data=named_data(data))
-    if gate:
+    if gate or ci_format is not None:
         _gate(runs, settings, ci_format, full=full, as_json=as_json)
         return
-    refuse(ci_format, "--format is for --gate, which fails or passes: add --gate")
     refuse(
         not arms and len(runs) < 2,
         f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B",

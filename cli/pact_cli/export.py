@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pact_cli.commands import command, refuse
+from pact_cli.commands import command
 from pact_cli.console import emit, exit_on_leak
 from pact_cli.errors import needs_model_extra
 from pact_cli.hub_places import resolve_adapter
 from pact_cli.options import Json, RunFolder
 from pact_cli.param_types import ADAPTER
+from pact_eval._choices import ExportLayout
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
@@ -20,19 +21,17 @@ from pact_reports.views.export import present_export
 
 if TYPE_CHECKING:  # they load torch, or libraries that may be missing
     from pact_eval.export.export import PriorOf
-    from pact_eval.export.layouts import Layout
     from pact_reports.model_card.card import ModelCard
 
 _SAMPLE: Final = 64
 
 
-@command()
+@command(elsewhere={f"--{name}": f"--layout {name}" for name in ("with-base", "merged")})
 def export(
     adapter: Annotated[Path, ADAPTER, "ADAPTER"],
     *,
     out: Path,
-    with_base: bool = False,
-    merged: bool = False,
+    layout: ExportLayout = "adapter",
     calibrator: Path | None = None,
     letter_prior: Path | None = None,
     data: Path | None = None,
@@ -66,18 +65,16 @@ def export(
 
     Output:
         --out: Folder to write; a new one.
-        --with-base: Write the full base model too, with the LoRA in the subfolder `adapter`.
-        --merged: Write the base model with the LoRA in its weights.
+        --layout: What the folder has: the LoRA alone; with-base, the full base model too, with the
+            LoRA in the subfolder `adapter`; or merged, the base model with the LoRA in its weights.
         --calibrator: Calibrator whose temperatures are shipped, one per kind. Default: none.
         --letter-prior REMEDY: File of `pact-eval calibrate --remedy` whose letter prior is shipped
             as letter_prior.json.
     """
-    refuse(with_base and merged, "--with-base and --merged are two layouts: give one of them")
     with needs_model_extra():
         from pact_eval.export.export import README, export_adapter
     folder = resolve_adapter(adapter).folder
     card = None if results is None else _card_of(results, folder)
-    layout: Layout = "with-base" if with_base else "merged" if merged else "adapter"
     exported_model = export_adapter(
         folder,
         out,

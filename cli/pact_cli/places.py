@@ -6,37 +6,45 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import click
 
-from pact_cli.commands import config_of
+from pact_cli.commands import config_of, given
 from pact_cli.console import announce
+from pact_cli.hub_places import resolve_dataset
 from pact_cli.options import LOG_SUFFIXES, leave_out
 from pact_eval._files import is_url
-from pact_eval.errors import PactError, RunError
+from pact_eval.data.labelled.reading import Reading
+from pact_eval.errors import PactError, RunError, ShapeError
 from pact_eval.evaluation.run_list import is_folder_of_runs
 from pact_eval.importing.source import COLUMNS_REMARK, FURTHER_REMARK, ImportOptions
-from pact_eval.importing.stored import how_read, store_run
+from pact_eval.importing.stored import StoredRun, how_read, store_run
 from pact_eval.importing.writing import is_log_folder
 from pact_eval.runs.places import RUNS
-from pact_eval.runs.provenance import NAME
+from pact_eval.runs.provenance import NAME, RunLabels
 from pact_eval.runs.seal import PREDICTIONS
 
 _HERE: Final = ("--columns", "--answers", "--positions-from")
+_ASKS_FOR_DATA: Final = "--data FILE"
+"""What the message on a log without right answers offers."""
+
 _TOGETHER: Final = "--suite"
 """An option of which a message offers several values that belong together."""
 
 _TO_FILL_IN: Final = re.compile(r"\b(NAME|FILE)\b")
 
 _OFFER: Final = re.compile(
-    r"(--(?:columns|answers|positions-from|options|levels|shape|question|multi|metric|filter|scorer|"
-    r"suite|map|from|family-from|domain-from|data))[ =](?:'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
+    r"(--columns(?=[ =](?:\w+=|['\"]))|--(?:answers|positions-from|options|levels|multi|metric|"
+    r"filter|scorer|suite|map|from|family-from|domain-from|data))"
+    r"[ =](?:'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
 )
 """An option of `import` with its value, as messages offer it."""
 
+_OWN_JSON: Final = re.compile(rb'"format":\s*"pact-')
+_START_BYTES: Final = 4096
 _NO_LOGS: Final = (".html", ".htm", ".md", ".svg", ".png", ".pdf", ".tex", ".toml", ".lock", ".log")
 
 
@@ -54,18 +62,14 @@ class Places:
     folders: tuple[Path, ...] = ()
     read: Mapping[Path, str] = field(default_factory=dict)
 
-    @property
-    def listed(self) -> tuple[Path, ...]:
-        """Everything for a leaderboard."""
-        return (*self.folders, *self.runs)
 
-
-def find_places(paths: Sequence[Path], options: ImportOptions) -> Places:
+def find_places(paths: Sequence[Path], reading: Reading, data: Sequence[Path] = ()) -> Places:
     """Return the runs of run folders, folders of runs, and logs, which are stored as runs.
 
     Args:
         paths: what was given; nothing stands for the folder of runs.
-        options: how logs are read.
+        reading: how logs are read.
+        data: the datasets of the command line; one has the right answers of a log without them.
 
     Raises:
         PactError: a log cannot be read; the message has the command for its options.
@@ -75,13 +79,19 @@ def find_places(paths: Sequence[Path], options: ImportOptions) -> Places:
     if not paths:
         setting = config_of(click.get_current_context()).values.get("runs")
         announce([f"Using FOLDER {runs_folder} ({setting.source})"] if setting else [])
+        if not runs_folder.is_dir():
+            message = (
+                f"no folder {runs_folder} here; give a run, or a file of predictions: pact-eval "
+                "report FILE"
+            )
+            raise click.UsageError(message)
         return Places((), (runs_folder,))
     runs: list[Path] = []
     folders: list[Path] = []
     read: dict[Path, str] = {}
     for path in _without_other_files(paths):
         if _is_log(path):
-            folder = _stored(path, runs_folder, options)
+            folder = _stored(path, runs_folder, ImportOptions(reading=reading), data)
             read[folder] = f"{how_read(folder)}; saved as {folder}"
             runs.append(folder)
         elif is_folder_of_runs(path):
@@ -114,17 +124,27 @@ def _is_run(path: Path) -> bool:
 
 
 def _without_other_files(paths: Sequence[Path]) -> list[Path]:
-    """Leave out files that no command reads as a log, such as the page of the demo in `runs/*`."""
-    others = [path for path in paths if path.suffix.lower() in _NO_LOGS and path.is_file()]
+    """Leave out files that are no logs, such as the page of the demo in `runs/*`."""
+    others = [path for path in paths if path.is_file() and _is_other_file(path)]
     if len(others) == len(paths):
-        page = others[0]
         message = (
-            f"{page}: expected a run, a folder of runs, or a log; a page is checked with "
-            f"`pact-eval verify {page} RUN...`"
+            f"{others[0]}: expected a run, a folder of runs, or a log; a page is checked with "
+            "`pact-eval verify PAGE RUN...`, a file of thresholds with `pact-eval thresholds RUN "
+            "--check FILE`"
         )
         raise click.UsageError(message)
     leave_out(others)
     return [path for path in paths if path not in others]
+
+
+def _is_other_file(path: Path) -> bool:
+    """Return whether a file cannot be a log: by its name, or because it is one of our own JSON."""
+    if path.suffix.lower() in _NO_LOGS:
+        return True
+    if path.suffix.lower() != ".json":
+        return False
+    with path.open("rb") as file:
+        return _OWN_JSON.search(file.read(_START_BYTES)) is not None
 
 
 def _is_log(path: Path) -> bool:
@@ -136,25 +156,62 @@ def _is_log(path: Path) -> bool:
     return not _is_run(path) and not is_folder_of_runs(path) and is_log_folder(path)
 
 
-def _stored(path: Path, runs: Path, options: ImportOptions) -> Path:
+def _stored(path: Path, runs: Path, options: ImportOptions, data: Sequence[Path]) -> Path:
     """Store a log below the folder of runs, and return the run folder.
 
     Raises:
-        PactError: it cannot be read; the message has the command that takes all options.
+        PactError: it cannot be read; the message ends with the commands that decide.
     """
     try:
-        stored = store_run(path, runs, {"command_line": [*sys.argv]}, options)
+        stored = _store(path, runs, options, data)
     except PactError as error:
-        for words in _remedies(str(error), path):
-            error.add_note(f"  {words}")
+        for command in _remedies(str(error), path, _given_words(data)):
+            error.add_note(f"  {command}")
         raise
     of_columns = (COLUMNS_REMARK, FURTHER_REMARK)  # the line on how it was read names them
     announce(remark for remark in stored.remarks if not remark.startswith(of_columns))
     return stored.folder
 
 
-def _remedies(message: str, path: Path) -> list[str]:
+def _store(path: Path, runs: Path, options: ImportOptions, data: Sequence[Path]) -> StoredRun:
+    """Store a log; one that has no right answers takes those of the dataset, if there is one.
+
+    Raises:
+        PactError: it cannot be read.
+    """
+    labels: RunLabels = {"command_line": [*sys.argv]}
+    try:
+        return store_run(path, runs, labels, options)
+    except ShapeError as error:
+        if len(data) != 1:
+            raise
+        answers = replace(options, data=resolve_dataset(data[0], one_file=True))
+        try:
+            return store_run(path, runs, labels, answers)
+        except PactError as other:
+            raise (other if _ASKS_FOR_DATA in str(error) else error) from None
+
+
+def _given_words(data: Sequence[Path]) -> list[tuple[str, str]]:
+    """Return the options that were given of those that decide how a log is read."""
+    context = click.get_current_context()
+    words: list[tuple[str, str]] = []
+    for option in context.command.params:
+        called = max(option.opts, key=len)
+        if called in _HERE and given([str(option.name)]):
+            values = context.params[str(option.name)]
+            values = values if isinstance(values, tuple) else (values,)
+            words += [(called, f"{called} {shlex.quote(value)}") for value in values]
+    return [*words, *(("--data", f"--data {shlex.quote(str(path))}") for path in data)]
+
+
+def _remedies(message: str, path: Path, given: Sequence[tuple[str, str]] = ()) -> list[str]:
     """Return the commands with the options that a message offers; with blanks if all have some.
+
+    Args:
+        message: why a log was refused.
+        path: the log.
+        given: names and words of the options that were given.
 
     Examples:
         >>> _remedies("read as --answers letters, or --answers texts.", Path("a.csv"))
@@ -171,7 +228,9 @@ def _remedies(message: str, path: Path) -> list[str]:
     together = [(_TOGETHER, " ".join(several))] if several else []
     offers = [*alone, *together]
     complete = [(name, words) for name, words in offers if not _TO_FILL_IN.search(words)]
-    return [
-        f"pact-eval {'report' if name in _HERE else 'import'} {file} {words}"
-        for name, words in complete or offers
-    ]
+    commands = []
+    for name, words in complete or offers:
+        kept = [other for called, other in given if called != name or name == _HERE[0]]
+        program = f"pact-eval {'report' if name in _HERE else 'import'}"
+        commands.append(" ".join([program, file, *kept, words]))
+    return commands

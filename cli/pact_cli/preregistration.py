@@ -93,9 +93,9 @@ def scorecard(
         --resamples: Number of bootstrap resamples of the intervals; verdicts by value do not need
             them.
         --demand: Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict:
-            by the values, or as shown. --demand alone means values.
+            by the values, or as shown. --demand alone means values, and so does --format.
     """
-    refuse(ci_format and demand is None, "--format needs --demand, which says which verdicts fail")
+    demand = "values" if demand is None and ci_format is not None else demand
     judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
     presenter = present_judged_hypotheses(judged, names_of(judged.scorecard.arms), criteria, demand)
     emit(presenter, ci_format=ci_format, as_json=as_json)

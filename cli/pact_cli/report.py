@@ -33,7 +33,6 @@ from pact_eval.evaluation.joins import select_role
 from pact_eval.evaluation.run_data import remembered_data
 from pact_eval.evaluation.run_list import list_runs
 from pact_eval.evaluation.settings import Settings
-from pact_eval.importing.source import ImportOptions
 from pact_eval.runs.folder import RunFolder, RunSource, open_runs
 from pact_eval.runs.places import run_folders
 from pact_eval.thresholds.conclusion import with_acting
@@ -128,8 +127,7 @@ def report(
             order; of several runs, N items that only one of two gets right.
         --open: Open the page in the browser. Without --html, it is report.html.
     """
-    options = ImportOptions(reading=reading)
-    places = find_places(given_places, options)
+    places = find_places(given_places, reading, named_data(outputs.data))
     if open_ and outputs.html is None:
         outputs = replace(outputs, html=Path("report.html"))
     if outputs.html is not None:

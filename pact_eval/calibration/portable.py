@@ -73,7 +73,7 @@ class PortableCalibration:
         if served:
             yield (
                 "These probabilities came from a server: if it divides by a temperature already, "
-                "multiply the two. `pact-eval report RUN --local-run LOCAL` says whether it does."
+                "multiply the two. `pact-eval compare LOCAL RUN` says whether it does."
             )
 
 

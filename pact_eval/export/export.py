@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from transformers import pipeline
 
+from pact_eval._choices import ExportLayout
 from pact_eval._files import write_atomically, writing
 from pact_eval._json import Json, dumps_indented
 from pact_eval.calibration.runs import check_decoding, identity_of_fit
 from pact_eval.calibration.temperatures import KINDS, Calibrator, read_calibrator
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import AdapterError, InputError, PromptError
-from pact_eval.export.layouts import PRIOR_NOTE, Layout, contract_note, readme, write_layout
+from pact_eval.export.layouts import PRIOR_NOTE, contract_note, readme, write_layout
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.prompts.contract import PromptContract, contract_probes
@@ -150,7 +151,7 @@ def answered(sample: Sequence[Record]) -> list[Record]:
 
 def check_answers(
     folder: Path,
-    layout: Layout,
+    layout: ExportLayout,
     ours: Sequence[tuple[Record, list[float]]],
     dtype: torch.dtype = torch.float32,
 ) -> float:
@@ -290,7 +291,7 @@ class Export(Result):
     """
 
     folder: Path
-    layout: Layout
+    layout: ExportLayout
     files: tuple[str, ...]
     temperatures: dict[str, float]
     prompts: int
@@ -332,7 +333,7 @@ def export_adapter(
     adapter: Path,
     out: Path,
     *,
-    layout: Layout = "adapter",
+    layout: ExportLayout = "adapter",
     base_model: str | None = None,
     contract: str | None = None,
     calibrator: Path | None = None,
@@ -406,7 +407,7 @@ def export_adapter(
 
 
 def _compare(
-    folder: Path, layout: Layout, ours: Sequence[tuple[Record, list[float]]], tolerance: float
+    folder: Path, layout: ExportLayout, ours: Sequence[tuple[Record, list[float]]], tolerance: float
 ) -> float:
     if layout != "adapter":
         read_decision_files(folder)  # as a user's tool would

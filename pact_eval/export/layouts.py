@@ -11,10 +11,11 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 
+from pact_eval._choices import ExportLayout
 from pact_eval._files import write_atomically
 from pact_eval._json import dumps_indented
 from pact_eval.custody.training_record import TRAINING_RECORD
@@ -29,8 +30,6 @@ from pact_eval.scoring.model import (
 )
 from pact_eval.templates.files import DECISION_CONFIG, DECISION_TEMPLATE, DecisionFiles
 
-Layout = Literal["adapter", "with-base", "merged"]
-
 SUBFOLDER: Final = "adapter"
 """Where the LoRA is in the layout with-base."""
 
@@ -38,7 +37,9 @@ _BASE_FILES: Final = ("*.json", "*.jinja", "*.txt", "*.model")
 _NOT_OF_THE_BASE: Final = (DECISION_CONFIG, DECISION_TEMPLATE)
 
 
-def write_layout(layout: Layout, folder: Path, model: ScoringModel, files: DecisionFiles) -> None:
+def write_layout(
+    layout: ExportLayout, folder: Path, model: ScoringModel, files: DecisionFiles
+) -> None:
     """Write a folder that transformers loads.
 
     Args:
@@ -99,7 +100,7 @@ def _save_merged(model: ScoringModel, folder: Path) -> None:
 
 
 def readme(
-    name: str, layout: Layout, files: DecisionFiles, *, compared: str, precision: str
+    name: str, layout: ExportLayout, files: DecisionFiles, *, compared: str, precision: str
 ) -> str:
     """Return the README of an exported folder.
 
@@ -137,7 +138,7 @@ decide({{"state": "The seal is broken.", "questions": {{"sealed": {{"type": "nou
 
 {note}
 
-- Layout: {layout}.
+- ExportLayout: {layout}.
 - Prompt contract: {contract}.
 - Temperatures by type: {temperatures}.
 - Probabilities are those of pact-eval, compared at the export: {compared}.
@@ -188,7 +189,7 @@ result within about 0.01, and a probability of 0.00 stays 0.
 """
 """What the README of an export says of its letter prior."""
 
-_NOTES: Final[dict[Layout, str]] = {
+_NOTES: Final[dict[ExportLayout, str]] = {
     "adapter": (
         "The folder holds the LoRA only. Without `decision_config`, transformers takes the prompt "
         "of the base model, and says nothing. `transformers serve` cannot load this layout."

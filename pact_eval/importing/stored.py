@@ -142,7 +142,8 @@ def how_read(folder: Path) -> str:
     Example:
         "label = right answer, p_* = probabilities, group = slice"
     """
-    block = read_provenance(folder).recorded.get("log")
+    recorded = read_provenance(folder).recorded
+    block, references = recorded.get("log"), recorded.get("references")
     log = block if isinstance(block, dict) else {}
     columns = log.get("columns")
     if not isinstance(columns, dict):
@@ -152,7 +153,8 @@ def how_read(folder: Path) -> str:
         for role, names in columns.items()
         if isinstance(names, list) and names != ["id"]
     ]
-    return ", ".join([*parts, *_slices(folder)])
+    of_data = [] if references is None else [f"right answers from {references}"]
+    return ", ".join([*parts, *of_data, *_slices(folder)])
 
 
 def _role_text(column: str, word: str) -> str:

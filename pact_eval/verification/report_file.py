@@ -102,7 +102,9 @@ def _digests(path: Path) -> Iterator[dict[str, Json]]:
     for report in reports:
         digest = report.get("digest") if match is None and isinstance(report, dict) else report
         if not isinstance(digest, dict):
-            message = f"{path}: the report has no digest: an earlier version made it"
+            message = (
+                f"{path}: no digest: a comparison or a list, or a report of an earlier version"
+            )
             raise InputError(message)
         yield digest
 

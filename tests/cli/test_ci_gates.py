@@ -125,6 +125,6 @@ def test_a_lock_that_does_not_fit_fails(tmp_path: Path) -> None:
 
 def test_a_format_is_for_a_gate(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", rows(1))
-    assert "add --gate" in refused("compare", a, a, "--format", "sarif", code=2)
+    assert "--gate needs --margin" in refused("compare", a, a, "--format", "sarif", code=2)
     words = ("thresholds", a, "--target-error", 0.1, "--format", "sarif")
     assert "add --check" in refused(*words, code=2)

@@ -80,7 +80,7 @@ def test_changed_and_foreign_folders_do_not_end_the_list(home: Path) -> None:
 
 
 def test_a_missing_folder_is_an_error(home: Path) -> None:
-    assert "runs: no such folder" in refused("report")
+    assert "no folder runs here" in refused("report", code=2)
 
 
 def test_hostile_names_stay_in_their_line(home: Path) -> None:

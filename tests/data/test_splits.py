@@ -72,8 +72,8 @@ def test_a_name_without_one_role_is_refused(held_out: HeldOut, message: str) -> 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--selection", "s9"], "no source family is named s9"),
-        (["--selection", "s1", "--select", "1"], "give one of them"),
+        (["--select", "s9"], "no source family is named s9"),
+        (["--select", "s1", "--select", "1"], "expected one number, or names"),
     ],
 )
 def test_wrong_names_on_the_command_line_are_usage_errors(
@@ -90,7 +90,7 @@ def test_wrong_names_on_the_command_line_are_usage_errors(
 def test_names_on_the_command_line_reach_files_and_manifest(tmp_path: Path) -> None:
     rows = [record(f"f{n}-base", source_family=f"s{n}") for n in range(5)]
     source = write_jsonl(tmp_path / "x.jsonl", rows)
-    words = ["--selection", "s3", "--selection", "s1", "--calibration", "s0"]
+    words = ["--select", "s3", "--select", "s1", "--calibrate", "s0"]
     out = tmp_path / "parts"
     result = CliRunner().invoke(main, ["split", str(source), "--out", str(out), *words])
     assert result.exit_code == 0, result.output

@@ -39,7 +39,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     adapter = copied(home / "adapter")
     bias = tuple(inverse_softplus(number) for number in TEMPERATURES.values())
     write_calibrator(home / "t.json", Calibrator("per-kind", Weights(bias)))  # type: ignore[arg-type]
-    run("export", adapter, "--out", home / "model", "--with-base", "--calibrator", home / "t.json")
+    run(
+        "export",
+        adapter,
+        "--out",
+        home / "model",
+        "--layout",
+        "with-base",
+        "--calibrator",
+        home / "t.json",
+    )
     data = ("--data", HOLDOUT, "--k", 1, "--limit", 80)
     run("score", adapter, *data, "--out", home / "local")
     decide = transformers.pipeline(

@@ -34,7 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The local run and the served one, of four views each."""
     home = tmp_path_factory.mktemp("served")
     adapter = copied(home / "adapter")
-    run("export", adapter, "--out", home / "model", "--with-base")
+    run("export", adapter, "--out", home / "model", "--layout", "with-base")
     data = ("--data", HOLDOUT, "--k", 4, "--limit", ITEMS)
     run("score", adapter, *data, "--dtype", "float32", "--out", home / "local")
     with serving(home / "model") as url:

@@ -41,7 +41,17 @@ from pact_eval.templates.files import nimble_template, read_decision_files
 
 run, refused = runner(main), refuser(main)
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
-LAYOUTS = {"A": (), "B": ("--with-base",), "D": ("--merged",)}
+LAYOUTS = {
+    "A": (),
+    "B": (
+        "--layout",
+        "with-base",
+    ),
+    "D": (
+        "--layout",
+        "merged",
+    ),
+}
 TEMPERATURES = {"choice": 1.5, "noul": 0.75, "score": 2.0}
 
 
@@ -135,7 +145,7 @@ def test_a_server_in_the_stored_precision_is_held_to_what_it_moves(
     home: Path, tmp_path: Path
 ) -> None:
     """An adapter that is not applied moves these answers by 0.7."""
-    run("export", home / "adapter", "--out", tmp_path / "raw", "--with-base")
+    run("export", home / "adapter", "--out", tmp_path / "raw", "--layout", "with-base")
     words = ("--local", home / "adapter", "--wire", "systemone", "--json")
     with serving(tmp_path / "raw", "--dtype", "auto") as url:
         probe = ("score", "--probe", "--server", url, "--model", tmp_path / "raw", *words)
@@ -224,7 +234,7 @@ def test_an_adapter_of_another_template_is_exported_with_it(home: Path, tmp_path
     (adapter / "schema_config.json").unlink()
     write_decision_folder(adapter, TEMPLATES["read at a mark"] | {"temperature": {"noul": 3}})
     out = tmp_path / "out"
-    run("export", adapter, "--out", out, "--base-model", MODEL, "--with-base")
+    run("export", adapter, "--out", out, "--base-model", MODEL, "--layout", "with-base")
     files = read_decision_files(out)
     assert files.fingerprint == read_decision_files(adapter).fingerprint
     assert (files.adapter, files.temperature) == ("adapter", {"noul": 3.0})

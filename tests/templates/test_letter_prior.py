@@ -54,7 +54,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(*score, "--data", home / "eval.jsonl", "--k", 1, "--out", home / "local")
     run("calibrate", home / "fit", "--remedy", "k1_additive")
     remedy = home / "fit" / "remedy.json"
-    shipped = ("--with-base", "--letter-prior", remedy, "--data", home / "eval.jsonl")
+    shipped = ("--layout", "with-base", "--letter-prior", remedy, "--data", home / "eval.jsonl")
     exported = run("export", adapter, "--out", home / "model", *shipped)
     assert_says(exported.stdout, "letter_prior.json", "transformers does not read")
     return home

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import click
 
 from pact_cli.audit.checks import exit_with, provenance
-from pact_cli.commands import command, given, refuse
+from pact_cli.commands import command, refuse
 from pact_cli.console import emit
 from pact_cli.hub_places import resolve_data_file
 from pact_cli.labelled import announce_labelled, reading_options
@@ -76,19 +76,20 @@ def convert(
     emit(present_converted_file(written), provenance=provenance(), as_json=as_json)
 
 
+_DRAWN: Final = 2
 _MORE: Final = ("shape", "levels", "positions_from", "question", "questions")
 
 
-@command(more=_MORE)
+@command(
+    elsewhere={"--selection": "--select NAME", "--calibration": "--calibrate NAME"}, more=_MORE
+)
 @reading_options
 def split(
     source: Annotated[DatasetPath, "TRAIN.jsonl"],
     *,
     out: Path,
-    select: Natural = 2,
-    calibrate: Natural = 2,
-    selection: tuple[str, ...] = (),
-    calibration: tuple[str, ...] = (),
+    select: tuple[str, ...] = (),
+    calibrate: tuple[str, ...] = (),
     seed: int = 17,
     reading: Reading,
     as_json: Json = False,
@@ -102,11 +103,9 @@ def split(
     manifest next to the files states the role of each. A source family is never divided.
 
     Data:
-        --select: Number of source families for checkpoint selection.
-        --calibrate: Number of source families for fitting temperatures.
-        --selection NAME: A source family for selection, instead of random ones; may be repeated.
-        --calibration NAME: A source family for temperatures, instead of random ones; may be
-            repeated.
+        --select N|NAME: Source families for checkpoint selection: how many random ones (default:
+            2), or the name of one. Names may be given several times.
+        --calibrate N|NAME: Source families for fitting temperatures, likewise.
 
     Numbers:
         --seed: Seed of the random split.
@@ -114,15 +113,13 @@ def split(
     Output:
         --out: Folder to write.
     """
-    named = {"select": ("selection", selection), "calibrate": ("calibration", calibration)}
-    for number, (name, families) in named.items():
-        refuse(
-            families and given([number]),
-            f"--{number} draws source families that --{name} names: give one of them",
-        )
+    (select_count, selection), (calibrate_count, calibration) = (
+        _held("--select", select),
+        _held("--calibrate", calibrate),
+    )
     held_out = HeldOut(
-        select=select,
-        calibrate=calibrate,
+        select=select_count,
+        calibrate=calibrate_count,
         selection=selection,
         calibration=calibration,
         seed=seed,
@@ -133,6 +130,17 @@ def split(
     except RoleError as error:
         raise click.UsageError(str(error)) from error
     emit(present_split(parts), files=[out / MANIFEST_NAME], as_json=as_json)
+
+
+def _held(option: str, values: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+    """Return how many source families are drawn, and those that are named instead.
+
+    Raises:
+        click.UsageError: there is a number next to another value.
+    """
+    numbers = [value for value in values if value.isdecimal()]
+    refuse(numbers and len(values) > 1, f"{option}: expected one number, or names; got both")
+    return (int(numbers[0]), ()) if numbers else (_DRAWN, values)
 
 
 @command()

@@ -1,0 +1,267 @@
+"""`pact-eval report` of files, folders and several runs: what becomes a run, and what is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from builders import write_jsonl
+from click.testing import CliRunner
+from commands import refuser, runner
+from foreign_tables import write_table
+from messages import assert_says
+from random_tables import random_table
+from run_frames import ablated_rows, edit_run, other_items, rows, write_run
+
+import pact_eval
+from pact_cli.main import main
+
+MOST_TRIED = 30
+
+
+def slow(seed: int) -> Any:
+    return pytest.param(seed, marks=pytest.mark.slow)
+
+
+run, refused = runner(main), refuser(main)
+FAST = ("--resamples", "100")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def predictions(path: Path, seed: int, *, items: int = 40) -> Path:
+    """Writes predictions on items whose right answers are the same for all seeds."""
+    rng = np.random.default_rng(seed)
+    path.parent.mkdir(exist_ok=True)
+    return write_jsonl(
+        path,
+        [
+            {
+                "id": f"i{n}",
+                "label": "ab"[n % 2],
+                "prediction": "ab"[(n + (rng.random() < 0.3)) % 2],
+            }
+            for n in range(items)
+        ],
+    )
+
+
+def stored() -> dict[str, float]:
+    """Returns the accuracy of each run in the folder of runs."""
+    listed: list[dict[str, Any]] = json.loads(run("report", *FAST, "--json").stdout)["runs"]
+    return {Path(entry["folder"]).name: entry["accuracy"]["value"] for entry in listed}
+
+
+def share(path: Path) -> float:
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    return float(np.mean([entry["label"] == entry["prediction"] for entry in entries]))
+
+
+def test_the_same_bytes_are_the_same_run_and_others_get_a_number() -> None:
+    first, second = predictions(Path("t.jsonl"), 1), predictions(Path("new", "t.jsonl"), 2)
+    run("report", first, *FAST)
+    rows_file = Path("runs", "t", "predictions.parquet")
+    os.utime(rows_file, (1, 1))
+    for path in (first, second, first, second):
+        run("report", path, *FAST)
+    assert rows_file.stat().st_mtime == 1
+    assert stored() == {"t": share(first), "t-2": share(second)}
+    copied = Path("copy", "t.jsonl")
+    copied.parent.mkdir()
+    copied.write_bytes(second.read_bytes())
+    assert_says(run("report", copied, *FAST).stdout, "saved as runs/t-2")
+
+
+def test_another_reading_of_the_same_bytes_is_another_run() -> None:
+    path = Path("t.jsonl")
+    write_jsonl(
+        path,
+        [
+            {"id": f"{n}", "label": "ab"[n % 2], "gold": "ab"[n % 4 == 0], "prediction": "a"}
+            for n in range(20)
+        ],
+    )
+    for column in ("label", "gold", "label"):
+        run("report", path, *FAST, "--columns", f"reference={column}")
+    assert stored() == {"t": 0.5, "t-2": 0.75}
+
+
+def test_what_lies_in_the_folder_of_runs_is_never_overwritten() -> None:
+    path = predictions(Path("t.jsonl"), 1)
+    notes = Path("runs", "t", "notes.txt")
+    notes.parent.mkdir(parents=True)
+    notes.write_text("mine")
+    run("report", path, *FAST)
+    assert notes.read_text() == "mine"
+    assert [*stored()] == ["t-2"]
+    scored = write_run(Path("runs", "u"), rows(1, families=12), arm="a")
+    before = (scored / "run.json").read_bytes()
+    run("report", predictions(Path("u.jsonl"), 2), *FAST)
+    assert (scored / "run.json").read_bytes() == before
+    assert "u-2" in stored()
+
+
+def test_the_setting_names_the_folder_of_runs() -> None:
+    Path("pact.toml").write_text('runs = "results"\n')
+    path = predictions(Path("t.jsonl"), 1)
+    assert_says(run("report", path, *FAST).stdout, "saved as results/t")
+    assert run("import", path).exit_code == 0
+    assert [entry.name for entry in Path("results").iterdir()] == ["t"]
+
+
+def test_python_stores_a_file_as_the_command_does() -> None:
+    path = predictions(Path("t.jsonl"), 1)
+    run("report", path, *FAST)
+    assert pact_eval.import_run(path).folder == Path("runs", "t")
+    path.write_text(path.read_text().replace('"label": "a"', '"label": "b"'))
+    assert pact_eval.import_run(path).folder == Path("runs", "t-2")
+
+
+@pytest.mark.parametrize("more", [(), ("--full",), ("--json",), ("--decoding", "ensemble")])
+@pytest.mark.parametrize("count", [2, 3])
+def test_runs_on_the_same_items_are_compared_as_compare_does(
+    count: int, more: Sequence[str]
+) -> None:
+    folders = [write_run(Path(f"r{n}"), rows(n, families=12), arm=f"r{n}") for n in range(count)]
+    report, compared = (run(word, *folders, *FAST, *more) for word in ("report", "compare"))
+    assert report.stdout == compared.stdout
+    assert report.stderr == compared.stderr
+
+
+def test_files_and_runs_are_compared_with_each_other() -> None:
+    old, new = predictions(Path("old.jsonl"), 1), predictions(Path("new.jsonl"), 5)
+    run("report", old, *FAST)
+    text = run("report", "new.jsonl", "runs/old", *FAST).stdout
+    points = 100 * (share(new) - share(old))
+    assert f"new - old {points:+.1f} points" in text
+    named = run("report", "new.jsonl", "old", *FAST)  # a name in the folder of runs
+    assert named.stdout == text
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (other_items(rows(2, families=12)), "item sets differ"),
+        (ablated_rows(1), "ablated contexts"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_listed_with_the_reason(
+    frame: pl.DataFrame, reason: str
+) -> None:
+    first = write_run(Path("first"), rows(1, families=12), arm="first")
+    second = write_run(Path("second"), frame, arm="second")
+    result = run("report", first, second, *FAST)
+    assert_says(result.stdout, "first", "second", "Not compared:", reason)
+    listed = json.loads(run("report", first, second, *FAST, "--json").stdout)
+    assert {entry["folder"] for entry in listed["runs"]} == {"first", "second"}
+    assert reason in listed["not_compared"]
+    full = run("report", first, second, *FAST, "--full").stdout
+    assert full.startswith(result.stdout[:200])
+    assert_says(full, "Accuracy", "NLL")
+
+
+def test_a_run_of_another_role_is_left_out_as_everywhere() -> None:
+    folders = [
+        write_run(Path("a"), rows(1, families=12), arm="a"),
+        edit_run(write_run(Path("c"), rows(2, families=12), arm="c"), role="calibration"),
+    ]
+    result = run("report", *folders, *FAST)
+    assert result.stdout.startswith("a answers")
+    assert_says(result.stderr, "c", "calibration")
+
+
+def test_a_folder_of_runs_is_a_leaderboard_with_its_numbers() -> None:
+    for n in range(3):
+        write_run(Path("runs", f"r{n}"), rows(n, families=12), arm=f"r{n}")
+    values = stored()
+    for name, value in values.items():
+        report = json.loads(run("report", f"runs/{name}", *FAST, "--json").stdout)
+        assert report["groups"][0]["metrics"]["accuracy"]["value"] == value
+    text = run("report", "runs", *FAST).stdout
+    ranked = sorted(values, key=lambda name: -values[name])
+    places = [text.index(f"| {name} ") for name in ranked]
+    assert places == sorted(places)
+    assert f"pact-eval report runs/{ranked[0]} runs/{ranked[1]}" in text
+    ensemble = json.loads(run("report", "--decoding", "ensemble", *FAST, "--json").stdout)["runs"]
+    assert {entry["accuracy"]["value"] for entry in ensemble} != {*values.values()}
+
+
+def test_files_that_are_no_logs_are_left_out_of_patterns_and_refused_alone() -> None:
+    folder = write_run(Path("runs", "a"), rows(1, families=12), arm="a")
+    page, choice = Path("runs", "demo.html"), Path("runs", "gates.json")
+    page.write_text("<p>")
+    choice.write_text('{\n  "format": "pact-thresholds-1"}')
+    result = run("report", folder, page, choice, *FAST)
+    assert result.stdout == run("report", folder, *FAST).stdout
+    assert_says(result.stderr, str(page), str(choice), "left out")
+    for path in (page, choice):
+        assert_says(refused("report", path, code=2), str(path), "thresholds RUN --check FILE")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "parts"),
+    [
+        (("a", "b", "--calibration", "x.json"), 2, ("one run", "--calibration own")),
+        (("a", "b", "--target-error", "0.1"), 2, ("pact-eval thresholds RUN --target-error 0.1",)),
+        (("empty",), 1, ("empty: not a run", "run.json", "not a log of a known format")),
+        (("logs",), 1, ("name a file in it, such as logs/x.csv",)),
+        (("a", "nowhere"), 1, ("nowhere: no such run folder",)),
+        (("tt.jsonl",), 1, ("tt.jsonl: no such file; did you mean t.jsonl?",)),
+    ],
+)
+def test_what_cannot_be_shown_is_told(
+    words: Sequence[str], code: int, parts: Sequence[str]
+) -> None:
+    for n, name in enumerate("ab"):
+        write_run(Path(name), rows(n, families=12), arm=name)
+    Path("empty").mkdir()
+    Path("logs").mkdir()
+    Path("logs", "x.csv").write_text("")
+    predictions(Path("t.jsonl"), 1)
+    assert_says(refused("report", *words, *FAST, code=code), *parts)
+
+
+def test_the_right_answers_of_a_log_without_them_are_those_of_data() -> None:
+    labels = ["ab"[n % 2] for n in range(30)]
+    write_jsonl(Path("p.jsonl"), [{"id": f"{n}", "prediction": "a"} for n in range(30)])
+    write_jsonl(
+        Path("d.jsonl"),
+        [
+            {"id": f"{n}", "question": f"Which, {n}?", "options": ["a", "b"], "answer": label}
+            for n, label in enumerate(labels)
+        ],
+    )
+    assert "pact-eval import p.jsonl --data FILE" in refused("report", "p.jsonl", code=2)
+    text = run("report", "p.jsonl", "--data", "d.jsonl", *FAST).stdout
+    assert_says(text, "p answers 50.0%", "right answers from d.jsonl; saved as runs/p")
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(slow(seed) for seed in range(6, 60))])
+def test_a_random_table_is_read_right_or_asked_about_with_commands_to_paste(seed: int) -> None:
+    made = random_table(seed)
+    waiting = [f"pact-eval report {write_table(Path(), made.rows, made.dialect)} --json"]
+    for _ in range(MOST_TRIED):
+        if not waiting:
+            break
+        result = CliRunner().invoke(main, shlex.split(waiting.pop(0))[1:])
+        if result.exit_code == 0:
+            value: dict[str, Any] = json.loads(result.stdout)
+            accuracy = value["groups"][0]["metrics"]["accuracy"]["value"]
+            if accuracy == pytest.approx(made.accuracy, abs=1e-9):
+                return
+            assert waiting, f"read wrong: {accuracy}, is {made.accuracy}"
+        asked = re.findall(r"^  (pact-eval .*)$", result.stderr, re.MULTILINE)
+        waiting += [f"{command} --json" for command in asked if "NAME" not in command]
+    pytest.fail(f"no command gives the right value: {made.traits}")
