@@ -68,7 +68,7 @@ _SETTINGS: Final[Mapping[str, Callable[[Provenance], Json]]] = {
 }
 
 
-Topic = Question | Literal["where", "runs"]
+Topic = Question | Literal["runs"]
 """The question that a diagnostic belongs to; runs: how they were made."""
 
 

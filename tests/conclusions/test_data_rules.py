@@ -65,7 +65,6 @@ def test_the_worst_finding_decides(
     assert conclusion.status == status
     assert (conclusion.errors, conclusion.warnings, conclusion.failed) == (errors, warnings, failed)
     assert conclusion.records == 42
-    assert conclusion.severity == {"problems": "critical", "doubts": "warning"}.get(status, "info")
     assert conclusion.unchecked == ()
 
 

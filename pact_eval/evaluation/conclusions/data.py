@@ -23,7 +23,6 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
     Question,
     Sentence,
-    Severity,
     Tone,
     Unchecked,
     unchecked_list,
@@ -163,8 +162,8 @@ class DataConclusion(Conclusion):
 
     Examples:
         >>> conclusion = DataConclusion.without_audit("give --data")
-        >>> conclusion.status, conclusion.tone, conclusion.severity, conclusion.unchecked[0].reason
-        ('not checked', 'open', 'info', 'give --data')
+        >>> conclusion.status, conclusion.tone, conclusion.unchecked[0].reason
+        ('not checked', 'open', 'give --data')
     """
 
     question: ClassVar[Question] = "data"
@@ -175,15 +174,6 @@ class DataConclusion(Conclusion):
         "sound as far as checked": "good",
         "not checked": "open",
     }
-    severities: ClassVar[Mapping[str, Severity]] = {
-        "leak": "critical",
-        "problems": "critical",
-        "doubts": "warning",
-        "sound as far as checked": "info",
-        "not checked": "info",
-    }
-    """The severity of every status, the worst status first."""
-
     status: Sound
     records: int = 0
     errors: int = 0
@@ -250,11 +240,6 @@ class DataConclusion(Conclusion):
         if self.changed or not self.checks:
             return bool(self.changed)
         return any(code.code in TAMPERED for check in self.checks for code in check.codes)
-
-    @property
-    def severity(self) -> Severity:
-        """Severity of the status."""
-        return self.severities[self.status]
 
     @classmethod
     def without_audit(cls, reason: str) -> DataConclusion:

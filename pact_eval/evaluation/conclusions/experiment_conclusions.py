@@ -12,6 +12,7 @@ from pact_eval.evaluation.conclusions.conclusion import Tone
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.stats.estimate import Estimate
 
@@ -25,6 +26,7 @@ class RunConclusions:
     Attributes:
         run: its label.
         accuracy: of all items, with its interval.
+        where: in which groups of items it is wrong, or wrongly sure.
         data: what an audit found of the data that the run scored, and of its training data.
         order: whether it follows the order of the answers.
         probabilities: whether they are right, without a calibrator.
@@ -32,6 +34,7 @@ class RunConclusions:
 
     run: str
     accuracy: Estimate
+    where: WhereConclusion
     data: DataConclusion
     order: OrderConclusion
     probabilities: ProbabilitiesConclusion
@@ -51,6 +54,7 @@ def conclude_runs(experiment: Experiment, data: DataConclusion) -> tuple[RunConc
         RunConclusions(
             run=run.label,
             accuracy=experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"],
+            where=experiment.where(run),
             data=experiment.data_of(run) if data is experiment.data else data,
             order=experiment.order(run),
             probabilities=experiment.probabilities(run, calibrated=False),

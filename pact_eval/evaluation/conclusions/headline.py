@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim, several_line
+from pact_eval.evaluation.conclusions.better import BetterConclusion, several_line
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, leak_prefix
 from pact_eval.evaluation.conclusions.order import OrderConclusion, followed_together
@@ -15,14 +15,14 @@ from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusi
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.numbers import ends_text, has_width, value_text
-from pact_eval.plain_text import lower_first, one_line, short_names, upper_first
+from pact_eval.plain_text import one_line, short_names, upper_first
+from pact_eval.stats.estimate import Estimate
 
 _TWO: Final = 2
 _PLURAL: Final[Mapping[str, str]] = {
     "FOLLOWS": "FOLLOW",
     "AVOIDS": "AVOID",
     "is": "are",
-    "its": "their",
 }
 
 
@@ -54,38 +54,33 @@ def headline(experiment: Experiment, names: ArmNames = KEYS) -> str:
     Example:
         "pact 66.7%, nimble_recipe 65.4%: no difference shown (±4). Both FOLLOW THE LETTER A."
     """
-    better = tuple(experiment.comparisons.better_than(experiment.main_arm).values())
-    runs = _main_first(experiment)
-    one_each = len(experiment.arms) == len(runs)
+    main, one_each = experiment.main_arm, len(experiment.arms) == len(experiment.runs)
+    runs = sorted(experiment.runs, key=lambda run: run.arm != main)
     called = short_names([names.arm(run.arm) if one_each else names.run(run.label) for run in runs])
-    first = _of_two if len(runs) == _TWO else _of_many
+    rates = {
+        name: experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"].value
+        for name, run in zip(called, runs, strict=True)
+    }
+    better = tuple(experiment.comparisons.better_than(main).values())
+    if len(runs) == _TWO:
+        text = ", ".join(f"{name} {value_text(rate, 'percent')}%" for name, rate in rates.items())
+        text += f": {difference_words(better[0], *called)}" if len(better) == 1 else ""
+    else:
+        text = _spread(rates)
+        if not experiment.same_items:
+            text += "; not compared, as the runs have different items"
+        elif better:
+            text += f". {several_line(better, None, names)}"
     news = _news(experiment, dict(zip(called, runs, strict=True)))
-    prefix = leak_prefix(experiment.data.leak)
-    text = f"{prefix}{first(experiment, dict(zip(called, runs, strict=True)), better, names)}."
-    return f"{text} {news}." if news else text
+    return f"{leak_prefix(experiment.data.leak)}{text}.{f' {news}.' if news else ''}"
 
 
-def _main_first(experiment: Experiment) -> list[ExperimentRun]:
-    main = experiment.main_arm
-    return sorted(experiment.runs, key=lambda run: run.arm != main)
-
-
-def _accuracy(experiment: Experiment, run: ExperimentRun) -> float:
-    evaluation = experiment.evaluation(run, calibrated=False)
-    return evaluation.groups[0].estimates["accuracy"].value
-
-
-def _of_two(
-    experiment: Experiment,
-    runs: Mapping[str, ExperimentRun],
-    better: Sequence[BetterConclusion],
-    _: ArmNames,
-) -> str:
-    rates = (f"{name} {_percent(_accuracy(experiment, run))}" for name, run in runs.items())
-    if len(better) != 1:
-        return " and ".join(rates)
-    left, right = runs
-    return f"{', '.join(rates)}: {difference_words(better[0], left, right)}"
+def _spread(rates: Mapping[str, float]) -> str:
+    """Write the highest and the lowest accuracy."""
+    known = {name: rate for name, rate in rates.items() if not math.isnan(rate)} or rates
+    ends = (max(known, key=known.__getitem__), min(known, key=known.__getitem__))
+    listed = " to ".join(f"{name} {value_text(known[name], 'percent')}%" for name in ends)
+    return f"{len(rates):,} runs: {listed}"
 
 
 def difference_words(conclusion: BetterConclusion, left: str, right: str) -> str:
@@ -104,71 +99,39 @@ def difference_words(conclusion: BetterConclusion, left: str, right: str) -> str
     claim = conclusion.leading
     if claim is None:
         return f"not compared, as {one_line(str(conclusion.reason))}"
-    differing = {each.status for each in conclusion.of("accuracy")} != {claim.status}
-    if differing:
-        return lower_first(conclusion.finding(left, right))
+    if any(other.status != claim.status for other in conclusion.of("accuracy")):
+        return conclusion.finding(left, right)
     match claim.status:
         case "better" | "worse":
-            ahead = left if claim.status == "better" else right
-            return f"{ahead} is more accurate, by {_lead(claim)}"
+            ahead = claim.difference if claim.status == "better" else claim.difference.negated
+            ends = f" {ends_text(ahead.low, ahead.high, 'percent')}" if has_width(ahead) else ""
+            points = f"{value_text(ahead.value, 'percent')} points{ends}"
+            return f"{left if claim.status == 'better' else right} is more accurate, by {points}"
         case "equivalent":
-            margin = "" if claim.verdict is None else f" of {_points(claim.verdict.margin)} points"
-            return f"as accurate, within the margin{margin}"
+            return "as accurate, within the margin"
         case _:
-            return f"no difference shown{_half_width(claim)}"
+            return f"no difference shown{_half_width(claim.difference)}"
 
 
-def _lead(claim: Claim) -> str:
-    ahead = claim.difference if claim.difference.value > 0 else claim.difference.negated
-    ends = f" {ends_text(ahead.low, ahead.high, 'percent')}" if has_width(ahead) else ""
-    return f"{value_text(ahead.value, 'percent')} points{ends}"
-
-
-def _half_width(claim: Claim) -> str:
-    """Write the longer side of the interval of a difference, in points."""
-    value, low, high = (getattr(claim.difference, end) for end in ("value", "low", "high"))
-    if not has_width(claim.difference):
+def _half_width(difference: Estimate) -> str:
+    """Write the longer side of an interval, in points."""
+    if not has_width(difference):
         return ""
-    points = 100 * max(value - low, high - value)
-    return f" (±{points:.0f} points)" if points >= 1 else f" (±{points:.1g} points)"
-
-
-def _points(value: float) -> str:
-    return value_text(value, "percent").removesuffix(".0")
-
-
-def _percent(value: float) -> str:
-    return f"{value_text(value, 'percent')}%"
-
-
-def _of_many(
-    experiment: Experiment,
-    runs: Mapping[str, ExperimentRun],
-    better: Sequence[BetterConclusion],
-    names: ArmNames,
-) -> str:
-    """Write the highest and the lowest accuracy, and how the main arm compares with the others."""
-    rates = {name: _accuracy(experiment, run) for name, run in runs.items()}
-    known = {name: rate for name, rate in rates.items() if not math.isnan(rate)}
-    low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-    text = f"{len(runs):,} runs: {high} {_percent(known[high])} to {low} {_percent(known[low])}"
-    if not experiment.same_items:
-        return f"{text}; not compared, as the runs have different items"
-    return f"{text}. {several_line(better, None, names)}" if better else text
+    side = 100 * max(difference.value - difference.low, difference.high - difference.value)
+    return f" (±{side:.0f} points)" if side >= 1 else f" (±{side:.1g} points)"
 
 
 def _news(experiment: Experiment, runs: Mapping[str, ExperimentRun]) -> str:
-    """Write the bad news on each of two runs; of more, count the runs by it."""
+    """Write the bad news on each of two runs; of more, name or count the runs by it."""
     conclusions = {
         name: (experiment.order(run), experiment.probabilities(run, calibrated=False))
         for name, run in runs.items()
     }
-    news = {name: [*bad_news(of_run)] for name, of_run in conclusions.items()}
-    if not any(news.values()):
-        return ""
-    if len(set(map(tuple, news.values()))) == 1:
+    news = {name: tuple(bad_news(of_run)) for name, of_run in conclusions.items()}
+    if len({*news.values()}) == 1:
         every = "Both" if len(runs) == _TWO else f"All {len(runs):,}"
-        return f"{every} {' and '.join(map(_plural, next(iter(news.values()))))}"
+        verbs = " and ".join(map(_plural, next(iter(news.values()))))
+        return f"{every} {verbs}" if verbs else ""
     if len(runs) == _TWO:
         return "; ".join(f"{name} {' and '.join(texts)}" for name, texts in news.items() if texts)
     bad: dict[str, list[str]] = {}

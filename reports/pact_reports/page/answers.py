@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pact_eval.evaluation.conclusions.better import BetterConclusion
@@ -15,9 +15,8 @@ from pact_reports.figures.style import Looks
 from pact_reports.page.data_audit import audited_checks
 from pact_reports.page.figures import Contents, reliability_diagrams
 from pact_reports.page.first_screen import drawn_claims, examples, pictures
-from pact_reports.page.html import table_formats
 from pact_reports.page.matrix import MATRIX_RUNS, run_matrix
-from pact_reports.page.plots import Plot, differences_plot, order_plot
+from pact_reports.page.plots import differences_plot, order_plot
 from pact_reports.page.questions import (
     SECTIONS,
     Remark,
@@ -27,39 +26,7 @@ from pact_reports.page.questions import (
     run_findings,
 )
 from pact_reports.page.request import PageRequest
-from pact_reports.page.tables import answer_table
-from pact_reports.page.verdicts import verdicts
-from pact_reports.table import Table
 from pact_reports.tables.cells import leak_lines
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What some sections have besides findings, figures and tables.
-
-    Attributes:
-        plot: differences of the main arm from the others, or the letters that runs prefer.
-        copies: what the buttons below it copy.
-        criteria: the verdicts on hypotheses, or why there are none.
-        groups: metrics by the column that the user named.
-        diagrams: reliability diagrams of the runs.
-        bins: number of their bins.
-        checks: the audit of the data, check by check.
-    """
-
-    plot: Plot | None = None
-    copies: Mapping[str, str] = field(default_factory=dict)
-    criteria: dict[str, Any] | str | None = None
-    groups: Table | None = None
-    diagrams: Sequence[dict[str, Any]] = ()
-    bins: int = 0
-    checks: Sequence[dict[str, Any]] = ()
-
-    @property
-    def some(self) -> bool:
-        """Whether there is anything to see."""
-        seen = (self.plot, self.criteria, self.groups, self.diagrams, self.checks)
-        return any(map(bool, seen))
 
 
 @dataclass(frozen=True)
@@ -121,18 +88,22 @@ class Answers:
             "examples": examples(request, self.outcomes),
         }
 
-    def sections(
-        self, contents: Mapping[Topic, Contents], groups: Table | None
-    ) -> list[dict[str, Any]]:
+    def sections(self, contents: Mapping[Topic, Contents]) -> list[dict[str, Any]]:
         """Return the sections that have something to say, in the order of the page.
 
         Args:
             contents: figures and tables by topic.
-            groups: metrics by the column that the user named, or None.
         """
-        findings = run_findings(self.request, self.conclusions, self.outcomes)
-        findings["better"] = [*better_findings(self.request, self.better)]
-        own = self._own(groups)
+        request = self.request
+        experiment, looks = request.experiment, Looks.of(request.experiment, request.palette)
+        findings = run_findings(request, self.conclusions, self.outcomes)
+        findings["better"] = [*better_findings(request, self.better, self.judged)]
+        slots = [experiment.order_audit(run).slots for run in experiment.runs]
+        drawn = drawn_claims(self.conclusions, self.better)
+        plots = {
+            "better": differences_plot(self.better, experiment.main_arm, request.names, drawn),
+            "order": order_plot(request.called, slots),
+        }
         sections = [
             {
                 "topic": topic,
@@ -142,36 +113,16 @@ class Answers:
                 "findings": findings.get(topic, []),
                 "remarks": self.remarks[topic],
                 "contents": contents[topic],
-                "parts": own.get(topic, Parts()),
+                "plot": plots.get(topic),
+                "diagrams": reliability_diagrams(experiment, looks)
+                if topic == "probabilities"
+                else [],
+                "checks": audited_checks(request.audit, self._ids()) if topic == "data" else [],
             }
             for topic, (name, title, short) in SECTIONS.items()
         ]
-        return [section for section in sections if _says_something(section)]
-
-    def _own(self, groups: Table | None) -> dict[Topic, Parts]:
-        """Return what one section alone has, by topic."""
-        request = self.request
-        experiment, names = request.experiment, request.names
-        method, judged = experiment.main_arm, self.judged
-        verdict = verdicts(judged, names) if isinstance(judged, JudgedHypotheses) else judged
-        checks = audited_checks(request.audit, self._ids())
-        slots = [experiment.order_audit(run).slots for run in experiment.runs]
-        return {
-            "better": Parts(
-                plot=differences_plot(
-                    *(self.better, method, names, drawn_claims(self.conclusions, self.better))
-                ),
-                copies=table_formats(answer_table(self.better, names)),
-                criteria=verdict,
-            ),
-            "where": Parts(groups=groups),
-            "order": Parts(plot=order_plot(request.called, slots)),
-            "probabilities": Parts(
-                diagrams=reliability_diagrams(experiment, Looks.of(experiment, request.palette)),
-                bins=experiment.settings.ece_bins,
-            ),
-            "data": Parts(checks=checks),
-        }
+        said = ("findings", "remarks", "contents", "plot")
+        return [section for section in sections if any(map(section.get, said))]
 
     def _ids(self) -> frozenset[str]:
         """Return the ids of the items of the page, if findings of an audit may name them."""
@@ -180,9 +131,3 @@ class Answers:
         experiment = self.request.experiment
         runs = experiment.runs[:1] if experiment.same_items else experiment.runs
         return frozenset(item for run in runs for item in run.predictions.ids.tolist())
-
-
-def _says_something(section: dict[str, Any]) -> bool:
-    contents: Contents = section["contents"]
-    drawn = contents.shown or contents.folded or contents.tables
-    return bool(section["findings"] or section["remarks"] or drawn or section["parts"].some)

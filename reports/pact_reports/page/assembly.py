@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from markupsafe import Markup
 
 from pact_eval._files import write_atomically
-from pact_eval.errors import InputError, counted
+from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import MetricDecoding
+from pact_eval.plain_text import first_of
 from pact_eval.progress import step, tracked
 from pact_eval.verification.report_file import PAGE_ELEMENT
 from pact_reports.page.answers import Answers
@@ -21,67 +22,29 @@ from pact_reports.page.item_blocks import BlockStore, pack_experiment
 from pact_reports.page.provenance import provenance
 from pact_reports.page.request import PageRequest
 from pact_reports.page.svg import stylesheet
-from pact_reports.page.tables import without_empty_columns
 from pact_reports.tables.cells import decoding_words
 from pact_reports.tables.run_costs import run_groups_table
 from pact_reports.writers.files import BuiltTables, build_tables
 
-_MOST_ARMS: Final = 4
 _MOST_SEEDS: Final = 6
 
 
-def title_text(request: PageRequest) -> str:
-    """Return the title on one line, for the tab of a browser."""
-    return f"{_subject(request)}: {', '.join(_facts(request.experiment))}"
-
-
-def _heading(request: PageRequest) -> dict[str, Any]:
-    """Return the heading of the page, and what else is in it."""
-    experiment = request.experiment
-    contents = [counted(len(experiment.runs), "run")]
-    if experiment.same_items:
-        families = len(set(experiment.runs[0].predictions.family.tolist()))
-        contents.append(f"{families:,} families of items")
-    if experiment.ablated:
-        contents.append(f"{len(experiment.ablated):,} more on ablated contexts")
-    texts = "texts are in the page" if request.records is not None else "without texts"
-    return {
-        "subject": _subject(request),
-        "facts": _facts(experiment),
-        "contents": f"{', '.join(contents)}; {texts}",
-    }
-
-
-def _subject(request: PageRequest) -> str:
-    """Name the arms, the method first, and the dataset files."""
-    experiment = request.experiment
-    method = experiment.main_arm
-    arms = [method, *(arm for arm in experiment.arms if arm != method)]
-    named = ", ".join(map(request.names.arm, arms[:_MOST_ARMS]))
-    more = f" and {len(arms) - _MOST_ARMS:,} more" if len(arms) > _MOST_ARMS else ""
-    provenances = (run.provenance for run in experiment.runs)
-    files = sorted(
-        {Path(provenance.data_file).name for provenance in provenances if provenance.data_file}
-    )
-    on = f" on {', '.join(files)}" if files else ""
-    return f"{named}{more}{on}"
-
-
 def _facts(experiment: Experiment) -> list[str]:
-    """Return the number of items, K, the seeds, and the days on which scoring began."""
+    """Return the data, the number of items and orders, the seeds, and the days of scoring."""
     runs = experiment.runs
-    ks = sorted({run.predictions.k for run in runs})
-    seeds = sorted({run.seed for run in runs if run.seed is not None})
-    days = sorted({run.provenance.created.date() for run in runs if run.provenance.created})
+    files = {Path(file).name for run in runs if (file := run.provenance.data_file)}
     items = f"{len(runs[0].predictions):,} items" if experiment.same_items else "different items"
-    facts = [items, f"K = {' and '.join(map(str, ks))}"]
-    if seeds:
-        named = ", ".join(map(str, seeds[:_MOST_SEEDS]))
-        more = f" and {len(seeds) - _MOST_SEEDS} more" if len(seeds) > _MOST_SEEDS else ""
-        facts.append(f"{'seed' if len(seeds) == 1 else 'seeds'} {named}{more}")
-    if days:
-        facts.append(f"{days[0]} to {days[-1]}" if len(days) > 1 else f"{days[0]}")
-    return facts
+    orders = {run.predictions.k for run in runs if not run.predictions.repeats} - {1}
+    seeds = sorted({run.seed for run in runs if run.seed is not None})
+    days = sorted({f"{day.date()}" for run in runs if (day := run.provenance.created)})
+    facts = (
+        first_of(sorted(files), 2),
+        items,
+        f"{' and '.join(map(str, sorted(orders)))} orders" if orders else "",
+        f"{'seed' if len(seeds) == 1 else 'seeds'} {first_of([*map(str, seeds)], _MOST_SEEDS)}",
+        " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "",
+    )
+    return [fact for fact in facts if fact not in ("", "seeds ")]
 
 
 _ASSETS: Final = Path(__file__).parent / "assets"
@@ -127,9 +90,7 @@ def _render(request: PageRequest, built: BuiltTables | None) -> str:
     experiment = request.experiment
     # A missing column ends the command at once.
     grouped = request.grouped
-    groups = None
-    if grouped is not None:
-        groups = without_empty_columns(run_groups_table(grouped, request.names))
+    groups = None if grouped is None else run_groups_table(grouped, request.names)
     with step("metrics", counts=10):
         for run in tracked(experiment.runs, "Computing metrics", "runs"):
             experiment.evaluation(run, calibrated=False)
@@ -139,15 +100,14 @@ def _render(request: PageRequest, built: BuiltTables | None) -> str:
     with step("answers", counts=10):
         answers = Answers.of(request)
     with step("figures", counts=50):
-        contents = make_contents(request, built)
-        sections = answers.sections(contents, groups)
+        sections = answers.sections(make_contents(request, built, groups))
     store = BlockStore()
     with step("items", counts=20):
         items = pack_experiment(store, experiment, request.records, request.names)
     body = render(
         "body.html",
         **answers.first_screen(),
-        heading=_heading(request),
+        facts=_facts(experiment),
         questions=sections,
         several=len(experiment.runs) > 1,
         decoding=decoding_words(MetricDecoding(experiment.settings.decoding)),
@@ -155,7 +115,7 @@ def _render(request: PageRequest, built: BuiltTables | None) -> str:
     )
     digest = script_json(request.digest.json, PAGE_ELEMENT)
     return _document(
-        body, title_text(request), [script_json(items, "page-data"), digest, *store.elements]
+        body, request.answer, [script_json(items, "page-data"), digest, *store.elements]
     )
 
 

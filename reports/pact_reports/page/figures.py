@@ -82,16 +82,22 @@ class Contents:
     Attributes:
         shown: drawings that are open, next to each other.
         folded: by title of a figure, its drawings.
-        tables: the tables.
+        tables: the tables that are folded.
+        open_tables: the others.
         left_out: by kind, such as "Not drawn", the reasons by name.
     """
 
     shown: list[Drawing] = field(default_factory=list)
     folded: list[tuple[str, list[Drawing]]] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    open_tables: list[Table] = field(default_factory=list)
     left_out: dict[str, dict[str, str]] = field(
         default_factory=lambda: {"Not drawn": {}, "Drawn in part": {}, "Not made": {}}
     )
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything to see."""
+        return bool(self.shown or self.folded or self.tables or self.open_tables)
 
     @property
     def further(self) -> str:
@@ -106,8 +112,15 @@ class Contents:
         return ", ".join(filter(None, parts))
 
 
-def make_contents(request: PageRequest, built: BuiltTables) -> Mapping[Topic, Contents]:
+def make_contents(
+    request: PageRequest, built: BuiltTables, groups: Table | None
+) -> Mapping[Topic, Contents]:
     """Draw the figures of a page, and distribute figures and tables to its sections.
+
+    Args:
+        request: the runs.
+        built: the tables of the runs.
+        groups: metrics by the column that the user named, or None.
 
     Raises:
         InputError: a run does not have the decoding.
@@ -133,11 +146,14 @@ def make_contents(request: PageRequest, built: BuiltTables) -> Mapping[Topic, Co
         if missing:
             section.left_out["Drawn in part" if drawings else "Not drawn"][name] = missing
     for name, table in built.tables.items():
-        topic = _topic(_TOPIC_OF_TABLE, name, request)
-        contents[topic].tables.append(without_empty_columns(table))
+        section = contents[_topic(_TOPIC_OF_TABLE, name, request)]
+        where = section.open_tables if name == "scorecard" else section.tables
+        where.append(without_empty_columns(table))
     for name, why in built.skipped.items():
         contents[_topic(_TOPIC_OF_TABLE, name, request)].left_out["Not made"][name] = why
     _add_tables_of_runs(request, contents["runs"])
+    if groups is not None:
+        contents["where"].open_tables.append(without_empty_columns(groups))
     return contents
 
 
@@ -192,9 +208,9 @@ def _diagram(experiment: Experiment, run: ExperimentRun, at: int) -> dict[str, A
     width = 290 / first.size
     return {
         "words": [
-            f"{'After T(x)' if curve.calibrated else 'Raw'}: "
-            f"{experiment.probabilities(run, calibrated=curve.calibrated).words}"
+            f"After T(x): {experiment.probabilities(run, calibrated=True).words}"
             for curve in curves
+            if curve.calibrated
         ],
         "curves": [
             ("calibrated" if curve.calibrated else "raw", [*_points(curve, at)]) for curve in curves

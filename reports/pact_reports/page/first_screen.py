@@ -16,14 +16,7 @@ from pact_eval.numbers import value_text
 from pact_eval.runs.predictions import Predictions
 from pact_reports.page.item_blocks import compared_runs
 from pact_reports.page.item_links import Compared, item_href, items_href
-from pact_reports.page.plots import (
-    Plot,
-    Row,
-    difference_row,
-    differences_axis,
-    groups_plot,
-    rates_plot,
-)
+from pact_reports.page.plots import Plot, Row, difference_row, groups_plot
 from pact_reports.page.request import PageRequest
 
 _EXAMPLES: Final = 3
@@ -147,27 +140,19 @@ def pictures(
     """
     experiment = request.experiment
     if len(conclusions) == 1:
-        grouped = request.grouped or experiment
-        evaluation = grouped.evaluation(grouped.runs[0], calibrated=False)
-        by = grouped.settings.by
-        hrefs = {"all": items_href(0, outcome="wrong")}
-        if by == "kind":
-            kinds = (group.name for group in evaluation.groups[1:])
-            hrefs |= {kind: items_href(0, outcome="wrong", kind=kind) for kind in kinds}
-        yield groups_plot(evaluation, by, hrefs, conclusions[0].probabilities.confidence)
+        yield groups_plot(conclusions[0])
         return
     a, b = compared_runs(experiment)
     order = [a] if b is None else [a, b]
     order += [at for at in range(len(conclusions)) if at not in order]
-    links = {at: items_href(at, outcome="wrong") for at in order}
-    yield rates_plot(
-        [Row(request.called[at], conclusions[at].accuracy, href=links[at]) for at in order]
-    )
+    rows = [
+        Row(request.called[at], conclusions[at].accuracy, href=items_href(at, outcome="wrong"))
+        for at in order
+    ]
+    yield Plot("Accuracy of the runs", [(None, rows)], "percent", hint="In %, with 95% intervals.")
     for claim in drawn_claims(conclusions, better):
-        row = difference_row("in points", claim, items_href(a, b=b), worded=True)
-        left, right = request.called[order[0]], request.called[order[1]]
-        title = f"Difference: {left} − {right}"
-        yield Plot(title, differences_axis([claim]), [(None, [row])])
+        row = difference_row("points", claim, items_href(a, b=b), worded=True)
+        yield Plot(f"Difference: {rows[0].name} − {rows[1].name}", [(None, [row])])
 
 
 def drawn_claims(

@@ -22,7 +22,6 @@ from pact_eval import numbers
 from pact_eval._json import Json
 from pact_eval.errors import counted
 from pact_eval.plain_text import one_line, upper_first
-from pact_reports.page.item_links import item_href, items_href
 from pact_reports.table import Mark, Table
 from pact_reports.writers.csv import to_csv
 from pact_reports.writers.latex import to_latex
@@ -134,8 +133,6 @@ def _templates() -> Environment:
     templates.tests["nan"] = math.isnan
     templates.globals |= {
         "counted": counted,
-        "item_href": item_href,
-        "items_href": items_href,
         "numbers": numbers,
         "script_json": script_json,
         "signs": _SIGNS,

@@ -7,16 +7,12 @@ from typing import Any, Final
 
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
-from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.evaluation.run_comparisons import run_differences
-from pact_reports.page.html import table_formats
 from pact_reports.page.item_blocks import compared_runs
 from pact_reports.page.item_links import items_href
 from pact_reports.page.plots import Axis, Row, difference_row, ends_of
 from pact_reports.page.questions import SECTIONS
 from pact_reports.page.request import PageRequest
-from pact_reports.page.tables import matrix_table
-from pact_reports.tables.cells import decoding_words
 
 MATRIX_RUNS: Final = 3
 """From this number of runs on, the matrix is the picture of the headline."""
@@ -33,7 +29,6 @@ def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> d
         conclusions: on every run, in their order.
     """
     chosen, rows = _differences(request)
-    labels = [run.label for run in request.experiment.runs]
     references = [
         {
             "at": at,
@@ -46,11 +41,6 @@ def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> d
         }
         for at, claims in rows.items()
     ]
-    copies: dict[str, dict[str, str]] = {}
-    for at, claims in rows.items():
-        table = matrix_table(conclusions, claims, labels[at], request.names)
-        for name, text in table_formats(table).items():
-            copies.setdefault(name, {})[str(at)] = text
     return {
         "references": references,
         "axis": Axis.of_rates(end for run in conclusions for end in ends_of(run.accuracy)),
@@ -65,8 +55,7 @@ def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> d
             for at, run in enumerate(conclusions)
         ],
         "tones": BetterConclusion.tones,
-        "hint": _hint(request, len(rows)),
-        "copies": copies,
+        "hint": _hint(len(rows)),
     }
 
 
@@ -86,17 +75,12 @@ def _differences(request: PageRequest) -> tuple[int, Mapping[int, Sequence[Claim
     return chosen, dict(zip(every, run_differences(experiment, every, chosen), strict=True))
 
 
-def _hint(request: PageRequest, references: int) -> str:
-    decoding = decoding_words(MetricDecoding(request.experiment.settings.decoding))
-    text = f"Decoding: {decoding}. Accuracy in %, with 95% intervals over families"
+def _hint(references: int) -> str:
+    text = "Accuracy in %, with 95% intervals; differences in points, run minus reference."
     if not references:
-        return f"{text}. The runs have different items, so none is compared with another."
-    text = (
-        f"{text}; differences in points, run minus reference. What is named together is adjusted "
-        "together (Holm)."
-    )
+        return "With 95% intervals. The runs have different items, so none is compared."
     if references > 1:
-        return f"Choose a run to make it the reference. {text}"
+        return f"{text} Choose a run to make it the reference."
     return f"{text} With more than {MOST_REFERENCES} runs, the reference is fixed."
 
 

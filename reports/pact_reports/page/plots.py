@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Final
 
 from pact_eval.data.records import position_name
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
+from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.evaluation.report import COMPARED, Evaluation
+from pact_eval.evaluation.report import COMPARED
 from pact_eval.numbers import Unit, p_value_text, value_text, views_words
 from pact_eval.plain_text import upper_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreferences
+from pact_reports.page.item_links import items_href
+from pact_reports.page.questions import group_href
 
 _STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MOST_RATES: Final = 5
@@ -118,6 +123,7 @@ class Row:
         remark: after the numbers, such as a p-value.
         href: the items behind it.
         beside: another value on the same axis, such as the mean confidence; NaN without one.
+        differs: whether the bar is coloured as bad.
     """
 
     name: str
@@ -126,6 +132,11 @@ class Row:
     remark: str = ""
     href: str | None = None
     beside: float = math.nan
+    differs: bool = False
+
+
+Rows = tuple[str | None, Sequence[Row]]
+"""A heading, or None, and the rows below it."""
 
 
 @dataclass(frozen=True)
@@ -134,69 +145,73 @@ class Plot:
 
     Attributes:
         label: what they show, for those who do not see them.
-        axis: of all rows.
-        groups: headings, or None, and the rows below them.
-        bars: whether a bar from the left end leads to each value.
+        groups: the rows; those beyond `_OPEN_ROWS` are folded, group by group.
+        unit: percent or points.
+        bars: whether a bar from 0 leads to each value.
         ends: what lies to the left and to the right of 0, or None.
         hint: how to read it.
-        folded: rows that are shown if asked for, in a plot on the same axis.
     """
 
     label: str
-    axis: Axis
-    groups: Sequence[tuple[str | None, Sequence[Row]]]
+    groups: Sequence[Rows]
+    unit: Unit = "points"
     bars: bool = False
     ends: tuple[str, str] | None = None
     hint: str = ""
-    folded: Sequence[tuple[str | None, Sequence[Row]]] = ()
+
+    @cached_property
+    def axis(self) -> Axis:
+        """The axis of all rows."""
+        if self.bars:
+            return Axis(0.0, 1.0, 0.25)
+        values = (end for _, rows in self.groups for row in rows for end in ends_of(row.estimate))
+        return Axis.of_rates(values) if self.unit == "percent" else Axis.of_differences(values)
+
+    @property
+    def shown(self) -> Sequence[Rows]:
+        """The groups that are open."""
+        totals = accumulate(len(rows) for _, rows in self.groups)
+        return self.groups[: max(1, sum(total <= _OPEN_ROWS for total in totals))]
+
+    @property
+    def folded(self) -> Sequence[Rows]:
+        """The other groups."""
+        return self.groups[len(self.shown) :]
 
 
-def rates_plot(rows: Sequence[Row]) -> Plot:
-    """Return the accuracies of runs."""
-    values = (end for row in rows for end in ends_of(row.estimate))
-    hint = "Accuracy in %, with 95% intervals over families."
-    return Plot("Accuracy of the runs", Axis.of_rates(values), [(None, rows)], hint=hint)
-
-
-def groups_plot(
-    evaluation: Evaluation, title: str, hrefs: dict[str, str], confidence: float
-) -> Plot:
-    """Return the accuracy of a run by group, the worst first, as bars.
+def groups_plot(run: RunConclusions) -> Plot:
+    """Return the accuracy of a run, and of the groups of one column, the worst first, as bars.
 
     Args:
-        evaluation: of the run; its first group has all items.
-        title: what groups the items.
-        hrefs: by group, the link to its items.
-        confidence: mean confidence on all items; NaN if it is unknown.
+        run: its conclusions.
     """
-    everything, *groups = evaluation.groups
-    if len(groups) < 2:
-        groups = []
-    worst = sorted(groups, key=lambda group: group.estimates["accuracy"].value)
+    where, probabilities = run.where, run.probabilities
+    bars = sorted(where.column_bars, key=lambda group: group.accuracy.value)
     rows = [
         Row(
-            f"{group.name} ({group.items:,})",
-            group.estimates["accuracy"],
-            href=hrefs.get(group.name),
+            f"{group.value} ({group.items:,})",
+            group.accuracy,
+            differs=group in where.groups,
+            href=group_href(group, 0),
+            beside=group.confidence,
         )
-        for group in worst
+        for group in (bars if len(bars) > 1 else ())
     ]
-    of_all = Row(
-        f"all items ({everything.items:,})",
-        everything.estimates["accuracy"],
-        href=hrefs.get("all"),
-        beside=confidence,
+    everything = Row(
+        f"all items ({run.accuracy.n:,})",
+        run.accuracy,
+        href=items_href(0, outcome="wrong"),
+        beside=probabilities.confidence,
     )
-    hint = "Right answers in %, with 95% intervals over families."
-    if not math.isnan(confidence):
-        hint += f" Line: mean confidence, {value_text(confidence, 'percent')}%."
+    more: list[Rows] = [(None, rows[_MOST_BARS:])] if rows[_MOST_BARS:] else []
+    beside = "" if math.isnan(probabilities.confidence) else " Line: mean confidence."
+    differs = " Red: shown to differ from the others." if where.groups else ""
     return Plot(
-        f"Right answers by {title}" if rows else "Right answers",
-        Axis(0.0, 1.0, 0.25),
-        [(None, [of_all, *rows[:_MOST_BARS]])],
+        f"Right answers by {bars[0].column}" if rows else "Right answers",
+        [(None, [everything, *rows[:_MOST_BARS]]), *more],
+        "percent",
         bars=True,
-        hint=hint,
-        folded=[(None, rows[_MOST_BARS:])] if rows[_MOST_BARS:] else [],
+        hint=f"In %, with 95% intervals.{beside}{differs}",
     )
 
 
@@ -221,17 +236,14 @@ def differences_plot(
         return None
     other = names.arm(compared[0].right) if len(compared) == 1 else "the other arm"
     over_seeds = ", and over seeds if there are three" if compared[0].seeds > 1 else ""
-    return _folded(
-        Plot(
-            "Paired differences",
-            differences_axis([claim for each in compared for claim in each.claims]),
-            [(_heading(left, each, names), rows) for each, rows in pairs if rows],
-            ends=(f"{other} better", f"{left} better"),
-            hint=(
-                f"In points, with 95% intervals over families{over_seeds}. Filled: shown. Hollow: "
-                f"not shown, with its p-value. {upper_first(compared[0].adjustment)}"
-            ),
-        )
+    return Plot(
+        "Paired differences",
+        [(_heading(left, each, names), rows) for each, rows in pairs if rows],
+        ends=(f"{other} better", f"{left} better"),
+        hint=(
+            f"In points, with 95% intervals over families{over_seeds}. Filled: shown. Hollow: "
+            f"not shown, with its p-value. {upper_first(compared[0].adjustment)}"
+        ),
     )
 
 
@@ -248,20 +260,16 @@ def order_plot(names: Sequence[str], preferences: Sequence[SlotPreferences]) -> 
         for name, of_run in of_runs
         if of_run.items
     ]
-    rows = [row for _, rows in groups for row in rows]
-    if not rows:
+    if not any(rows for _, rows in groups):
         return None
-    return _folded(
-        Plot(
-            "Choices of each letter beyond chance",
-            Axis.of_differences(end for row in rows for end in ends_of(row.estimate)),
-            groups,
-            ends=("avoided", "preferred"),
-            hint=(
-                "Share of the views that choose the answer next to a letter, in points beyond the "
-                "same answers in other orders; 95% intervals over families. Filled: shown."
-            ),
-        )
+    return Plot(
+        "Choices of each letter beyond chance",
+        groups,
+        ends=("avoided", "preferred"),
+        hint=(
+            "Share of the views that choose the answer next to a letter, in points beyond the "
+            "same answers in other orders; 95% intervals over families. Filled: shown."
+        ),
     )
 
 
@@ -271,19 +279,6 @@ def _letters(preferences: SlotPreferences) -> Iterable[Row]:
         if not math.isnan(slot.preference.value):
             name = "the last place" if slot.slot < 0 else position_name(slot.slot)
             yield Row(name, slot.preference, slot.marked)
-
-
-def _folded(plot: Plot) -> Plot:
-    """Return a plot in which groups beyond the first rows are folded."""
-    groups = plot.groups
-    totals = [sum(len(rows) for _, rows in groups[: at + 1]) for at in range(len(groups))]
-    n_open = max(1, sum(total <= _OPEN_ROWS for total in totals))
-    return replace(plot, groups=groups[:n_open], folded=groups[n_open:])
-
-
-def differences_axis(claims: Sequence[Claim]) -> Axis:
-    """Choose the axis that holds differences with their intervals."""
-    return Axis.of_differences(end for claim in claims for end in ends_of(claim.difference))
 
 
 def difference_row(

@@ -24,6 +24,7 @@ from pact_eval.evaluation.conclusions.conclusion import (
 )
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
+from pact_eval.evaluation.conclusions.where import WhereConclusion, WhereGroup
 from pact_eval.evaluation.diagnostics import (
     CATALOGUE,
     Diagnostic,
@@ -31,6 +32,7 @@ from pact_eval.evaluation.diagnostics import (
     diagnose,
     on_other_data,
 )
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes
 from pact_eval.plain_text import first_of
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
@@ -41,7 +43,7 @@ from pact_reports.page.request import PageRequest
 
 SECTIONS: Final[Mapping[Topic, tuple[str, str, str]]] = {
     "better": ("better", QUESTIONS["better"], "Better?"),
-    "where": ("where", "Where is it wrong?", "Where"),
+    "where": ("where", QUESTIONS["where"], "Where"),
     "order": ("order-of-answers", QUESTIONS["order"], "Order"),
     "probabilities": ("calibration", QUESTIONS["probabilities"], "Probabilities"),
     "data": ("data", QUESTIONS["data"], "Data"),
@@ -51,6 +53,8 @@ SECTIONS: Final[Mapping[Topic, tuple[str, str, str]]] = {
 """By topic: the id of its section, its title, and its name in the navigation."""
 
 _MOST_NAMES: Final = 4
+_MOST_IDS: Final = 300
+"""Of a link; a list of more items is too long for an address."""
 
 
 @dataclass(frozen=True)
@@ -99,56 +103,64 @@ def run_findings(
         conclusions: on every run, in their order.
         outcomes: of every run, in their order.
     """
-    changed = [int(of_run.flipped.sum()) for of_run in outcomes]
-    errors = [int((~of_run.correct).sum()) for of_run in outcomes]
-    names = request.called
-    order = [
-        Finding(name, run.order.tone, _words(run.order), _counted(n, "change", at))
-        for at, (name, run, n) in enumerate(zip(names, conclusions, changed, strict=True))
-    ]
-    probabilities = [
-        Finding(name, run.probabilities.tone, _words(run.probabilities), _wrong(n, at))
-        for at, (name, run, n) in enumerate(zip(names, conclusions, errors, strict=True))
-    ]
-    data = [
-        Finding(name, run.data.tone, data_words(run.data), _leaked(run.data, at))
-        for at, (name, run) in enumerate(zip(names, conclusions, strict=True))
-    ]
-    return {
-        "order": _shared(order),
-        "probabilities": _shared(probabilities),
-        "data": _shared(data),
-        "acting": [acting_finding(request)],
-    }
+    findings: dict[Topic, list[Finding]] = {}
+    for at, (run, of_run) in enumerate(zip(conclusions, outcomes, strict=True)):
+        changed, wrong = int(of_run.flipped.sum()), int((~of_run.correct).sum())
+        leaked = items_href(at, ids=run.data.items)
+        links: dict[Topic, tuple[int, str, str]] = {
+            "where": _there(request.experiment.runs[at], run.where, of_run, at),
+            "order": (changed, f"the {changed:,} that change", items_href(at, outcome="flips")),
+            "probabilities": (
+                *(wrong, f"the {wrong:,} wrong answers"),
+                items_href(at, outcome="wrong"),
+            ),
+            "data": (len(run.data.items), f"the {len(run.data.items):,} items", leaked),
+        }
+        said = (run.where, run.order, run.probabilities, run.data)
+        for conclusion, (topic, (n, text, href)) in zip(said, links.items(), strict=True):
+            items = (text, href) if n else None
+            finding = Finding(request.called[at], conclusion.tone, _words(conclusion), items)
+            findings.setdefault(topic, []).append(finding)
+    joined = {topic: _shared(of_runs) for topic, of_runs in findings.items()}
+    return {**joined, "acting": [acting_finding(request)]}
 
 
 def _words(conclusion: Conclusion) -> Sentence:
-    """Return the finding with what was not checked."""
+    """Return the finding with what was not checked; of data, without the leak, which is said."""
     words = conclusion.words
+    if isinstance(conclusion, DataConclusion):
+        parts = [part for part in conclusion.parts if part != str(conclusion.leak)]
+        return Sentence(words.finding, f"{'; '.join(parts)}." if parts else "")
     if not conclusion.unchecked:
         return words
     numbers = words.numbers.removesuffix(".")
     return Sentence(words.finding, f"{numbers}; {unchecked_list(conclusion.unchecked)}.")
 
 
-def data_words(conclusion: DataConclusion) -> Sentence:
-    """Return the finding on data without the leak, which the page says before anything else."""
-    parts = [part for part in conclusion.parts if part != str(conclusion.leak)]
-    return Sentence(conclusion.words.finding, f"{'; '.join(parts)}." if parts else "")
+def _there(
+    run: ExperimentRun, conclusion: WhereConclusion, outcomes: ItemOutcomes, at: int
+) -> tuple[int, str, str]:
+    """Return the link to the wrong answers of the groups that differ, if the script can list them.
+
+    Returns:
+        Their number, what they are called, and the link.
+    """
+    inside = {*conclusion.items}
+    rows = zip(run.predictions.ids.tolist(), outcomes.correct.tolist(), strict=True)
+    wrong = [name for name, right in rows if not right and name in inside]
+    href = items_href(at, ids=wrong)
+    if len(wrong) > _MOST_IDS:
+        href = group_href(conclusion.groups[0], at) or ""
+    return len(wrong) if href else 0, "their wrong answers", href
 
 
-def _counted(n: int, verb: str, at: int) -> tuple[str, str] | None:
-    return (f"the {n:,} that {verb}", items_href(at, outcome="flips")) if n else None
-
-
-def _wrong(n: int, at: int) -> tuple[str, str] | None:
-    return (f"the {n:,} wrong answers", items_href(at, outcome="wrong")) if n else None
-
-
-def _leaked(conclusion: DataConclusion, at: int) -> tuple[str, str] | None:
-    if not conclusion.items:
-        return None
-    return f"the {len(conclusion.items):,} items", items_href(at, ids=conclusion.items)
+def group_href(group: WhereGroup, at: int) -> str | None:
+    """Return the link to the wrong answers of a group; None if the script cannot filter by it."""
+    if group.column == "kind":
+        return items_href(at, outcome="wrong", kind=group.value)
+    if group.column == "domain":
+        return items_href(at, outcome="wrong", domain=group.value)
+    return None
 
 
 def _shared(findings: Sequence[Finding]) -> list[Finding]:
@@ -180,9 +192,26 @@ def acting_finding(request: PageRequest) -> Finding:
 
 
 def better_findings(
-    request: PageRequest, conclusions: Sequence[BetterConclusion]
+    request: PageRequest,
+    conclusions: Sequence[BetterConclusion],
+    judged: JudgedHypotheses | str | None,
 ) -> Iterator[Finding]:
-    """Yield whether the main arm is better than each of the others; plots have the numbers."""
+    """Yield whether the main arm is better than each of the others, and what the lock proves.
+
+    Args:
+        request: the runs.
+        conclusions: on the main arm and each of the others; plots have their numbers.
+        judged: the hypotheses, why they cannot be judged, or None without any.
+    """
+    if isinstance(judged, str):
+        yield Finding("", "open", Sentence("The criteria cannot be judged", f"{judged}."))
+    elif judged is not None:
+        registration = judged.registration
+        reasons = [*registration.reasons]
+        reasons += ["the verdicts below prove nothing"] if registration.broken else []
+        tone: Tone = "bad" if registration.broken else "good" if registration.holds else "open"
+        numbers = f"{'; '.join(reasons)}." if reasons and not registration.holds else ""
+        yield Finding("", tone, Sentence(f"Registration: {registration.status}", numbers))
     for conclusion in conclusions:
         named = conclusion.named(request.names)
         finding, numbers = named.words.finding, named.power_words

@@ -77,10 +77,12 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
     result = scorecard(path, *folders, *FAST, "--html", out, code=5)
     assert "TAMPERED" in result.stderr
     page = out.read_text(encoding="utf-8")
-    assert page.index("Registration: ") < page.index('class="verdicts"')
-    assert '<span class="verdict bad">TAMPERED</span>' in page
-    assert "verdicts below prove nothing" in page
-    assert "verdict good" not in page
+    better = page[page.index('<section id="better"') :]
+    finding = better[: better.index("</li>")]
+    assert 'class="bad"' in finding
+    assert "Registration: TAMPERED" in finding
+    assert "prove nothing" in finding
+    assert "table-scorecard" in better[: better.index("<details")]
 
 
 @pytest.mark.parametrize(

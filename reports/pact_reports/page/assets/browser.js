@@ -51,6 +51,7 @@ async function drawList() {
   const items = await loadItems(packed.runs[state.a].items);
   const [a, b] = [await loadRun(state.a), state.b < 0 ? null : await loadRun(state.b)];
   if (mine !== state.drawn) return;
+  noteEmpty(items, a, b);
   const order = currentOrder(items, a, b);
   const [shown, counts] = filtered(order, items, a, b, wantedNow());
   const size = Number(byId("size").value);

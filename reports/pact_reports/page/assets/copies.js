@@ -37,16 +37,10 @@ function addCopyButtons() {
     told.setAttribute("role", "status");
     const box = made("div", "copies", "Copy ");
     for (const name of Object.keys(texts)) {
-      box.append(copyButton(name, () => chosenText(texts[name]), heading ? heading.textContent : "the answer", told), " ");
+      box.append(copyButton(name, () => texts[name], heading ? heading.textContent : "the answer", told), " ");
     }
     box.append(told);
     if (target.matches(".table")) heading.after(box);
     else target.append(box);
   }
-}
-
-/* The text of the chosen reference, where a table has one for each. */
-function chosenText(text) {
-  if (typeof text === "string") return text;
-  return text[document.querySelector("#runs [aria-pressed='true']")?.dataset.referenceOf ?? Object.keys(text)[0]];
 }

@@ -33,32 +33,43 @@ const ONE_RUN = [
 ];
 const TWO_RUNS = [ITEM, REFERENCE, ...[ANSWER, CONFIDENCE, VIEW_TV].map((each) => each.A), ...[ANSWER, CONFIDENCE, VIEW_TV].map((each) => each.B), KIND, DOMAIN];
 
-function columnsShown(a = state.a, b = state.b) {
-  const calibrated = "calibrated" in packed.runs[a].columns;
-  return b < 0 ? ONE_RUN.filter((column) => column.name !== "calibrated" || calibrated) : TWO_RUNS;
+/* Columns of which nothing is known in the runs that are shown, by name; see `noteEmpty`. */
+let emptyColumns = new Set();
+
+function columnsShown() {
+  return (state.b < 0 ? ONE_RUN : TWO_RUNS).filter((column) => !emptyColumns.has(column.name));
 }
 
-function columnNamed(name, a = state.a, b = state.b) {
-  return columnsShown(a, b).find((column) => column.name === name);
+function noteEmpty(items, a, b) {
+  const { domains } = packed.items[packed.runs[state.a].items];
+  const isEmpty = ({ unknown, values }) => unknown !== undefined && (values(items, a, b) ?? []).every((value) => value === unknown);
+  emptyColumns = new Set((b ? TWO_RUNS : ONE_RUN).filter(isEmpty).map(({ name }) => name));
+  if (domains.every((domain) => ["", "unknown"].includes(domain))) emptyColumns.add(DOMAIN.name);
+}
+
+function columnNamed(name) {
+  return columnsShown().find((column) => column.name === name);
 }
 
 function classOf(column, columns) {
-  const first = column.side && columns.find((each) => each.side === column.side) === column && columns === TWO_RUNS;
+  const first = column.side && columns.find((each) => each.side === column.side) === column && state.b >= 0;
   return `${column.left ? "left" : ""}${column.extra ? " narrow-hidden" : ""}${first ? " side" : ""}`;
 }
 
 /* With two runs, a row above the heads names them: A, B. A narrow screen leaves some cells out. */
-function sideHeads() {
-  if (state.b < 0) return [];
-  const empty = (className) => made("td", className);
-  const head = (side, run) => {
-    const cell = made("th", "left side", `${side}: `, isolated(cut(packed.runs[run].label, 80)));
-    cell.colSpan = 2;
-    cell.scope = "colgroup";
-    return [cell, empty("narrow-hidden")];
-  };
-  const hidden = () => empty("narrow-hidden");
-  return [empty(""), hidden(), ...head("A", state.a), ...head("B", state.b), hidden(), hidden()];
+function sideHeads(columns) {
+  const cells = [];
+  for (const column of columns) {
+    const ofSide = columns.filter(({ side }) => side && side === column.side);
+    if (ofSide[0] === column) {
+      const run = packed.runs[column.side === "A" ? state.a : state.b];
+      const cell = made("th", "left side", `${column.side}: `, isolated(cut(run.label, 80)));
+      cell.colSpan = ofSide.filter(({ extra }) => !extra).length;
+      cell.scope = "colgroup";
+      cells.push(cell);
+    } else if (!column.side || column.extra) cells.push(made("td", column.extra ? "narrow-hidden" : ""));
+  }
+  return cells;
 }
 
 function drawHeads() {
@@ -67,7 +78,7 @@ function drawHeads() {
     const button = made("button", "", column.title);
     button.type = "button";
     button.dataset.sort = column.name;
-    if (columns === TWO_RUNS && column.side) button.ariaLabel = `${column.title} of ${column.side}`;
+    if (state.b >= 0 && column.side) button.ariaLabel = `${column.title} of ${column.side}`;
     const head = made("th", classOf(column, columns), button);
     head.scope = "col";
     const sorted = state.sort === column.name;
@@ -75,7 +86,7 @@ function drawHeads() {
     return head;
   });
   const focused = document.activeElement?.dataset?.sort;
-  byId("sides").replaceChildren(...sideHeads());
+  byId("sides").replaceChildren(...(state.b < 0 ? [] : sideHeads(columns)));
   byId("sides").hidden = state.b < 0;
   byId("heads").replaceChildren(...heads);
   if (focused) byId("heads").querySelector(`[data-sort="${focused}"]`)?.focus();
