@@ -17,7 +17,7 @@ demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both r
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/pact $(DEMO) --arm pact --out $(RUNS)/demo-pact
 	$(BIN)/pact-eval report $(RUNS)/demo-nimble_recipe $(RUNS)/demo-pact --html $(RUNS)/demo.html --palette fixtures/pact_fixtures/paper_palette.toml --data $(FIXTURES)/data/holdout.jsonl --method pact --target-error 0.1
-	$(BIN)/pact-eval thresholds $(RUNS)/demo-pact --target-error 0.1 --brief
+	$(BIN)/pact-eval thresholds $(RUNS)/demo-pact --target-error 0.1
 
 # The tests start dozens of Python processes: none has to compile our modules again.
 test test-all pytest pytest-all: export PYTHONDONTWRITEBYTECODE :=
