@@ -20,7 +20,7 @@ demo-score: $(VENV)/.model  ## score two adapters of the tiny base model, print 
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/pact $(DEMO) --arm pact --out $(RUNS)/demo-pact
 	PACT_EVAL_PALETTE=fixtures/pact_fixtures/paper_palette.toml $(BIN)/pact-eval report $(RUNS)/demo-pact $(RUNS)/demo-nimble_recipe --html $(RUNS)/demo.html --data $(FIXTURES)/data/holdout.jsonl --target-error 0.1
-	$(BIN)/pact-eval thresholds $(RUNS)/demo-pact --target-error 0.1 --brief
+	$(BIN)/pact-eval thresholds $(RUNS)/demo-pact --target-error 0.1
 
 # The tests start dozens of Python processes: none has to compile our modules again.
 test test-all pytest pytest-all: export PYTHONDONTWRITEBYTECODE :=

@@ -57,7 +57,7 @@ def test_a_registered_check_is_in_the_result_the_json_and_the_table(tmp_path: Pa
     value = json.loads(CliRunner().invoke(main, ["data", str(folder), "--json"]).stdout)
     assert value["checks"][-1]["check"] == "id-lengths"
     assert value["checks"][-1]["codes"] == {"long-id": {"severity": "warning", "count": 8}}
-    text = CliRunner().invoke(main, ["data", str(folder)]).stdout
+    text = CliRunner().invoke(main, ["data", str(folder), "--full"]).stdout
     assert "warning id-lengths/long-id" in text
     assert "8 ids" in text
 

@@ -241,5 +241,7 @@ def test_ties_against_a_sort_of_everything(seed: int) -> None:
     confidence = rng.choice([0.5, 0.7, 0.7 + 1e-15, 0.9], size=n)
     wrong, ids = rng.random(n) < 0.6, rng.permutation(n).astype(str)
     rows = _surest(confidence, wrong, lambda chosen: ids[chosen].tolist(), most)
-    every = sorted(np.flatnonzero(wrong), key=lambda at: (-round(float(confidence[at]), 12), ids[at]))
+    every = sorted(
+        np.flatnonzero(wrong), key=lambda at: (-round(float(confidence[at]), 12), ids[at])
+    )
     assert rows.tolist() == every[:most]

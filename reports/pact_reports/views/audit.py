@@ -168,8 +168,9 @@ def _facts_of(audit: DataAudit) -> Iterator[Fact]:
         for code in check.codes(severity)
     ]
     for number, (check, code) in enumerate(found[:_MOST_CODES]):
-        tone = _TONE[CODES[code].severity]
-        yield Fact(CODES[code].severity, _say_code(check, code, found=not number), tone)
+        severity = CODES[code].severity
+        told = severity == "error" and not number
+        yield Fact(severity, _say_code(check, code, found=told), _TONE[severity])
     if len(found) > _MOST_CODES:
         yield Fact("...", f"{len(found) - _MOST_CODES:,} more kinds of findings")
     files = [
@@ -179,6 +180,8 @@ def _facts_of(audit: DataAudit) -> Iterator[Fact]:
     yield Fact("files", first_of(files, _MOST_FILES))
     checked = [plain_check(check.check) for check in audit.checks if check.skipped is None]
     yield Fact("checked", ", ".join(checked))
+    skipped = [Unchecked(check.check, check.skipped) for check in audit.checks if check.skipped]
+    yield Fact("not checked", unchecked_list(skipped).removeprefix("not checked: "))
 
 
 def _say_code(check: CheckResult, code: str, *, found: bool) -> str:
@@ -338,18 +341,16 @@ def verdict(
         f"{n:,} {severity}{'s' if n != 1 else ''}" for severity, n in counts.items() if n
     )
     failing = [plain_check(check.check) for check in failed_checks(checks, fail_on)]
-    skipped = [Unchecked(check.check, check.skipped) for check in checks if check.skipped]
-    unseen = f"; {unchecked_list(skipped)}" if skipped else ""
     if tampered is not None:
-        return Line(f"TAMPERED: {tampered} ({tally}){unseen}.", "bad")
+        return Line(f"TAMPERED: {tampered} ({tally}).", "bad")
     if failing:
-        return Line(f"NOT TO BE TRUSTED: {tally} ({', '.join(failing)}){unseen}.", "bad")
+        return Line(f"NOT TO BE TRUSTED: {tally} ({', '.join(failing)}).", "bad")
     if counts["error"] or counts["warning"]:
-        return Line(f"The {subject} passed with doubts: {tally}{unseen}.", "caution")
-    if len(skipped) == len(checks):
-        return Line(f"The {subject} was not checked{unseen}.", "faint")
+        return Line(f"The {subject} passed with doubts: {tally}.", "caution")
+    if all(check.skipped for check in checks):
+        return Line(f"The {subject} was not checked.", "faint")
     notes = f" ({tally})" if tally else ""
-    return Line(f"The {subject} is sound as far as checked{notes}{unseen}.", "good")
+    return Line(f"The {subject} is sound as far as checked{notes}.", "good")
 
 
 @singledispatch
