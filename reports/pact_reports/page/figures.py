@@ -55,10 +55,13 @@ _OPEN: Final = ("differences", "pairs", "risk-coverage")
 _TOPIC_OF_TABLE: Final[Mapping[str, Topic]] = {
     "main": "better",
     "paired": "better",
+    "mcnemar": "better",
     "ablations": "better",
     "scorecard": "better",
     "kinds": "where",
     "domains": "where",
+    "answers": "where",
+    "confusion": "where",
     "views": "order",
     "order": "order",
     "slots": "order",

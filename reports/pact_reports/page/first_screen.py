@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Final
 
 from pact_eval.data.records import position_name
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
 from pact_eval.evaluation.example_items import count_only_right, only_one_right, surest_errors
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes
 from pact_eval.numbers import value_text
-from pact_eval.runs.predictions import Predictions
 from pact_reports.page.item_blocks import compared_runs
 from pact_reports.page.item_links import Compared, item_href, items_href
 from pact_reports.page.plots import Plot, Row, difference_row, groups_plot
@@ -91,7 +92,7 @@ def _example(
 ) -> Example:
     runs, (a, *others) = request.experiment.runs, shown
     views = runs[a].predictions
-    name, names = str(views.ids[row]), _answer_names(request, views, row)
+    name, names = str(views.ids[row]), _answer_names(request, runs[a], row)
     record = None if request.records is None else request.records.records.get(name)
     asked = record.field.instructions if record is not None else None
     given = []
@@ -105,23 +106,27 @@ def _example(
     return Example(
         href=item_href(name, a=a, b=others[0] if others else None),
         text=_cut(asked) if isinstance(asked, str) else name,
-        right="" if others else names[int(views.reference[row])],
+        right="" if others else " or ".join(compress(names, views.right_answers[row].tolist())),
         given=given,
     )
 
 
-def _answer_names(request: PageRequest, views: Predictions, row: int) -> list[str]:
+def _answer_names(request: PageRequest, run: ExperimentRun, row: int) -> list[str]:
     """Return the names of the answers of an item, or their letters."""
+    views = run.predictions
     n, kind = int(views.n_choices[row]), str(views.kind[row])
-    records = {} if request.records is None else request.records.records
-    record = records.get(str(views.ids[row]))
+    log = run.provenance.recorded.get("log")
+    options = log.get("options") if isinstance(log, dict) else None
     if views.known == "outcomes":
         return ["wrong", "right"] if n == 2 else [*map(str, range(n))]
-    if record is not None:
-        return [_cut(answer.key) for answer in record.field.answers]
+    if request.records is not None:
+        answers = request.records.records[str(views.ids[row])].field.answers
+        return [_cut(answer.key) for answer in answers]
+    if isinstance(options, list) and len(options) == n:
+        return [_cut(str(option)) for option in options]
     if kind == "boolean":
         return ["false", "true"]
-    return [*map(str, range(n))] if kind == "score" else [*map(position_name, range(n))]
+    return [*map(str if kind == "score" else position_name, range(n))]
 
 
 def _cut(text: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from messages import assert_says
 from reports.page.page_runs import experiment_of, records_of
-from run_frames import rows, write_run
+from run_frames import edit_run, frame_of, rows, write_run
 
 from pact_eval.data.records import parse_record
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
@@ -59,9 +59,10 @@ class Made:
         return html.unescape(re.sub("<.*?>", "", text))
 
 
-def made_of(home: Path, arms: Mapping[str, float], **request: Any) -> Made:
+def made_of(home: Path, arms: Mapping[str, float], *, families: int = 12, **request: Any) -> Made:
     frames = [
-        (arm, rows(n, k=2, families=18, skill=skill)) for n, (arm, skill) in enumerate(arms.items())
+        (arm, rows(n, k=2, families=families, skill=skill))
+        for n, (arm, skill) in enumerate(arms.items())
     ]
     folders = [
         write_run(home / f"{n}", frame, arm=arm, seed=17) for n, (arm, frame) in enumerate(frames)
@@ -81,7 +82,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Made]:
 
     @cache
     def page(runs: int) -> Made:
-        return made_of(home / f"{runs}", dict([*SKILLS.items()][:runs]), texts=runs == 2)
+        arms, families = dict([*SKILLS.items()][:runs]), 8 if runs == 6 else 12
+        tables = ("splits",) if runs == 6 else ("main", "kinds")
+        asked = {"texts": runs == 2, "tables": tables}
+        return made_of(home / f"{runs}", arms, families=families, **asked)
 
     return page
 
@@ -196,6 +200,17 @@ def test_runs_that_are_right_in_the_same_items_show_errors(tmp_path: Path) -> No
 def test_one_run_that_makes_no_error_has_no_items(tmp_path: Path) -> None:
     made = made_of(tmp_path, {"a": 50.0})
     assert 'class="examples"' not in made.source
+
+
+def test_the_answers_of_an_import_have_their_names(tmp_path: Path) -> None:
+    frame = frame_of(id=["a", "b"], logits=[[0.0, 2.0, 1.0]] * 2, reference=[0, 1])
+    folder = edit_run(
+        write_run(tmp_path / "run", frame), log={"options": ["refund", "replace", "<reject>"]}
+    )
+    made = make_page(PageRequest(experiment_of([folder]), figures=(), tables=("splits",)))
+    examples = made[made.index('class="examples"') :]
+    text = re.sub("<.*?>", "", examples[: examples.index("</ol>")])
+    assert_says(text, "a", "replace, wrong", "right answer", "refund")
 
 
 def test_hostile_names_are_escaped_everywhere(tmp_path: Path) -> None:
