@@ -16,7 +16,7 @@ from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.run_data import data_hash, scored_hash
-from pact_eval.evaluation.run_records import files_of, files_of_paths, records_of_run
+from pact_eval.evaluation.run_records import files_of, files_of_paths, item_texts, records_of_run
 from pact_eval.runs.predictions import Predictions
 
 _KINDS: Final = ("choice", "boolean", "score")
@@ -210,6 +210,25 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
         for key, record in records.items():
             records_by_id.setdefault(key, record)
     return ItemRecords(records_by_id, tuple(hashes), tuple(different))
+
+
+def imported_item_records(experiment: Experiment) -> ItemRecords | None:
+    """Return the records in the tables that runs were imported from.
+
+    Returns:
+        None unless each table is there, unchanged, has the text of every item of its run, and asks
+        what the others ask under the same id.
+    """
+    records: dict[str, Record] = {}
+    for run in experiment.runs:
+        own = item_texts(run).records
+        if not own or len(own) < len(run.predictions):
+            return None
+        for key, record in own.items():
+            other = records.setdefault(key, record)
+            if (other.state, other.field) != (record.state, record.field):
+                return None
+    return ItemRecords(records)
 
 
 def has_data_of(paths: Sequence[Path], experiment: Experiment) -> bool:

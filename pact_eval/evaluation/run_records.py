@@ -130,15 +130,19 @@ def item_texts(
         InputError: texts are required, and a data file lacks items or contradicts the run.
         RecordError: texts are required, and a data file cannot be read.
     """
-    log = run.provenance.recorded.get("log")
-    options = log.get("options") if isinstance(log, dict) else None
-    names = tuple(map(str, options)) if isinstance(options, list) else ()
     try:
-        return ItemTexts(_read_records(run, paths, required=required), names)
+        return texts_of(run, _read_records(run, paths, required=required))
     except (InputError, RecordError):
         if required and paths:
             raise
-        return ItemTexts({}, names)
+        return texts_of(run, {})
+
+
+def texts_of(run: ExperimentRun, records: Mapping[str, Record]) -> ItemTexts:
+    """Return the texts of the items of a run, whose records are read already."""
+    log = run.provenance.recorded.get("log")
+    options = log.get("options") if isinstance(log, dict) else None
+    return ItemTexts(records, tuple(map(str, options)) if isinstance(options, list) else ())
 
 
 def _read_records(

@@ -17,7 +17,11 @@ from pact_eval.evaluation.arms.table_results import read_clear_changes
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.item_records import ItemRecords, read_item_records
+from pact_eval.evaluation.item_records import (
+    ItemRecords,
+    imported_item_records,
+    read_item_records,
+)
 from pact_eval.evaluation.run_data import remembered_data
 from pact_eval.notes import Note
 from pact_eval.plain_text import one_line
@@ -154,12 +158,12 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
 
 
 def _records(experiment: Experiment, outputs: Outputs) -> ItemRecords | None:
-    """Read the records of the items from the given data, or from those that the runs remember."""
+    """Read the records of the items: of the given data, those that runs remember, or imports."""
     if outputs.data:
         return read_item_records(outputs.data, experiment)
     files = remembered_data(experiment.runs).files
     if not files:
-        return None
+        return imported_item_records(experiment)
     try:
         return read_item_records(files, experiment)
     except InputError:  # the conclusion on the data says why

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Final
 
-from pact_eval.data.records import position_name
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
 from pact_eval.evaluation.example_items import count_only_right, only_one_right, surest_errors
-from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes
+from pact_eval.evaluation.run_records import ItemTexts, cut, texts_of
 from pact_eval.numbers import value_text
 from pact_reports.page.item_blocks import compared_runs
 from pact_reports.page.item_links import Compared, item_href, items_href
@@ -30,7 +29,7 @@ class Example:
 
     Attributes:
         href: the link that opens it.
-        text: its question; its id if the texts are not known.
+        text: its question or context, whichever tells items apart; its id if neither is known.
         right: the right answer; "" if a run gives it.
         given: by name of a run, its answer, the confidence in percent or "", and whether it is
             right.
@@ -68,14 +67,15 @@ def examples(request: PageRequest, outcomes: Sequence[ItemOutcomes]) -> Examples
         outcomes: of every run, in their order.
     """
     a, b = compared_runs(request.experiment)
-    names = request.called
+    names, records = request.called, request.records
+    texts = texts_of(request.experiment.runs[a], {} if records is None else records.records)
     rows = [] if b is None else only_one_right(outcomes[a], outcomes[b], _EXAMPLES)
     if b is None or not rows:
         of_run = f" of {names[a]}" if len(names) > 1 else ""
         rows = surest_errors(outcomes[a], _EXAMPLES)
         wrong = int((~outcomes[a].correct).sum())
         every = [(f"all {wrong:,}", items_href(a, outcome="wrong"))]
-        items = [_example(request, outcomes, [a], row) for row in rows]
+        items = [_example(request, texts, outcomes, [a], row) for row in rows]
         return Examples(f"Surest wrong answers{of_run}", every, items)
     sides: tuple[tuple[int, int, Compared], ...] = ((a, b, "only-a"), (b, a, "only-b"))
     counts = {side: count_only_right(outcomes[at], outcomes[of]) for at, of, side in sides}
@@ -83,18 +83,23 @@ def examples(request: PageRequest, outcomes: Sequence[ItemOutcomes]) -> Examples
         (f"only {names[at]}: {counts[side]:,}", items_href(a, b=b, compared=side))
         for at, _, side in sides
     ]
-    items = [_example(request, outcomes, [a, b], row) for row in rows]
+    items = [_example(request, texts, outcomes, [a, b], row) for row in rows]
     return Examples("Right in one run only", every, items)
 
 
 def _example(
-    request: PageRequest, outcomes: Sequence[ItemOutcomes], shown: Sequence[int], row: int
+    request: PageRequest,
+    texts: ItemTexts,
+    outcomes: Sequence[ItemOutcomes],
+    shown: Sequence[int],
+    row: int,
 ) -> Example:
-    runs, (a, *others) = request.experiment.runs, shown
-    views = runs[a].predictions
-    name, names = str(views.ids[row]), _answer_names(request, runs[a], row)
-    record = None if request.records is None else request.records.records.get(name)
-    asked = record.field.instructions if record is not None else None
+    a, *others = shown
+    views = request.experiment.runs[a].predictions
+    name, n = str(views.ids[row]), int(views.n_choices[row])
+    names = [cut(answer, _LONGEST) for answer in texts.answers(name, str(views.kind[row]), n)]
+    if views.known == "outcomes":
+        names = ["wrong", "right"] if n == 2 else [*map(str, range(n))]
     given = []
     for at in shown:
         of_run = outcomes[at]
@@ -105,32 +110,10 @@ def _example(
         given.append((called, answer, sure, bool(of_run.correct[row])))
     return Example(
         href=item_href(name, a=a, b=others[0] if others else None),
-        text=_cut(asked) if isinstance(asked, str) else name,
+        text=cut(texts.text(name) or name, _LONGEST),
         right="" if others else " or ".join(compress(names, views.right_answers[row].tolist())),
         given=given,
     )
-
-
-def _answer_names(request: PageRequest, run: ExperimentRun, row: int) -> list[str]:
-    """Return the names of the answers of an item, or their letters."""
-    views = run.predictions
-    n, kind = int(views.n_choices[row]), str(views.kind[row])
-    log = run.provenance.recorded.get("log")
-    options = log.get("options") if isinstance(log, dict) else None
-    if views.known == "outcomes":
-        return ["wrong", "right"] if n == 2 else [*map(str, range(n))]
-    if request.records is not None:
-        answers = request.records.records[str(views.ids[row])].field.answers
-        return [_cut(answer.key) for answer in answers]
-    if isinstance(options, list) and len(options) == n:
-        return [_cut(str(option)) for option in options]
-    if kind == "boolean":
-        return ["false", "true"]
-    return [*map(str if kind == "score" else position_name, range(n))]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def pictures(
