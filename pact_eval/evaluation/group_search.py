@@ -34,6 +34,7 @@ MOST_TESTS: Final = 5
 
 _STANDS_OUT: Final = 2.0
 _HALF: Final = 0.5
+_ROUNDING: Final = 1e-9
 # A group that is so much less right is tested for that, though its confidence adds to the distance.
 _NEARLY: Final = 0.7
 # Standard errors of a half at which a group stands out in one and is shown in the other in 75 to
@@ -289,19 +290,22 @@ class _Standing:
         variances, distance = {}, {}
         with np.errstate(divide="ignore", invalid="ignore"):
             for name, rho in left.correlation.items():
-                inside, outside = (
-                    _mean_variance(n, square, rho),
-                    _mean_variance(rest, rest_square, rho),
-                )
+                inside = _mean_variance(n, square, rho)
+                outside = _mean_variance(rest, rest_square, rho)
                 values = left.sample.measures[name][left.rows]
-                spread = values.std() if values.size else 0.0  # of one family, none is searched
                 sums = np.bincount(codes, values, len(cells.labels))
                 apart = sums / n - (values.sum() - sums) / rest
                 shared = 2 * rho * cross / (n * rest)
-                standing = apart / (spread * np.sqrt(inside + outside - shared))
+                standing = apart / (_spread(values) * np.sqrt(inside + outside - shared))
                 distance[name] = np.where(eligible & np.isfinite(standing), standing, 0.0)
                 variances[name] = inside, outside
         return cls(eligible, *variances["accuracy"], distance)
+
+
+def _spread(values: FloatArray) -> float:
+    """Return the standard deviation; 0 of values that differ by rounding alone, and of none."""
+    spread = float(values.std()) if values.size else 0.0
+    return spread if spread > _ROUNDING else 0.0
 
 
 def _mean_variance(n: FloatArray, square: FloatArray, rho: float) -> FloatArray:

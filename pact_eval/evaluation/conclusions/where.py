@@ -228,12 +228,13 @@ class WhereConclusion(Conclusion):
                 f"a group needs about {NEEDED_FAMILIES} {units}, and as many beside it; the "
                 f"largest of {listed} has {self.most_families:,}"
             )
-        size, points = counted(power.items, "item"), value_text(power.points, "percent")
+        points = value_text(power.points, "percent")
+        group = f"one of {counted(power.items, 'item')}"
         if self.status == "too few to tell":
-            return f"of {groups} ({listed}), one of {size} would have to differ by {points} points"
+            return f"of {groups} ({listed}), {group} would have to differ by {points} points"
         return (
-            f"none of {groups} ({listed}) is shown to differ; {points} points would usually be "
-            f"found in one of {size}"
+            f"none of {groups} ({listed}) is shown to differ; {group} that differs by {points} "
+            "points would usually be found"
         )
 
 
