@@ -60,7 +60,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class TestedGroup:
+class CheckedGroup:
     """A candidate with its test on the other half.
 
     Attributes:
@@ -108,13 +108,13 @@ class GroupSearch:
     """
 
     searched: int
-    tests: tuple[TestedGroup, ...]
+    tests: tuple[CheckedGroup, ...]
     detectable: DetectableGroup | None
     most_families: int
     in_test: BoolArray
 
     @property
-    def shown(self) -> tuple[TestedGroup, ...]:
+    def shown(self) -> tuple[CheckedGroup, ...]:
         """The groups that differ."""
         return tuple(test for test in self.tests if test.shown)
 
@@ -326,10 +326,10 @@ def _enough_families(
 
 def _test_candidates(
     sample: _Sample, columns: Mapping[str, _Cells], rng: np.random.Generator
-) -> tuple[TestedGroup, ...]:
+) -> tuple[CheckedGroup, ...]:
     """Take the groups that stand out, and test each without the items of those before it."""
     kept = np.ones(sample.cluster.size, dtype=np.bool_)
-    tests: list[TestedGroup] = []
+    tests: list[CheckedGroup] = []
     while len(tests) < MOST_TESTS:
         candidate = _farthest(columns, _Left.of(sample, kept))
         if candidate is None:
@@ -343,7 +343,7 @@ def _test_candidates(
             higher=candidate.distance > 0,
             rng=rng.spawn(1)[0],
         )
-        tests.append(TestedGroup(candidate, test, int(np.count_nonzero(inside[rows])), math.nan))
+        tests.append(CheckedGroup(candidate, test, int(np.count_nonzero(inside[rows])), math.nan))
         kept &= ~inside
     adjusted = holm([test.test.p_value for test in tests]).adjusted.tolist() if tests else []
     return tuple(replace(test, adjusted=p) for test, p in zip(tests, adjusted, strict=True))

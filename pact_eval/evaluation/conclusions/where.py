@@ -22,9 +22,9 @@ from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Tone
 from pact_eval.evaluation.group_search import (
     FEWEST_IN_HALF,
+    CheckedGroup,
     DetectableGroup,
     Measure,
-    TestedGroup,
     search_groups,
 )
 from pact_eval.evaluation.item_columns import group_labels
@@ -336,7 +336,7 @@ class _Groups:
             gap=_gap(confidence - right, cluster, families.size),
         )
 
-    def tested(self, tested: TestedGroup) -> WhereGroup:
+    def tested(self, tested: CheckedGroup) -> WhereGroup:
         """Return a group that was tested, with the other names of its items."""
         candidate, test = tested.candidate, tested.test
         inside = self.rows(candidate.column, candidate.value)
