@@ -34,6 +34,7 @@ MOST_TESTS: Final = 5
 
 _STANDS_OUT: Final = 2.0
 _HALF: Final = 0.5
+_ROUNDING: Final = 1e-9
 # A group that is so much less right is tested for that, though its confidence adds to the distance.
 _NEARLY: Final = 0.7
 # Standard errors of a half at which a group stands out in one and is shown in the other in 75 to
@@ -59,7 +60,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class TestedGroup:
+class CheckedGroup:
     """A candidate with its test on the other half.
 
     Attributes:
@@ -107,13 +108,13 @@ class GroupSearch:
     """
 
     searched: int
-    tests: tuple[TestedGroup, ...]
+    tests: tuple[CheckedGroup, ...]
     detectable: DetectableGroup | None
     most_families: int
     in_test: BoolArray
 
     @property
-    def shown(self) -> tuple[TestedGroup, ...]:
+    def shown(self) -> tuple[CheckedGroup, ...]:
         """The groups that differ."""
         return tuple(test for test in self.tests if test.shown)
 
@@ -289,19 +290,22 @@ class _Standing:
         variances, distance = {}, {}
         with np.errstate(divide="ignore", invalid="ignore"):
             for name, rho in left.correlation.items():
-                inside, outside = (
-                    _mean_variance(n, square, rho),
-                    _mean_variance(rest, rest_square, rho),
-                )
+                inside = _mean_variance(n, square, rho)
+                outside = _mean_variance(rest, rest_square, rho)
                 values = left.sample.measures[name][left.rows]
-                spread = values.std() if values.size else 0.0  # of one family, none is searched
                 sums = np.bincount(codes, values, len(cells.labels))
                 apart = sums / n - (values.sum() - sums) / rest
                 shared = 2 * rho * cross / (n * rest)
-                standing = apart / (spread * np.sqrt(inside + outside - shared))
+                standing = apart / (_spread(values) * np.sqrt(inside + outside - shared))
                 distance[name] = np.where(eligible & np.isfinite(standing), standing, 0.0)
                 variances[name] = inside, outside
         return cls(eligible, *variances["accuracy"], distance)
+
+
+def _spread(values: FloatArray) -> float:
+    """Return the standard deviation; 0 of values that differ by rounding alone, and of none."""
+    spread = float(values.std()) if values.size else 0.0
+    return spread if spread > _ROUNDING else 0.0
 
 
 def _mean_variance(n: FloatArray, square: FloatArray, rho: float) -> FloatArray:
@@ -322,10 +326,10 @@ def _enough_families(
 
 def _test_candidates(
     sample: _Sample, columns: Mapping[str, _Cells], rng: np.random.Generator
-) -> tuple[TestedGroup, ...]:
+) -> tuple[CheckedGroup, ...]:
     """Take the groups that stand out, and test each without the items of those before it."""
     kept = np.ones(sample.cluster.size, dtype=np.bool_)
-    tests: list[TestedGroup] = []
+    tests: list[CheckedGroup] = []
     while len(tests) < MOST_TESTS:
         candidate = _farthest(columns, _Left.of(sample, kept))
         if candidate is None:
@@ -339,7 +343,7 @@ def _test_candidates(
             higher=candidate.distance > 0,
             rng=rng.spawn(1)[0],
         )
-        tests.append(TestedGroup(candidate, test, int(np.count_nonzero(inside[rows])), math.nan))
+        tests.append(CheckedGroup(candidate, test, int(np.count_nonzero(inside[rows])), math.nan))
         kept &= ~inside
     adjusted = holm([test.test.p_value for test in tests]).adjusted.tolist() if tests else []
     return tuple(replace(test, adjusted=p) for test, p in zip(tests, adjusted, strict=True))

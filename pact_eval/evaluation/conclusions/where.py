@@ -22,9 +22,9 @@ from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Tone
 from pact_eval.evaluation.group_search import (
     FEWEST_IN_HALF,
+    CheckedGroup,
     DetectableGroup,
     Measure,
-    TestedGroup,
     search_groups,
 )
 from pact_eval.evaluation.item_columns import group_labels
@@ -228,12 +228,13 @@ class WhereConclusion(Conclusion):
                 f"a group needs about {NEEDED_FAMILIES} {units}, and as many beside it; the "
                 f"largest of {listed} has {self.most_families:,}"
             )
-        size, points = counted(power.items, "item"), value_text(power.points, "percent")
+        points = value_text(power.points, "percent")
+        group = f"one of {counted(power.items, 'item')}"
         if self.status == "too few to tell":
-            return f"of {groups} ({listed}), one of {size} would have to differ by {points} points"
+            return f"of {groups} ({listed}), {group} would have to differ by {points} points"
         return (
-            f"none of {groups} ({listed}) is shown to differ; {points} points would usually be "
-            f"found in one of {size}"
+            f"none of {groups} ({listed}) is shown to differ; {group} that differs by {points} "
+            "points would usually be found"
         )
 
 
@@ -335,7 +336,7 @@ class _Groups:
             gap=_gap(confidence - right, cluster, families.size),
         )
 
-    def tested(self, tested: TestedGroup) -> WhereGroup:
+    def tested(self, tested: CheckedGroup) -> WhereGroup:
         """Return a group that was tested, with the other names of its items."""
         candidate, test = tested.candidate, tested.test
         inside = self.rows(candidate.column, candidate.value)
