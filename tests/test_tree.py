@@ -14,6 +14,7 @@ import pytest
 from run_frames import rows, write_run
 
 from pact_cli.audit.main import main as audit
+from pact_cli.commands import SETTING, Option
 from pact_cli.main import main as evaluate
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.importing.row_reader import COLUMNS
@@ -63,18 +64,16 @@ def test_the_list_of_commands_has_the_first_sentence_of_each() -> None:
                 assert (command.name, (command.help or "").split("\n")[0]) == (name, sentence)
 
 
-def test_every_option_is_in_the_docs() -> None:
-    """A setting, which is hidden among the options, is there without its dashes."""
+def test_every_option_and_setting_is_in_the_docs() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    named = set(re.findall(r"--[a-z][a-z-]*", text))
-    settings = {f"--{name}" for name in re.findall(r"`([a-z][a-z-]*)", text)}
+    named = set(re.findall(r"(?:--)?[a-z][a-z-]*", text))
     for group in (evaluate, audit):
         for name, command in group.commands.items():
-            for parameter in command.params:
-                if isinstance(parameter, click.Option):
-                    known = named | settings if parameter.hidden else named
-                    assert known.intersection(parameter.opts), (name, parameter.opts)
+            for option in (each for each in command.params if isinstance(each, Option)):
+                mark = "--" if option.group == SETTING else ""
+                called = {word.removeprefix(mark) for word in option.opts}
+                assert named & called, (name, option.opts)
 
 
 def test_every_metric_and_column_is_documented() -> None:

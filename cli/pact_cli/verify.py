@@ -41,7 +41,7 @@ def verify(
 
     It prints one line per check. A page or the JSON of `report` in place of the first RUN: is it
     the report on the RUNs that follow? Its digest covers their rows and calibrators, the settings,
-    the files of --data, --criteria and --clear-changes, and the version of pact-eval.
+    the files of --data, of criteria and of clear-changes, and the version of pact-eval.
 
     The seal covers run.json and the rows. The adapter, the base model and the data are compared
     where they lie now, the tokenizer and its chat template by a probe prompt, and calibration.json

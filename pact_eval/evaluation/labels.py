@@ -227,7 +227,7 @@ _FEWEST_BINS: Final = 2
 
 
 def parse_bins(text: str) -> Bins:
-    """Read `--bins`: a number of bins, or their inner edges with commas between them.
+    """Read the bins of `--by COLUMN:BINS`: how many, or their inner edges with commas between them.
 
     Raises:
         InputError: it is neither.
@@ -244,7 +244,7 @@ def parse_bins(text: str) -> Bins:
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        message = f"--bins {text}: expected a number of bins, or edges such as 10,20"
+        message = f"bins {text}: expected a number of bins, or edges such as 10,20"
         raise InputError(message) from None
 
 
@@ -256,12 +256,12 @@ def check_bins(bins: Bins) -> Bins:
     """
     if isinstance(bins, int):
         if bins < _FEWEST_BINS:
-            message = f"--bins: expected {_FEWEST_BINS} or more, got {bins}"
+            message = f"bins: expected {_FEWEST_BINS} or more, got {bins}"
             raise InputError(message)
         return bins
     increasing = all(low < high for low, high in itertools.pairwise(bins))
     if not bins or not increasing or not all(np.isfinite(bins)):
-        message = f"--bins: expected edges in increasing order, got {','.join(map(str, bins))}"
+        message = f"bins: expected edges in increasing order, got {','.join(map(str, bins))}"
         raise InputError(message)
     return tuple(bins)
 
@@ -303,7 +303,7 @@ def column_labels(values: pl.Series, by: str, bins: Bins | None = None) -> Label
     if values.dtype.is_numeric():
         return _number_labels(values.cast(pl.Float64), by, bins)
     if bins is not None:
-        message = f"--bins: {by} is text; leave --bins out"
+        message = f"bins: {by} is text, which has none; leave them out"
         raise InputError(message)
     texts = values.cast(pl.String).fill_null(MISSING)
     if texts.n_unique() > MOST_TEXTS:
@@ -321,8 +321,8 @@ def _number_labels(values: pl.Series, by: str, bins: Bins | None) -> Labels:
     distinct = np.unique(numbers[present])
     if bins is None and distinct.size > MOST_NUMBERS:
         message = (
-            f"--by {by}: {distinct.size:,} different numbers; give --bins 4 for four bins with "
-            "equally many items, or their edges, as in --bins 10,20"
+            f"--by {by}: {distinct.size:,} different numbers; give --by {by}:4 for four bins "
+            f"with equally many items, or their edges, as in --by {by}:10,20"
         )
         raise InputError(message)
     if bins is None or not distinct.size:

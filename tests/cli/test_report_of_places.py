@@ -23,6 +23,7 @@ from run_frames import ablated_rows, edit_run, other_items, rows, write_run
 
 import pact_eval
 from pact_cli.main import main
+from pact_eval.evaluation.labels import parse_bins
 
 MOST_TRIED = 30
 
@@ -265,3 +266,21 @@ def test_a_random_table_is_read_right_or_asked_about_with_commands_to_paste(seed
         asked = re.findall(r"^  (pact-eval .*)$", result.stderr, re.MULTILINE)
         waiting += [f"{command} --json" for command in asked if "NAME" not in command]
     pytest.fail(f"no command gives the right value: {made.traits}")
+
+
+def test_bins_of_a_column_of_numbers_are_behind_its_name() -> None:
+    rows_of_file = [
+        {"id": f"{n}", "label": "ab"[n % 2], "prediction": "a", "minute": n} for n in range(40)
+    ]
+    path = write_jsonl(Path("t.jsonl"), rows_of_file)
+    message = refused("report", path, *FAST, "--by", "minute")
+    assert_says(message, "40 different numbers", "--by minute:4", "--by minute:10,20")
+    for bins in ("4", "10,20"):
+        by = json.loads(run("report", path, *FAST, "--by", f"minute:{bins}", "--json").stdout)
+        settings = pact_eval.Settings(by="minute", bins=parse_bins(bins), resamples=100)
+        expected = pact_eval.evaluate("runs/t", settings).groups
+        assert len(expected) == (5 if bins == "4" else 4)
+        assert [(group["name"], group["items"]) for group in by["groups"]] == [
+            (group.name, group.items) for group in expected
+        ]
+    assert "--by COLUMN:BINS" in refused("report", path, "--bins", 4, code=2)

@@ -82,7 +82,7 @@ def test_two_bins_or_edges_that_increase(bins: Bins, is_right: bool) -> None:
     if is_right:
         assert check_bins(bins) == bins
     else:
-        with pytest.raises(InputError, match="--bins: expected"):
+        with pytest.raises(InputError, match="bins: expected"):
             check_bins(bins)
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="paths and line ends are
 CASES = {case.name: case for case in every_case()}
 FAST = "--resamples 300"
 SERVER = "--server ADDRESS --model served-1 --wire systemone"
-COSTS = "paper run-0-17 --figures costs --cost-wrong 9 --cost-review 1 --width text"
+COSTS = "paper run-0-17 --figures costs --cost-wrong 9 --width text"
 GATE = "compare demo-nimble_recipe demo-pact --gate --margin 0.02"
 OF_EACH_KIND = (
     ("shapes", f"report two --full {FAST}", "json"),
@@ -32,7 +32,7 @@ OF_EACH_KIND = (
     ("arms", "register hypotheses.toml", "80"),
     ("published", "scorecard paper_hypotheses.toml run_metrics.csv", "json"),
     ("spoiled-runs", "verify good rows facts unsealed cut json not-a-run", "160"),
-    ("spoiled-runs", "report .", "60"),
+    ("spoiled-runs", f"report . {FAST}", "60"),
     ("refusals", "nonsense", "80"),
     ("help", "report --help", "80"),
     ("arms-paper-style", f"{COSTS} {FAST}", "json"),
@@ -49,7 +49,7 @@ OF_EACH_KIND = (
     ("audit-data", "audit ablate data/holdout.jsonl --out ablated.jsonl", "80"),
     ("plans", "experiment experiment/plan.toml --dry-run", "80"),
     ("server", f"score {SERVER} --data data.jsonl --k 3 --no-probe --out served", "json"),
-    ("server", f"probe {SERVER}", "json"),
+    ("server", f"score {SERVER} --probe", "json"),
     ("shapes-page", f"report unanswered --html page.html {FAST}", "json"),
 )  # fmt: skip
 

@@ -278,7 +278,7 @@ CAMPAIGNS: Final = {
     ),
     "decision files": Campaign("decision/decision.json", JSON, _DECISION),
     "decision template": Campaign("decision/decision_template.jinja", TEXT, _DECISION, weight=0.5),
-    "palette": Campaign("palette.toml", TEXT, (*_FIGURES, "--palette", "palette.toml"), weight=0.3),
+    "palette": Campaign("palette.toml", TEXT, _FIGURES, weight=0.3),
     "clear changes": Campaign(
         "clear.toml", TEXT, (*_TABLES, "--clear-changes", "clear.toml"), weight=0.3
     ),
@@ -394,7 +394,9 @@ def make_healthy(home: Path) -> Path:
     shutil.copy(_FIXTURES / "paper_palette.toml", home / "palette.toml")
     shutil.copy(_FIXTURES / "paper_clear_changes.toml", home / "clear.toml")
     shutil.copy(_ROOT / "docs" / "example" / "schema.json", home / "schema.json")
-    (home / "pact.toml").write_text('decoding = "single"\nk = 4\nbootstrap-seed = 0\n')
+    (home / "pact.toml").write_text(
+        'decoding = "single"\nk = 4\nbootstrap-seed = 0\npalette = "palette.toml"\n'
+    )
     (home / "context.json").write_text('{"turns": ["Clerk: The seal is intact.", 3]}')
     return home
 

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from builders import question, record, write_jsonl
 from click.testing import CliRunner, Result
+from commands import with_settings
 from messages import assert_says
 from run_frames import edit_rows, edit_run, rows, without_seal, write_content_free, write_run
 
@@ -335,17 +336,15 @@ def test_the_digest_covers_every_file_that_decides_what_a_page_shows(tmp_path: P
         write_jsonl(home / "holdout.jsonl", records[text])
         (home / "clear.toml").write_text(f'accuracy = "{change}"\n')
         (home / "h.toml").write_text(example.read_text() + f"# {text}\n")
-    options = {"--data": "holdout.jsonl", "--clear-changes": "clear.toml", "--criteria": "h.toml"}
+    options = {"data": "holdout.jsonl", "clear_changes": "clear.toml", "criteria": "h.toml"}
+    words = ("report", str(run), "--html", str(tmp_path / "page.html"), "--resamples", "100")
 
     def digest(**homes: Path) -> dict[str, Json]:
         page = tmp_path / "page.html"
-        words = [
-            word
-            for option, name in options.items()
-            for word in (option, str(homes.get(option, first) / name))
-        ]
-        arguments = ["report", str(run), "--html", str(page), "--resamples", "100", *words]
-        result = CliRunner().invoke(main, arguments)
+        paths = {name: str(homes.get(name, first) / file) for name, file in options.items()}
+        data = paths.pop("data")  # that of the settings need not be of the run
+        env = with_settings(tmp_path, "report", **paths)
+        result = CliRunner(env=env).invoke(main, [*words, "--data", data])
         assert result.exit_code == 0, result.output
         assert verify(page, run).exit_code == 0
         held: dict[str, Json] = json.loads(page.read_text().split(PAGE)[1].split("</script>")[0])

@@ -107,7 +107,7 @@ class TableRequest:
             RecordError: the criteria cannot be understood.
         """
         if self.criteria is None:
-            message = "no criteria were given (--criteria HYPOTHESES.toml)"
+            message = "no criteria were given (paper --criteria, or scorecard --html)"
             raise InputError(message)
         chosen = self.experiment.settings
         settings = Settings(resamples=chosen.resamples or _SCORECARD_RESAMPLES, seed=chosen.seed)
