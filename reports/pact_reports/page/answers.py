@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from pact_eval.evaluation.conclusions.better import BetterConclusion
@@ -77,16 +78,19 @@ class Answers:
             "leak": [line.text for line in leak_lines(leak)],
             "headline": request.answer,
             "copies": {"sentence": copied},
-            "critical": [
-                remark
-                for remarks in self.remarks.values()
-                for remark in remarks
-                if remark.severity == "critical"
-            ],
+            "critical": [*self._critical()],
             "matrix_of_runs": run_matrix(request, self.conclusions) if matrix else None,
             "pictures": [] if matrix else [*pictures(request, self.conclusions, self.better)],
             "examples": examples(request, self.outcomes),
         }
+
+    def _critical(self) -> Iterator[tuple[str, str]]:
+        """Yield the ids and titles of what may make the numbers meaningless."""
+        if isinstance(self.judged, JudgedHypotheses) and self.judged.registration.broken:
+            yield SECTIONS["better"][0], f"Registration: {self.judged.registration.status}"
+        for remark in chain.from_iterable(self.remarks.values()):
+            if remark.severity == "critical":
+                yield remark.anchor, remark.title
 
     def sections(self, contents: Mapping[Topic, Contents]) -> list[dict[str, Any]]:
         """Return the sections that have something to say, in the order of the page.

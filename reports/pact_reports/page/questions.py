@@ -196,7 +196,7 @@ def better_findings(
     conclusions: Sequence[BetterConclusion],
     judged: JudgedHypotheses | str | None,
 ) -> Iterator[Finding]:
-    """Yield whether the main arm is better than each of the others, and what the lock proves.
+    """Yield whether the main arm is better than each of the others; a broken registration first.
 
     Args:
         request: the runs.
@@ -205,13 +205,10 @@ def better_findings(
     """
     if isinstance(judged, str):
         yield Finding("", "open", Sentence("The criteria cannot be judged", f"{judged}."))
-    elif judged is not None:
-        registration = judged.registration
-        reasons = [*registration.reasons]
-        reasons += ["the verdicts below prove nothing"] if registration.broken else []
-        tone: Tone = "bad" if registration.broken else "good" if registration.holds else "open"
-        numbers = f"{'; '.join(reasons)}." if reasons and not registration.holds else ""
-        yield Finding("", tone, Sentence(f"Registration: {registration.status}", numbers))
+    elif judged is not None and judged.registration.broken:
+        reasons = (*judged.registration.reasons, "the verdicts below prove nothing")
+        finding = f"Registration: {judged.registration.status}"
+        yield Finding("", "bad", Sentence(finding, f"{'; '.join(reasons)}."))
     for conclusion in conclusions:
         named = conclusion.named(request.names)
         finding, numbers = named.words.finding, named.power_words

@@ -82,6 +82,7 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
     assert 'class="bad"' in finding
     assert "Registration: TAMPERED" in finding
     assert "prove nothing" in finding
+    assert '<a href="#better">Registration: TAMPERED</a>' in page
     assert "table-scorecard" in better[: better.index("<details")]
 
 
