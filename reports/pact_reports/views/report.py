@@ -45,7 +45,7 @@ from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.order_runs import order_parts, order_sentence, slots_sentence
 from pact_reports.views.brief import answer_line, brief_report
-from pact_reports.views.drift import tempering_json, tempering_sentences
+from pact_reports.views.drift import tempering_json
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
 
@@ -120,7 +120,7 @@ def present_reports(
 
 
 def _tempering_lines(tempering: ServedTempering) -> Iterable[Line]:
-    return map(Line, tempering_sentences(tempering))
+    return map(Line, tempering.sentences)
 
 
 def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]:
