@@ -103,6 +103,7 @@ def compare(
         --full: Print every table; --by prints the tables too.
     """
     settings = replace(settings, data=named_data(data))
+    full = full or bool(given(["by"]))
     if gate:
         _gate(runs, settings, ci_format, full=full, as_json=as_json)
         return
@@ -111,7 +112,6 @@ def compare(
         not arms and len(runs) < 2,
         f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B",
     )
-    full = full or bool(given(["by"]))
     if arms:
         experiment = Experiment.read_arms(runs, settings)
         names = names_of(experiment.arms)
