@@ -83,6 +83,7 @@ def _labelled_json(audit: DataAudit) -> dict[str, Json]:
 
 def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
     settings, manifest = audit.settings, audit.source.manifest
+    conclusion = data_json(DataConclusion.of_audit(audit))
     return {
         "settings": {
             "only": None if settings.only is None else list(settings.only),
@@ -100,8 +101,8 @@ def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
         ],
         **_labelled_json(audit),
         **checks_json(audit.checks, fail_on),
-        "answer": {"data": data_verdict(audit, fail_on)},
-        "conclusion": data_json(DataConclusion.of_audit(audit)),
+        "answer": {"data": {**conclusion, "text": data_verdict(audit, fail_on)}},
+        "conclusion": conclusion,
         "leaks": to_json(audit.leaks),
         "fail_on": fail_on,
         "tampered": audit.tampered,
