@@ -109,6 +109,7 @@ def compare(
         --full: Print every table; --by prints the tables too.
     """
     settings = replace(settings, data=named_data(data))
+    full = full or bool(given(["by"]))
     if gate or ci_format is not None:
         _gate(runs, settings, ci_format, full=full, as_json=as_json)
         return
@@ -120,7 +121,6 @@ def compare(
         settings.calibration,
         "--calibration: expected own or shipped, as a calibrator is fitted on one adapter",
     )
-    full = full or bool(given(["by"]))
     if arms:
         experiment = Experiment.read_arms(runs, settings)
         names = names_of(experiment.arms)

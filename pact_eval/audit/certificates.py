@@ -39,6 +39,12 @@ class Coverage:
     pairs: int
     families: int
 
+    @property
+    def text(self) -> str:
+        """What was measured, in a few words."""
+        contexts = f"{self.ablated:,} of {self.records:,} contexts ablated"
+        return f"{contexts}, {self.pairs:,} of {self.families:,} pairs certified"
+
 
 def check_certificates(context: DataContext) -> CheckResult:
     """Check the certificates of every pair; families that are not pairs have other findings.

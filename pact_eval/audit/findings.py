@@ -151,6 +151,12 @@ class CheckResult:
         """Return the number of findings of a severity."""
         return sum(self.counts[code] for code in self.codes(severity))
 
+    @property
+    def basis(self) -> str:
+        """Why it did not run, what it looked at, and what it measured, if that has a `text`."""
+        measured = getattr(self.measured, "text", "")
+        return ": ".join(text for text in (self.skipped, self.scope, measured) if text)
+
     def codes(self, severity: Severity) -> list[str]:
         """Return the codes of a severity that were found, in the order of the check's entry."""
         codes = [code for code in self.counts if CODES[code].severity == severity]

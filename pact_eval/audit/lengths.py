@@ -40,6 +40,12 @@ class Lengths:
     limit: int
     k: int
 
+    @property
+    def text(self) -> str:
+        """What was measured, in a few words."""
+        middle = f"median {self.median:,.0f}, 99% up to {self.p99:,.0f}"
+        return f"{self.minimum:,} to {self.maximum:,} tokens ({middle}), limit {self.limit:,}"
+
 
 def check_lengths(
     index: Index,

@@ -43,6 +43,16 @@ class NearDuplicates:
     largest_across: float
     largest_within: float
 
+    @property
+    def text(self) -> str:
+        """What was measured, in a few words."""
+        largest = {"across files": self.largest_across, "within": self.largest_within}
+        nearest = [f"{where} {x:.2f}" for where, x in largest.items() if not math.isnan(x)]
+        if not nearest:
+            return f"no pair near {self.threshold:g}"
+        limit = "" if self.exact else "; of 50 or more alike in a file not all pairs are compared"
+        return f"largest cosine {', '.join(nearest)}, threshold {self.threshold:g}{limit}"
+
 
 def add_near_duplicates(
     index: Index, findings: Collector, *, threshold: float

@@ -34,6 +34,7 @@ from pact_eval.data.index import Index
 from pact_eval.data.processes import in_threads
 from pact_eval.data.records import FieldKind, Record
 from pact_eval.errors import Place
+from pact_eval.numbers import UNDEFINED
 from pact_eval.progress import step, tracked
 from pact_eval.stats.estimate import ClusterText, Estimate
 
@@ -474,6 +475,18 @@ class Shortcuts:
     source_families: int
     not_ablated: int
     answer_words: tuple[AnswerWords, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What was measured, in a few words."""
+        sampled = ""
+        if self.records < self.records_in_all:
+            sampled = f"{self.records:,} of {self.records_in_all:,} records; "
+        gains = ", ".join(
+            f"{probe.view} {UNDEFINED if probe.reason else f'{100 * probe.gain.value:.0f}%'}"
+            for probe in self.probes
+        )
+        return f"{sampled}gain {gains}"
 
 
 def check_shortcuts(

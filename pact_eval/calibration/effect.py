@@ -136,6 +136,34 @@ class CalibrationEffect:
     notes: tuple[CalibrationNote, ...]
 
     @property
+    def text(self) -> str:
+        """What gets better on all items, and what worse.
+
+        The word is that of the paired interval of NLL, and holds for "the probabilities" only if
+        the Brier score and the ECE do not go the other way.
+        """
+        group = self.groups[0]
+        before, after, change = group.before, group.after, group.changes["nll_nats"]
+        ends = "" if change.reason is None else f" ({change.reason})"
+        if not math.isnan(change.low):
+            ends = f" [{change.low:+.3f}, {change.high:+.3f}]"
+        nll = f"{change.value:+.3f}{ends}"
+        moves = {  # as printed
+            f"Brier {before.brier:.3f} to {after.brier:.3f}": round(after.brier, 3)
+            - round(before.brier, 3),
+            f"ECE {100 * before.ece:.1f} to {100 * after.ece:.1f}%": round(after.ece, 3)
+            - round(before.ece, 3),
+        }
+        word, other = ("better", "worse") if change.value < 0 else ("worse", "better")
+        against = [text for text, move in moves.items() if move * change.value < 0]
+        along = [text for text in moves if text not in against]
+        if not change.excludes_zero:
+            return f"no effect on the probabilities shown: NLL {nll}; {', '.join(moves)}"
+        if not against:
+            return f"the probabilities get {word}: NLL {nll}; {', '.join(along)}"
+        return "; ".join([f"NLL gets {word}, {nll}, but {' and '.join(against)} {other}", *along])
+
+    @property
     def warnings(self) -> tuple[CalibrationNote, ...]:
         """Every proper score that is shown to be worse, on all items or on a kind."""
         return tuple(_worse_score(group, name) for group in self.groups for name in group.worse)

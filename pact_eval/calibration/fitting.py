@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -171,6 +172,13 @@ def _search(
     return np.asarray(result.x, dtype=np.float64)
 
 
+_FORMS: Final[Mapping[Mode, str]] = {
+    "scalar": "one for all items",
+    "per-kind": "one for each kind of question",
+    "contextual": "by number of answers and length of the prompt",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class CalibratorFit:
     """A fitted calibrator, and how far to trust it.
@@ -207,6 +215,16 @@ class CalibratorFit:
     converged: bool
     at_bound: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The temperatures, and which way they move the probabilities."""
+        t = self.temperature
+        spread = "" if t.low == t.high else f" on average, {t.low:.3f} to {t.high:.3f}"
+        move = "more sure than before" if t.low < 1 else "as sure as before"
+        if t.high > 1:
+            move = "less sure than before" if t.low >= 1 else "some more and some less sure"
+        return f"T = {t.mean:.3f}{spread}, {_FORMS[self.calibrator.mode]}: {move}"
 
     @property
     def unidentified(self) -> tuple[Parameter, ...]:

@@ -34,6 +34,7 @@ from pact_eval.evaluation.joins import in_order_of, mismatch
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import log_softmax
+from pact_eval.numbers import estimate_text, value_text
 from pact_eval.runs.folder import RunSource, open_run, unanswered_ids
 from pact_eval.runs.identity import Difference, RunIdentity, join_differences, log_differences
 from pact_eval.runs.predictions import Predictions
@@ -47,6 +48,8 @@ QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
 """Quantiles of TV over items that are shown."""
 
 _SAME: Final = 1e-9
+_OF_RATIO: Final = 3
+"""Digits of a ratio of temperatures."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,34 @@ class JointFloor:
     tv: float
     a: NoiseFloor
     b: NoiseFloor
+
+    @property
+    def sentence(self) -> str:
+        """The effect of noise alone between two runs of one model."""
+        if math.isnan(self.tv):
+            if self.a.is_known and self.b.is_known:
+                return "Noise: not known for probabilities after a temperature."
+            if "not in the log" in (self.a.source, self.b.source):
+                return "Noise: not known; an imported log does not say what repeats would move."
+            return "Noise: not measured; a probe with repeats measures it."
+        sources = dict.fromkeys(_source(side) for side in (self.a, self.b))
+        return f"Noise alone ({', '.join(sources)}) moves a TV of at most {small_percent(self.tv)}."
+
+
+def _source(floor: NoiseFloor) -> str:
+    if floor.source == "rounding":
+        return f"rounding in {floor.precision}"
+    return f"{counted(floor.repeats, 'repeat')} of a probe"
+
+
+def small_percent(rate: float) -> str:
+    """Write a rate that may be far below 1% with two digits.
+
+    Examples:
+        >>> small_percent(0.0000123), small_percent(0.074)
+        ('0.0012%', '7.4%')
+    """
+    return f"{100 * rate:.2g}%"
 
 
 @dataclass(frozen=True)
@@ -79,6 +110,20 @@ class Distance:
     quantiles: dict[float, float]
     floor: JointFloor
     above_floor: float
+
+    @property
+    def text(self) -> str:
+        """The distance, next to noise."""
+        quantiles = ", ".join(
+            f"{'the largest' if level == 1 else f'{100 * level:.0f}% of items'} "
+            f"{'' if level == 1 else '<= '}{value_text(value, 'percent')}"
+            for level, value in self.quantiles.items()
+        )
+        beyond = ""
+        if not math.isnan(self.above_floor):
+            beyond = f" {value_text(self.above_floor, 'percent')}% of items moved more."
+        mean = estimate_text(self.mean, "percent")
+        return f"mean TV {mean}% ({quantiles}). {self.floor.sentence}{beyond}"
 
 
 def distance(a: ScoredItems, b: ScoredItems, floor: JointFloor) -> Distance:
@@ -186,6 +231,30 @@ class Tempering:
     tv_left: float = math.nan
     finding: TemperingFinding = "cannot tell"
     left_out: int = 0
+
+    @property
+    def looks(self) -> str:
+        """What the probabilities of the second run look like, to follow a subject."""
+        if math.isnan(self.ratio.value):
+            reason = self.ratio.reason
+            return f"may be raw or tempered: no temperature could be fitted ({reason})"
+        fitted = f"T fitted on them is {self.b.value:.2f}, locally {self.a.value:.2f}"
+        if not math.isnan(self.tv):
+            left = f"{small_percent(self.tv_left)} once that is undone"
+            fitted += f"; mean TV {small_percent(self.tv)}, {left}"
+        ends = ""
+        if not math.isnan(self.ratio.low):
+            ends = f" [{self.ratio.low:.{_OF_RATIO}g}, {self.ratio.high:.{_OF_RATIO}g}]"
+        divided = f"divided by T = {self.ratio.value:.{_OF_RATIO}g}{ends}"
+        match self.finding:
+            case "tempered":
+                return f"look tempered, {divided}: {fitted}"
+            case "raw":
+                return f"look raw, {divided}: {fitted}"
+            case "other distributions":
+                return f"differ by more than a temperature: if {divided}, {fitted}"
+            case "cannot tell":
+                return f"may be raw or tempered, {divided}: {fitted}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -498,6 +567,16 @@ class ServedTempering:
     local: Path
     served: Path
     temperings: tuple[Tempering, ...]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Whether the probabilities of the served run look raw or tempered, by kind."""
+        everything, *kinds = self.temperings
+        alike = {kind.finding for kind in kinds} == {"raw"}
+        return tuple(
+            f"Served probabilities{'' if kind.kind == 'all' else f' of {kind.kind}'} {kind.looks}."
+            for kind in ([everything] if alike or not kinds else kinds)
+        )
 
 
 def served_tempering(

@@ -10,7 +10,14 @@ import numpy as np
 
 from pact_eval._typing import FloatArray
 from pact_eval.drift.drift import AnswerChanges, answer_changes
-from pact_eval.drift.pairs import Distance, PairedRuns, ServedTempering, item_tv, served_tempering
+from pact_eval.drift.pairs import (
+    Distance,
+    PairedRuns,
+    ServedTempering,
+    item_tv,
+    served_tempering,
+    small_percent,
+)
 from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
@@ -21,6 +28,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import log_softmax
+from pact_eval.numbers import estimate_text
 from pact_eval.remedies.priors import fit_letter_prior, letters_of_answers
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.predictions import Predictions
@@ -64,6 +72,21 @@ class PriorRemoval:
         ]
         _, letter, value = max(sizes)
         return letter, value
+
+    def sentence(self, names: tuple[str, str]) -> str:
+        """Say which of two runs has a letter prior removed, and what that explains."""
+        letter, size = self.largest
+        explained = (
+            f"mean TV {small_percent(self.tv)}, {small_percent(self.tv_left)} once it is put back; "
+            f"largest at letter {letter}, {size:+.2f} nats"
+        )
+        if self.removed_from == "cannot tell":
+            return (
+                f"A letter prior lies between the runs ({explained}). Which of them has it removed "
+                "cannot be told: neither has views in other orders."
+            )
+        without, other = names if self.removed_from == "first" else reversed(names)
+        return f"{without} has a letter prior removed, {other} has not ({explained})."
 
 
 def prior_removal(first: ExperimentRun, second: ExperimentRun) -> PriorRemoval | None:
@@ -167,6 +190,22 @@ class QuantisingCost:
     answers: AnswerChanges
     distance: Distance
 
+    @property
+    def sentences(self) -> tuple[str, str]:
+        """The changes by quantising the base model: answers, then probabilities."""
+        changed, directions = self.answers, ""
+        if changed.worse is not None:
+            directions = (
+                f": {changed.worse} from right to wrong, {changed.better} from wrong to right, "
+                f"{changed.both_wrong} from wrong to wrong"
+            )
+        share = estimate_text(changed.changed, "percent")
+        return (
+            f"Quantising: {changed.count:,} of {changed.items:,} answers differ between "
+            f"{self.before} and {self.after}, {share}%{directions}.",
+            f"Probabilities: {self.distance.text}",
+        )
+
 
 def quantising_cost(
     first: ExperimentRun, second: ExperimentRun, settings: Settings
@@ -225,6 +264,16 @@ class RunComparison(Comparison):
     def data(self) -> DataConclusion:
         """Whether the data of the runs is sound."""
         return self.experiment.data
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is said of a served run and a local one, of quantising and of a letter prior."""
+        served = () if self.tempering is None else self.tempering.sentences
+        quantised = () if self.quantising is None else self.quantising.sentences
+        if self.prior_removal is None:
+            return (*served, *quantised)
+        names = (self.runs[0].title, self.runs[1].title)
+        return (*served, *quantised, self.prior_removal.sentence(names))
 
     @property
     def orders(self) -> tuple[OrderConclusion, OrderConclusion]:

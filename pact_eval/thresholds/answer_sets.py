@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace as changed
 
-from pact_eval._choices import COVERAGE, Counting
+from pact_eval._choices import COVERAGE, ClusterUnit, Counting
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
@@ -24,6 +24,8 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.labels import ordered_groups
 from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.settings import Settings
+from pact_eval.numbers import plain_units
+from pact_eval.plain_text import upper_first
 from pact_eval.results import Result
 from pact_eval.runs.custody import TrainedOnRun
 from pact_eval.runs.folder import RunSource, unanswered_items
@@ -238,6 +240,18 @@ class KindSets:
     sets: GroupSets
     needed: int | None
 
+    @property
+    def size_text(self) -> str:
+        """Size of its sets: "1.65 of 4.03 answers for choice"."""
+        what = "levels" if self.kind == "score" else "answers"
+        return f"{self.sets.size.value:.2f} of {self.sets.answers:.2f} {what} for {self.kind}"
+
+    def needed_text(self, unit: ClusterUnit) -> str:
+        """Write how many items, or groups of them, would do: "choice (about 9 would do ...)"."""
+        units = plain_units(self.sets.items, self.sets.units, unit)
+        enough = "" if self.needed is None else f"about {self.needed:,} {units} would do, "
+        return f"{self.kind} ({enough}the run has {self.sets.units:,})"
+
 
 @dataclass(frozen=True, slots=True)
 class OtherSets:
@@ -288,6 +302,33 @@ class AnswerSets(Result):
     def warnings(self) -> tuple[CalibrationWarning | TrainedOnRun, ...]:
         """Items of the training, and what to know of the calibrator that was applied."""
         return choice_warnings(self.run, self.rule)
+
+    @property
+    def answer(self) -> str:
+        """What is guaranteed, the sizes of the sets, and the kinds without smaller sets."""
+        kept = [kind.size_text for kind in self.kinds if kind.level.threshold is not None]
+        left = [kind for kind in self.kinds if kind.level.threshold is None]
+        needs = "; ".join(kind.needed_text(self.rule.unit) for kind in left)
+        rest = f"no set smaller than all answers can be guaranteed for {needs}"
+        if not kept:
+            return f"No: {rest}."
+        promise = upper_first(coverage_text(self.coverage, self.confidence))
+        return f"{promise}: {', '.join(kept)}{f'; {rest}' if left else ''}."
+
+
+def coverage_text(coverage: float, confidence: float | None) -> str:
+    """Write what sets guarantee.
+
+    Examples:
+        >>> coverage_text(0.9, None)
+        '90% of new items like these have the right answer in their set'
+    """
+    least = "" if confidence is None else "at least "
+    sure = "" if confidence is None else f", with {100 * confidence:g}% confidence"
+    return (
+        f"{least}{100 * coverage:g}% of new items like these have the right answer in their "
+        f"set{sure}"
+    )
 
 
 def choose_answer_sets(

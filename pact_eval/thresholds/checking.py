@@ -17,19 +17,24 @@ coverage the drawn items do show.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from pact_eval._choices import ClusterUnit
 from pact_eval._typing import BoolArray, TextArray
 from pact_eval.calibration.temperatures import calibrator_sha256
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
+from pact_eval.numbers import plain_units
+from pact_eval.plain_text import first_of, upper_first
 from pact_eval.results import Result
+from pact_eval.runs.custody import trained_on_runs
 from pact_eval.runs.folder import RunSource
 from pact_eval.runs.identity import Difference, RunIdentity
 from pact_eval.stats.estimate import Estimate
@@ -99,9 +104,45 @@ class CheckedGate:
     units: int
     tested: int
 
+    def seen(self, target: Target) -> str:
+        """Count the tested items that are wrong, or left to a person: "4 wrong of 92 tested"."""
+        what = "wrong" if target.limits_error else "left"
+        return f"{self.wrong:,} {what} of {self.drawn:,} tested"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One checked promise: a gate, or the sets of a kind.
+
+    Attributes:
+        name: group or kind.
+        gate: the test.
+        seen: what it counted.
+    """
+
+    name: str
+    gate: CheckedGate
+    seen: str
+
+    @property
+    def made(self) -> bool:
+        """Whether something was promised."""
+        return self.gate.threshold is not None
+
+    def words(self, unit: ClusterUnit, *, alone: bool) -> str:
+        """Write what was counted, and how many items would do; with the name, if not alone."""
+        needed = ""
+        if self.gate.needed is not None:
+            units = plain_units(self.gate.coverage.n, self.gate.units, unit)
+            run_size = f", the run has {self.gate.units:,}" if alone else ""
+            needed = f"; about {self.gate.needed:,} {units} are needed{run_size}"
+        elif alone and self.gate.verdict == "cannot tell":
+            needed = "; the rate is too close to the target, or too few items are accepted here"
+        return f"{self.seen}{needed}" if alone else f"{self.name} ({self.seen}{needed})"
+
 
 @dataclass(frozen=True, repr=False)
-class PromiseCheck(Result):
+class PromiseCheck(Result, ABC):
     """A check of a file on a run.
 
     Attributes:
@@ -109,8 +150,61 @@ class PromiseCheck(Result):
         file: the gates or the answer sets.
     """
 
+    what: ClassVar[str]
+    """What the file promises, in the plural."""
+
     run: ExperimentRun
     file: PromiseFile
+
+    @property
+    @abstractmethod
+    def promises(self) -> tuple[Promise, ...]:
+        """What was checked."""
+
+    @property
+    @abstractmethod
+    def left_out(self) -> tuple[str, ...]:
+        """Items that no promise is about."""
+
+    @property
+    def verdict(self) -> GateVerdict:
+        """Broken if a promise is; otherwise cannot tell if one cannot; otherwise holds.
+
+        Without a promise there is nothing to hold: cannot tell.
+        """
+        return worst_verdict(promise.gate for promise in self.promises)
+
+    @property
+    def answer(self) -> str:
+        """The result of the check, the worst verdict first."""
+        if not any(promise.made for promise in self.promises):
+            return "Cannot tell: the file guarantees nothing, so there is nothing to check."
+        parts = []
+        for verdict in ("broken", "cannot tell", "holds"):
+            named = [
+                promise.words(self.file.rule.unit, alone=len(self.promises) == 1)
+                for promise in self.promises
+                if promise.made and promise.gate.verdict == verdict
+            ]
+            parts += [f"{verdict}: {first_of(named)}"] if named else []
+        return upper_first(f"{'; '.join(parts)}.")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Items of the training, another model than that of the choice, items left out."""
+        place, what = self.run.place, self.what
+        trained = [
+            f"{known.run}: {known.trained_on}, as allowed"
+            for known in trained_on_runs([self.run.run])
+        ]
+        other = [
+            f"{place}: another {difference.words} ({difference.after}) than that of the {what} "
+            f"({difference.before}): they say nothing of it, and this check alone does"
+            for difference in self.differences
+        ]
+        unknown = f"{place}: the model of the {what} or of the run is not recorded"
+        left_out = [f"{place}: {text}" for text in self.left_out]
+        return (*trained, *other, *([] if self.model_known else [unknown]), *left_out)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -132,17 +226,25 @@ class ThresholdsCheck(PromiseCheck):
         without_gate: items of groups that have no gate; they are escalated.
     """
 
+    what: ClassVar[str] = "thresholds"
+
     file: ThresholdsFile
     gates: tuple[CheckedGate, ...]
     without_gate: int
 
     @property
-    def verdict(self) -> GateVerdict:
-        """Broken if a gate is; otherwise cannot tell if one cannot; otherwise holds.
+    def promises(self) -> tuple[Promise, ...]:
+        """The gates."""
+        target = self.file.target
+        return tuple(Promise(gate.group, gate, gate.seen(target)) for gate in self.gates)
 
-        Without a gate that accepts anything there is nothing to hold: cannot tell.
-        """
-        return worst_verdict(self.gates)
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Items of groups that have no gate."""
+        if not self.without_gate:
+            return ()
+        what = "items are of a kind or domain without a threshold; they are left to a person"
+        return (f"{self.without_gate:,} {what}",)
 
 
 def worst_verdict(gates: Iterable[CheckedGate]) -> GateVerdict:
@@ -336,6 +438,12 @@ class CheckedSets:
     shown: float
     sets: GroupSets
 
+    @property
+    def seen(self) -> str:
+        """The tested items whose set lacks the right answer, and the coverage that they show."""
+        shown = f"{100 * self.shown:.1f}% coverage is shown"
+        return f"{self.test.wrong:,} of {self.test.drawn:,} missed, {shown}"
+
 
 @dataclass(frozen=True, repr=False)
 class AnswerSetsCheck(PromiseCheck):
@@ -348,6 +456,8 @@ class AnswerSetsCheck(PromiseCheck):
         unanswered: items without an answer, which have no set.
     """
 
+    what: ClassVar[str] = "sets"
+
     file: AnswerSetsFile
     kinds: tuple[CheckedSets, ...]
     groups: tuple[GroupSets, ...]
@@ -355,9 +465,18 @@ class AnswerSetsCheck(PromiseCheck):
     unanswered: int
 
     @property
-    def verdict(self) -> GateVerdict:
-        """The worst one of the kinds; without sets smaller than all answers, cannot tell."""
-        return worst_verdict(kind.test for kind in self.kinds)
+    def promises(self) -> tuple[Promise, ...]:
+        """The sets of the kinds."""
+        return tuple(Promise(kind.kind, kind.test, kind.seen) for kind in self.kinds)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Items of kinds that have no sets, and items without an answer."""
+        counted = {
+            "items are of kinds without sets; they take every answer": self.without_sets,
+            "items have no answer, and no set": self.unanswered,
+        }
+        return tuple(f"{items:,} {text}" for text, items in counted.items() if items)
 
 
 def check_answer_sets(

@@ -67,6 +67,12 @@ class MeasuredOverlap:
     recorded: int
     threshold: float
 
+    @property
+    def text(self) -> str:
+        """What was measured, in a few words."""
+        texts = f"{self.at_hand:,} of {self.recorded:,} records of the training are at hand"
+        return f"{self.learnt_families:,} of them in the training; {texts}"
+
 
 def check_overlap(
     record: TrainingRecord, paths: Sequence[Path], collector: Collector, *, threshold: float

@@ -37,7 +37,6 @@ from pact_reports.views.brief import (
     tone_of,
     worst_tone,
 )
-from pact_reports.views.drift import prior_sentence
 
 _TWO: Final = 2
 _LONGEST_NAME: Final = 20
@@ -110,7 +109,7 @@ def _letter_prior(comparison: RunComparison) -> Iterator[Fact]:
     removal = comparison.prior_removal
     if removal is not None:
         first, second = comparison.runs
-        yield Fact("letter prior", prior_sentence(removal, (first.title, second.title)))
+        yield Fact("letter prior", removal.sentence((first.title, second.title)))
 
 
 def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> str:

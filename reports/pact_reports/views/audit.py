@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, singledispatch
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pact_eval._choices import Severity
 from pact_eval._json import Json
 from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts
 from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison
-from pact_eval.audit.adapter.overlap import MeasuredOverlap
 from pact_eval.audit.balance import Balance
-from pact_eval.audit.certificates import Coverage
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.audit.findings import (
     CODES,
@@ -27,8 +24,6 @@ from pact_eval.audit.findings import (
     failed_checks,
     plain_check,
 )
-from pact_eval.audit.lengths import Lengths
-from pact_eval.audit.near_duplicates import NearDuplicates
 from pact_eval.audit.shortcuts import Shortcuts
 from pact_eval.data.records import LETTERS
 from pact_eval.data.word_diff import WordDiff
@@ -67,7 +62,7 @@ def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Present
         first=lambda: [facts_table([*_facts_of(audit)])],
         tables=partial(data_audit_tables, audit, fail_on=fail_on),
         to_json=partial(_json, audit, fail_on),
-        headline=lambda: [data_verdict(audit, fail_on).text],
+        headline=lambda: [data_verdict(audit, fail_on)],
         leak=lambda: DataLeak.joined(audit.leaks),
         remarks=partial(_remarks, audit),
         ci=partial(data_report, audit, fail_on),
@@ -88,6 +83,7 @@ def _labelled_json(audit: DataAudit) -> dict[str, Json]:
 
 def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
     settings, manifest = audit.settings, audit.source.manifest
+    conclusion = data_json(DataConclusion.of_audit(audit))
     return {
         "settings": {
             "only": None if settings.only is None else list(settings.only),
@@ -105,8 +101,8 @@ def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
         ],
         **_labelled_json(audit),
         **checks_json(audit.checks, fail_on),
-        "answer": {"data": data_verdict(audit, fail_on).text},
-        "conclusion": data_json(DataConclusion.of_audit(audit)),
+        "answer": {"data": {**conclusion, "text": data_verdict(audit, fail_on)}},
+        "conclusion": conclusion,
         "leaks": to_json(audit.leaks),
         "fail_on": fail_on,
         "tampered": audit.tampered,
@@ -131,7 +127,7 @@ def present_adapter_audit(
             "adapters": [
                 {
                     "folder": str(audit.folder),
-                    "headline": adapter_verdict(audit, fail_on).text,
+                    "headline": adapter_verdict(audit, fail_on),
                     "facts": to_json(audit.facts),
                     "scale": audit.facts.scale,
                     **checks_json(audit.checks, fail_on),
@@ -143,7 +139,7 @@ def present_adapter_audit(
             "fail_on": fail_on,
             "comparison": to_json(comparison),
         },
-        headline=lambda: [adapter_verdict(audit, fail_on).text for audit in audits[:1]],
+        headline=lambda: [adapter_verdict(audit, fail_on) for audit in audits[:1]],
         headed=True,
         ci=partial(adapters_report, audits, fail_on),
     )
@@ -223,7 +219,7 @@ def data_audit_tables(audit: DataAudit, *, fail_on: Severity) -> Iterator[Part]:
     yield checks_table(audit.checks, fail_on=fail_on)
 
 
-def data_verdict(audit: DataAudit, fail_on: Severity) -> Line:
+def data_verdict(audit: DataAudit, fail_on: Severity) -> str:
     """Write the verdict on a dataset; a finding of a severity or a worse one fails it."""
     tampered = _TAMPERED if audit.tampered else None
     return verdict(audit.checks, subject="data", fail_on=fail_on, tampered=tampered)
@@ -298,7 +294,7 @@ def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
             Cell(f"{n:,}" if n else "", tone=_TONE[severity])
             for severity, n in ((severity, check.count(severity)) for severity in SEVERITIES)
         )
-        cells = (Cell(check.check), _result(check, fail_on), *counts, Cell(scope_text(check)))
+        cells = (Cell(check.check), _result(check, fail_on), *counts, Cell(check.basis))
         rows.append(Row(cells))
     return Table(
         name="checks",
@@ -319,15 +315,9 @@ def _result(check: CheckResult, fail_on: Severity) -> Cell:
     return Cell("passed", tone="good")
 
 
-def scope_text(check: CheckResult) -> str:
-    """Write why a check did not run, what it looked at, and what it measured."""
-    line = measured_text(check.measured)
-    return ": ".join(text for text in (check.skipped, check.scope, line) if text)
-
-
 def verdict(
     checks: Sequence[CheckResult], *, subject: str, fail_on: Severity, tampered: str | None
-) -> Line:
+) -> str:
     """Write a one-line verdict on the audited subject.
 
     Args:
@@ -342,68 +332,14 @@ def verdict(
     )
     failing = [plain_check(check.check) for check in failed_checks(checks, fail_on)]
     if tampered is not None:
-        return Line(f"TAMPERED: {tampered} ({tally}).", "bad")
+        return f"TAMPERED: {tampered} ({tally})."
     if failing:
-        return Line(f"NOT TO BE TRUSTED: {tally} ({', '.join(failing)}).", "bad")
+        return f"NOT TO BE TRUSTED: {tally} ({', '.join(failing)})."
     if counts["error"] or counts["warning"]:
-        return Line(f"The {subject} passed with doubts: {tally}.", "caution")
+        return f"The {subject} passed with doubts: {tally}."
     if all(check.skipped for check in checks):
-        return Line(f"The {subject} was not checked.", "faint")
-    notes = f" ({tally})" if tally else ""
-    return Line(f"The {subject} is sound as far as checked{notes}.", "good")
-
-
-@singledispatch
-def measured_text(_measured: Any) -> str:
-    """Say in a few words what a check measured; empty if it measured nothing.
-
-    The modules that lay out other audits register what their checks measure.
-    """
-    return ""
-
-
-@measured_text.register
-def _(measured: Coverage) -> str:
-    return (
-        f"{measured.ablated:,} of {measured.records:,} contexts ablated, {measured.pairs:,} of "
-        f"{measured.families:,} pairs certified"
-    )
-
-
-@measured_text.register
-def _(measured: Lengths) -> str:
-    return (
-        f"{measured.minimum:,} to {measured.maximum:,} tokens (median {measured.median:,.0f}, 99% "
-        f"up to {measured.p99:,.0f}), limit {measured.limit:,}"
-    )
-
-
-@measured_text.register
-def _(measured: NearDuplicates) -> str:
-    nearest = [
-        f"{where} {cosine:.2f}"
-        for where, cosine in (
-            ("across files", measured.largest_across),
-            ("within", measured.largest_within),
-        )
-        if not math.isnan(cosine)
-    ]
-    if not nearest:
-        return f"no pair near {measured.threshold:g}"
-    limit = "" if measured.exact else "; of 50 or more alike in a file not all pairs are compared"
-    return f"largest cosine {', '.join(nearest)}, threshold {measured.threshold:g}{limit}"
-
-
-@measured_text.register
-def _(measured: Shortcuts) -> str:
-    sampled = ""
-    if measured.records < measured.records_in_all:
-        sampled = f"{measured.records:,} of {measured.records_in_all:,} records; "
-    gains = ", ".join(
-        f"{probe.view} {UNDEFINED if probe.reason else f'{100 * probe.gain.value:.0f}%'}"
-        for probe in measured.probes
-    )
-    return f"{sampled}gain {gains}"
+        return f"The {subject} was not checked."
+    return f"The {subject} is sound as far as checked{f' ({tally})' if tally else ''}."
 
 
 def _shortcuts_table(shortcuts: Shortcuts) -> Table:
@@ -503,14 +439,14 @@ def adapter_parts(
             parts.append(_files_table(audit.facts))
         parts += findings(audit.checks)
         parts.append(checks_table(audit.checks, fail_on=fail_on))
-        parts.append(adapter_verdict(audit, fail_on))
+        parts.append(Line(adapter_verdict(audit, fail_on), "strong"))
     if comparison is not None:
         parts.append(_differences(comparison, audits))
         parts.append(Line(_weights_line(comparison.weights)))
     return tuple(parts)
 
 
-def adapter_verdict(audit: AdapterAudit, fail_on: Severity) -> Line:
+def adapter_verdict(audit: AdapterAudit, fail_on: Severity) -> str:
     """Write the verdict on an adapter; a finding of a severity or a worse one fails it."""
     tampered = next(_tampering(audit), None)
     return verdict(audit.checks, subject="adapter", fail_on=fail_on, tampered=tampered)
@@ -599,12 +535,6 @@ def _weights_line(weights: WeightsComparison | None) -> str:
     return one_line("; ".join(parts)) + "."
 
 
-@measured_text.register
-def _(measured: MeasuredOverlap) -> str:
-    texts = f"{measured.at_hand:,} of {measured.recorded:,} records of the training are at hand"
-    return f"{measured.learnt_families:,} of them in the training; {texts}"
-
-
 def data_report(audit: DataAudit, fail_on: Severity) -> CiReport:
     """Return the cases of a dataset's audit.
 
@@ -612,7 +542,7 @@ def data_report(audit: DataAudit, fail_on: Severity) -> CiReport:
         audit: what was found.
         fail_on: the lowest severity that fails a check.
     """
-    answer = data_verdict(audit, fail_on).text
+    answer = data_verdict(audit, fail_on)
     paths = {file.name: file.source for file in audit.files}
     manifest = audit.source.manifest
     folder = paths[audit.files[0].name].parent if manifest is None else manifest.folder
@@ -641,7 +571,7 @@ def adapters_report(audits: Sequence[AdapterAudit], fail_on: Severity) -> CiRepo
         prefix = f"{audit.folder}: " if len(audits) > 1 else ""
         cases += _check_cases(audit.checks, _adapter_paths(audit.folder), fail_on, prefix)
     rules = _check_rules(check for audit in audits for check in audit.checks)
-    answer = " ".join(adapter_verdict(audit, fail_on).text for audit in audits)
+    answer = " ".join(adapter_verdict(audit, fail_on) for audit in audits)
     return CiReport("pact-audit adapter", answer, tuple(cases), rules)
 
 
@@ -670,7 +600,7 @@ def _check_cases(
         Case(
             f"{prefix}{check.check}",
             _check_status(check, fail_on),
-            scope_text(check),
+            check.basis,
             tuple(_annotation(finding, path_of) for finding in check.findings),
             _counted_only(check),
         )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pact_eval._choices import Mode
 from pact_eval._json import Json
 from pact_eval.calibration.effect import CalibrationEffect, Scores
 from pact_eval.calibration.fitting import CalibratorFit
@@ -80,23 +79,17 @@ _NOT_WRITTEN: Final = "Nothing is written; --force writes."
 _MOST_RUNS: Final = 3
 """Runs of a first screen; the tables have all."""
 
-_FORMS: Final[Mapping[Mode, str]] = {
-    "scalar": "one for all items",
-    "per-kind": "one for each kind of question",
-    "contextual": "by number of answers and length of the prompt",
-}
-
 
 def _answers(fitted: FittedRun) -> dict[Path, str]:
     """Say what the temperatures do to every other run."""
     effects = fitted.effects.items()
-    return {folder: effect_text(effect) for folder, effect in effects if folder != fitted.folder}
+    return {folder: effect.text for folder, effect in effects if folder != fitted.folder}
 
 
 def _facts(fitted: FittedRun, exported: Sequence[str]) -> Iterator[Fact]:
     """Yield the first screen on a fit, below the answer."""
     fit, effect = fitted.fit, fitted.effects[fitted.folder]
-    yield Fact("temperature", temperature_text(fit))
+    yield Fact("temperature", fit.text)
     title = one_line(fitted.titles.get(fitted.folder, shown(fitted.folder)))
     decoding = "" if effect.decoding != "ensemble" else ", all prompts of an item together"
     yield Fact("fitted on", f"{title}: {plain_sample(fit.items, fit.families)}{decoding}")
@@ -113,16 +106,6 @@ def _facts(fitted: FittedRun, exported: Sequence[str]) -> Iterator[Fact]:
     more = f"; {len(notes) - 1:,} more" if len(notes) > 1 else ""
     yield Fact("note", f"{next(iter(notes))}{more}" if notes else "", "caution")
     yield Fact("exported", " ".join(exported))
-
-
-def temperature_text(fit: CalibratorFit) -> str:
-    """Write the temperatures of a fit, and which way they move the probabilities."""
-    t = fit.temperature
-    spread = "" if t.low == t.high else f" on average, {t.low:.3f} to {t.high:.3f}"
-    move = "more sure than before" if t.low < 1 else "as sure as before"
-    if t.high > 1:
-        move = "less sure than before" if t.low >= 1 else "some more and some less sure than before"
-    return f"T = {t.mean:.3f}{spread}, {_FORMS[fit.calibrator.mode]}: {move}"
 
 
 def _json(fitted: FittedRun) -> Json:
@@ -292,36 +275,3 @@ def _change(change: Estimate) -> str:
 
 def _number(value: float, decimals: int) -> str:
     return UNDEFINED if math.isnan(value) else f"{value:.{decimals}f}"
-
-
-def effect_text(effect: CalibrationEffect) -> str:
-    """Write the effect of the temperatures on a run: what gets better, and what worse.
-
-    The word is that of the paired interval of NLL, and holds for "the probabilities" only if the
-    Brier score and the ECE do not go the other way.
-
-    Args:
-        effect: scores before and after.
-    """
-    group = effect.groups[0]
-    before, after, change = group.before, group.after, group.changes["nll_nats"]
-    if not math.isnan(change.low):
-        ends = f" [{change.low:+.3f}, {change.high:+.3f}]"
-    else:
-        ends = "" if change.reason is None else f" ({change.reason})"
-    nll = f"{change.value:+.3f}{ends}"
-    moves = {  # as printed
-        f"Brier {before.brier:.3f} to {after.brier:.3f}": round(after.brier, 3)
-        - round(before.brier, 3),
-        f"ECE {100 * before.ece:.1f} to {100 * after.ece:.1f}%": round(after.ece, 3)
-        - round(before.ece, 3),
-    }
-    word, other = ("better", "worse") if change.value < 0 else ("worse", "better")
-    against = [text for text, move in moves.items() if move * change.value < 0]
-    along = [text for text in moves if text not in against]
-    if not change.excludes_zero:
-        return f"no effect on the probabilities shown: NLL {nll}; {', '.join(moves)}"
-    if not against:
-        return f"the probabilities get {word}: NLL {nll}; {', '.join(along)}"
-    text = f"NLL gets {word}, {nll}, but {' and '.join(against)} {other}"
-    return "; ".join([text, *along])

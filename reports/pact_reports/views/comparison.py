@@ -60,7 +60,7 @@ from pact_reports.tables.brief_comparison import (
 from pact_reports.tables.cells import NOISE, STANDING_LEGEND, chance_text, estimate_cell, leak_lines
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
 from pact_reports.views.brief import mass_lines
-from pact_reports.views.drift import analysis_sentences, tempering_json
+from pact_reports.views.drift import tempering_json
 from pact_reports.views.presenter import Presenter, answer_lines
 from pact_reports.views.report import has_row, items_and_units, titled
 from pact_reports.writers.json import answer_json, to_json, warnings_json
@@ -104,7 +104,7 @@ def present_run_comparison(
             for comparison in comparisons
             for part in (
                 *comparison_parts(comparison),
-                *map(Line, analysis_sentences(comparison)),
+                *map(Line, comparison.sentences),
             )
         ),
         to_json=as_json,
@@ -139,14 +139,14 @@ def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[
         *heading(comparison.experiment),
         *comparison_parts(comparison, names=(first.title, second.title)),
         *(_differing(comparison, texts, items) if items else ()),
-        *map(Line, analysis_sentences(comparison)),
+        *map(Line, comparison.sentences),
         *answer_lines([_answer(comparison)]),
     )
 
 
 def _brief(comparisons: Sequence[RunComparison], texts: ItemTexts, items: int) -> Iterable[Part]:
     """Lay out the answer in at most twelve lines, and the items if they are shown."""
-    analysed = [Line(text) for pair in comparisons for text in analysis_sentences(pair)]
+    analysed = [Line(text) for pair in comparisons for text in pair.sentences]
     if len(comparisons) > 1:
         parts = brief_comparisons(comparisons, analysed, items=items > 0)
     else:

@@ -12,11 +12,9 @@ from typing import Final, TypeVar
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange, Mix
-from pact_eval.drift.pairs import Distance, JointFloor, ServedTempering, Tempering
-from pact_eval.drift.run_comparison import PriorRemoval, QuantisingCost, RunComparison
+from pact_eval.drift.pairs import ServedTempering, Tempering
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import DataConclusion, after_leak
-from pact_eval.evaluation.conclusions.order import NoiseFloor
 from pact_eval.numbers import (
     CLUSTERS,
     GENERALISATION,
@@ -38,7 +36,7 @@ from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_colum
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import Fact, facts_table
 from pact_reports.views.presenter import Presenter
-from pact_reports.views.thresholds import NO_GUARANTEE, rule_text, tested_text
+from pact_reports.views.thresholds import NO_GUARANTEE, rule_text
 from pact_reports.writers.json import answer_json, to_json, warnings_json
 
 
@@ -97,9 +95,9 @@ def drift_facts(drift: Drift) -> Iterator[Fact]:
         yield Fact("answers", _say_answers(drift.answers[0]))
     if drift.mix is not None:
         yield Fact("of this", ", ".join(_parts_of_change(drift.mix)))
-    yield Fact("probabilities", "" if drift.distance is None else moved_text(drift.distance))
+    yield Fact("probabilities", "" if drift.distance is None else drift.distance.text)
     for gate in drift.gates[:_GATES_SHOWN]:
-        text = f"{_verdict(gate.after)} on B: {tested_text(gate.after, gate.target)}"
+        text = f"{_verdict(gate.after)} on B: {gate.after.seen(gate.target)}"
         yield Fact("threshold", one_line(f"{gate.after.group}: {text}"))
     differences = [*difference_sentences(drift)]
     more = f" {len(differences) - 1:,} more." if len(differences) > 1 else ""
@@ -333,9 +331,6 @@ def _parts_of_change(mix: Mix) -> Iterator[str]:
         yield f"{name} {value_text(part.value, 'points')} points"
 
 
-_OF_RATIO = 3
-
-
 def drift_answer(drift: Drift) -> str:
     """Write the leak, and whether two runs are equivalent."""
     broken = [gate.after.group for gate in drift.broken_gates]
@@ -403,131 +398,6 @@ def difference_sentences(drift: Drift) -> Iterator[str]:
         yield f"Another {difference.words}: {difference.before} in A, {difference.after} in B."
 
 
-def floor_sentence(floor: JointFloor) -> str:
-    """Write the effect of noise alone between two runs of one model."""
-    if math.isnan(floor.tv):
-        if floor.a.is_known and floor.b.is_known:
-            return "Noise: not known for probabilities after a temperature."
-        if "not in the log" in (floor.a.source, floor.b.source):
-            return "Noise: not known; an imported log does not say what repeats would move."
-        return "Noise: not measured; a probe with repeats measures it."
-    sources = dict.fromkeys(_source(side) for side in (floor.a, floor.b))
-    return f"Noise alone ({', '.join(sources)}) moves a TV of at most {_percent(floor.tv)}."
-
-
-def _source(floor: NoiseFloor) -> str:
-    if floor.source == "rounding":
-        return f"rounding in {floor.precision}"
-    return f"{counted(floor.repeats, 'repeat')} of a probe"
-
-
-def _percent(rate: float) -> str:
-    return f"{100 * rate:.2g}%"
-
-
-def analysis_sentences(comparison: RunComparison) -> Iterator[str]:
-    """Yield what is said of a served run and a local one, and of a quantised base model."""
-    if comparison.tempering is not None:
-        yield from tempering_sentences(comparison.tempering)
-    if comparison.quantising is not None:
-        yield from quantising_sentences(comparison.quantising)
-    if comparison.prior_removal is not None:
-        names = (comparison.runs[0].title, comparison.runs[1].title)
-        yield prior_sentence(comparison.prior_removal, names)
-
-
-def prior_sentence(removal: PriorRemoval, names: tuple[str, str]) -> str:
-    """Say which of two runs has a letter prior removed, and what that explains."""
-    letter, size = removal.largest
-    explained = (
-        f"mean TV {_percent(removal.tv)}, {_percent(removal.tv_left)} once it is put back; largest "
-        f"at letter {letter}, {size:+.2f} nats"
-    )
-    if removal.removed_from == "cannot tell":
-        return (
-            f"A letter prior lies between the runs ({explained}). Which of them has it removed "
-            "cannot be told: neither has views in other orders."
-        )
-    without, other = names if removal.removed_from == "first" else reversed(names)
-    return f"{without} has a letter prior removed, {other} has not ({explained})."
-
-
-def tempering_sentences(tempering: ServedTempering) -> Iterator[str]:
-    """Yield whether the probabilities of a served run look raw or tempered, by kind."""
-    everything, *kinds = tempering.temperings
-    alike = {kind.finding for kind in kinds} == {"raw"}
-    for kind in [everything] if alike or not kinds else kinds:
-        of_kind = "" if kind.kind == "all" else f" of {kind.kind}"
-        yield f"Served probabilities{of_kind} {_looks(kind)}."
-
-
-def _looks(tempering: Tempering) -> str:
-    if math.isnan(tempering.ratio.value):
-        return f"may be raw or tempered: no temperature could be fitted ({tempering.ratio.reason})"
-    temperatures = f"T fitted on them is {tempering.b.value:.2f}, locally {tempering.a.value:.2f}"
-    if not math.isnan(tempering.tv):
-        temperatures += (
-            f"; mean TV {_percent(tempering.tv)}, {_percent(tempering.tv_left)} once that is undone"
-        )
-    divided = f"divided by T = {' '.join(part for part in ratio_parts(tempering) if part)}"
-    match tempering.finding:
-        case "tempered":
-            return f"look tempered, {divided}: {temperatures}"
-        case "raw":
-            return f"look raw, {divided}: {temperatures}"
-        case "other distributions":
-            return f"differ by more than a temperature: if {divided}, {temperatures}"
-        case "cannot tell":
-            return f"may be raw or tempered, {divided}: {temperatures}"
-
-
-def ratio_parts(tempering: Tempering) -> tuple[str, str]:
-    """Write a ratio of temperatures, and its interval or nothing.
-
-    Example:
-        ("1.62", "[1.58, 1.66]")
-    """
-    ratio = tempering.ratio
-    if math.isnan(ratio.value):
-        return UNDEFINED, ""
-    value = f"{ratio.value:.{_OF_RATIO}g}"
-    if math.isnan(ratio.low):
-        return value, ""
-    return value, f"[{ratio.low:.{_OF_RATIO}g}, {ratio.high:.{_OF_RATIO}g}]"
-
-
-def quantising_sentences(cost: QuantisingCost) -> tuple[str, str]:
-    """Write the changes by quantising a base model: answers, then probabilities."""
-    changed = cost.answers
-    directions = ""
-    if changed.worse is not None:
-        directions = (
-            f": {changed.worse} from right to wrong, {changed.better} from wrong to right, "
-            f"{changed.both_wrong} from wrong to wrong"
-        )
-    return (
-        f"Quantising: {changed.count:,} of {changed.items:,} answers differ between {cost.before} "
-        f"and {cost.after}, {estimate_text(changed.changed, 'percent')}%{directions}.",
-        f"Probabilities: {moved_text(cost.distance)}",
-    )
-
-
-def moved_text(moved: Distance) -> str:
-    """Write the distance of probabilities, next to noise."""
-    quantiles = ", ".join(
-        f"{'the largest' if level == 1 else f'{100 * level:.0f}% of items'} "
-        f"{'' if level == 1 else '<= '}{value_text(value, 'percent')}"
-        for level, value in moved.quantiles.items()
-    )
-    beyond = ""
-    if not math.isnan(moved.above_floor):
-        beyond = f" {value_text(moved.above_floor, 'percent')}% of items moved more."
-    return (
-        f"mean TV {estimate_text(moved.mean, 'percent')}% ({quantiles}). "
-        f"{floor_sentence(moved.floor)}{beyond}"
-    )
-
-
 _OF_FINDING: Final[Mapping[str, CaseStatus]] = {
     "equivalent": "passed",
     "cannot tell": "cannot tell",
@@ -547,7 +417,7 @@ def drift_report(drift: Drift) -> CiReport:
     ]
     for change in drift.gates:
         status: CaseStatus = "failed" if change.broken else "passed"
-        text = f"{change.after.verdict} on B: {tested_text(change.after, change.target)}"
+        text = f"{change.after.verdict} on B: {change.after.seen(change.target)}"
         if change.after.threshold is None:
             status, text = "skipped", NO_GUARANTEE
         name = f"gate {change.after.group} of {change.file}"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from pact_eval._choices import ClusterUnit
@@ -23,14 +22,12 @@ from pact_eval.numbers import (
     p_value_text,
     plain_decoding,
     plain_sample,
-    plain_units,
     rate_text,
     value_text,
 )
-from pact_eval.plain_text import first_of, one_line, upper_first
-from pact_eval.runs.custody import trained_on_runs
+from pact_eval.plain_text import one_line
 from pact_eval.stats.estimate import Estimate
-from pact_eval.thresholds.answer_sets import AnswerSets, GroupSets, KindSets
+from pact_eval.thresholds.answer_sets import AnswerSets, GroupSets, KindSets, coverage_text
 from pact_eval.thresholds.checking import (
     AnswerSetsCheck,
     CheckedGate,
@@ -43,7 +40,6 @@ from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
 from pact_eval.thresholds.conclusion import Acting, acting
 from pact_eval.thresholds.decision_curves import GateMarks
 from pact_eval.thresholds.files import (
-    AnswerSetsFile,
     answer_sets_json,
     thresholds_json,
 )
@@ -85,156 +81,75 @@ def present_acting(conclusion: Acting) -> Presenter:
 
 def present_answer_sets(sets: AnswerSets) -> Presenter:
     """Present the answer sets of a run."""
-    answer = sets_answer(sets)
     return Presenter(
         first=partial(sets_facts, sets),
         tables=partial(sets_tables, sets),
         to_json=lambda: {
-            "answer": answer,
+            "answer": sets.answer,
             "sets": answer_sets_json(sets),
             "kinds": to_json(sets.kinds),
             "groups": to_json(sets.groups),
             "alternatives": to_json(sets.alternatives),
             "warnings": warnings_json(sets.warnings),
         },
-        headline=lambda: [answer],
+        headline=lambda: [sets.answer],
         warnings=[*map(str, sets.warnings)],
     )
 
 
-@dataclass(frozen=True)
-class _Promise:
-    """One checked promise: a gate, or the sets of a kind.
-
-    Attributes:
-        name: group or kind.
-        gate: the test.
-        seen: what it counted.
-    """
-
-    name: str
-    gate: CheckedGate
-    seen: str
-
-    @property
-    def made(self) -> bool:
-        """Whether something was promised."""
-        return self.gate.threshold is not None
-
-    def words(self, unit: ClusterUnit, *, alone: bool) -> str:
-        """Write what was counted, and the families that would do; with a name, if not alone."""
-        needed = ""
-        if self.gate.needed is not None:
-            units = plain_units(self.gate.coverage.n, self.gate.units, unit)
-            run_size = f", the run has {self.gate.units:,}" if alone else ""
-            needed = f"; about {self.gate.needed:,} {units} are needed{run_size}"
-        elif alone and self.gate.verdict == "cannot tell":
-            needed = "; the rate is too close to the target, or too few items are accepted here"
-        return f"{self.seen}{needed}" if alone else f"{self.name} ({self.seen}{needed})"
-
-
 def present_thresholds_check(check: ThresholdsCheck) -> Presenter:
     """Present a check of gates."""
-    left = (
-        f"{check.without_gate:,} items are of a kind or domain without a threshold; they are left "
-        "to a person"
-    )
-    return _present_check(
-        check,
-        [_Promise(gate.group, gate, tested_text(gate, check.file.target)) for gate in check.gates],
-        {
-            "thresholds": str(check.file.path),
-            "gates": to_json(check.gates),
-            "items_without_gate": check.without_gate,
-        },
-        facts=check_facts(check),
-        tables=lambda: [check_table(check)],
-        left=[left] if check.without_gate else [],
-    )
+    numbers = {"gates": to_json(check.gates), "items_without_gate": check.without_gate}
+    return _present_check(check, numbers, check_facts(check), lambda: [check_table(check)])
 
 
 def present_answer_sets_check(check: AnswerSetsCheck) -> Presenter:
     """Present a check of answer sets."""
-    left = []
-    if check.without_sets:
-        left.append(f"{check.without_sets:,} items are of kinds without sets: all their answers")
-    if check.unanswered:
-        left.append(f"{check.unanswered:,} items have no answer, and no set")
+    file = check.file
+    numbers: dict[str, Json] = {
+        "kinds": to_json(check.kinds),
+        "groups": to_json(check.groups),
+        "items_without_sets": check.without_sets,
+        "unanswered": check.unanswered,
+    }
     return _present_check(
         check,
-        [_Promise(kind.kind, kind.test, _missed_text(kind)) for kind in check.kinds],
-        {
-            "sets": str(check.file.path),
-            "kinds": to_json(check.kinds),
-            "groups": to_json(check.groups),
-            "items_without_sets": check.without_sets,
-            "unanswered": check.unanswered,
-        },
-        facts=[Fact("asked", promise_text(check.file))],
-        tables=lambda: [
+        numbers,
+        [Fact("asked", coverage_text(file.coverage, file.confidence))],
+        lambda: [
             _check_table(check),
-            *_groups(check.groups, len(check.kinds), check.file.rule.unit, ""),
+            *_groups(check.groups, len(check.kinds), file.rule.unit, ""),
         ],
-        left=left,
     )
 
 
 def _present_check(
-    check: ThresholdsCheck | AnswerSetsCheck,
-    promises: Sequence[_Promise],
+    check: PromiseCheck,
     numbers: dict[str, Json],
-    *,
     facts: Iterable[Fact],
     tables: Callable[[], Iterable[Part]],
-    left: Sequence[str],
 ) -> Presenter:
-    """Present a check: its answer, what it adds to the first screen, its tables, its cases.
-
-    Args:
-        check: of gates or of sets.
-        promises: what was checked.
-        numbers: what its JSON has besides.
-        facts: the first lines below the answer.
-        tables: makes what follows the first screen.
-        left: caveats on items without a promise.
-    """
-    what, code = ("sets", "sets") if "sets" in numbers else ("thresholds", "gate")
-    answer = _say_checks(promises, check.file.rule.unit)
-    warnings = [*model_warnings(check, what), *(f"{check.run.place}: {text}" for text in left)]
-    views, path = check.run.predictions, check.file.path
+    """Present a check of gates or of sets, with its own numbers, facts and tables."""
+    answer, views, path = check.answer, check.run.predictions, check.file.path
     run = _run_fact(check.run, check.file.rule, len(views.ids), {*views.family.tolist()})
     screen = facts_table([*facts, Fact("file", one_line(str(path))), run])
     return Presenter(
         first=lambda: [screen],
         tables=tables,
         to_json=lambda: {
-            **numbers,
+            check.what: str(path),
             "run": check.run.place,
             "verdict": check.verdict,
+            **numbers,
             "differences": to_json(check.differences),
             "model_known": check.model_known,
             "answer": answer,
-            "warnings": [*warnings],
+            "warnings": [*check.warnings],
         },
         headline=lambda: [answer],
-        warnings=warnings,
-        ci=lambda: _cases(code, promises, answer, warnings, path),
+        warnings=check.warnings,
+        ci=lambda: _cases(check),
     )
-
-
-def _say_checks(promises: Sequence[_Promise], unit: ClusterUnit) -> str:
-    """Write the result of a check, the worst verdict first."""
-    if not any(promise.made for promise in promises):
-        return "Cannot tell: the file guarantees nothing, so there is nothing to check."
-    parts = []
-    for verdict in ("broken", "cannot tell", "holds"):
-        named = [
-            promise.words(unit, alone=len(promises) == 1)
-            for promise in promises
-            if promise.made and promise.gate.verdict == verdict
-        ]
-        parts += [f"{verdict}: {first_of(named)}"] if named else []
-    return upper_first(f"{'; '.join(parts)}.")
 
 
 def rule_text(rule: Rule) -> str:
@@ -469,17 +384,6 @@ _DIGITS = 4
 _ONLY_TOP = 1 - 1e-6
 
 
-def promise_text(sets: AnswerSets | AnswerSetsFile) -> str:
-    """Write the coverage guarantee of the sets."""
-    share = f"{100 * sets.coverage:g}%"
-    if sets.confidence is None:
-        return f"{share} of new items like these have the right answer in their set"
-    return (
-        f"at least {share} of new items like these have the right answer in their set, with "
-        f"{100 * sets.confidence:g}% confidence"
-    )
-
-
 def level_text(threshold: float | None) -> str:
     """Describe the answers in a set.
 
@@ -597,9 +501,10 @@ def _check_table(check: AnswerSetsCheck) -> Table:
         unit,
     )
     caption = (
-        f"Guarantee, by kind: {promise_text(file)}. Tested: this coverage, by one item of each "
-        f"{CLUSTER[unit]}; missed of drawn, the coverage that they show, and the p-values of a "
-        f"lower and of a higher one. Shares in %; in brackets the {method}."
+        f"Guarantee, by kind: {coverage_text(file.coverage, file.confidence)}. Tested: this "
+        f"coverage, by one item of each {CLUSTER[unit]}; missed of drawn, the coverage that they "
+        "show, and the p-values of a lower and of a higher one. Shares in %; in brackets the "
+        f"{method}."
     )
     if len(check.kinds) > 1:
         caption += " The p-values are adjusted for all kinds together (Holm)."
@@ -673,69 +578,12 @@ def _basis(group: GroupSets) -> str:
     return f"{group.items:,}, {group.units:,}"
 
 
-def tested_text(gate: CheckedGate, target: Target) -> str:
-    """Count the tested items of a gate that are wrong, or escalated."""
-    what = "wrong" if target.limits_error else "left"
-    return f"{gate.wrong:,} {what} of {gate.drawn:,} tested"
-
-
-def model_warnings(check: PromiseCheck, what: str) -> Iterator[str]:
-    """Yield how the model of a run differs from that of a choice.
-
-    Args:
-        check: of the choice on the run.
-        what: what was chosen, in the plural.
-    """
-    run = check.run
-    for trained in trained_on_runs([run.run]):
-        yield f"{trained.run}: {trained.trained_on}, as allowed"
-    for difference in check.differences:
-        yield (
-            f"{run.place}: another {difference.words} ({difference.after}) than that of the "
-            f"{what} ({difference.before}): they say nothing of it, and this check alone does"
-        )
-    if not check.model_known:
-        yield f"{run.place}: the model of the {what} or of the run is not recorded"
-
-
 def gate_notes(marks: GateMarks, names: ArmNames) -> tuple[str, ...]:
     """Write the notes on chosen gates, with the display names of runs."""
     return tuple(
         note.text if note.run is None else f"{names.run(note.run)}: {note.text}"
         for note in marks.notes
     )
-
-
-def sets_answer(sets: AnswerSets) -> str:
-    """Write the sizes of the sets, and the kinds without sets smaller than all answers."""
-    kept = [_size(kind) for kind in sets.kinds if kind.level.threshold is not None]
-    left = [_needs(kind, sets.rule.unit) for kind in sets.kinds if kind.level.threshold is None]
-    rest = (
-        f"no set smaller than all answers can be guaranteed for {'; '.join(left)}" if left else ""
-    )
-    if not kept:
-        return f"No: {rest}."
-    return f"{upper_first(promise_text(sets))}: {', '.join(kept)}{rest and f'; {rest}'}."
-
-
-def _size(kind_sets: KindSets) -> str:
-    kind, sets = kind_sets.kind, kind_sets.sets
-    what = "levels" if kind == "score" else "answers"
-    return f"{sets.size.value:.2f} of {sets.answers:.2f} {what} for {kind}"
-
-
-def _needs(kind_sets: KindSets, unit: ClusterUnit) -> str:
-    units = plain_units(kind_sets.sets.items, kind_sets.sets.units, unit)
-    needed = kind_sets.needed
-    enough = "" if needed is None else f"about {needed:,} {units} would do, "
-    return f"{kind_sets.kind} ({enough}the run has {kind_sets.sets.units:,})"
-
-
-def _missed_text(checked: CheckedSets) -> str:
-    """Count the tested items whose set lacks the right answer."""
-    test = checked.test
-    shown = f"{100 * checked.shown:.1f}% coverage is shown"
-    return f"{test.wrong:,} of {test.drawn:,} missed, {shown}"
 
 
 NO_GUARANTEE: Final = "nothing is guaranteed, so there is nothing to check"
@@ -746,16 +594,15 @@ _OF_VERDICT: Final[Mapping[GateVerdict, CaseStatus]] = {
 }
 
 
-def _cases(
-    code: str, promises: Sequence[_Promise], answer: str, warnings: Sequence[str], file: Path
-) -> CiReport:
+def _cases(check: PromiseCheck) -> CiReport:
     """Return the cases of a check: one per promise."""
+    code, file = ("gate" if check.what == "thresholds" else "sets"), check.file.path
     cases = []
-    for promise in promises:
+    for promise in check.promises:
         status, text = _OF_VERDICT[promise.gate.verdict], f"{promise.gate.verdict}: {promise.seen}"
         if not promise.made:
             status, text = "skipped", NO_GUARANTEE
         cases.append(judged_case(code, promise.name, status, text, file))
-    if not any(promise.made for promise in promises):  # the exit code is that of "cannot tell"
-        cases.append(judged_case(code, "file", "cannot tell", answer, file))
-    return gate_report("pact-eval thresholds --check", answer, cases, warnings)
+    if not any(promise.made for promise in check.promises):  # the exit code is of "cannot tell"
+        cases.append(judged_case(code, "file", "cannot tell", check.answer, file))
+    return gate_report("pact-eval thresholds --check", check.answer, cases, check.warnings)

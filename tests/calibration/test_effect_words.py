@@ -9,7 +9,6 @@ import pytest
 from pact_eval.calibration.effect import CalibrationEffect, GroupEffect, Scores
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.stats.estimate import Estimate
-from pact_reports.views.calibration import effect_text
 
 
 def effect(
@@ -62,9 +61,9 @@ def test_what_gets_better_and_what_worse_is_said(
     ece: tuple[float, float],
     expected: str,
 ) -> None:
-    assert effect_text(effect(nll, brier, ece)) == expected
+    assert effect(nll, brier, ece).text == expected
 
 
 def test_no_interval_shows_no_effect() -> None:
-    text = effect_text(effect((-0.3, math.nan, math.nan), (0.4, 0.3), (0.1, 0.1)))
+    text = effect((-0.3, math.nan, math.nan), (0.4, 0.3), (0.1, 0.1)).text
     assert text.startswith("no effect on the probabilities shown: NLL -0.300; Brier ")
