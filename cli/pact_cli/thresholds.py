@@ -48,7 +48,18 @@ _EXIT_CODES: Final = {
 
 @command(
     elsewhere=_ELSEWHERE,
-    more=(*("gate", "together", "coverage", "counting", "brief", "unit", "allow", "resamples"),),
+    more=(
+        *(
+            "gate",
+            "together",
+            "confidence",
+            "coverage",
+            "counting",
+            "unit",
+            "allow",
+            "resamples",
+        ),
+    ),
     settings=("ties_seed", "bootstrap_seed"),
 )
 @settings_options("decoding", "calibration", "unit", "allow", "resamples", "bootstrap_seed")

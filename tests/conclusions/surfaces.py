@@ -47,7 +47,7 @@ _BETTER = {
 _ACTING = {
     "yes": "share guaranteed",
     "share guaranteed": "share guaranteed",
-    "no:": "none shown",
+    "no": "none shown",
     "none shown": "none shown",
     "cannot tell": "cannot tell",
 }

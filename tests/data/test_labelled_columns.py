@@ -148,10 +148,10 @@ def test_options_of_other_names_or_of_two_are_asked_about(
 
 def test_every_name_is_documented() -> None:
     docs = Path(__file__).parents[2] / "docs"
-    labelled, imports = ((docs / f"{name}.md").read_text() for name in ("labelled", "imports"))
+    labelled, imports = ((docs / f"{name}.md").read_text() for name in ("labelled", "predictions"))
     for names in ROLES.values():
         assert all(name in labelled for name in names)
-    tables = imports.partition("## Tables")[2]
+    tables = imports.partition("## Columns")[2]
     for role, names in PREDICTED.items():
         row = next(line for line in tables.splitlines() if line.startswith("| ") and role in line)
         assert all(name in row for name in names), row

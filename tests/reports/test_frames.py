@@ -45,4 +45,4 @@ def test_a_run_is_a_card_in_a_notebook(tmp_path: Path) -> None:
     log = tmp_path / "rows.jsonl"
     log.write_text('{"id": "a", "reference": 1, "p": [0.25, 0.75]}')
     imported = pact_eval.import_run(log, tmp_path / "c", map={"probabilities": "p"})
-    assert "1 item in 1 family" in imported._repr_html_()
+    assert "1 item" in imported._repr_html_()

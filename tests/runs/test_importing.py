@@ -413,7 +413,7 @@ def test_answers_that_are_not_listed_are_bounded_by_the_ceiling(tmp_path: Path) 
     least = -np.log([0.6 / 0.9, 0.3 / 0.9, 0.05 / 0.95]).mean()
     assert note.nll[0] == pytest.approx(least)
     assert (note.nll[1], note.censored) == (math.inf, 1)
-    report = CliRunner().invoke(main, ["report", str(tmp_path / "run")]).stdout
+    report = CliRunner().invoke(main, ["report", str(tmp_path / "run"), "--full"]).stdout
     assert_says(report, "most probable tokens", "NLL is at least")
     bad: list[tuple[list[Any], Any, str]] = [
         ([None, None], -3.0, "expected a listed answer, got none"),

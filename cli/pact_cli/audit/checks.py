@@ -62,7 +62,18 @@ NearDuplicate: TypeAlias = Annotated[
 
 
 @command(
-    more=(*("near_duplicate", "k", "shape", "levels", "positions_from", "question", "questions"),),
+    more=(
+        *(
+            "manifest",
+            "near_duplicate",
+            "k",
+            "shape",
+            "levels",
+            "positions_from",
+            "question",
+            "questions",
+        ),
+    ),
     settings=("max_edit_words", "bootstrap_seed"),
 )
 @reading_options
