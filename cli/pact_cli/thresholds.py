@@ -49,16 +49,14 @@ _EXIT_CODES: Final = {
 @command(
     elsewhere=_ELSEWHERE,
     more=(
-        *(
-            "gate",
-            "together",
-            "confidence",
-            "coverage",
-            "counting",
-            "unit",
-            "allow",
-            "resamples",
-        ),
+        "gate",
+        "together",
+        "confidence",
+        "coverage",
+        "counting",
+        "unit",
+        "allow",
+        "resamples",
     ),
     settings=("ties_seed", "bootstrap_seed"),
 )

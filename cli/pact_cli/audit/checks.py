@@ -63,16 +63,14 @@ NearDuplicate: TypeAlias = Annotated[
 
 @command(
     more=(
-        *(
-            "manifest",
-            "near_duplicate",
-            "k",
-            "shape",
-            "levels",
-            "positions_from",
-            "question",
-            "questions",
-        ),
+        "manifest",
+        "near_duplicate",
+        "k",
+        "shape",
+        "levels",
+        "positions_from",
+        "question",
+        "questions",
     ),
     settings=("max_edit_words", "bootstrap_seed"),
 )
