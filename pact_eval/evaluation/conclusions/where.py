@@ -34,7 +34,7 @@ from pact_eval.numbers import CLUSTERS, p_value_text, value_text
 from pact_eval.plain_text import first_of, one_line, short_names
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
 
 WhereStatus = Literal["found", "nothing found", "too few to tell", "no groups"]
 """found: a group is shown to differ. nothing found: none of those that were searched is. too few to
@@ -325,15 +325,16 @@ class _Groups:
         rows = np.flatnonzero(inside)
         families, cluster = np.unique(self.items.cluster[rows], return_inverse=True)
         right, confidence = self.items.correct[rows], self.items.confidence[rows]
-        counts = np.bincount(cluster)
+        rate = rate_estimate(np.bincount(cluster, right), np.bincount(cluster))
+        gap, few = _gap(confidence - right, cluster, families.size), few_clusters(families.size)
         return WhereGroup(
             column=column,
             value=value,
             items=rows.size,
             families=families.size,
-            accuracy=rate_estimate(np.bincount(cluster, right), counts),
+            accuracy=without_interval(rate, few),
             confidence=float(confidence.mean()),
-            gap=_gap(confidence - right, cluster, families.size),
+            gap=without_interval(gap, few),
         )
 
     def tested(self, tested: CheckedGroup) -> WhereGroup:
