@@ -98,10 +98,16 @@ class WhereGroup:
         return f"{name} (= {', '.join(self.also)})" if self.also else name
 
     @property
+    def better(self) -> bool:
+        """Whether it was tested and is more often right, or less far off, than the others."""
+        if self.differs == "accuracy":
+            return self.tested > self.tested_others
+        return self.differs is not None and abs(self.tested) < abs(self.tested_others)
+
+    @property
     def differs_in_confidence(self) -> bool:
         """Whether it is shown that its confidence is further off than that of the others."""
-        further = abs(self.tested) > abs(self.tested_others)
-        return self.differs == "confidence gap" and bool(self.direction) and further
+        return self.differs == "confidence gap" and bool(self.direction) and not self.better
 
     @property
     def rates(self) -> str:
@@ -199,7 +205,10 @@ class WhereConclusion(Conclusion):
             parts.append(f"{group.name}: {sure}{group.rates}")
         left = len(self.groups) - len(groups)
         parts += [f"{counted(left, 'more group')}"] if left else []
-        if self.elsewhere is not None:
+        if self.elsewhere is not None and len(self.groups) == 1 and self.groups[0].better:
+            parts.insert(0, f"everywhere but {self.groups[0].name}: {self.elsewhere.rates}")
+            parts[1] = f"there: {self.groups[0].rates}"
+        elif self.elsewhere is not None:
             parts.append(f"{self._place_elsewhere}: {self.elsewhere.rates}")
         tests = " and ".join(dict.fromkeys(p_value_text(group.p) for group in groups))
         only = f"; {self.only_there} only there, as far as it is shown" if self.only_there else ""
