@@ -87,7 +87,7 @@ def data_status(text: str) -> str:
 
 
 def where_status(text: str) -> str:
-    """Returns the status; a line that names groups begins with one."""
+    """Returns the status; a line that names groups is of status "found"."""
     return next((status for phrase, status in _WHERE.items() if text.startswith(phrase)), "found")
 
 

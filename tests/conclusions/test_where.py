@@ -100,6 +100,17 @@ def test_groups_of_the_same_items_are_one_finding() -> None:
     assert_says(conclusion.line, "shop x (= city rome): ", "the other: ")
 
 
+def test_a_group_that_is_better_than_all_others_is_not_called_wrong() -> None:
+    rng = np.random.default_rng(0)
+    topic, sure = np.arange(300) % 3, np.full(300, 0.7)
+    right = rng.random(300) < np.where(topic == 0, 0.95, 0.6)
+    conclusion = where_in(frame_of_groups(right, sure, {"topic": texts("t", topic)}))
+    assert named(conclusion) == {("topic", "t0")}
+    others = f"{100 * right[topic > 0].mean():.1f}% right"
+    there = f"{100 * right[topic == 0].mean():.1f}% right"
+    assert_says(conclusion.line, "everywhere but topic t0: ", others, there)
+
+
 def test_few_items_and_no_columns_are_told() -> None:
     rng = np.random.default_rng(0)
     right, sure = rng.random(40) < 0.8, np.full(40, 0.8)

@@ -34,7 +34,7 @@ from pact_eval.numbers import CLUSTERS, p_value_text, value_text
 from pact_eval.plain_text import first_of, one_line, short_names
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
 
 WhereStatus = Literal["found", "nothing found", "too few to tell", "no groups"]
 """found: a group is shown to differ. nothing found: none of those that were searched is. too few to
@@ -98,10 +98,16 @@ class WhereGroup:
         return f"{name} (= {', '.join(self.also)})" if self.also else name
 
     @property
+    def better(self) -> bool:
+        """Whether it was tested and is more often right, or less far off, than the others."""
+        if self.differs == "accuracy":
+            return self.tested > self.tested_others
+        return self.differs is not None and abs(self.tested) < abs(self.tested_others)
+
+    @property
     def differs_in_confidence(self) -> bool:
         """Whether it is shown that its confidence is further off than that of the others."""
-        further = abs(self.tested) > abs(self.tested_others)
-        return self.differs == "confidence gap" and bool(self.direction) and further
+        return self.differs == "confidence gap" and bool(self.direction) and not self.better
 
     @property
     def rates(self) -> str:
@@ -199,7 +205,10 @@ class WhereConclusion(Conclusion):
             parts.append(f"{group.name}: {sure}{group.rates}")
         left = len(self.groups) - len(groups)
         parts += [f"{counted(left, 'more group')}"] if left else []
-        if self.elsewhere is not None:
+        if self.elsewhere is not None and len(self.groups) == 1 and self.groups[0].better:
+            parts.insert(0, f"everywhere but {self.groups[0].name}: {self.elsewhere.rates}")
+            parts[1] = f"there: {self.groups[0].rates}"
+        elif self.elsewhere is not None:
             parts.append(f"{self._place_elsewhere}: {self.elsewhere.rates}")
         tests = " and ".join(dict.fromkeys(p_value_text(group.p) for group in groups))
         only = f"; {self.only_there} only there, as far as it is shown" if self.only_there else ""
@@ -325,15 +334,16 @@ class _Groups:
         rows = np.flatnonzero(inside)
         families, cluster = np.unique(self.items.cluster[rows], return_inverse=True)
         right, confidence = self.items.correct[rows], self.items.confidence[rows]
-        counts = np.bincount(cluster)
+        rate = rate_estimate(np.bincount(cluster, right), np.bincount(cluster))
+        gap, few = _gap(confidence - right, cluster, families.size), few_clusters(families.size)
         return WhereGroup(
             column=column,
             value=value,
             items=rows.size,
             families=families.size,
-            accuracy=rate_estimate(np.bincount(cluster, right), counts),
+            accuracy=without_interval(rate, few),
             confidence=float(confidence.mean()),
-            gap=_gap(confidence - right, cluster, families.size),
+            gap=without_interval(gap, few),
         )
 
     def tested(self, tested: CheckedGroup) -> WhereGroup:
