@@ -829,7 +829,7 @@ def read_provenance(folder: Path) -> Provenance:
     path = folder / NAME
     if folder.is_file():
         message = (
-            f"{folder}: a file, not a run folder; `pact-eval report {folder}` reads predictions and "
+            f"{folder}: a file, not a run folder; `pact-eval report {folder}` reads predictions or "
             "logs, and stores them as a run"
         )
         raise RunError(message)
