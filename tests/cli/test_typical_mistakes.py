@@ -38,6 +38,7 @@ MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
     ("thresholds letters", 2, ("give one of --target-error", "--cost-wrong")),
     ("thresholds letters --target-accuracy 0.9", 2, ("--target-error 0.05",)),
     ("thresholds letters --sets --target-error 0.1", 2, ("a target", "Leave out --sets")),
+    ("score --probe", 2, ("--server URL and --model NAME",)),
     ("score --base-model model", 2, ("expected ADAPTER, or --base-model with --no-adapter",)),
     # Values.
     ("score adapter --k four", 2, ("--k", "expected a whole number from 1, got 'four'")),
