@@ -91,7 +91,7 @@ _WORDS: Final = {
 )
 @click.version_option(package_name="pact-eval")
 def main() -> None:
-    """Evaluate single-token typed-decision models.
+    """Evaluate single-token typed-decision models: `pact-eval report FILE` reads their predictions.
 
     Only score, decide, export, experiment and demo --score need torch; with --server, score and
     decide do not. Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 no clear verdict,

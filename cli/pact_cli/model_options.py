@@ -70,7 +70,8 @@ def make_model(
     """
     refuse(
         adapter is None and not (no_adapter and base_model),
-        "expected ADAPTER, or --base-model with --no-adapter for a base model alone",
+        "expected ADAPTER, or --base-model with --no-adapter for a base model alone, or --server "
+        "URL and --model NAME",
     )
     try:
         if adapter is not None:

@@ -206,7 +206,7 @@ def _given_words(data: Sequence[Path]) -> list[tuple[str, str]]:
 
 
 def _remedies(message: str, path: Path, given: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """Return the commands with the options that a message offers; with blanks if all have some.
+    """Return the commands with the options that a message offers; those with blanks come last.
 
     Args:
         message: why a log was refused.
@@ -227,9 +227,9 @@ def _remedies(message: str, path: Path, given: Sequence[tuple[str, str]] = ()) -
     alone = [(name, words) for name, words in found if name != _TOGETHER]
     together = [(_TOGETHER, " ".join(several))] if several else []
     offers = [*alone, *together]
-    complete = [(name, words) for name, words in offers if not _TO_FILL_IN.search(words)]
+    offers.sort(key=lambda offer: bool(_TO_FILL_IN.search(offer[1])))
     commands = []
-    for name, words in complete or offers:
+    for name, words in offers:
         kept = [other for called, other in given if called != name or name == _HERE[0]]
         program = f"pact-eval {'report' if name in _HERE else 'import'}"
         commands.append(" ".join([program, file, *kept, words]))

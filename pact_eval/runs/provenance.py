@@ -827,6 +827,12 @@ def read_provenance(folder: Path) -> Provenance:
         RunError: the folder or the file does not exist, is damaged, or has another format.
     """
     path = folder / NAME
+    if folder.is_file():
+        message = (
+            f"{folder}: a file, not a run folder; `pact-eval report {folder}` reads predictions or "
+            "logs, and stores them as a run"
+        )
+        raise RunError(message)
     if not folder.is_dir():
         message = f"{folder}: no such run folder{_nearest_run(folder)}"
         raise RunError(message)

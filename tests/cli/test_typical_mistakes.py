@@ -38,6 +38,7 @@ MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
     ("thresholds letters", 2, ("give one of --target-error", "--cost-wrong")),
     ("thresholds letters --target-accuracy 0.9", 2, ("--target-error 0.05",)),
     ("thresholds letters --sets --target-error 0.1", 2, ("a target", "Leave out --sets")),
+    ("score --probe", 2, ("--server URL and --model NAME",)),
     ("score --base-model model", 2, ("expected ADAPTER, or --base-model with --no-adapter",)),
     # Values.
     ("score adapter --k four", 2, ("--k", "expected a whole number from 1, got 'four'")),
@@ -50,6 +51,7 @@ MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
     ("score runs/letters", 2, ("is a run folder, not an adapter", "pact-eval report runs/letters")),
     ("score adapter --data two", 2, ("two/a.jsonl, two/b.jsonl", "give --data FILE")),
     ("report x.txt", 1, ("x.txt",)),
+    ("compare letters bool.json", 1, ("bool.json: a file", "pact-eval report bool.json")),
     ("compare letters", 2, ("expected two or more runs, got 1", "pact-eval compare A B")),
     ("import holdout.jsonl", 1, ("holdout.jsonl: no such file",)),
     # Words that people type.

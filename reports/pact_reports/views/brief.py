@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -144,7 +145,7 @@ def brief_report(report: RunReport, names: ArmNames = KEYS, read: str = "") -> t
         read: how its log was read, if it was read now.
     """
     evaluation, leak = report.evaluation, report.experiment.data.leak
-    place = one_line(report.run.place)
+    place = one_line(shlex.quote(report.run.place))
     gaps = [note for note in evaluation.notes if isinstance(note, Incomplete | Unverified)]
     return Brief(
         answer=(*leak_lines(leak), Line(report_line(evaluation, leak), "strong")),
@@ -259,7 +260,7 @@ def brief_ablated(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]
             Fact("run", run_text(report, names)),
         ],
         notes=evaluation.notes,
-        more=f"All metrics: pact-eval report {one_line(report.run.place)} --full",
+        more=f"All metrics: pact-eval report {one_line(shlex.quote(report.run.place))} --full",
     ).parts()
 
 

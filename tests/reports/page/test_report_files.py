@@ -86,6 +86,21 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
     assert "table-scorecard" in better[: better.index("<details")]
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_figure")
+def test_the_scorecard_writes_the_page_with_its_verdicts(
+    folders: list[Path], tmp_path: Path
+) -> None:
+    path, out = tmp_path / "h.toml", tmp_path / "page.html"
+    path.write_text(criteria(arm="pact", than='{ arm = "other" }'))
+    words = (path, *folders, *FAST)
+    alone, with_page = (runner(main, "scorecard")(*words, *more) for more in ((), ("--html", out)))
+    assert with_page.stdout == alone.stdout
+    (verdict,) = re.findall(r"^H1 .*: ([A-Z]+)", alone.stdout, re.MULTILINE)
+    assert f">{verdict}" in out.read_text(encoding="utf-8")
+    assert runner(main, "verify")(out, *folders).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("options", "message", "code"),
     [
