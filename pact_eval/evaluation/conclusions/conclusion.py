@@ -1,6 +1,6 @@
 """Base of conclusions: a status from a closed list, its basis, and the unchecked parts.
 
-A conclusion is the only place that decides what a reader is told. Headline, cards, diagnostics,
+A conclusion is the only place that decides what a reader is told. Headline, page, diagnostics,
 JSON, captions and exit codes lay it out and have no rule of their own.
 """
 

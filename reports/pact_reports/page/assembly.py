@@ -9,7 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from pact_eval._files import write_atomically
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.plain_text import first_of
@@ -33,7 +33,9 @@ def _facts(experiment: Experiment) -> list[str]:
     """Return the data, the number of items and orders, the seeds, and the days of scoring."""
     runs = experiment.runs
     files = {Path(file).name for run in runs if (file := run.provenance.data_file)}
-    items = f"{len(runs[0].predictions):,} items" if experiment.same_items else "different items"
+    items = (
+        counted(len(runs[0].predictions), "item") if experiment.same_items else "different items"
+    )
     orders = {run.predictions.k for run in runs if not run.predictions.repeats} - {1}
     seeds = sorted({run.seed for run in runs if run.seed is not None})
     days = sorted({f"{day.date()}" for run in runs if (day := run.provenance.created)})

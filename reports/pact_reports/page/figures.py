@@ -183,7 +183,7 @@ _STRIP: Final = 30.0
 
 
 def reliability_diagrams(experiment: Experiment, looks: Looks) -> list[dict[str, Any]]:
-    """Return the diagram of every run as the template draws it: `figures.html` has the frame.
+    """Return the diagrams of runs with probabilities; `figures.html` has the frame.
 
     Args:
         experiment: the runs, in the order of the item browser.
@@ -194,18 +194,19 @@ def reliability_diagrams(experiment: Experiment, looks: Looks) -> list[dict[str,
             "number": at + 1,
             "run": looks.names.run(run.label),
             "colour": f"var(--{variable(looks.arms[run.arm].colour)})",
-            **_diagram(experiment, run, at),
+            **diagram,
         }
         for at, run in enumerate(experiment.runs)
+        if (diagram := _diagram(experiment, run, at)) is not None
     ]
 
 
-def _diagram(experiment: Experiment, run: ExperimentRun, at: int) -> dict[str, Any]:
-    """Return words and curves of a run; only the words if it has no probabilities."""
+def _diagram(experiment: Experiment, run: ExperimentRun, at: int) -> dict[str, Any] | None:
+    """Return words and curves of a run; None without probabilities."""
     try:
         curves = binned_reliability(experiment, run)
-    except InputError as error:
-        return {"words": [reason(error)], "curves": []}
+    except InputError:
+        return None
     first = curves[0].bins.count
     most = max(int(first.max()), 1)
     width = 290 / first.size

@@ -76,7 +76,9 @@ def examples(request: PageRequest, outcomes: Sequence[ItemOutcomes]) -> Examples
         wrong = int((~outcomes[a].correct).sum())
         every = [(f"all {wrong:,}", items_href(a, outcome="wrong"))]
         items = [_example(request, texts, outcomes, [a], row) for row in rows]
-        return Examples(f"Surest wrong answers{of_run}", every, items)
+        known = rows and not math.isnan(outcomes[a].raw.confidence[rows[0]])
+        title = "Surest wrong answers" if known else "Wrong answers"
+        return Examples(f"{title}{of_run}", every, items)
     sides: tuple[tuple[int, int, Compared], ...] = ((a, b, "only-a"), (b, a, "only-b"))
     counts = {side: count_only_right(outcomes[at], outcomes[of]) for at, of, side in sides}
     every = [

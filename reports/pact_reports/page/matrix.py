@@ -29,13 +29,15 @@ def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> d
         conclusions: on every run, in their order.
     """
     chosen, rows = _differences(request)
+    # With one run per arm, the sentences are about these differences.
+    worded = len(request.experiment.arms) == len(conclusions)
     references = [
         {
             "at": at,
             "run": request.called[at],
             "chosen": at == chosen,
             "rows": [
-                claim and (_row(claim, run, at, chosen=at == chosen), claim.status)
+                claim and (_row(claim, run, at, worded=worded and at == chosen), claim.status)
                 for run, claim in enumerate(claims)
             ],
         }
@@ -59,9 +61,9 @@ def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> d
     }
 
 
-def _row(claim: Claim, run: int, reference: int, *, chosen: bool) -> Row:
-    """Return the difference of a run from a reference; sentences are about the chosen one."""
-    return difference_row("", claim, items_href(run, b=reference), worded=chosen)
+def _row(claim: Claim, run: int, reference: int, *, worded: bool) -> Row:
+    """Return the difference of a run from a reference; `worded` as for `difference_row`."""
+    return difference_row("", claim, items_href(run, b=reference), worded=worded)
 
 
 def _differences(request: PageRequest) -> tuple[int, Mapping[int, Sequence[Claim | None]]]:

@@ -213,6 +213,31 @@ def test_the_answers_of_an_import_have_their_names(tmp_path: Path) -> None:
     assert_says(text, "a", "replace, wrong", "right answer", "refund")
 
 
+def test_a_run_without_probabilities_has_neither_sureness_nor_diagrams(tmp_path: Path) -> None:
+    frame = frame_of(id=["a", "b"], logits=[[0.0, 2.0, 1.0]] * 2, reference=[0, 1])
+    folder = edit_run(write_run(tmp_path / "run", frame), settings={"values": "answers"})
+    page = make_page(PageRequest(experiment_of([folder]), figures=(), tables=("splits",)))
+    assert "Reliability of" not in page
+    assert " sure)" not in page
+    assert "Surest" not in page
+
+
+def test_seeds_have_the_p_value_of_every_difference_that_no_sentence_is_about(
+    tmp_path: Path,
+) -> None:
+    folders = [
+        write_run(tmp_path / f"{n}", rows(n, k=2, families=10, skill=n / 2), arm=arm, seed=n % 2)
+        for n, arm in enumerate(["a", "a", "b", "b", "c", "c"])
+    ]
+    page = make_page(PageRequest(experiment_of(folders), figures=(), tables=("splits",)))
+    table = page[page.index('<section id="runs"') :]
+    cells = re.findall(r'data-label="Difference".*?</td>', table, re.DOTALL)
+    assert len(cells) == 6
+    for cell in cells:
+        for text in re.findall(r"<a .*?</a>", cell):
+            assert ("p-value" in text) == ("not shown" in text)
+
+
 def test_hostile_names_are_escaped_everywhere(tmp_path: Path) -> None:
     made = made_of(tmp_path, {HOSTILE: 2.0, "<b>": 0.5, "c&amp;": 1.0})
     assert "<script>x" not in made.source
