@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
@@ -91,7 +91,9 @@ def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
     return figure
 
 
-def fitting(file: FigureFile, canvas: Canvas | None = None) -> tuple[FigureFile, ...]:
+def fitting(
+    file: FigureFile, canvas: Canvas | None = None
+) -> tuple[tuple[FigureFile, Figure | None], ...]:
     """Split a file that is too high for a page into files of fewer rows of panels; see `in_style`.
 
     Args:
@@ -99,17 +101,22 @@ def fitting(file: FigureFile, canvas: Canvas | None = None) -> tuple[FigureFile,
         canvas: width and fonts; None takes the default ones.
 
     Returns:
-        The file, or files with a number in name and title. One row of panels is never split.
+        The file, or files with a number in name and title, each with its drawing if that is made
+        already. One row of panels is never split.
     """
     canvas = canvas or Canvas()
     columns, n = file.columns_at(canvas.inches), len(file.panels)
-    rows, parts = -(-n // columns), 1
-    while parts < rows:
-        first = replace(file, panels=file.panels[: -(-rows // parts) * columns])
-        if figure_of(first, canvas).get_figheight() <= canvas.style.tallest:
-            break
-        parts += 1
-    return file.split(-(-rows // parts) * columns)
+    rows = -(-n // columns)
+    for parts in range(1, rows):
+        size = -(-rows // parts) * columns
+        drawn = figure_of(replace(file, panels=file.panels[:size]), canvas)
+        if drawn.get_figheight() <= canvas.style.tallest:
+            return ((file, drawn),) if parts == 1 else _undrawn(file.split(size))
+    return _undrawn(file.split(columns))
+
+
+def _undrawn(files: Iterable[FigureFile]) -> tuple[tuple[FigureFile, None], ...]:
+    return tuple((file, None) for file in files)
 
 
 def _legend(figure: Figure, panels: Sequence[Axes]) -> Legend | None:
@@ -290,10 +297,12 @@ def draw_figures(
         else:
             if built.files:
                 out.mkdir(parents=True, exist_ok=True)
-                with in_style((canvas or Canvas()).style):
-                    pages = [page for file in built.files for page in fitting(file, canvas)]
-                remarked = [replace(file, remark=remark) for file in pages]
-                written = [_write(file, out, formats, canvas, taken) for file in remarked]
+                remarked = [replace(file, remark=remark) for file in built.files]
+                written = [
+                    pages
+                    for file in remarked
+                    for pages in _write_pages(file, out, formats, canvas, taken)
+                ]
                 files[name] = tuple(path for paths, _ in written for path in paths)
                 of_figure = built.missing + tuple(note for _, heard in written for note in heard)
                 notes |= {name: of_figure} if of_figure else {}
@@ -303,7 +312,7 @@ def draw_figures(
 
 
 def figure_bytes(
-    file: FigureFile, format_: str, canvas: Canvas | None = None
+    file: FigureFile, format_: str, canvas: Canvas | None = None, drawn: Figure | None = None
 ) -> tuple[bytes, tuple[str, ...]]:
     """Draw a file.
 
@@ -311,6 +320,7 @@ def figure_bytes(
         file: what to draw.
         format_: one of `FORMATS`.
         canvas: width, fonts and background; None takes the default ones.
+        drawn: its drawing on this canvas, not saved yet; None draws it.
 
     Returns:
         The file's bytes, the same every time, and a note if the font lacks characters.
@@ -318,7 +328,7 @@ def figure_bytes(
     canvas = canvas or Canvas()
     with in_style(canvas.style), warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        figure = figure_of(file, canvas)
+        figure = figure_of(file, canvas) if drawn is None else drawn
         buffer = io.BytesIO()
         metadata = {**_METADATA[format_], "Title": one_line(file.full_title)}
         metadata |= {_REMARK[format_]: one_line(file.remark)} if file.remark else {}
@@ -362,8 +372,24 @@ def in_style(style: PageStyle = STYLES["default"]) -> AbstractContextManager[Non
     return matplotlib.style.context(["default", dict(style.rc)])
 
 
-def _write(
+def _write_pages(
     file: FigureFile, out: Path, formats: Sequence[str], canvas: Canvas | None, taken: set[str]
+) -> Iterator[tuple[list[Path], tuple[str, ...]]]:
+    """Write a file, or the files that it is split into; yield their paths and notes."""
+    with in_style((canvas or Canvas()).style), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # saving warns again
+        pages = fitting(file, canvas)
+    for page, drawn in pages:
+        yield _write(page, drawn, out, formats, canvas, taken)
+
+
+def _write(
+    file: FigureFile,
+    drawn: Figure | None,
+    out: Path,
+    formats: Sequence[str],
+    canvas: Canvas | None,
+    taken: set[str],
 ) -> tuple[list[Path], tuple[str, ...]]:
     name, again = file.name, 2
     while name.lower() in taken:
@@ -372,7 +398,8 @@ def _write(
     paths: list[Path] = []
     notes: tuple[str, ...] = ()
     for format_ in dict.fromkeys(formats):
-        raw, heard = figure_bytes(file, format_, canvas)
+        raw, heard = figure_bytes(file, format_, canvas, drawn)
+        drawn = None
         paths.append(out / f"{name}.{format_}")
         write_atomically(paths[-1], raw)
         notes += heard

@@ -35,8 +35,8 @@ def sizes(file: FigureFile, canvas: Canvas) -> Iterator[tuple[float, float]]:
     """Yields width and height in inches of the drawings that a file becomes."""
     with in_style(canvas.style), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for part in fitting(file, canvas):
-            figure = figure_of(part, canvas)
+        for part, drawn in fitting(file, canvas):
+            figure = drawn or figure_of(part, canvas)
             yield figure.get_figwidth(), figure.get_figheight()
 
 
@@ -67,7 +67,7 @@ def test_random_panels_fit(seed: int) -> None:
     for width, height in sizes(file, canvas):
         assert width == canvas.inches
         assert height <= canvas.style.height
-    parts = fitting(file, canvas)
+    parts = [part for part, _ in fitting(file, canvas)]
     assert [*itertools.chain.from_iterable(part.panels for part in parts)] == [*file.panels]
     assert len({part.name for part in parts}) == len(parts)
 
