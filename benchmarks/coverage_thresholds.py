@@ -1,6 +1,8 @@
 """Error rates of gates: guaranteed thresholds, peers, and the naive choice, by simulation.
 
-    python benchmarks/coverage_thresholds.py [--sets 1000] [--seed 0] [--write benchmarks/coverage_thresholds.md]
+    python benchmarks/coverage_thresholds.py [--sets 1000] [--seed 0] [--write FILE.md]
+
+`coverage_thresholds.md` next to this file has the last table.
 
 Families have two members, or one to four. The members of a family share a difficulty, and in half
 of the families the luck of all members. A model is more or less able, and its sureness says the
