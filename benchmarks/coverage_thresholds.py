@@ -2,6 +2,8 @@
 
     python benchmarks/coverage_thresholds.py [--sets 1000] [--seed 0] [--write FILE.md]
 
+`coverage_thresholds.md` next to this file has the last table.
+
 Families have two members, or one to four. The members of a family share a difficulty, and in half
 of the families the luck of all members. A model is more or less able, and its sureness says the
 truth, too much, or the opposite for its surest items. Every split is a new draw of families. The

@@ -37,14 +37,7 @@ PAGES = (
     | dict.fromkeys((DOCS / name for name in _WIDE), 120)
 )
 """The pages, and the columns of their outputs: code hosts show a README in 92 columns."""
-_PYTHON = (
-    "ci.md",
-    "compare.md",
-    "index.md",
-    "python.md",
-    "share.md",
-    "thresholds.md",
-)
+_PYTHON = ("ci.md", "compare.md", "python.md", "share.md", "thresholds.md")
 EXAMPLES = (README, *(DOCS / name for name in _PYTHON))
 """The pages with Python."""
 

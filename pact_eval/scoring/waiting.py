@@ -4,8 +4,7 @@ Idle OpenMP threads spin by default. On a shared machine they then take the core
 processes, and the threads they wait for, need: two scorings at once ran several times slower.
 Threads that sleep at once are woken late: a small model then takes twice as long on a quiet
 machine. GNU OpenMP, which torch's packages for Linux contain, can spin for a short time first.
-benchmarks/performance.md has the measurements. OpenMP reads the variables once, when torch is
-loaded.
+docs/performance.md has the measurements. OpenMP reads the variables once, when torch is loaded.
 """
 
 from __future__ import annotations
