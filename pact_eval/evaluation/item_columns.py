@@ -32,6 +32,8 @@ _STORED: Final = {
 }
 _BINS: Final = 4
 _RARE: Final = 10
+# So few texts are no ids, even if each belongs to one family: there are as few families.
+_FEWEST_IDS: Final = 4
 
 
 def item_columns(items: ScoredItems, path: Path | None = None) -> Iterator[tuple[str, pl.Series]]:
@@ -76,8 +78,8 @@ def group_labels(values: pl.Series, name: str, family: IntArray) -> Labels | Non
 
     Texts and up to 20 different numbers are groups of their own; of more than 200 texts, those of
     fewer than ten items are one group. More numbers are divided into four bins of equally many
-    items. A column has no groups if it has one value, or more texts than half of the families,
-    or whole numbers that each belong to one family alone: ids.
+    items. A column has no groups if it has one value, or more texts than half of the families, or
+    more than four texts, or whole numbers, that each belong to one family alone: ids.
 
     Args:
         values: (n,) of the column; null, NaN and "" where an item has none.
@@ -102,10 +104,8 @@ def _of_numbers(values: pl.Series, name: str, family: IntArray) -> Labels | None
     distinct = numbers.drop_nulls().n_unique()
     if distinct <= MOST_NUMBERS:
         return column_labels(numbers, name)
-    if (numbers.drop_nulls() % 1 == 0).all():
-        pairs = pl.DataFrame({"value": numbers, "family": family}).drop_nulls().n_unique()
-        if pairs == distinct:
-            return None
+    if (numbers.drop_nulls() % 1 == 0).all() and _names_families(numbers, family):
+        return None
     return column_labels(numbers, name, _BINS)
 
 
@@ -116,7 +116,8 @@ def _of_texts(values: pl.Series, _name: str, family: IntArray) -> Labels | None:
         return None
     texts = texts.set(texts.fill_null("").str.strip_chars() == "", None).fill_null(MISSING)
     counts = texts.value_counts(name="items")
-    if len(counts) > max(_RARE, int(family.max(initial=0)) / 2):
+    are_ids = len(counts) > _FEWEST_IDS and _names_families(texts, family)
+    if are_ids or len(counts) > max(_RARE, int(family.max(initial=0)) / 2):
         return None
     if len(counts) > MOST_TEXTS:
         common = counts.filter(pl.col("items") >= _RARE)[texts.name].to_list()
@@ -124,3 +125,9 @@ def _of_texts(values: pl.Series, _name: str, family: IntArray) -> Labels | None:
     distinct = texts.unique().sort()
     codes = texts.replace_strict(distinct, range(len(distinct)), return_dtype=pl.Int64)
     return Labels(codes.to_numpy(), distinct)
+
+
+def _names_families(values: pl.Series, family: IntArray) -> bool:
+    """Return whether each value belongs to one family alone."""
+    pairs = pl.DataFrame({"value": values, "family": family}).drop_nulls()
+    return pairs.n_unique() == pairs["value"].n_unique()

@@ -116,7 +116,7 @@ def test_few_items_and_no_columns_are_told() -> None:
     right, sure = rng.random(40) < 0.8, np.full(40, 0.8)
     few = where_in(frame_of_groups(right, sure, {"topic": texts("t", np.arange(40) % 8)}))
     assert (few.status, few.tone, few.groups) == ("too few to tell", "open", ())
-    assert_says(few.line, "too few to tell: ", "20 families", "topic", "has 5")
+    assert_says(few.line, "too few to tell: ", "20 families", "has 5")
     columns = {"ticket": texts("id", np.arange(40)), "number": np.arange(40) + 100.0}
     none = where_in(frame_of_groups(right, sure, columns))
     assert (none.status, none.column_bars) == ("no groups", ())

@@ -31,7 +31,7 @@ from pact_eval.evaluation.item_columns import group_labels
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels, ordered_groups
 from pact_eval.numbers import CLUSTERS, p_value_text, value_text
-from pact_eval.plain_text import first_of, one_line, short_names
+from pact_eval.plain_text import short_names, upper_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
 from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
@@ -173,7 +173,7 @@ class WhereConclusion(Conclusion):
             "1 group differs: group books: 57.0% right, 90.1% sure; the other two: 82.0% right, ..."
         """
         if self.status != "found":
-            return Sentence(self.status.capitalize(), f"{self._explanation}.")
+            return Sentence(upper_first(self._finding), f"{self._explanation}.")
         number = len(self.groups)
         return Sentence(
             f"{number} group{' differs' if number == 1 else 's differ'}",
@@ -188,7 +188,7 @@ class WhereConclusion(Conclusion):
             "group books: 57.0% right, 90.1% sure; the other two: 82.0% right (tested, p = 0.003)"
         """
         if self.status != "found":
-            return f"{self.status}: {self._explanation}"
+            return f"{self._finding}: {self._explanation}"
         return self._found(self.groups[:_MOST_NAMED])
 
     @property
@@ -225,26 +225,25 @@ class WhereConclusion(Conclusion):
         return f"the other {number}"
 
     @property
+    def _finding(self) -> str:
+        """What was found, if no group is named."""
+        if self.status != "nothing found":
+            return self.status
+        return f"nothing found in {counted(self.searched, 'group')}"
+
+    @property
     def _explanation(self) -> str:
         """Why no group is named."""
         if self.status == "no groups":
-            return "no column divides the items; a column of the file, such as topic, would"
-        groups, power = counted(self.searched, "group"), self.detectable
-        listed = first_of([*map(one_line, self.columns)])
+            return "no column divides the items; one such as topic in the file would"
+        power, units = self.detectable, CLUSTERS[self.unit]
         if power is None:
-            units = CLUSTERS[self.unit]
-            return (
-                f"a group needs about {NEEDED_FAMILIES} {units}, and as many beside it; the "
-                f"largest of {listed} has {self.most_families:,}"
-            )
-        points = value_text(power.points, "percent")
-        group = f"one of {counted(power.items, 'item')}"
+            most = f"the largest has {self.most_families:,}"
+            return f"a group needs about {NEEDED_FAMILIES} {units}, {most}"
+        points, size = value_text(power.points, "percent"), counted(power.items, "item")
         if self.status == "too few to tell":
-            return f"of {groups} ({listed}), {group} would have to differ by {points} points"
-        return (
-            f"none of {groups} ({listed}) is shown to differ; {group} that differs by {points} "
-            "points would usually be found"
-        )
+            return f"a group of {size} would have to differ by {points} points"
+        return f"{points} points in one of {size} would usually be found"
 
 
 def _name(column: str, value: str) -> str:
