@@ -33,6 +33,11 @@ def only_one_right(a: ItemOutcomes, b: ItemOutcomes, most: int) -> list[int]:
     return _surest(a.correct != b.correct, confidence, most)
 
 
+def count_only_right(a: ItemOutcomes, b: ItemOutcomes) -> int:
+    """Count the items that the first of two runs on the same items alone answers right."""
+    return int((a.correct & ~b.correct).sum())
+
+
 def _surest(chosen: BoolArray, confidence: FloatArray, most: int) -> list[int]:
     """Return the first chosen rows by confidence; those of unknown confidence are last."""
     rows = np.flatnonzero(chosen)

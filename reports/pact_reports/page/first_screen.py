@@ -11,7 +11,7 @@ from typing import Final
 from pact_eval.data.records import position_name
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
-from pact_eval.evaluation.example_items import only_one_right, surest_errors
+from pact_eval.evaluation.example_items import count_only_right, only_one_right, surest_errors
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes
 from pact_eval.numbers import value_text
@@ -80,9 +80,7 @@ def examples(request: PageRequest, outcomes: Sequence[ItemOutcomes]) -> Examples
         title = "Surest wrong answers" if known else "Wrong answers"
         return Examples(f"{title}{of_run}", every, items)
     sides: tuple[tuple[int, int, Compared], ...] = ((a, b, "only-a"), (b, a, "only-b"))
-    counts = {
-        side: int((outcomes[at].correct & ~outcomes[of].correct).sum()) for at, of, side in sides
-    }
+    counts = {side: count_only_right(outcomes[at], outcomes[of]) for at, of, side in sides}
     every = [
         (f"only {names[at]}: {counts[side]:,}", items_href(a, b=b, compared=side))
         for at, _, side in sides
