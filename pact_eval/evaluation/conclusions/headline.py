@@ -139,15 +139,9 @@ def _news(experiment: Experiment, runs: Mapping[str, ExperimentRun]) -> str:
         for conclusion in of_run:
             if conclusion.tone == "bad":
                 bad.setdefault(conclusion.status, []).append(name)
-    listed = (f"{status}: {_who(called, len(runs))}" for status, called in bad.items())
-    return upper_first("; ".join(listed))
-
-
-def _who(called: Sequence[str], runs: int) -> str:
-    """Name one or two runs, or count them."""
-    if len(called) == runs:
-        return f"all {runs:,}"
-    return " and ".join(called) if len(called) <= _TWO else f"{len(called):,} of {runs:,}"
+    few = {status: " and ".join(called) for status, called in bad.items() if len(called) <= _TWO}
+    many = {status: f"{len(called):,} of {len(runs):,}" for status, called in bad.items()}
+    return upper_first("; ".join(f"{status}: {who}" for status, who in (many | few).items()))
 
 
 def _plural(news: str) -> str:

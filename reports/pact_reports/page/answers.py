@@ -130,8 +130,5 @@ class Answers:
 
     def _ids(self) -> frozenset[str]:
         """Return the ids of the items of the page, if findings of an audit may name them."""
-        if not self.request.audit.checks:
-            return frozenset()
-        experiment = self.request.experiment
-        runs = experiment.runs[:1] if experiment.same_items else experiment.runs
+        runs = self.request.experiment.runs if self.request.audit.checks else ()
         return frozenset(item for run in runs for item in run.predictions.ids.tolist())

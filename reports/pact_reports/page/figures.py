@@ -31,48 +31,27 @@ from pact_reports.table import Table
 from pact_reports.writers.files import BuiltTables
 
 _OPEN_FILES: Final = 4
-_TOPIC_OF_FIGURE: Final[Mapping[str, Topic]] = {
-    "main": "better",
-    "differences": "where",
-    "pairs": "where",
-    "margins": "where",
-    "tv": "order",
-    "views": "order",
-    "remedies": "order",
-    "reliability": "probabilities",
-    "confidence": "probabilities",
-    "ece-kind": "probabilities",
-    "temperature-length": "probabilities",
-    "temperature-choices": "probabilities",
-    "risk-coverage": "acting",
-    "costs": "acting",
+_FIGURES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
+    "better": ("main",),
+    "where": ("differences", "pairs", "margins"),
+    "order": ("tv", "views", "remedies"),
+    "probabilities": (
+        *("reliability", "confidence", "ece-kind", "temperature-length", "temperature-choices"),
+    ),
+    "acting": ("risk-coverage", "costs"),
 }
-"""Other figures are with the runs."""
+_TABLES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
+    "better": ("main", "paired", "mcnemar", "ablations", "scorecard"),
+    "where": ("kinds", "domains", "answers", "confusion"),
+    "order": ("views", "order", "slots"),
+    "probabilities": ("calibration", "answer-scores"),
+    "acting": ("risk-coverage", "gates", "costs"),
+    "data": ("splits",),
+}
+"""Other figures and tables are with the runs."""
 
 _OPEN: Final = ("differences", "pairs", "risk-coverage")
 """Figures that are the picture of their section; of the first that is drawn, the rest fold."""
-
-_TOPIC_OF_TABLE: Final[Mapping[str, Topic]] = {
-    "main": "better",
-    "paired": "better",
-    "mcnemar": "better",
-    "ablations": "better",
-    "scorecard": "better",
-    "kinds": "where",
-    "domains": "where",
-    "answers": "where",
-    "confusion": "where",
-    "views": "order",
-    "order": "order",
-    "slots": "order",
-    "calibration": "probabilities",
-    "answer-scores": "probabilities",
-    "risk-coverage": "acting",
-    "gates": "acting",
-    "costs": "acting",
-    "splits": "data",
-}
-"""Other tables are with the runs."""
 
 Drawing = tuple[FigureFile, Markup]
 """A figure file and its SVG."""
@@ -133,7 +112,7 @@ def make_contents(
     on_page = [name for name, figure in FIGURES.items() if figure.on_page]
     names = on_page if request.figures is None else list(request.figures)
     for name in tracked(names, "Drawing figures", "figures"):
-        section = contents[_topic(_TOPIC_OF_FIGURE, name, request)]
+        section = contents[_topic(_FIGURES_OF_TOPIC, name, request)]
         drawings: list[Drawing] = []
         try:
             figure = FIGURES[name].built(request.experiment, looks, request.decisions)
@@ -149,11 +128,11 @@ def make_contents(
         if missing:
             section.left_out["Drawn in part" if drawings else "Not drawn"][name] = missing
     for name, table in built.tables.items():
-        section = contents[_topic(_TOPIC_OF_TABLE, name, request)]
+        section = contents[_topic(_TABLES_OF_TOPIC, name, request)]
         where = section.open_tables if name == "scorecard" else section.tables
         where.append(without_empty_columns(table))
     for name, why in built.skipped.items():
-        contents[_topic(_TOPIC_OF_TABLE, name, request)].left_out["Not made"][name] = why
+        contents[_topic(_TABLES_OF_TOPIC, name, request)].left_out["Not made"][name] = why
     _add_tables_of_runs(request, contents["runs"])
     if groups is not None:
         contents["where"].open_tables.append(without_empty_columns(groups))
@@ -172,10 +151,12 @@ def _add_tables_of_runs(request: PageRequest, contents: Contents) -> None:
     contents.tables[:0] = map(without_empty_columns, tables)
 
 
-def _topic(topics: Mapping[str, Topic], name: str, request: PageRequest) -> Topic:
+def _topic(names: Mapping[Topic, tuple[str, ...]], name: str, request: PageRequest) -> Topic:
     """Return the topic of a figure or table that the page has a section on."""
-    topic = topics.get(name, "runs")
-    return topic if topic != "better" or request.compares else "runs"
+    for topic, members in names.items():
+        if name in members and (topic != "better" or request.compares):
+            return topic
+    return "runs"
 
 
 _STRIP: Final = 30.0

@@ -30,15 +30,19 @@ def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> d
     """
     chosen, rows = _differences(request)
     # With one run per arm, the sentences are about these differences.
-    worded = len(request.experiment.arms) == len(conclusions)
+    one_each = len(request.experiment.arms) == len(conclusions)
+
+    def row(claim: Claim, run: int, at: int) -> Row:
+        href = items_href(run, b=at)
+        return difference_row("", claim, href, worded=one_each and at == chosen)
+
     references = [
         {
             "at": at,
             "run": request.called[at],
             "chosen": at == chosen,
             "rows": [
-                claim and (_row(claim, run, at, worded=worded and at == chosen), claim.status)
-                for run, claim in enumerate(claims)
+                claim and (row(claim, run, at), claim.status) for run, claim in enumerate(claims)
             ],
         }
         for at, claims in rows.items()
@@ -59,11 +63,6 @@ def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> d
         "tones": BetterConclusion.tones,
         "hint": _hint(len(rows)),
     }
-
-
-def _row(claim: Claim, run: int, reference: int, *, worded: bool) -> Row:
-    """Return the difference of a run from a reference; `worded` as for `difference_row`."""
-    return difference_row("", claim, items_href(run, b=reference), worded=worded)
 
 
 def _differences(request: PageRequest) -> tuple[int, Mapping[int, Sequence[Claim | None]]]:

@@ -106,11 +106,6 @@ class Axis:
         share = _MARGIN + (100 - 2 * _MARGIN) * (value - self.low) / (self.high - self.low)
         return f"{share:.2f}".rstrip("0").rstrip(".") + "%"
 
-    def width(self, value: float) -> str:
-        """Return the width of a bar from the left end to a value, in percent of the width."""
-        share = (100 - 2 * _MARGIN) * (value - self.low) / (self.high - self.low)
-        return f"{share:.2f}%"
-
 
 @dataclass(frozen=True)
 class Row:

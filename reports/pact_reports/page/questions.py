@@ -206,9 +206,8 @@ def better_findings(
     if isinstance(judged, str):
         yield Finding("", "open", Sentence("The criteria cannot be judged", f"{judged}."))
     elif judged is not None and judged.registration.broken:
-        reasons = (*judged.registration.reasons, "the verdicts below prove nothing")
-        finding = f"Registration: {judged.registration.status}"
-        yield Finding("", "bad", Sentence(finding, f"{'; '.join(reasons)}."))
+        reasons = "; ".join((*judged.registration.reasons, "the verdicts below prove nothing."))
+        yield Finding("", "bad", Sentence(f"Registration: {judged.registration.status}", reasons))
     for conclusion in conclusions:
         named = conclusion.named(request.names)
         finding, numbers = named.words.finding, named.power_words
