@@ -291,6 +291,20 @@ def methods_text(estimates: Iterable[Estimate], unit: ClusterUnit = "family") ->
     return f"95% interval over {CLUSTERS[unit]}: {'; '.join(method.short for method in methods)}"
 
 
+def plain_reason(estimate: Estimate) -> str | None:
+    """Return the reason of an estimate with the words of first screens for its clusters.
+
+    Example:
+        >>> few = ClusterText("3 {clusters}: no interval")
+        >>> plain_reason(Estimate(0.5, math.nan, math.nan, 3, 3, None, few))
+        '3 items: no interval'
+    """
+    if not isinstance(estimate.reason, ClusterText):
+        return estimate.reason
+    units = plain_units(estimate.n, estimate.clusters)
+    return estimate.reason.over(units.removesuffix("s"), units)
+
+
 def no_interval(estimate: Estimate) -> str:
     """Say in plain words why an estimate has no interval with a width.
 
@@ -298,10 +312,7 @@ def no_interval(estimate: Estimate) -> str:
         >>> no_interval(Estimate(0.5, math.nan, math.nan, 2, 1, None, "one family: no interval"))
         'one family: no interval'
     """
-    why = estimate.reason or "it has no width"
-    if isinstance(why, ClusterText):
-        units = plain_units(estimate.n, estimate.clusters)
-        why = why.over(units.removesuffix("s"), units)
+    why = plain_reason(estimate) or "it has no width"
     return why if "no interval" in why else f"no interval: {why}"
 
 

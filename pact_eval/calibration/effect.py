@@ -17,6 +17,7 @@ from pact_eval._typing import FloatArray
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import CalibrationNote
 from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSummary
+from pact_eval.numbers import plain_reason
 from pact_eval.progress import tracked
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.bootstrap import ResampledInference, mean_statistic, resample
@@ -144,7 +145,7 @@ class CalibrationEffect:
         """
         group = self.groups[0]
         before, after, change = group.before, group.after, group.changes["nll_nats"]
-        ends = "" if change.reason is None else f" ({change.reason})"
+        ends = "" if change.reason is None else f" ({plain_reason(change)})"
         if not math.isnan(change.low):
             ends = f" [{change.low:+.3f}, {change.high:+.3f}]"
         nll = f"{change.value:+.3f}{ends}"

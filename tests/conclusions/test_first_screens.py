@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from conclusions.planted import CASES, Case
 from conclusions.random_runs import RandomRuns
+from run_frames import other_items, write_run
 from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main as audit
@@ -30,6 +31,7 @@ COMMANDS = (
     "thresholds first --sets",
     "thresholds first --sets --confidence 0.9 --unit source_family",
     "calibrate first --force --out fitted.json",
+    "calibrate first --holdout others --mode scalar --force --overwrite --out fitted.json",
     "compare first second --gate --margin 0.02",
     "compare second first --gate --margin 0.3 --decoding ensemble",
 )
@@ -73,6 +75,7 @@ def faults(screen: str) -> Iterator[str]:
 def test_first_screens_of_planted_runs(case: Case, tmp_path: Path) -> None:
     case.first.write(tmp_path / "first", case.seeds[0])
     (case.second or case.first).write(tmp_path / "second", case.seeds[1])
+    write_run(tmp_path / "others", other_items(case.first.rows(case.seeds[1])), arm="first", seed=1)
     with chdir(tmp_path):
         for command in COMMANDS:
             assert not [*faults(printed(main, command))], command

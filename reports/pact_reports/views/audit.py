@@ -27,6 +27,7 @@ from pact_eval.audit.findings import (
 from pact_eval.audit.shortcuts import Shortcuts
 from pact_eval.data.records import LETTERS
 from pact_eval.data.word_diff import WordDiff
+from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Unchecked, unchecked_list
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.numbers import UNDEFINED, value_text
@@ -168,7 +169,7 @@ def _facts_of(audit: DataAudit) -> Iterator[Fact]:
         told = severity == "error" and not number
         yield Fact(severity, _say_code(check, code, found=told), _TONE[severity])
     if len(found) > _MOST_CODES:
-        yield Fact("...", f"{len(found) - _MOST_CODES:,} more kinds of findings")
+        yield Fact("...", f"{counted(len(found) - _MOST_CODES, 'more kind')} of findings")
     files = [
         f"{one_line(file.name)} ({facts.rows:,} records, {file.role})"
         for file, facts in zip(audit.files, audit.facts, strict=True)
@@ -194,7 +195,8 @@ def _say_code(check: CheckResult, code: str, *, found: bool) -> str:
     if first is None:
         return text
     text += f", {'' if n == 1 else 'first '}{first.place}"
-    return one_line(f"{text}: {_short(first.actual, _VALUE_WIDTH)}" if found else text)
+    told = found and first.actual != "none"
+    return one_line(f"{text}: {_short(first.actual, _VALUE_WIDTH)}" if told else text)
 
 
 def data_audit_tables(audit: DataAudit, *, fail_on: Severity) -> Iterator[Part]:
