@@ -183,13 +183,13 @@ CLUSTERS: Final[dict[ClusterUnit, str]] = {
 """What several clusters are called."""
 
 
-def sample_text(items: int, clusters: int, unit: ClusterUnit) -> str:
+def sample_text(items: int, clusters: int, unit: ClusterUnit = "family") -> str:
     """Write the size of a sample.
 
     Families are named as what they are, and only if the items have any.
 
     Example:
-        >>> sample_text(324, 162, "family"), sample_text(9, 9, "family")
+        >>> sample_text(324, 162), sample_text(9, 9)
         ('324 items in 162 groups that belong together', '9 items')
         >>> sample_text(2, 1, "source_family")
         '2 items in 1 source family'
@@ -222,20 +222,6 @@ def plain_units(items: int, clusters: int, unit: ClusterUnit = "family") -> str:
         ('items', 'groups', 'sources')
     """
     return "items" if items == clusters else _PLAIN[unit]
-
-
-def plain_sample(items: int, clusters: int, unit: ClusterUnit = "family") -> str:
-    """Write the size of a sample on a first screen: groups only if items belong together.
-
-    Example:
-        >>> plain_sample(400, 400), plain_sample(1, 1), plain_sample(324, 1)
-        ('400 items', '1 item', '324 items in 1 group')
-    """
-    counted = "1 item" if items == 1 else f"{items:,} items"
-    if items == clusters:
-        return counted
-    units = plain_units(items, clusters, unit)
-    return f"{counted} in {clusters:,} {units.removesuffix('s') if clusters == 1 else units}"
 
 
 def plain_decoding(k: int, calibration: str) -> str:

@@ -19,7 +19,7 @@ from pact_eval.evaluation.conclusions.conclusion import (
 )
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.numbers import plain_sample, plain_units, rate_text
+from pact_eval.numbers import plain_units, rate_text, sample_text
 from pact_eval.plain_text import first_of
 from pact_eval.runs.folder import RunSource, open_run
 from pact_eval.stats.estimate import Estimate
@@ -301,7 +301,7 @@ def _say_none(conclusion: Acting, rule: Rule) -> str:
     closest = ""
     if gate.p_value is not None:
         closest = f"; closest: {gate.wrong:,} {what} of {gate.accepted:,} tested"
-    sample = plain_sample(*size, rule.unit)
+    sample = sample_text(*size, rule.unit)
     return f"with {sample}, no {share} can be shown to have {target.limit}{closest}."
 
 

@@ -27,11 +27,14 @@ OURS = re.compile(
 COMMANDS = (
     "thresholds first --target-error 0.1",
     "thresholds first --target-escalation 0.3 --gates-by kind --together",
-    "thresholds first --cost-wrong 5 --cost-review 1 --gate margin",
+    "thresholds first --cost-wrong 5 --gate margin",
     "thresholds first --sets",
     "thresholds first --sets --confidence 0.9 --unit source_family",
     "calibrate first --force --out fitted.json",
     "calibrate first --holdout others --mode scalar --force --overwrite --out fitted.json",
+    "report first --target-error 0.1",
+    "report first --decoding ensemble",
+    "compare first second --margin 0.02",
     "compare first second --gate --margin 0.02",
     "compare second first --gate --margin 0.3 --decoding ensemble",
 )

@@ -30,7 +30,7 @@ from pact_eval.evaluation.group_search import (
 from pact_eval.evaluation.item_columns import group_labels
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels, ordered_groups
-from pact_eval.numbers import CLUSTERS, p_value_text, value_text
+from pact_eval.numbers import p_value_text, value_text
 from pact_eval.plain_text import short_names, upper_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
@@ -236,8 +236,9 @@ class WhereConclusion(Conclusion):
         """Why no group is named."""
         if self.status == "no groups":
             return "no column divides the items; one such as topic in the file would"
-        power, units = self.detectable, CLUSTERS[self.unit]
+        power = self.detectable
         if power is None:
+            units = "independent items" if self.unit == "family" else "sources"
             most = f"the largest has {self.most_families:,}"
             return f"a group needs about {NEEDED_FAMILIES} {units}, {most}"
         points, size = value_text(power.points, "percent"), counted(power.items, "item")

@@ -169,7 +169,7 @@ def _rates(rates: Sequence[DecodedRates], evaluation: Evaluation) -> Iterator[Fa
     if of_asked is not None:
         yield Fact("all items", f"{rate_text(of_asked)} right if unanswered items count as wrong")
     if len(rates) > 1:
-        accuracy = _by_views([(rate.accuracy, rate) for rate in rates])
+        accuracy = _by_views([(rate.accuracy, rate) for rate in rates[1:]])
         if not math.isnan(over_orders.value):
             accuracy += f", {value_text(over_orders.value, 'percent')}% (mean of orders)"
         yield Fact("accuracy", accuracy)

@@ -15,7 +15,7 @@ from pact_eval.calibration.portable import PortableCalibration
 from pact_eval.calibration.runs import FittedRun
 from pact_eval.calibration.selection import ModeChoice
 from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter
-from pact_eval.numbers import UNDEFINED, plain_sample, value_text
+from pact_eval.numbers import UNDEFINED, sample_text, value_text
 from pact_eval.plain_text import one_line
 from pact_eval.runs.places import shown
 from pact_eval.stats.estimate import Estimate
@@ -92,7 +92,7 @@ def _facts(fitted: FittedRun, exported: Sequence[str]) -> Iterator[Fact]:
     yield Fact("temperature", fit.text)
     title = one_line(fitted.titles.get(fitted.folder, shown(fitted.folder)))
     decoding = "" if effect.decoding != "ensemble" else ", all prompts of an item together"
-    yield Fact("fitted on", f"{title}: {plain_sample(fit.items, fit.families)}{decoding}")
+    yield Fact("fitted on", f"{title}: {sample_text(fit.items, fit.families)}{decoding}")
     answers = _answers(fitted)
     for folder, text in [*answers.items()][:_MOST_RUNS]:
         yield Fact(one_line(fitted.titles.get(folder, shown(folder))), text)

@@ -21,8 +21,8 @@ from pact_eval.numbers import (
     p_value_number,
     p_value_text,
     plain_decoding,
-    plain_sample,
     rate_text,
+    sample_text,
     value_text,
 )
 from pact_eval.plain_text import one_line
@@ -211,7 +211,7 @@ def _by_group(gates: Sequence[Gate], rule: Rule, target: Target) -> Iterator[Fac
 
 
 def _run_fact(run: ExperimentRun, rule: Rule, items: int, families: Collection[str]) -> Fact:
-    sample = plain_sample(items, len(families))
+    sample = sample_text(items, len(families))
     return Fact(
         "run", f"{one_line(run.title)}: {sample}, {plain_decoding(rule.k, rule.calibration)}"
     )
