@@ -112,9 +112,9 @@ def report(
     readings and the option that decides. A log of the same bytes is that run again; another log of
     the same name gets a number. RUN is a run folder or its URL, such as s3://bucket/runs/pact-17.
 
-    One run: twelve lines, and all tables with --full. Several runs on the same items: the first is
-    compared with the others, as `compare` does. A FOLDER of runs, no argument (the folder of runs),
-    or runs that cannot be compared: a leaderboard.
+    One run: its first screen, and all tables with --full. Several runs on the same items: the first
+    is compared with the others, as `compare` does. A FOLDER of runs, no argument (the folder of
+    runs), or runs that cannot be compared: a leaderboard.
 
     --html writes one offline page with verdicts, diagnostics, figures, tables and every item.
 
@@ -332,7 +332,7 @@ def print_reports(
         runs: the runs, their folders or URLs.
         settings: decoding, grouping and bootstrap.
         as_json: print JSON, which has every number.
-        full: print every table instead of the first twelve lines.
+        full: print every table instead of the first screen.
         items: number of wrong answers, and of answers that change, to list; None lists none.
         read: by run folder, how its log was read.
 

@@ -24,6 +24,7 @@ from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
@@ -280,6 +281,12 @@ class RunComparison(Comparison):
         """Of the first run and the second, whether it follows the order of the answers."""
         first, second = self.runs
         return self.experiment.order(first), self.experiment.order(second)
+
+    @property
+    def where(self) -> tuple[WhereConclusion, WhereConclusion]:
+        """Of the first run and the second, in which groups of items it is wrong."""
+        first, second = self.runs
+        return self.experiment.where(first), self.experiment.where(second)
 
     @property
     def probabilities(self) -> tuple[ProbabilitiesConclusion, ProbabilitiesConclusion]:

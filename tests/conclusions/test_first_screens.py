@@ -55,7 +55,12 @@ def printed(program: object, words: str) -> str:
     return result.stdout
 
 
-def faults(screen: str) -> Iterator[str]:
+def most_lines(command: str) -> int:
+    """Six questions, most of them in two lines, are answered by `report`, and by `compare`."""
+    return 10 if "--gate" in command or not command.startswith(("report", "compare")) else 14
+
+
+def faults(screen: str, most: int = 10) -> Iterator[str]:
     """Yield what is wrong with a first screen of a width of 100."""
     if ours := words_of_ours(screen):
         yield f"our words {ours}: {screen}"
@@ -64,7 +69,7 @@ def faults(screen: str) -> Iterator[str]:
     if below and not 1 <= below[0] <= 3:
         yield f"the answer is not one sentence: {screen}"
     shown = [line for line in lines if not line.startswith("wrote ")]
-    if below and len(shown) - below[0] > 10:
+    if below and len(shown) - below[0] > most:
         yield f"{len(shown) - below[0]} lines below the answer: {screen}"
 
 
@@ -81,18 +86,18 @@ def test_first_screens_of_planted_runs(case: Case, tmp_path: Path) -> None:
     write_run(tmp_path / "others", other_items(case.first.rows(case.seeds[1])), arm="first", seed=1)
     with chdir(tmp_path):
         for command in COMMANDS:
-            assert not [*faults(printed(main, command))], command
+            assert not [*faults(printed(main, command), most_lines(command))], command
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_first_screens_of_random_runs(seed: int, tmp_path: Path) -> None:
-    runs = [str(folder) for folder in RandomRuns.of(seed).write(tmp_path / "runs")]
+    written = RandomRuns.of(seed).write(tmp_path / "runs")
+    runs = [str(folder.relative_to(tmp_path)) for folder in written]
     with chdir(tmp_path):
         for command in COMMANDS:
             words = command.replace("first", runs[0]).replace("second", runs[-1])
-            text = printed(main, words).replace(str(tmp_path / "runs"), "runs")
-            assert not [*faults(text)], command
+            assert not [*faults(printed(main, words), most_lines(command))], command
 
 
 def test_first_screens_of_audits(tmp_path: Path) -> None:

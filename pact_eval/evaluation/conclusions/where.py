@@ -244,7 +244,7 @@ class WhereConclusion(Conclusion):
         points, size = value_text(power.points, "percent"), counted(power.items, "item")
         if self.status == "too few to tell":
             return f"a group of {size} would have to differ by {points} points"
-        return f"{points} points in one of {size} would usually be found"
+        return f"one of {size} that is {points} points off would usually be found"
 
 
 def _name(column: str, value: str) -> str:

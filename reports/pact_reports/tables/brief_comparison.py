@@ -69,6 +69,7 @@ def brief_comparison(
             Fact("items", _discordant(comparison, names, turn)),
             *difference_facts(conclusion),
             *_margin_facts(comparison, conclusion, names[::turn]),
+            *_where(comparison, names, turn),
             Fact(
                 "probabilities",
                 beside(names, [one.mark for one in probabilities]),
@@ -102,6 +103,16 @@ def cautions(experiment: Experiment) -> Iterator[Line]:
         yield Line(f"Caution: {one_line(str(same))}.", "caution")
     for unlike in experiment.unlike:
         yield Line(f"Caution: {unlike!s}.", "caution")
+
+
+def _where(comparison: RunComparison, names: Sequence[str], turn: int) -> Iterator[Fact]:
+    """Name the groups in which a run is wrong, if any are shown to differ."""
+    found = [
+        f"{name}: {where.line}"
+        for name, where in zip(names, comparison.where[::turn], strict=True)
+        if where.status == "found"
+    ]
+    yield Fact("where", "; ".join(found), "bad")
 
 
 def _letter_prior(comparison: RunComparison) -> Iterator[Fact]:
@@ -148,9 +159,9 @@ def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
     for claim in accuracy:
         yield Fact(at_views(claim.k, claim.repeats), claim_text(claim, at=False))
     pairs = conclusion.of("pair_accuracy")
-    yield Fact("pairs", ", ".join(claim_text(claim, shown=True) for claim in pairs))
+    yield Fact("pairs", ", ".join(claim_text(claim, shown=True) for claim in pairs), spare=True)
     masses = (claim_text(claim, shown=True) for claim in conclusion.of(ANSWER_MASS) if claim.shown)
-    yield Fact("answer mass", ", ".join(masses))
+    yield Fact("answer mass", ", ".join(masses), spare=True)
 
 
 def _margin_facts(

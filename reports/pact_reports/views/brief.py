@@ -1,4 +1,4 @@
-"""The twelve lines that `report` prints without `--full`."""
+"""The first screen that `report` prints without `--full`: twelve lines, if findings leave room."""
 
 from __future__ import annotations
 
@@ -56,11 +56,13 @@ class Fact:
         name: what it is about.
         text: what is said of it; without one, there is no line.
         tone: of the text.
+        spare: whether `--full` alone shows it if there is no room.
     """
 
     name: str
     text: str
     tone: Tone | None = None
+    spare: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Brief:
 
     Attributes:
         answer: the first lines.
-        facts: below them.
+        facts: below them; spare ones only if they fit.
         notes: on the numbers; those that fit are shown.
         more: how to see more, if no note is left out.
         tables: between the answer and the facts.
@@ -86,16 +88,22 @@ class Brief:
     most: int = MOST_LINES
 
     def parts(self) -> tuple[Part, ...]:
-        """Return the answer, the facts, as many notes as there is room for, and the last line."""
-        shown = [note.short for note in self.notes if note.short]
-        for number in range(len(shown), 0, -1):
-            parts = self._with(shown[:number])
-            if to_text(*parts, width=COLUMNS).count("\n") <= self.most:
+        """Return the answer, the facts and notes that there is room for, and the last line."""
+        notes = [note.short for note in self.notes if note.short]
+        facts = [fact for fact in self.facts if fact.text]
+        while True:
+            parts = self._with(facts, notes)
+            spare = [fact for fact in facts if fact.spare]
+            fits = to_text(*parts, width=COLUMNS).count("\n") <= self.most
+            if fits or not (notes or spare):
                 return parts
-        return self._with([])
+            if notes:
+                notes.pop()
+            else:
+                facts.remove(spare[-1])
 
-    def _with(self, notes: Sequence[str]) -> tuple[Part, ...]:
-        facts = [*self.facts, *(Fact("note", note, "caution") for note in notes)]
+    def _with(self, facts: Sequence[Fact], notes: Sequence[str]) -> tuple[Part, ...]:
+        facts = [*facts, *(Fact("note", note, "caution") for note in notes)]
         left = len(self.notes) - len(notes)
         more = self.more
         if left:
@@ -153,7 +161,7 @@ def brief_report(report: RunReport, names: ArmNames = KEYS, read: str = "") -> t
             *_conclusions(report),
             Fact("wrong", "" if report.wrong is None else report.wrong.words),
             *_rates(report.rates, evaluation),
-            Fact("not known", not_known_text(report.conclusions)),
+            Fact("not known", not_known_text(report.conclusions), spare=True),
             Fact("run", run_text(report, names)),
             Fact("log", "; ".join(gap.words for gap in gaps), "caution"),
             Fact("read", one_line(read)),
@@ -172,10 +180,10 @@ def _rates(rates: Sequence[DecodedRates], evaluation: Evaluation) -> Iterator[Fa
         accuracy = _by_views([(rate.accuracy, rate) for rate in rates[1:]])
         if not math.isnan(over_orders.value):
             accuracy += f", {value_text(over_orders.value, 'percent')}% (mean of orders)"
-        yield Fact("accuracy", accuracy)
+        yield Fact("accuracy", accuracy, spare=True)
     if not math.isnan(rates[0].pair_accuracy.value):
         pairs = [(rate.pair_accuracy, rate) for rate in rates]
-        yield Fact("pair accuracy", _by_views(pairs))
+        yield Fact("pair accuracy", _by_views(pairs), spare=True)
 
 
 def _by_views(rates: Iterable[tuple[Estimate, DecodedRates]]) -> str:

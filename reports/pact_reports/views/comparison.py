@@ -76,7 +76,7 @@ def present_run_comparison(
 
     Args:
         comparisons: one for each of the others, from one experiment.
-        full: show every table below the answer; otherwise at most twelve lines.
+        full: show every table below the answer; otherwise the first screen.
         items: number of items to list that only A answers correctly, and that only B does.
         texts: texts of the items.
     """
@@ -145,7 +145,7 @@ def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[
 
 
 def _brief(comparisons: Sequence[RunComparison], texts: ItemTexts, items: int) -> Iterable[Part]:
-    """Lay out the answer in at most twelve lines, and the items if they are shown."""
+    """Lay out the first screen, and the items if they are shown."""
     analysed = [Line(text) for pair in comparisons for text in pair.sentences]
     if len(comparisons) > 1:
         parts = brief_comparisons(comparisons, analysed, items=items > 0)

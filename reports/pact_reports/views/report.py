@@ -62,7 +62,7 @@ def present_run_report(
 ) -> Presenter:
     """Present the report on a run. Its conclusions are among its tables.
 
-    Twelve lines, all tables, and JSON each load what they alone need.
+    The first screen, all tables, and JSON each load what they alone need.
 
     Args:
         report: the report.
