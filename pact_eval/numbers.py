@@ -195,20 +195,12 @@ def sample_text(items: int, clusters: int, unit: ClusterUnit = "family") -> str:
         '2 items in 1 source family'
     """
     counted = "1 item" if items == 1 else f"{items:,} items"
-    return counted if items == clusters else f"{counted} in {independent_text(clusters, unit)}"
-
-
-def independent_text(clusters: int, unit: ClusterUnit) -> str:
-    """Count what an interval takes as independent, in plain words.
-
-    Example:
-        >>> independent_text(1, "family"), independent_text(12, "source_family")
-        ('1 group that belongs together', '12 source families')
-    """
+    if items == clusters:
+        return counted
     if unit != "family":
-        return f"{clusters:,} {(CLUSTER if clusters == 1 else CLUSTERS)[unit]}"
+        return f"{counted} in {clusters:,} {(CLUSTER if clusters == 1 else CLUSTERS)[unit]}"
     groups = "group that belongs" if clusters == 1 else "groups that belong"
-    return f"{clusters:,} {groups} together"
+    return f"{counted} in {clusters:,} {groups} together"
 
 
 _PLAIN: Final[dict[ClusterUnit, str]] = {"family": "groups", "source_family": "sources"}

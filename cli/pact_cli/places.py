@@ -27,7 +27,7 @@ from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import NAME, RunLabels
 from pact_eval.runs.seal import PREDICTIONS
 
-_HERE: Final = ("--columns", "--answers", "--positions-from")
+_HERE: Final = ("--columns", "--answers", "--positions-from", "--data")
 _ASKS_FOR_DATA: Final = "--data FILE"
 """What the message on a log without right answers offers."""
 

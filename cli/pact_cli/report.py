@@ -128,6 +128,8 @@ def report(
         --open: Open the page in the browser. Without --html, it is report.html.
     """
     places = find_places(given_places, reading, named_data(outputs.data))
+    reads = () if places.read else ("columns", "answers", "positions_from")
+    refuse_given(reads, "{} is for a log: the runs are stored already, and say how they were read")
     if open_ and outputs.html is None:
         outputs = replace(outputs, html=Path("report.html"))
     if outputs.html is not None:
@@ -233,6 +235,7 @@ def _print_list(
         reason: why runs are not compared; "" if that was not asked.
     """
     _refuse_of_one(settings)
+    refuse_given(["items"], "{} is for one run, or for runs on the same items; here is a list")
     listed = list_runs([*places.folders, *run_folders(places.runs)], settings)
     complete = [run.folder for run in listed if run.state == "complete"]
     if not (full and as_json):

@@ -19,7 +19,6 @@ from pact_eval.notes import Note
 from pact_eval.numbers import (
     CLUSTERS,
     Unit,
-    independent_text,
     reason_text,
     small_text,
     value_text,
@@ -628,7 +627,7 @@ class SmallGroups(Note):
         first = self.groups[0]
         if first.name != "all":
             return ""
-        return f"Intervals are rough: they rest on {independent_text(first.clusters, self.unit)}."
+        return f"Intervals are rough: few items that are independent ({first.clusters:,})."
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -68,7 +71,8 @@ def store_run(
 ) -> StoredRun:
     """Store a log as a run: under its name, or with a number behind it if that is another run.
 
-    A run that was made from the same bytes in the same way is used again. Nothing is overwritten.
+    A run that was made from the same bytes in the same way, with the labels that are given, is used
+    again. Nothing is overwritten. Of two processes at once, the second waits.
 
     Args:
         path: a log, or its URL; see `registry.py`.
@@ -81,25 +85,38 @@ def store_run(
         RecordError: a row is malformed, or the log contradicts itself; then nothing is written.
         RunError: a folder cannot be used.
     """
-    options = options or ImportOptions()
+    from filelock import FileLock  # slow to import
+
+    options, labels = options or ImportOptions(), labels or {}
     first = default_folder(path, runs)
     known = _known_settings(path, options)
-    for folder in _numbered(first) if known is not None else ():
-        if not folder.exists():
-            break
-        if _is_run_of(folder, known):
-            return StoredRun(folder, is_new=False)
-    log = read_to_write(path, labels or {}, options)
-    for folder in _numbered(first):
-        if folder.exists() and not (folder / PROVENANCE).exists():
-            continue
-        try:
+    # Two commands at once would each find the name free, and write one log twice.
+    with FileLock(_lock_of(first.parent), fallback_to_soft=False):
+        for folder in _numbered(first) if known is not None else ():
+            if not folder.exists():
+                break
+            if _is_run_of(folder, known) and _has_labels(folder, labels):
+                return StoredRun(folder, is_new=False)
+        log = read_to_write(path, labels, options)
+        for folder in _numbered(first):
+            if folder.exists() and not (folder / PROVENANCE).exists():
+                continue
             is_new = not (folder / PREDICTIONS).exists()
-            log.write(folder)
-        except RunSettingsError:
-            continue
-        break
+            if not is_new and not _has_labels(folder, labels):
+                continue
+            try:
+                log.write(folder)
+            except RunSettingsError:
+                continue
+            break
     return StoredRun(folder, log.rows.remarks, is_new, log.rows.labelled)
+
+
+def _lock_of(runs: Path) -> Path:
+    """Return the file that is locked while a log is stored; the folder of runs has runs alone."""
+    user = getattr(os, "getuid", int)()
+    name = hashlib.sha256(os.fsencode(runs.resolve())).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"pact-eval-{user}-{name}.lock"
 
 
 def _numbered(folder: Path) -> Iterator[Path]:
@@ -131,6 +148,14 @@ def _is_run_of(folder: Path, settings: Mapping[str, Json] | None) -> bool:
         return False
     same = {name: value for name, value in recorded.items() if name not in _OF_ROWS} == settings
     return same and run.versions.get("pact-eval") == metadata.version("pact-eval")
+
+
+def _has_labels(folder: Path, labels: RunLabels) -> bool:
+    """Return whether a run has the labels that are given: others make it another run."""
+    run = read_provenance(folder)
+    recorded = {"arm": run.arm, "seed": run.seed, "role": run.role}
+    given = {name: labels.get(name) for name in recorded}
+    return all(value in (None, recorded[name]) for name, value in given.items())
 
 
 def how_read(folder: Path) -> str:

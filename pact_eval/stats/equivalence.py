@@ -80,15 +80,23 @@ class EquivalenceVerdict:
     def _open(self) -> str:
         """Why neither a difference nor equivalence is shown."""
         if math.isnan(self.low):
-            return f"No verdict: {self.reason}."
+            return f"No verdict: {self._plain_reason}."
         if _inside(self.low, self.high, self.margin):
-            return f"Equivalence is not shown: {self.reason}."
+            return f"Equivalence is not shown: {self._plain_reason}."
         if self.low <= 0 <= self.high:
             return (
                 "Neither a difference nor equivalence is shown: the interval holds 0 and is not "
                 "inside the margin."
             )
         return "Neither a difference, after adjustment for other tests, nor equivalence is shown."
+
+    @property
+    def _plain_reason(self) -> str | None:
+        """The reason in the words of first screens: items, or groups if items belong together."""
+        if not isinstance(self.reason, ClusterText):
+            return self.reason
+        one = "item" if self.n == self.clusters else "group"
+        return self.reason.over(one, f"{one}s")
 
 
 def equivalence_verdict(

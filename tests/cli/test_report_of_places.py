@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from run_frames import ablated_rows, edit_run, other_items, rows, write_run
 import pact_eval
 from pact_cli.main import main
 from pact_eval.evaluation.labels import parse_bins
+from pact_eval.importing.stored import store_run
 
 MOST_TRIED = 60
 
@@ -83,6 +85,36 @@ def test_the_same_bytes_are_the_same_run_and_others_get_a_number() -> None:
     copied.parent.mkdir()
     copied.write_bytes(second.read_bytes())
     assert_says(run("report", copied, *FAST).stdout, "saved as runs/t-2")
+
+
+def test_other_labels_make_another_run_of_the_same_bytes() -> None:
+    path = predictions(Path("t.jsonl"), 1)
+    for labels in ((), ("--arm", "new"), ("--arm", "new"), ("--arm", "old", "--train-seed", 3), ()):
+        run("import", path, *labels)
+    named = {
+        folder.name: pact_eval.read_run(folder).provenance
+        for folder in sorted(Path("runs").glob("t*"))
+    }
+    assert {name: (of.arm, of.seed) for name, of in named.items()} == {
+        "t": (None, None),
+        "t-2": ("new", None),
+        "t-3": ("old", 3),
+    }
+
+
+def test_two_at_once_store_one_run() -> None:
+    path = predictions(Path("t.jsonl"), 1)
+    with ThreadPoolExecutor(4) as pool:
+        folders = {each.folder for each in pool.map(lambda _: store_run(path), range(4))}
+    assert folders == {Path("runs", "t")}
+    assert stored() == {"t": share(path)}
+
+
+def test_options_that_change_nothing_are_refused() -> None:
+    path = predictions(Path("t.jsonl"), 1)
+    run("report", path, *FAST)
+    assert_says(refused("report", "runs/t", "--answers", "letter", code=2), "--answers", "log")
+    assert_says(refused("report", "runs", "--items", 3, code=2), "--items", "list")
 
 
 def test_another_reading_of_the_same_bytes_is_another_run() -> None:
@@ -244,7 +276,7 @@ def test_the_right_answers_of_a_log_without_them_are_those_of_data() -> None:
             for n, label in enumerate(labels)
         ],
     )
-    assert "pact-eval import p.jsonl --data FILE" in refused("report", "p.jsonl", code=2)
+    assert "pact-eval report p.jsonl --data FILE" in refused("report", "p.jsonl", code=2)
     text = run("report", "p.jsonl", "--data", "d.jsonl", *FAST).stdout
     assert_says(text, "p answers 50.0%", "right answers from d.jsonl; saved as runs/p")
 

@@ -48,6 +48,7 @@ def present_fitted_run(
             "calibration": paths[0] if paths else None,
             "copies": paths[1:],
             "helps": None if fitted.left_out is None else fitted.helps,
+            "shown": None if fitted.left_out is None else fitted.left_out.shown,
             "answer": {
                 "helps": lines[0],
                 **{shown(folder): text for folder, text in _answers(fitted).items()},
