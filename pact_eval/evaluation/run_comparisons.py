@@ -27,12 +27,14 @@ from pact_eval.evaluation.arms.comparison import (
 )
 from pact_eval.evaluation.comparison import (
     Comparison,
+    DifferingItem,
     GroupComparison,
     MetricComparison,
     SharedViews,
     at_common_views,
     common_repeats,
     compare,
+    differing_of,
     runs_at_common_views,
     same_as_all,
     views_in_common,
@@ -187,6 +189,15 @@ class RunComparisons:
             margin=settings.margin,
             names=names,
         )
+
+    def differing(self, a: ExperimentRun, b: ExperimentRun) -> tuple[DifferingItem, ...]:
+        """Return the items that only one of two runs on the same items answers correctly.
+
+        Raises:
+            InputError: a run lacks the decoding or a calibrator.
+        """
+        runs, _ = at_common_views({"A": self._score(a), "B": self._score(b)})
+        return differing_of(runs["A"], runs["B"])
 
     def rates(self, a: ExperimentRun, b: ExperimentRun) -> GroupComparison:
         """Compare two runs over all items in the metrics of conclusions alone; computed once.

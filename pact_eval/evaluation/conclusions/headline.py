@@ -58,7 +58,7 @@ def headline(experiment: Experiment, names: ArmNames = KEYS) -> str:
     runs = sorted(experiment.runs, key=lambda run: run.arm != main)
     called = short_names([names.arm(run.arm) if one_each else names.run(run.label) for run in runs])
     rates = {
-        name: experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"].value
+        name: experiment.evaluation(run).groups[0].estimates["accuracy"].value
         for name, run in zip(called, runs, strict=True)
     }
     better = tuple(experiment.comparisons.better_than(main).values())
@@ -124,8 +124,7 @@ def _half_width(difference: Estimate) -> str:
 def _news(experiment: Experiment, runs: Mapping[str, ExperimentRun]) -> str:
     """Write the bad news on each of two runs; of more, name or count the runs by it."""
     conclusions = {
-        name: (experiment.order(run), experiment.probabilities(run, calibrated=False))
-        for name, run in runs.items()
+        name: (experiment.order(run), experiment.probabilities(run)) for name, run in runs.items()
     }
     news = {name: tuple(bad_news(of_run)) for name, of_run in conclusions.items()}
     if len({*news.values()}) == 1:

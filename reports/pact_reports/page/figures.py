@@ -193,9 +193,10 @@ def _diagram(experiment: Experiment, run: ExperimentRun, at: int) -> dict[str, A
     width = 290 / first.size
     return {
         "words": [
-            f"After T(x): {experiment.probabilities(run, calibrated=True).words}"
+            f"{'After T(x)' if curve.calibrated else 'Raw'}: "
+            f"{experiment.probabilities(run, calibrated=curve.calibrated).words}"
             for curve in curves
-            if curve.calibrated
+            if curve.calibrated != experiment.settings.calibrated
         ],
         "curves": [
             ("calibrated" if curve.calibrated else "raw", [*_points(curve, at)]) for curve in curves

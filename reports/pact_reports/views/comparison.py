@@ -120,7 +120,7 @@ def present_run_comparison(
 
 def _items_json(comparison: RunComparison, texts: ItemTexts, items: int) -> dict[str, Json]:
     """Return the items that only one run answers correctly as JSON values."""
-    sides = differing_items(comparison, comparison.runs[0].predictions, texts, items)
+    sides = differing_items(comparison.differing, comparison.runs[0].predictions, texts, items)
     values: list[Json] = [
         {"correct": side, **{name: to_json(value) for name, value in vars(item).items()}}
         for side, listed in sides.items()
@@ -157,7 +157,7 @@ def _brief(comparisons: Sequence[RunComparison], texts: ItemTexts, items: int) -
 
 def _differing(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterator[Part]:
     conclusion, views = comparison.conclusion, comparison.runs[0].predictions
-    listed = differing_items(comparison, views, texts, items)
+    listed = differing_items(comparison.differing, views, texts, items)
     yield from differing_parts(comparison, listed, (conclusion.left, conclusion.right))
     yield from advice_on_texts(known=bool(texts.records))
 
@@ -492,7 +492,7 @@ def pair_items(
     """
     arm_names, views = (names.arm(pair.a), names.arm(pair.b)), experiment.runs[0].predictions
     for seed, comparison in pair.seeds.items():
-        listed = differing_items(comparison, views, texts, items)
+        listed = differing_items(comparison.differing, views, texts, items)
         where = f"{_seed(seed).capitalize()}: "
         yield from differing_parts(comparison, listed, arm_names, where)
 

@@ -202,15 +202,38 @@ def test_one_run_that_makes_no_error_has_no_items(tmp_path: Path) -> None:
     assert 'class="examples"' not in made.source
 
 
+def shown_items(page: str) -> str:
+    """The text of the items of the first screen."""
+    examples = page[page.index('class="examples"') :]
+    return html.unescape(re.sub("<.*?>", "", examples[: examples.index("</ol>")]))
+
+
+def test_equally_sure_items_are_in_the_order_of_the_terminal(tmp_path: Path) -> None:
+    """The ids descend, all answers of a are wrong by 0.9999, and those of b are right."""
+    ids, sure = ["d", "c", "b", "a"], [0.0, 9.21]
+    frames = {
+        arm: frame_of(id=ids, logits=[logits] * 4, reference=[0] * 4)
+        for arm, logits in (("x", sure), ("y", sure[::-1]))
+    }
+    folders = [write_run(tmp_path / arm, frame, arm=arm) for arm, frame in frames.items()]
+    for runs in (folders[:1], folders):
+        experiment = experiment_of(runs)
+        shown = shown_items(make_page(PageRequest(experiment, figures=(), tables=("splits",))))
+        assert_says(
+            shown, *(part for item in "abc" for part in (f"{item} ", "B, wrong (>99% sure)"))
+        )
+    wrong = experiment_of(folders[:1]).report().wrong
+    assert wrong is not None
+    assert [item.id for item in wrong.items] == ["a", "b", "c"]
+
+
 def test_the_answers_of_an_import_have_their_names(tmp_path: Path) -> None:
     frame = frame_of(id=["a", "b"], logits=[[0.0, 2.0, 1.0]] * 2, reference=[0, 1])
     folder = edit_run(
         write_run(tmp_path / "run", frame), log={"options": ["refund", "replace", "<reject>"]}
     )
     made = make_page(PageRequest(experiment_of([folder]), figures=(), tables=("splits",)))
-    examples = made[made.index('class="examples"') :]
-    text = re.sub("<.*?>", "", examples[: examples.index("</ol>")])
-    assert_says(text, "a", "replace, wrong", "right answer", "refund")
+    assert_says(shown_items(made), "a", "replace, wrong", "right answer", "refund")
 
 
 def test_a_run_without_probabilities_has_neither_sureness_nor_diagrams(tmp_path: Path) -> None:
