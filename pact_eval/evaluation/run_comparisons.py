@@ -271,14 +271,20 @@ class RunComparisons:
         for run in (a, b):
             if run.mismatch is not None:
                 return not_comparable(_names(a, b), str(run.mismatch))
-        return self._conclude(a, [b])[0][1]
+        return adjusted_claims([self._better(_names(a, b), (a, b))])[0]
 
     def _better(
         self, names: tuple[str, str], runs: Sequence[ExperimentRun], *, arms: bool = False
     ) -> BetterConclusion:
         """Conclude on runs in pairs, as `_pairs_by_decoding` takes them; not adjusted."""
-        margin = self.experiment.settings.margin
-        return better_of_pairs(names, self._pairs_by_decoding(runs), margin, arms=arms)
+        settings = self.experiment.settings
+
+        def concluded() -> BetterConclusion:
+            decoded = self._pairs_by_decoding(runs)
+            return better_of_pairs(names, decoded, settings.margin, arms=arms)
+
+        key = ("better", *map(id, runs), arms, settings)
+        return replace(runs[0].once(key, concluded), left=names[0], right=names[1])
 
     @cached_property
     def better_runs(self) -> tuple[BetterConclusion, ...]:

@@ -51,15 +51,14 @@ from pact_reports.table import (
     table_row,
 )
 from pact_reports.tables.brief_comparison import (
-    answer_masses,
     brief_comparison,
     brief_comparisons,
     cautions,
+    comparison_headline,
     decoding_text,
 )
 from pact_reports.tables.cells import NOISE, STANDING_LEGEND, chance_text, estimate_cell, leak_lines
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
-from pact_reports.views.brief import mass_lines
 from pact_reports.views.drift import tempering_json
 from pact_reports.views.presenter import Presenter, answer_lines
 from pact_reports.views.report import has_row, items_and_units, titled
@@ -111,9 +110,7 @@ def present_run_comparison(
         warnings=[*map(str, experiment.applied_warnings)],
         answers=lambda: map(_answer, comparisons),
         leak=lambda: experiment.data.leak,
-        headline=lambda: [
-            several_line([pair.conclusion for pair in comparisons], experiment.data.leak)
-        ],
+        headline=lambda: [_headline(comparisons)],
         blocks=blocks,
     )
 
@@ -134,8 +131,7 @@ def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[
     first, second = comparison.runs
     return (
         *leak_lines(comparison.data.leak),
-        *answer_lines([_headline(comparison)]),
-        *mass_lines(answer_masses([comparison])),
+        *answer_lines([_headline([comparison])]),
         *heading(comparison.experiment),
         *comparison_parts(comparison, names=(first.title, second.title)),
         *(_differing(comparison, texts, items) if items else ()),
@@ -162,8 +158,11 @@ def _differing(comparison: RunComparison, texts: ItemTexts, items: int) -> Itera
     yield from advice_on_texts(known=bool(texts.records))
 
 
-def _headline(comparison: RunComparison) -> str:
-    return several_line([comparison.conclusion], comparison.data.leak)
+def _headline(comparisons: Sequence[RunComparison]) -> str:
+    if len(comparisons) == 1:
+        return comparison_headline(comparisons[0])
+    leak = comparisons[0].data.leak
+    return several_line([comparison.conclusion for comparison in comparisons], leak)
 
 
 def _answer(comparison: RunComparison) -> str:

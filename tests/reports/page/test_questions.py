@@ -279,8 +279,14 @@ def estimate(value: float, low: float, high: float) -> Estimate:
         ("not shown", (0.012, -0.030, 0.055), "no difference shown (±4 points)"),
         ("not shown", (0.001, -0.003, 0.006), "no difference shown (±0.5 points)"),
         ("not shown", (0.0, 0.0, 0.0), "no difference shown"),
-        ("better", (0.051, 0.020, 0.083), "a is more accurate, by 5.1 points [2.0, 8.3]"),
-        ("worse", (-0.051, -0.083, -0.020), "b is more accurate, by 5.1 points [2.0, 8.3]"),
+        (
+            *("better", (0.051, 0.020, 0.083)),
+            "a is more accurate, by 5.1 points [2.0, 8.3] (p = 0.010)",
+        ),
+        (
+            *("worse", (-0.051, -0.083, -0.020)),
+            "b is more accurate, by 5.1 points [2.0, 8.3] (p = 0.010)",
+        ),
         ("equivalent", (0.001, -0.003, 0.006), "as accurate, within the margin"),
     ],
 )
