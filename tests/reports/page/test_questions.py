@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
+import polars as pl
 import pytest
 from messages import assert_says
 from reports.page.page_runs import experiment_of, records_of
@@ -158,6 +159,40 @@ def test_no_section_and_no_column_is_empty(pages: Callable[[int], Made], runs: i
         assert re.search(r"<(li|table|figure|details)\b", section), section
     for furniture in ("Nothing to compare", "Verdicts", "No paired test", "No criteria"):
         assert furniture not in made.text
+
+
+def one_group(home: Path, **request: Any) -> str:
+    """The page of two runs on items of one kind and no domain, with the tables of any page."""
+    same = (pl.col("kind") == "choice", pl.lit("").alias("domain"))
+    folders = [
+        write_run(
+            home / arm,
+            rows(seed, k=1, families=40, skill=skill).filter(same[0]).with_columns(same[1]),
+            arm=arm,
+            seed=17,
+        )
+        for seed, (arm, skill) in enumerate({"a": 0.3, "b": 3.0}.items())
+    ]
+    return make_page(PageRequest(experiment_of(folders), **request))
+
+
+def test_neither_one_group_nor_a_second_p_value_is_furniture(tmp_path: Path) -> None:
+    page = one_group(tmp_path, figures=())
+    assert 'id="table-paired"' in page, "the page has tables"
+    assert 'id="table-kinds"' not in page
+    assert 'id="table-domains"' not in page
+    assert "McNemar" not in page
+    assert " not made" not in page
+    named = one_group(tmp_path / "named", figures=(), tables=("kinds",))
+    assert 'id="table-kinds"' in named
+
+
+@pytest.mark.slow
+def test_figures_of_one_group_are_not_drawn(tmp_path: Path) -> None:
+    page = one_group(tmp_path)
+    assert 'id="figure-main' in page
+    assert 'id="figure-ece-kind' not in page
+    assert 'id="figure-differences' not in page
 
 
 def hrefs(made: Made) -> list[str]:
