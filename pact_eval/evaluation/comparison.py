@@ -460,13 +460,18 @@ def compare_groups(
             *LargeFamilies.of(first),
             *small_groups({group.name: group.items.n_clusters for group in a}, first.unit),
         ),
-        differing=(*_differing(first, second, "a"), *_differing(second, first, "b")),
+        differing=differing_of(first, second),
     )
 
 
 def only_first(first: ScoredItems, second: ScoredItems) -> tuple[str, ...]:
     """Return the ids of the items that only the first of two runs answers correctly."""
     return tuple(first.predictions.ids[first.correct & ~second.correct].tolist())
+
+
+def differing_of(a: ScoredItems, b: ScoredItems) -> tuple[DifferingItem, ...]:
+    """Return the items that only one of two runs answers correctly: those of the first, first."""
+    return (*_differing(a, b, "a"), *_differing(b, a, "b"))
 
 
 def _differing(

@@ -289,7 +289,7 @@ def diagnose(experiment: Experiment, names: ArmNames = KEYS) -> tuple[Diagnostic
     for run in experiment.runs:
         diagnostics += _on_run(experiment, run)
     for run in experiment.runs[:1] if experiment.same_items else experiment.runs:
-        accuracy = experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"]
+        accuracy = experiment.evaluation(run).groups[0].estimates["accuracy"]
         diagnostics += on_few_families(run.label, accuracy)
     diagnostics += _on_notes(experiment, names)
     return tuple(diagnostics)
@@ -319,8 +319,9 @@ def _on_experiment(experiment: Experiment, names: ArmNames) -> Iterator[Diagnost
 
 
 def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
-    views, items = run.predictions, run.scored(experiment.settings.decoding)
-    evaluation, runs = experiment.evaluation(run, calibrated=False), len(experiment.runs)
+    settings, views, runs = experiment.settings, run.predictions, len(experiment.runs)
+    items = run.scored(settings.decoding, calibrated=settings.calibrated)
+    evaluation = experiment.evaluation(run)
     cluster = items.cluster[:: 1 if items.repeat is None else items.repeats]
     yield from on_answer_mass(run.label, views.answer_mass_by_item, cluster, runs)
     yield from on_confident_errors(run.label, items, runs)
@@ -689,7 +690,7 @@ def _on_notes(experiment: Experiment, names: ArmNames) -> Iterator[Diagnostic]:
     # By their text: a note that counts by status holds a mapping, which has no hash.
     labels: dict[str, tuple[Note, list[str | None]]] = {}
     for run in experiment.runs:
-        for note in experiment.evaluation(run, calibrated=False).notes:
+        for note in experiment.evaluation(run).notes:
             if not isinstance(note, LowAnswerMass):
                 labels.setdefault(repr(note), (note, []))[1].append(run.label)
     for note, runs in labels.values():

@@ -44,8 +44,8 @@ class ItemOutcomes:
         predicted: (n,) canonical index of the answer.
         correct: (n,) whether it is the reference.
         flipped: (n,) whether two views give different answers.
-        confident_error: (n,) whether it is wrong with a high confidence; of repeats, whether any
-            is.
+        confident_error: (n,) whether it is wrong with a high confidence, calibrated if the settings
+            say so; of repeats, whether any is.
         partner: (n,) row of the other member of a complete pair; -1 without one.
         raw: confidences.
         of_reference: (n,) probability of the reference.
@@ -120,7 +120,9 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
         run: a run on full contexts.
     """
     run = run.alone()
-    items, views = run.scored(experiment.settings.decoding), run.predictions
+    settings, views = experiment.settings, run.predictions
+    items = run.scored(settings.decoding)
+    chosen = run.scored(settings.decoding, calibrated=settings.calibrated)
     calibrated = calibrated_items(experiment, run)
     shown = run.in_orders().scored("single") if run.provenance.shuffled else items
     answers, right = (by_repeat(items, values) for values in (items.predicted, items.correct))
@@ -130,7 +132,7 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
         predicted=answers[rows, first],
         correct=right[rows, first],
         flipped=np.any(by_repeat(shown, np.asarray(shown.flipped == 1)), axis=1),
-        confident_error=np.any(by_repeat(items, items.confident_errors), axis=1),
+        confident_error=np.any(by_repeat(items, chosen.confident_errors), axis=1),
         partner=pair_partners(views),
         raw=ItemConfidences.of(items),
         of_reference=by_repeat(items, np.exp(-items.nll)).mean(axis=1),

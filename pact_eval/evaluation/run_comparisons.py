@@ -27,12 +27,14 @@ from pact_eval.evaluation.arms.comparison import (
 )
 from pact_eval.evaluation.comparison import (
     Comparison,
+    DifferingItem,
     GroupComparison,
     MetricComparison,
     SharedViews,
     at_common_views,
     common_repeats,
     compare,
+    differing_of,
     runs_at_common_views,
     same_as_all,
     views_in_common,
@@ -188,6 +190,15 @@ class RunComparisons:
             names=names,
         )
 
+    def differing(self, a: ExperimentRun, b: ExperimentRun) -> tuple[DifferingItem, ...]:
+        """Return the items that only one of two runs on the same items answers correctly.
+
+        Raises:
+            InputError: a run lacks the decoding or a calibrator.
+        """
+        runs, _ = at_common_views({"A": self._score(a), "B": self._score(b)})
+        return differing_of(runs["A"], runs["B"])
+
     def rates(self, a: ExperimentRun, b: ExperimentRun) -> GroupComparison:
         """Compare two runs over all items in the metrics of conclusions alone; computed once.
 
@@ -260,14 +271,20 @@ class RunComparisons:
         for run in (a, b):
             if run.mismatch is not None:
                 return not_comparable(_names(a, b), str(run.mismatch))
-        return self._conclude(a, [b])[0][1]
+        return adjusted_claims([self._better(_names(a, b), (a, b))])[0]
 
     def _better(
         self, names: tuple[str, str], runs: Sequence[ExperimentRun], *, arms: bool = False
     ) -> BetterConclusion:
         """Conclude on runs in pairs, as `_pairs_by_decoding` takes them; not adjusted."""
-        margin = self.experiment.settings.margin
-        return better_of_pairs(names, self._pairs_by_decoding(runs), margin, arms=arms)
+        settings = self.experiment.settings
+
+        def concluded() -> BetterConclusion:
+            decoded = self._pairs_by_decoding(runs)
+            return better_of_pairs(names, decoded, settings.margin, arms=arms)
+
+        key = ("better", *map(id, runs), arms, settings)
+        return replace(runs[0].once(key, concluded), left=names[0], right=names[1])
 
     @cached_property
     def better_runs(self) -> tuple[BetterConclusion, ...]:

@@ -10,14 +10,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.evaluation.comparison import Comparison, DifferingItem
+from pact_eval.evaluation.comparison import DifferingItem
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.run_records import ItemTexts, cut
@@ -264,13 +264,24 @@ def changed_items(items: ScoredItems, texts: ItemTexts, most: int) -> ChangedIte
     return ChangedItems(len(counts), tested, tuple(listed))
 
 
+def surest_first(item: WrongItem | DifferingItem) -> tuple[float, str]:
+    """Return the key that sorts wrong answers: the surest first, and ties by id.
+
+    Example:
+        >>> items = [WrongItem(name, None, (), None, 0.5 + 0.1 * (name == "c")) for name in "bac"]
+        >>> [item.id for item in sorted(items, key=surest_first)]
+        ['c', 'a', 'b']
+    """
+    return -float(np.nan_to_num(np.round(item.confidence, _DECIMALS))), item.id
+
+
 def differing_items(
-    comparison: Comparison, views: Predictions, texts: ItemTexts, most: int
+    differing: Sequence[DifferingItem], views: Predictions, texts: ItemTexts, most: int
 ) -> dict[str, tuple[WrongItem, ...]]:
     """Return the items that only one of two runs answers correctly.
 
     Args:
-        comparison: the two runs, A and B.
+        differing: all of them, of the runs A and B.
         views: the items of A.
         texts: texts of the items.
         most: number of items of each run to return.
@@ -280,19 +291,17 @@ def differing_items(
         first, and ties in the order of the ids as texts.
     """
 
-    def rank(item: DifferingItem) -> tuple[float, str]:
-        return -round(np.nan_to_num(item.confidence), _DECIMALS), item.id
-
     def wrong(item: DifferingItem) -> WrongItem:
         names, text = _names(views, item.row, texts), texts.text(str(views.ids[item.row]))
         right = () if item.reference is None else _right(views, item.row, names)
         given = None if item.other is None else names[item.other]
         return WrongItem(item.id, text, right, given, item.confidence)
 
-    sides = {
-        side: [item for item in comparison.differing if item.correct == side] for side in ("a", "b")
-    }
-    return {side: tuple(map(wrong, sorted(of, key=rank)[:most])) for side, of in sides.items()}
+    def listed(side: Literal["a", "b"]) -> tuple[WrongItem, ...]:
+        right = (item for item in differing if item.correct == side)
+        return tuple(map(wrong, sorted(right, key=surest_first)[:most]))
+
+    return {"a": listed("a"), "b": listed("b")}
 
 
 def by_repeat(items: ScoredItems, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -402,7 +402,7 @@ def _of_first_line(surfaces: Surfaces) -> Iterator[str]:
     views = tuple(statuses)
     finding = surfaces.finding("better")
     said = {
-        "first line": printed.first_line_statuses(brief, views, second="b") if views else {},
+        "first line": printed.headline_statuses(brief.partition("\n")[0], views) if views else {},
         "page": printed.better_statuses(finding, views) if views else {},
         "headline": printed.headline_statuses(surfaces.headline, views) if views else {},
     }
@@ -415,6 +415,8 @@ def _of_first_line(surfaces: Surfaces) -> Iterator[str]:
             yield f"{where}: {statuses}, printed {found}: {' / '.join(texts)}"
     if conclusion["text"] not in full:
         yield f"--full lacks: {conclusion['text']}"
+    if surfaces.headline != surfaces.comparison["headline"]:
+        yield f"page {surfaces.headline!r}, JSON {surfaces.comparison['headline']!r}"
     first = brief.splitlines()[0]
     if not first.startswith(surfaces.comparison["headline"]):
         yield f"headline {surfaces.comparison['headline']!r}, first line {first!r}"

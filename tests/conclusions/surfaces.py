@@ -148,12 +148,3 @@ def fact_statuses(text: str) -> dict[str, str]:
         "probabilities": probabilities_status(named["probabilities"]),
         **({"acting": acting_status(named["acting alone"])} if "acting alone" in named else {}),
     }
-
-
-def first_line_statuses(text: str, views: tuple[int, ...], *, second: str) -> dict[int, str]:
-    """Returns the statuses of the first run in the answer, which names the better run first."""
-    statuses = better_statuses(text.partition("\n")[0], views)
-    if not re.search(rf"(?:^|; ){second} is", text.partition("\n")[0]):
-        return statuses
-    other = {"better": "worse", "worse": "better"}
-    return {k: other.get(status, status) for k, status in statuses.items()}

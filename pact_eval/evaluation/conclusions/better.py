@@ -218,14 +218,14 @@ class BetterConclusion(Conclusion):
         }
         differing = [claim for claim in others if claim.status != first.status]
         if not differing:
-            return f"{phrases[first.status]}{_test(first)}"
+            return f"{phrases[first.status]}{p_words(first)}"
         other = differing[0]
         if first.status == "not shown":
-            return f"{phrases[other.status]} {_at(other)}{_test(other)}, {_NOT_AT} {_at(first)}"
+            return f"{phrases[other.status]} {_at(other)}{p_words(other)}, {_NOT_AT} {_at(first)}"
         rest = f"{_NOT_AT} {_at(other)}"
         if other.status != "not shown":
             rest = f"but {_SHORT[other.status]} {_at(other)}"
-        return f"{phrases[first.status]} {_at(first)}{_test(first)}, {rest}"
+        return f"{phrases[first.status]} {_at(first)}{p_words(first)}, {rest}"
 
     @property
     def adjustment(self) -> str:
@@ -499,8 +499,12 @@ def claim_text(claim: Claim, *, word: bool = False, shown: bool = False, at: boo
     return f"{text} ({', '.join(remarks)})" if remarks else text
 
 
-def _test(claim: Claim) -> str:
-    """Give the p-value that decides: of a difference that is shown, or is not after adjustment."""
+def p_words(claim: Claim) -> str:
+    """Give the p-value that decides: of a difference that is shown, or is not after adjustment.
+
+    Example:
+        " (p = 0.004, adjusted)"
+    """
     adjusted = ", adjusted" if claim.evidence.tests > 1 else ""
     if claim.shown or (claim.status == "not shown" and claim.difference.excludes_zero):
         return f" ({p_value_text(claim.evidence.deciding)}{adjusted})"

@@ -29,7 +29,7 @@ class RunConclusions:
         where: in which groups of items it is wrong, or wrongly sure.
         data: what an audit found of the data that the run scored, and of its training data.
         order: whether it follows the order of the answers.
-        probabilities: whether they are right, without a calibrator.
+        probabilities: whether they are right, under the decoding of the settings.
     """
 
     run: str
@@ -53,11 +53,11 @@ def conclude_runs(experiment: Experiment, data: DataConclusion) -> tuple[RunConc
     return tuple(
         RunConclusions(
             run=run.label,
-            accuracy=experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"],
+            accuracy=experiment.evaluation(run).groups[0].estimates["accuracy"],
             where=experiment.where(run),
             data=experiment.data_of(run) if data is experiment.data else data,
             order=experiment.order(run),
-            probabilities=experiment.probabilities(run, calibrated=False),
+            probabilities=experiment.probabilities(run),
         )
         for run in experiment.runs
     )

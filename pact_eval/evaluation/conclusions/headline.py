@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.conclusions.better import BetterConclusion, several_line
+from pact_eval.evaluation.conclusions.better import BetterConclusion, p_words, several_line
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, leak_prefix
 from pact_eval.evaluation.conclusions.order import OrderConclusion, followed_together
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.numbers import ends_text, has_width, value_text
+from pact_eval.evaluation.notes import LowAnswerMass
+from pact_eval.numbers import ends_text, has_width, small_text, value_text
 from pact_eval.plain_text import one_line, short_names, upper_first
 from pact_eval.stats.estimate import Estimate
 
@@ -23,6 +25,7 @@ _PLURAL: Final[Mapping[str, str]] = {
     "FOLLOWS": "FOLLOW",
     "AVOIDS": "AVOID",
     "is": "are",
+    "has": "have",
 }
 
 
@@ -41,6 +44,17 @@ def bad_news(conclusions: Sequence[Conclusion]) -> Iterator[str]:
                 yield "its data has PROBLEMS"
 
 
+def mass_news(mass: float) -> Iterator[str]:
+    """Yield that an answer mass is low, as a verb; nothing if it is not, or not known.
+
+    Example:
+        >>> [*mass_news(0.4)], [*mass_news(0.95)]
+        (['has an ANSWER MASS OF 40.0%'], [])
+    """
+    if LowAnswerMass.of(mass) is not None:
+        yield f"has an ANSWER MASS OF {small_text(mass, 'percent')}%"
+
+
 def headline(experiment: Experiment, names: ArmNames = KEYS) -> str:
     """Write what two or more runs are worth, in a sentence or two.
 
@@ -52,26 +66,59 @@ def headline(experiment: Experiment, names: ArmNames = KEYS) -> str:
         InputError: a run does not have the decoding of the settings.
 
     Example:
-        "pact 66.7%, nimble_recipe 65.4%: no difference shown (±4). Both FOLLOW THE LETTER A."
+        "pact 66.7%, base 65.4%: no difference shown (±4 points). Both FOLLOW THE LETTER A."
     """
-    main, one_each = experiment.main_arm, len(experiment.arms) == len(experiment.runs)
-    runs = sorted(experiment.runs, key=lambda run: run.arm != main)
-    called = short_names([names.arm(run.arm) if one_each else names.run(run.label) for run in runs])
-    rates = {
-        name: experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"].value
-        for name, run in zip(called, runs, strict=True)
-    }
-    better = tuple(experiment.comparisons.better_than(main).values())
+    one_each, runs = len(experiment.arms) == len(experiment.runs), experiment.runs
+
+    def name(run: ExperimentRun) -> str:
+        return names.arm(run.arm) if one_each else names.run(run.label)
+
     if len(runs) == _TWO:
-        text = ", ".join(f"{name} {value_text(rate, 'percent')}%" for name, rate in rates.items())
-        text += f": {difference_words(better[0], *called)}" if len(better) == 1 else ""
-    else:
-        text = _spread(rates)
-        if not experiment.same_items:
-            text += "; not compared, as the runs have different items"
-        elif better:
-            text += f". {several_line(better, None, names)}"
-    news = _news(experiment, dict(zip(called, runs, strict=True)))
+        first, second = runs if experiment.settings.method != runs[1].arm else runs[::-1]
+        better = experiment.comparisons.better(first, second)
+        better = replace(better, left=name(first), right=name(second))
+        return pair_headline(experiment, (first, second), better)
+    main = experiment.main_arm
+    runs = tuple(sorted(runs, key=lambda run: run.arm != main))
+    called = short_names([name(run) for run in runs])
+    text = _spread(dict(zip(called, _accuracies(experiment, runs), strict=True)))
+    several = tuple(experiment.comparisons.better_than(main).values())
+    if not experiment.same_items:
+        text += "; not compared, as the runs have different items"
+    elif several:
+        text += f". {several_line(several, None, names)}"
+    news = _news_of_many(experiment, dict(zip(called, runs, strict=True)))
+    return _with_news(experiment, text, news)
+
+
+def pair_headline(
+    experiment: Experiment,
+    runs: tuple[ExperimentRun, ExperimentRun],
+    conclusion: BetterConclusion,
+) -> str:
+    """Write what two runs are worth: both accuracies, whether they differ, and bad news on each.
+
+    Args:
+        experiment: has both runs, on full contexts.
+        runs: the first and the second.
+        conclusion: on both, with the names to write.
+
+    Raises:
+        InputError: a run does not have the decoding of the settings.
+    """
+    names = short_names((conclusion.left, conclusion.right))
+    rates = zip(names, _accuracies(experiment, runs), strict=True)
+    text = ", ".join(f"{name} {value_text(rate, 'percent')}%" for name, rate in rates)
+    text += f": {difference_words(conclusion, *names)}"
+    return _with_news(experiment, text, _news_of_two(experiment, names, runs))
+
+
+def _accuracies(experiment: Experiment, runs: Sequence[ExperimentRun]) -> list[float]:
+    evaluations = map(experiment.evaluation, runs)
+    return [one.groups[0].estimates["accuracy"].value for one in evaluations]
+
+
+def _with_news(experiment: Experiment, text: str, news: str) -> str:
     return f"{leak_prefix(experiment.data.leak)}{text}.{f' {news}.' if news else ''}"
 
 
@@ -100,17 +147,20 @@ def difference_words(conclusion: BetterConclusion, left: str, right: str) -> str
     if claim is None:
         return f"not compared, as {one_line(str(conclusion.reason))}"
     if any(other.status != claim.status for other in conclusion.of("accuracy")):
-        return conclusion.finding(left, right)
+        return several_line([replace(conclusion, left=left, right=right)])
     match claim.status:
         case "better" | "worse":
             ahead = claim.difference if claim.status == "better" else claim.difference.negated
             ends = f" {ends_text(ahead.low, ahead.high, 'percent')}" if has_width(ahead) else ""
             points = f"{value_text(ahead.value, 'percent')} points{ends}"
-            return f"{left if claim.status == 'better' else right} is more accurate, by {points}"
+            first = left if claim.status == "better" else right
+            return f"{first} is more accurate, by {points}{p_words(claim)}"
         case "equivalent":
-            return "as accurate, within the margin"
+            margin = math.nan if claim.verdict is None else claim.verdict.margin
+            points = "" if math.isnan(margin) else f" of {value_text(margin, 'percent')} points"
+            return f"as accurate, within the margin{points}"
         case _:
-            return f"no difference shown{_half_width(claim.difference)}"
+            return f"no difference shown{_half_width(claim.difference)}{p_words(claim)}"
 
 
 def _half_width(difference: Estimate) -> str:
@@ -121,24 +171,37 @@ def _half_width(difference: Estimate) -> str:
     return f" (±{side:.0f} points)" if side >= 1 else f" (±{side:.1g} points)"
 
 
-def _news(experiment: Experiment, runs: Mapping[str, ExperimentRun]) -> str:
-    """Write the bad news on each of two runs; of more, name or count the runs by it."""
-    conclusions = {
-        name: (experiment.order(run), experiment.probabilities(run, calibrated=False))
-        for name, run in runs.items()
-    }
-    news = {name: tuple(bad_news(of_run)) for name, of_run in conclusions.items()}
+def _news_of(experiment: Experiment, run: ExperimentRun) -> tuple[str, ...]:
+    """Return the bad news on a run, as verbs."""
+    conclusions = (experiment.order(run), experiment.probabilities(run))
+    mass = experiment.evaluation(run).mean_answer_mass
+    return (*bad_news(conclusions), *mass_news(mass))
+
+
+def _news_of_two(
+    experiment: Experiment, names: Sequence[str], runs: Sequence[ExperimentRun]
+) -> str:
+    """Write the bad news on each of two runs; that of both once."""
+    news = [_news_of(experiment, run) for run in runs]
+    if news[0] == news[1]:
+        return f"Both {' and '.join(map(_plural, news[0]))}" if news[0] else ""
+    pairs = zip(names, news, strict=True)
+    return "; ".join(f"{name} {' and '.join(verbs)}" for name, verbs in pairs if verbs)
+
+
+def _news_of_many(experiment: Experiment, runs: Mapping[str, ExperimentRun]) -> str:
+    """Write the bad news on three or more runs: name or count the runs by it."""
+    news = {name: _news_of(experiment, run) for name, run in runs.items()}
     if len({*news.values()}) == 1:
-        every = "Both" if len(runs) == _TWO else f"All {len(runs):,}"
         verbs = " and ".join(map(_plural, next(iter(news.values()))))
-        return f"{every} {verbs}" if verbs else ""
-    if len(runs) == _TWO:
-        return "; ".join(f"{name} {' and '.join(texts)}" for name, texts in news.items() if texts)
+        return f"All {len(runs):,} {verbs}" if verbs else ""
     bad: dict[str, list[str]] = {}
-    for name, of_run in conclusions.items():
-        for conclusion in of_run:
+    for name, run in runs.items():
+        for conclusion in (experiment.order(run), experiment.probabilities(run)):
             if conclusion.tone == "bad":
                 bad.setdefault(conclusion.status, []).append(name)
+        if [*mass_news(experiment.evaluation(run).mean_answer_mass)]:
+            bad.setdefault("low answer mass", []).append(name)
     few = {status: " and ".join(called) for status, called in bad.items() if len(called) <= _TWO}
     many = {status: f"{len(called):,} of {len(runs):,}" for status, called in bad.items()}
     return upper_first("; ".join(f"{status}: {who}" for status, who in (many | few).items()))

@@ -30,7 +30,7 @@ _MOST_SEEDS: Final = 6
 
 
 def _facts(experiment: Experiment) -> list[str]:
-    """Return the data, the number of items and orders, the seeds, and the days of scoring."""
+    """Return the data, the numbers of items and orders, seeds, days, and a calibration."""
     runs = experiment.runs
     files = {Path(file).name for run in runs if (file := run.provenance.data_file)}
     items = (
@@ -45,6 +45,7 @@ def _facts(experiment: Experiment) -> list[str]:
         f"{' and '.join(map(str, sorted(orders)))} orders" if orders else "",
         f"{'seed' if len(seeds) == 1 else 'seeds'} {first_of([*map(str, seeds)], _MOST_SEEDS)}",
         " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "",
+        experiment.settings.calibration_name if experiment.settings.calibrated else "",
     )
     return [fact for fact in facts if fact not in ("", "seeds ")]
 
@@ -95,7 +96,7 @@ def _render(request: PageRequest, built: BuiltTables | None) -> str:
     groups = None if grouped is None else run_groups_table(grouped, request.names)
     with step("metrics", counts=10):
         for run in tracked(experiment.runs, "Computing metrics", "runs"):
-            experiment.evaluation(run, calibrated=False)
+            experiment.evaluation(run)
     if built is None:
         with step("tables", counts=10):
             built = build_tables(request.for_tables, request.tables)
@@ -113,6 +114,7 @@ def _render(request: PageRequest, built: BuiltTables | None) -> str:
         questions=sections,
         several=len(experiment.runs) > 1,
         decoding=decoding_words(MetricDecoding(experiment.settings.decoding)),
+        calibration=experiment.settings.calibration_name,
         provenance=provenance(request),
     )
     digest = script_json(request.digest.json, PAGE_ELEMENT)

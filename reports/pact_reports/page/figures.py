@@ -6,8 +6,9 @@ and read aloud.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -41,7 +42,7 @@ _FIGURES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
     "acting": ("risk-coverage", "costs"),
 }
 _TABLES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
-    "better": ("main", "paired", "mcnemar", "ablations", "scorecard"),
+    "better": ("main", "paired", "ablations", "scorecard"),
     "where": ("kinds", "domains", "answers", "confusion"),
     "order": ("views", "order", "slots"),
     "probabilities": ("calibration", "answer-scores"),
@@ -49,6 +50,17 @@ _TABLES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
     "data": ("splits",),
 }
 """Other figures and tables are with the runs."""
+
+PAPER_TABLES: Final = ("mcnemar",)
+"""Tables that a page leaves to `paper`: another p-value of a difference that the page tests."""
+
+_GROUPED: Final[Mapping[str, tuple[str, ...]]] = {
+    "kinds": ("kind",),
+    "ece-kind": ("kind",),
+    "domains": ("domain",),
+    "differences": ("kind", "domain"),
+}
+"""Figures and tables whose rows are groups of these columns; one group is all items again."""
 
 _OPEN: Final = ("differences", "pairs", "risk-coverage")
 """Figures that are the picture of their section; of the first that is drawn, the rest fold."""
@@ -66,7 +78,7 @@ class Contents:
         folded: by title of a figure, its drawings.
         tables: the tables that are folded.
         open_tables: the others.
-        left_out: by kind, such as "Not drawn", the reasons by name.
+        left_out: by kind, such as "Not drawn", the reasons by name; below what is folded.
     """
 
     shown: list[Drawing] = field(default_factory=list)
@@ -85,11 +97,9 @@ class Contents:
     def further(self) -> str:
         """What is folded, in words; "" if nothing is."""
         figures = sum(len(drawings) for _, drawings in self.folded)
-        missing = sum(map(len, self.left_out.values()))
         parts = [
             counted(figures, "figure") if figures else "",
             counted(len(self.tables), "table") if self.tables else "",
-            f"{missing:,} not made" if missing else "",
         ]
         return ", ".join(filter(None, parts))
 
@@ -108,8 +118,29 @@ def make_contents(
         InputError: a run does not have the decoding.
     """
     contents: dict[Topic, Contents] = {topic: Contents() for topic in SECTIONS}
+    single = {*_of_one_group(request.experiment)}
+    _add_figures(request, contents, single)
+    left = {*PAPER_TABLES, *(() if request.tables else single)}
+    for name, table in built.tables.items():
+        if name not in left:
+            section = contents[_topic(_TABLES_OF_TOPIC, name, request)]
+            where = section.open_tables if name == "scorecard" else section.tables
+            where.append(without_empty_columns(table))
+    for name in (name for name in built.skipped if name not in left):
+        section = contents[_topic(_TABLES_OF_TOPIC, name, request)]
+        section.left_out["Not made"][name] = built.skipped[name]
+    _add_tables_of_runs(request, contents["runs"])
+    if groups is not None:
+        contents["where"].open_tables.append(without_empty_columns(groups))
+    return contents
+
+
+def _add_figures(
+    request: PageRequest, contents: Mapping[Topic, Contents], single: Collection[str]
+) -> None:
+    """Draw the figures that the user named, or else those of a page without those of one group."""
     looks = Looks.of(request.experiment, request.palette)
-    on_page = [name for name, figure in FIGURES.items() if figure.on_page]
+    on_page = [name for name, figure in FIGURES.items() if figure.on_page and name not in single]
     names = on_page if request.figures is None else list(request.figures)
     for name in tracked(names, "Drawing figures", "figures"):
         section = contents[_topic(_FIGURES_OF_TOPIC, name, request)]
@@ -127,16 +158,15 @@ def make_contents(
             section.folded.append((FIGURES[name].title, drawings))
         if missing:
             section.left_out["Drawn in part" if drawings else "Not drawn"][name] = missing
-    for name, table in built.tables.items():
-        section = contents[_topic(_TABLES_OF_TOPIC, name, request)]
-        where = section.open_tables if name == "scorecard" else section.tables
-        where.append(without_empty_columns(table))
-    for name, why in built.skipped.items():
-        contents[_topic(_TABLES_OF_TOPIC, name, request)].left_out["Not made"][name] = why
-    _add_tables_of_runs(request, contents["runs"])
-    if groups is not None:
-        contents["where"].open_tables.append(without_empty_columns(groups))
-    return contents
+
+
+def _of_one_group(experiment: Experiment) -> Iterator[str]:
+    """Yield the figures and tables by groups of a column of which all items have one value."""
+    for name, columns in _GROUPED.items():
+        runs = [run.predictions for run in experiment.runs]
+        values = ({*chain(*(getattr(run, column) for run in runs))} for column in columns)
+        if all(len(of_column) < 2 for of_column in values):
+            yield name
 
 
 def _add_tables_of_runs(request: PageRequest, contents: Contents) -> None:
@@ -193,9 +223,10 @@ def _diagram(experiment: Experiment, run: ExperimentRun, at: int) -> dict[str, A
     width = 290 / first.size
     return {
         "words": [
-            f"After T(x): {experiment.probabilities(run, calibrated=True).words}"
+            f"{'After T(x)' if curve.calibrated else 'Raw'}: "
+            f"{experiment.probabilities(run, calibrated=curve.calibrated).words}"
             for curve in curves
-            if curve.calibrated
+            if curve.calibrated != experiment.settings.calibrated
         ],
         "curves": [
             ("calibrated" if curve.calibrated else "raw", [*_points(curve, at)]) for curve in curves

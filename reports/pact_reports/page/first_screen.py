@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Final
 
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
-from pact_eval.evaluation.example_items import count_only_right, only_one_right, surest_errors
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes
 from pact_eval.evaluation.run_records import ItemTexts, cut, texts_of
-from pact_eval.numbers import value_text
+from pact_eval.evaluation.wrong_items import (
+    SUREST,
+    WrongItem,
+    confidence_text,
+    differing_items,
+    surest_first,
+    wrong_items,
+)
 from pact_reports.page.item_blocks import compared_runs
 from pact_reports.page.item_links import Compared, item_href, items_href
 from pact_reports.page.plots import Plot, Row, difference_row, groups_plot
 from pact_reports.page.request import PageRequest
 
-_EXAMPLES: Final = 3
 _LONGEST: Final = 110
 
 
@@ -28,17 +32,36 @@ class Example:
     """An item of the first screen.
 
     Attributes:
+        item: the item, and the wrong answer to it.
         href: the link that opens it.
-        text: its question or context, whichever tells items apart; its id if neither is known.
-        right: the right answer; "" if a run gives it.
-        given: by name of a run, its answer, the confidence in percent or "", and whether it is
-            right.
+        wrong: name of the run that gives the wrong answer; "" if the page has no other.
+        right: name of the run that is right; "" if no run is compared.
     """
 
+    item: WrongItem
     href: str
-    text: str
-    right: str
-    given: Sequence[tuple[str, str, str, bool]]
+    wrong: str = ""
+    right: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its question or context, whichever tells items apart; its id if neither is known."""
+        return cut(self.item.text or self.item.id, _LONGEST)
+
+    @property
+    def given(self) -> str:
+        """The wrong answer; "" if it is not known."""
+        return cut(self.item.given or "", _LONGEST)
+
+    @property
+    def sure(self) -> str:
+        """The confidence in the wrong answer; "" if it is not known."""
+        return confidence_text(self.item.confidence)
+
+    @property
+    def reference(self) -> str:
+        """The right answers; "" if they are not known."""
+        return " or ".join(cut(answer, _LONGEST) for answer in self.item.right)
 
 
 @dataclass(frozen=True)
@@ -67,55 +90,48 @@ def examples(request: PageRequest, outcomes: Sequence[ItemOutcomes]) -> Examples
         outcomes: of every run, in their order.
     """
     a, b = compared_runs(request.experiment)
-    names, records = request.called, request.records
-    texts = texts_of(request.experiment.runs[a], {} if records is None else records.records)
-    rows = [] if b is None else only_one_right(outcomes[a], outcomes[b], _EXAMPLES)
-    if b is None or not rows:
-        of_run = f" of {names[a]}" if len(names) > 1 else ""
-        rows = surest_errors(outcomes[a], _EXAMPLES)
-        wrong = int((~outcomes[a].correct).sum())
-        every = [(f"all {wrong:,}", items_href(a, outcome="wrong"))]
-        items = [_example(request, texts, outcomes, [a], row) for row in rows]
-        known = rows and not math.isnan(outcomes[a].raw.confidence[rows[0]])
-        title = "Surest wrong answers" if known else "Wrong answers"
-        return Examples(f"{title}{of_run}", every, items)
-    sides: tuple[tuple[int, int, Compared], ...] = ((a, b, "only-a"), (b, a, "only-b"))
-    counts = {side: count_only_right(outcomes[at], outcomes[of]) for at, of, side in sides}
-    every = [
-        (f"only {names[at]}: {counts[side]:,}", items_href(a, b=b, compared=side))
-        for at, _, side in sides
-    ]
-    items = [_example(request, texts, outcomes, [a, b], row) for row in rows]
-    return Examples("Right in one run only", every, items)
+    differing = None if b is None else _differing(request, outcomes, a, b)
+    return _wrong(request, a) if differing is None else differing
 
 
-def _example(
-    request: PageRequest,
-    texts: ItemTexts,
-    outcomes: Sequence[ItemOutcomes],
-    shown: Sequence[int],
-    row: int,
-) -> Example:
-    a, *others = shown
-    views = request.experiment.runs[a].predictions
-    name, n = str(views.ids[row]), int(views.n_choices[row])
-    names = [cut(answer, _LONGEST) for answer in texts.answers(name, str(views.kind[row]), n)]
-    if views.known == "outcomes":
-        names = ["wrong", "right"] if n == 2 else [*map(str, range(n))]
-    given = []
-    for at in shown:
-        of_run = outcomes[at]
-        called = request.called[at] if others else ""
-        confidence = float(of_run.raw.confidence[row])
-        sure = "" if math.isnan(confidence) else f"{value_text(confidence, 'percent')}%"
-        answer = names[int(of_run.predicted[row])]
-        given.append((called, answer, sure, bool(of_run.correct[row])))
-    return Example(
-        href=item_href(name, a=a, b=others[0] if others else None),
-        text=cut(texts.text(name) or name, _LONGEST),
-        right="" if others else " or ".join(compress(names, views.right_answers[row].tolist())),
-        given=given,
+def _texts(request: PageRequest, run: ExperimentRun) -> ItemTexts:
+    return texts_of(run, {} if request.records is None else request.records.records)
+
+
+def _wrong(request: PageRequest, at: int) -> Examples:
+    """Return the surest wrong answers of a run."""
+    experiment, run = request.experiment, request.experiment.runs[at]
+    items = experiment.items(run, letters=False)
+    wrong = wrong_items(run, items, _texts(request, run), SUREST)
+    known = any(confidence_text(item.confidence) for item in wrong.items)
+    title = "Surest wrong answers" if known else "Wrong answers"
+    return Examples(
+        f"{title} of {request.called[at]}" if len(request.called) > 1 else title,
+        [(f"all {wrong.wrong:,}", items_href(at, outcome="wrong"))],
+        [Example(item, item_href(item.id, a=at)) for item in wrong.items],
     )
+
+
+def _differing(
+    request: PageRequest, outcomes: Sequence[ItemOutcomes], a: int, b: int
+) -> Examples | None:
+    """Return the items that only one of two runs answers right; None without any."""
+    names, runs = request.called, request.experiment.runs
+    differing = request.experiment.comparisons.differing(runs[a], runs[b])
+    texts = _texts(request, runs[a])
+    sides = differing_items(differing, runs[a].predictions, texts, SUREST)
+    listed = [
+        Example(item, item_href(item.id, a=a, b=b), names[wrong], names[right])
+        for (right, wrong), items in zip([(a, b), (b, a)], sides.values(), strict=True)
+        for item in items
+    ]
+    every: list[tuple[str, str]] = []
+    pairs: tuple[tuple[int, int, Compared], ...] = ((a, b, "only-a"), (b, a, "only-b"))
+    for at, other, side in pairs:
+        only = int((outcomes[at].correct & ~outcomes[other].correct).sum())
+        every.append((f"only {names[at]}: {only:,}", items_href(a, b=b, compared=side)))
+    first = sorted(listed, key=lambda example: surest_first(example.item))[:SUREST]
+    return Examples("Right in one run only", every, first) if first else None
 
 
 def pictures(

@@ -12,9 +12,6 @@ Compared = Literal["only-a", "only-b", "both-right", "both-wrong"]
 
 _SAFE: Final = "-._~"
 
-DATA_AUDIT: Final = "data-audit"
-"""The id of the findings of the audit; the script opens what is folded there for a link to it."""
-
 
 def item_href(item: str, *, a: int | None = None, b: int | None = None) -> str:
     """Return the link that opens an item.

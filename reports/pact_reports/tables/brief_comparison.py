@@ -13,12 +13,14 @@ from pact_eval.evaluation.conclusions.better import (
     claim_text,
     several_line,
 )
+from pact_eval.evaluation.conclusions.headline import pair_headline
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import DifferentViews, RoundedProbabilities, SeveralRight
 from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_eval.notes import Note
 from pact_eval.numbers import (
     at_views,
+    has_width,
     interval_text,
     sample_text,
     value_text,
@@ -56,17 +58,16 @@ def brief_comparison(
     turn = -1 if conclusion is not comparison.conclusion else 1
     names = short_names((conclusion.left, conclusion.right))
     orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
-    answer = several_line([comparison.conclusion], leak)
     notes = [_name_runs(note, names[::turn]) for note in comparison.notes]
     return Brief(
         answer=(
             *leak_lines(leak),
-            Line(answer, "strong"),
-            *mass_lines(answer_masses([comparison])),
+            Line(comparison_headline(comparison), "strong"),
             *cautions(comparison.experiment),
         ),
         facts=[
             Fact("items", _discordant(comparison, names, turn)),
+            *_difference_not_shown(conclusion, names),
             *difference_facts(conclusion),
             *_margin_facts(comparison, conclusion, names[::turn]),
             *_where(comparison, names, turn),
@@ -83,6 +84,19 @@ def brief_comparison(
         more="All metrics: --full." if items else "Items: --items 20.  All metrics: --full.",
         lines=others,
     ).parts()
+
+
+def comparison_headline(comparison: RunComparison) -> str:
+    """Write the first line on two runs; see `pair_headline`."""
+    return pair_headline(comparison.experiment, comparison.runs, comparison.conclusion)
+
+
+def _difference_not_shown(conclusion: BetterConclusion, names: Sequence[str]) -> Iterator[Fact]:
+    """Write the difference with its interval, if the first line has the half width alone."""
+    claim, statuses = conclusion.leading, {one.status for one in conclusion.of("accuracy")}
+    if claim and not claim.shown and len(statuses) == 1 and has_width(claim.difference):
+        text = interval_text(claim.difference, "points")
+        yield Fact("difference", f"{names[0]} - {names[1]} {text} points", spare=True)
 
 
 def _name_runs(note: Note, names: Sequence[str]) -> Note:

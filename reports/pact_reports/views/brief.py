@@ -11,7 +11,7 @@ from typing import Final
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak_prefix
-from pact_eval.evaluation.conclusions.headline import bad_news
+from pact_eval.evaluation.conclusions.headline import bad_news, mass_news
 from pact_eval.evaluation.conclusions.order import NO_REPEATS, OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.conclusions.where import WhereConclusion
@@ -286,9 +286,7 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     answered = next((note for note in evaluation.notes if isinstance(note, Unanswered)), None)
     of_them = "" if answered is None else f" of the {answered.answered:,} answered items"
     accuracy = rate_text(evaluation.groups[0].estimates["accuracy"])
-    news = [*bad_news(evaluation.conclusions)]
-    if LowAnswerMass.of(evaluation.mean_answer_mass) is not None:
-        news.append(f"has an ANSWER MASS OF {small_text(evaluation.mean_answer_mass, 'percent')}%")
+    news = [*bad_news(evaluation.conclusions), *mass_news(evaluation.mean_answer_mass)]
     if len(news) > 1:
         listed = f", {', '.join(news[:-1])} and {news[-1]}"
     else:

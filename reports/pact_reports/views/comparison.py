@@ -51,15 +51,14 @@ from pact_reports.table import (
     table_row,
 )
 from pact_reports.tables.brief_comparison import (
-    answer_masses,
     brief_comparison,
     brief_comparisons,
     cautions,
+    comparison_headline,
     decoding_text,
 )
 from pact_reports.tables.cells import NOISE, STANDING_LEGEND, chance_text, estimate_cell, leak_lines
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
-from pact_reports.views.brief import mass_lines
 from pact_reports.views.drift import tempering_json
 from pact_reports.views.presenter import Presenter, answer_lines
 from pact_reports.views.report import has_row, items_and_units, titled
@@ -111,16 +110,14 @@ def present_run_comparison(
         warnings=[*map(str, experiment.applied_warnings)],
         answers=lambda: map(_answer, comparisons),
         leak=lambda: experiment.data.leak,
-        headline=lambda: [
-            several_line([pair.conclusion for pair in comparisons], experiment.data.leak)
-        ],
+        headline=lambda: [_headline(comparisons)],
         blocks=blocks,
     )
 
 
 def _items_json(comparison: RunComparison, texts: ItemTexts, items: int) -> dict[str, Json]:
     """Return the items that only one run answers correctly as JSON values."""
-    sides = differing_items(comparison, comparison.runs[0].predictions, texts, items)
+    sides = differing_items(comparison.differing, comparison.runs[0].predictions, texts, items)
     values: list[Json] = [
         {"correct": side, **{name: to_json(value) for name, value in vars(item).items()}}
         for side, listed in sides.items()
@@ -134,8 +131,7 @@ def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[
     first, second = comparison.runs
     return (
         *leak_lines(comparison.data.leak),
-        *answer_lines([_headline(comparison)]),
-        *mass_lines(answer_masses([comparison])),
+        *answer_lines([_headline([comparison])]),
         *heading(comparison.experiment),
         *comparison_parts(comparison, names=(first.title, second.title)),
         *(_differing(comparison, texts, items) if items else ()),
@@ -157,13 +153,16 @@ def _brief(comparisons: Sequence[RunComparison], texts: ItemTexts, items: int) -
 
 def _differing(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterator[Part]:
     conclusion, views = comparison.conclusion, comparison.runs[0].predictions
-    listed = differing_items(comparison, views, texts, items)
+    listed = differing_items(comparison.differing, views, texts, items)
     yield from differing_parts(comparison, listed, (conclusion.left, conclusion.right))
     yield from advice_on_texts(known=bool(texts.records))
 
 
-def _headline(comparison: RunComparison) -> str:
-    return several_line([comparison.conclusion], comparison.data.leak)
+def _headline(comparisons: Sequence[RunComparison]) -> str:
+    if len(comparisons) == 1:
+        return comparison_headline(comparisons[0])
+    leak = comparisons[0].data.leak
+    return several_line([comparison.conclusion for comparison in comparisons], leak)
 
 
 def _answer(comparison: RunComparison) -> str:
@@ -492,7 +491,7 @@ def pair_items(
     """
     arm_names, views = (names.arm(pair.a), names.arm(pair.b)), experiment.runs[0].predictions
     for seed, comparison in pair.seeds.items():
-        listed = differing_items(comparison, views, texts, items)
+        listed = differing_items(comparison.differing, views, texts, items)
         where = f"{_seed(seed).capitalize()}: "
         yield from differing_parts(comparison, listed, arm_names, where)
 

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
+import polars as pl
 import pytest
 from messages import assert_says
 from reports.page.page_runs import experiment_of, records_of
@@ -160,6 +161,40 @@ def test_no_section_and_no_column_is_empty(pages: Callable[[int], Made], runs: i
         assert furniture not in made.text
 
 
+def one_group(home: Path, **request: Any) -> str:
+    """The page of two runs on items of one kind and no domain, with the tables of any page."""
+    same = (pl.col("kind") == "choice", pl.lit("").alias("domain"))
+    folders = [
+        write_run(
+            home / arm,
+            rows(seed, k=1, families=40, skill=skill).filter(same[0]).with_columns(same[1]),
+            arm=arm,
+            seed=17,
+        )
+        for seed, (arm, skill) in enumerate({"a": 0.3, "b": 3.0}.items())
+    ]
+    return make_page(PageRequest(experiment_of(folders), **request))
+
+
+def test_neither_one_group_nor_a_second_p_value_is_furniture(tmp_path: Path) -> None:
+    page = one_group(tmp_path, figures=())
+    assert 'id="table-paired"' in page, "the page has tables"
+    assert 'id="table-kinds"' not in page
+    assert 'id="table-domains"' not in page
+    assert "McNemar" not in page
+    assert " not made" not in page
+    named = one_group(tmp_path / "named", figures=(), tables=("kinds",))
+    assert 'id="table-kinds"' in named
+
+
+@pytest.mark.slow
+def test_figures_of_one_group_are_not_drawn(tmp_path: Path) -> None:
+    page = one_group(tmp_path)
+    assert 'id="figure-main' in page
+    assert 'id="figure-ece-kind' not in page
+    assert 'id="figure-differences' not in page
+
+
 def hrefs(made: Made) -> list[str]:
     start = made.source.index('class="examples"')
     return re.findall(r'<li><a href="#item=([^"]*)"', made.source[start:])
@@ -202,15 +237,38 @@ def test_one_run_that_makes_no_error_has_no_items(tmp_path: Path) -> None:
     assert 'class="examples"' not in made.source
 
 
+def shown_items(page: str) -> str:
+    """The text of the items of the first screen."""
+    examples = page[page.index('class="examples"') :]
+    return html.unescape(re.sub("<.*?>", "", examples[: examples.index("</ol>")]))
+
+
+def test_equally_sure_items_are_in_the_order_of_the_terminal(tmp_path: Path) -> None:
+    """The ids descend, all answers of a are wrong by 0.9999, and those of b are right."""
+    ids, sure = ["d", "c", "b", "a"], [0.0, 9.21]
+    frames = {
+        arm: frame_of(id=ids, logits=[logits] * 4, reference=[0] * 4)
+        for arm, logits in (("x", sure), ("y", sure[::-1]))
+    }
+    folders = [write_run(tmp_path / arm, frame, arm=arm) for arm, frame in frames.items()]
+    for runs in (folders[:1], folders):
+        experiment = experiment_of(runs)
+        shown = shown_items(make_page(PageRequest(experiment, figures=(), tables=("splits",))))
+        assert_says(
+            shown, *(part for item in "abc" for part in (f"{item} ", "B, wrong (>99% sure)"))
+        )
+    wrong = experiment_of(folders[:1]).report().wrong
+    assert wrong is not None
+    assert [item.id for item in wrong.items] == ["a", "b", "c"]
+
+
 def test_the_answers_of_an_import_have_their_names(tmp_path: Path) -> None:
     frame = frame_of(id=["a", "b"], logits=[[0.0, 2.0, 1.0]] * 2, reference=[0, 1])
     folder = edit_run(
         write_run(tmp_path / "run", frame), log={"options": ["refund", "replace", "<reject>"]}
     )
     made = make_page(PageRequest(experiment_of([folder]), figures=(), tables=("splits",)))
-    examples = made[made.index('class="examples"') :]
-    text = re.sub("<.*?>", "", examples[: examples.index("</ol>")])
-    assert_says(text, "a", "replace, wrong", "right answer", "refund")
+    assert_says(shown_items(made), "a", "replace, wrong", "right answer", "refund")
 
 
 def test_a_run_without_probabilities_has_neither_sureness_nor_diagrams(tmp_path: Path) -> None:
@@ -256,8 +314,14 @@ def estimate(value: float, low: float, high: float) -> Estimate:
         ("not shown", (0.012, -0.030, 0.055), "no difference shown (±4 points)"),
         ("not shown", (0.001, -0.003, 0.006), "no difference shown (±0.5 points)"),
         ("not shown", (0.0, 0.0, 0.0), "no difference shown"),
-        ("better", (0.051, 0.020, 0.083), "a is more accurate, by 5.1 points [2.0, 8.3]"),
-        ("worse", (-0.051, -0.083, -0.020), "b is more accurate, by 5.1 points [2.0, 8.3]"),
+        (
+            *("better", (0.051, 0.020, 0.083)),
+            "a is more accurate, by 5.1 points [2.0, 8.3] (p = 0.010)",
+        ),
+        (
+            *("worse", (-0.051, -0.083, -0.020)),
+            "b is more accurate, by 5.1 points [2.0, 8.3] (p = 0.010)",
+        ),
         ("equivalent", (0.001, -0.003, 0.006), "as accurate, within the margin"),
     ],
 )
