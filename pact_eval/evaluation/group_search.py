@@ -136,11 +136,10 @@ def search_groups(items: ScoredItems, columns: Mapping[str, Labels], *, seed: in
         name: cells[name] for name, standing in standings.items() if standing.eligible.any()
     }
     tests = _test_candidates(sample, searched, permutations)
-    right = sample.measures["accuracy"]
     return GroupSearch(
         searched=sum(int(standing.eligible.sum()) for standing in standings.values()),
         tests=tests,
-        detectable=_detectable(right, searched, standings, len(tests) + 1),
+        detectable=_detectable(sample, searched, standings, len(tests) + 1),
         most_families=max((column.most_families for column in cells.values()), default=0),
         in_test=~sample.searched[sample.cluster],
     )
@@ -153,12 +152,14 @@ class _Sample:
     Attributes:
         cluster: (n,) rank of the name of the family of each item: no order of rows matters.
         families: number of families, F.
+        asked: rows of each item: its repeats.
         searched: (F,) whether a family is in the half of the search.
         measures: by name, (n,) values.
     """
 
     cluster: IntArray
     families: int
+    asked: int
     searched: BoolArray
     measures: Mapping[Measure, FloatArray]
 
@@ -172,7 +173,7 @@ class _Sample:
         if np.isfinite(items.confidence).all():
             measures["confidence gap"] = items.confidence - right
         cluster = items.clusters.sorted().codes.astype(np.int64)
-        return cls(cluster, families, searched, measures)
+        return cls(cluster, families, len(items) // items.n_items, searched, measures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,7 +344,8 @@ def _test_candidates(
             higher=candidate.distance > 0,
             rng=rng.spawn(1)[0],
         )
-        tests.append(CheckedGroup(candidate, test, int(np.count_nonzero(inside[rows])), math.nan))
+        tested_items = int(np.count_nonzero(inside[rows])) // sample.asked
+        tests.append(CheckedGroup(candidate, test, tested_items, math.nan))
         kept &= ~inside
     adjusted = holm([test.test.p_value for test in tests]).adjusted.tolist() if tests else []
     return tuple(replace(test, adjusted=p) for test, p in zip(tests, adjusted, strict=True))
@@ -383,7 +385,7 @@ def _worse(
 
 
 def _detectable(
-    right: FloatArray,
+    sample: _Sample,
     columns: Mapping[str, _Cells],
     standings: Mapping[str, _Standing],
     tests: int,
@@ -394,7 +396,7 @@ def _detectable(
     are right does not mean that there is no spread.
 
     Args:
-        right: (n,) 1 for a right answer, else 0.
+        sample: all items.
         columns: those with groups that are searched.
         standings: of the groups of each column.
         tests: number of groups that are tested together with such a group.
@@ -407,10 +409,11 @@ def _detectable(
     if not groups:
         return None
     items, inside, outside = sorted(groups)[len(groups) // 2]
+    right = sample.measures["accuracy"]
     errors = _POWER + _PER_TEST * min(tests, MOST_TESTS)
     rate, points = (float(right.sum()) + 1) / (right.size + 2), 0.0
     spread = rate * (1 - rate)
     for _ in range(4):
         own = max(0.0, rate - points) if rate > _HALF else min(1.0, rate + points)
         points = errors * math.sqrt(inside * max(own * (1 - own), spread) + outside * spread)
-    return DetectableGroup(items, points)
+    return DetectableGroup(items // sample.asked, points)
