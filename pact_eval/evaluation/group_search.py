@@ -126,6 +126,22 @@ def search_groups(items: ScoredItems, columns: Mapping[str, Labels], *, seed: in
         items: one or more items of a run with references.
         columns: by name, the values of every item; each column has two values or more.
         seed: of the halves and the permutations.
+
+    Examples:
+        >>> import polars as pl
+        >>> from pact_eval.runs.predictions import Predictions
+        >>> hard = [at % 2 == 0 for at in range(80)]
+        >>> right = [at % 20 < 2 if hard[at] else at % 20 < 18 for at in range(80)]
+        >>> frame = pl.DataFrame({
+        ...     "id": [f"i{at:02}" for at in range(80)], "source_family": "s", "domain": "d",
+        ...     "kind": "boolean", "variant": "base", "reference": [int(flag) for flag in right],
+        ...     "n_choices": 2, "view": 0, "code_order": [[0, 1]] * 80, "logits": [[0.0, 2.0]] * 80,
+        ...     "prompt_tokens": 9, "answer_mass": 1.0}).with_columns(family="id")
+        >>> items = ScoredItems.of(Predictions.from_frame(frame), "single")
+        >>> topic = Labels.of(np.array(["hard" if flag else "easy" for flag in hard]))
+        >>> search = search_groups(items, {"topic": topic}, seed=0)
+        >>> [(test.candidate.value, test.candidate.measure) for test in search.shown]
+        [('hard', 'accuracy')]
     """
     halves, permutations = np.random.default_rng(seed).spawn(2)
     sample = _Sample.of(items, halves)
@@ -165,6 +181,12 @@ class _Sample:
 
     @classmethod
     def of(cls, items: ScoredItems, rng: np.random.Generator) -> _Sample:
+        """Draw the half of the families that is searched; without confidences, accuracy alone is.
+
+        Args:
+            items: n rows of a run with references.
+            rng: source of the halves.
+        """
         families = items.n_clusters
         searched = np.zeros(families, dtype=np.bool_)
         searched[rng.permutation(families)[: families // 2]] = True
@@ -200,6 +222,12 @@ class _Cells:
 
     @classmethod
     def of(cls, labels: Labels, sample: _Sample) -> _Cells:
+        """Sort the items of a column into cells.
+
+        Args:
+            labels: (n,) the value of every item.
+            sample: the items.
+        """
         cell = labels.codes.astype(np.int64) * sample.families + sample.cluster
         order = np.argsort(cell, kind="stable")
         starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
@@ -244,6 +272,14 @@ class _Left:
 
     @classmethod
     def of(cls, sample: _Sample, kept: BoolArray) -> _Left:
+        """Measure the dependence within families of the items that are left and searched.
+
+        A negative correlation counts as 0: it would make groups look further off than they are.
+
+        Args:
+            sample: all items.
+            kept: (n,) whether an item is left.
+        """
         n = np.bincount(sample.cluster, kept, sample.families).astype(np.float64)
         rows = np.flatnonzero(kept & sample.searched[sample.cluster])
         present = (n > 0) & sample.searched
@@ -277,6 +313,15 @@ class _Standing:
 
     @classmethod
     def of(cls, cells: _Cells, left: _Left) -> _Standing:
+        """Compare the mean of each group with that of the other items that are left.
+
+        With n items of variance 1 in families of n_f, of which two correlate by rho, the mean has
+        the variance (1 + (sum n_f^2 / n - 1) rho) / n. Families on both sides correlate the means.
+
+        Args:
+            cells: of the column.
+            left: the items that are left, and those of the half of the search.
+        """
         counts, searched = cells.count(left.kept), left.sample.searched
         eligible = np.logical_and(
             *(_enough_families(cells, counts, left.n, half) for half in (searched, ~searched))

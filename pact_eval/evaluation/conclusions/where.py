@@ -288,6 +288,22 @@ def where_conclusion(
         columns: by name, a value of every item; see `item_columns`.
         seed: of the halves and the permutations.
         by: column whose groups are drawn if none differs.
+
+    Examples:
+        >>> import polars as pl
+        >>> from pact_eval.runs.predictions import Predictions
+        >>> hard = [at % 2 == 0 for at in range(80)]
+        >>> right = [at % 20 < 2 if hard[at] else at % 20 < 18 for at in range(80)]
+        >>> frame = pl.DataFrame({
+        ...     "id": [f"i{at:02}" for at in range(80)], "source_family": "s", "domain": "d",
+        ...     "kind": "boolean", "variant": "base", "reference": [int(flag) for flag in right],
+        ...     "n_choices": 2, "view": 0, "code_order": [[0, 1]] * 80, "logits": [[0.0, 2.0]] * 80,
+        ...     "prompt_tokens": 9, "answer_mass": 1.0}).with_columns(family="id")
+        >>> items = ScoredItems.of(Predictions.from_frame(frame), "single")
+        >>> topic = pl.Series(["hard" if flag else "easy" for flag in hard])
+        >>> conclusion = where_conclusion("run", items, [("topic", topic)], seed=0)
+        >>> conclusion.words.finding, [(group.name, group.rates) for group in conclusion.groups]
+        ('1 group differs', [('topic hard', '10.0% right, 88.1% sure')])
     """
     labels = {name: _labels(items, name, values, by) for name, values in columns}
     named = {name: groups for name, groups in labels.items() if groups is not None}
@@ -362,7 +378,13 @@ class _Groups:
         return inside
 
     def of(self, column: str, value: str, inside: BoolArray) -> WhereGroup:
-        """Return the numbers of a group of some items."""
+        """Return the numbers of a group of some items.
+
+        Args:
+            column: its column.
+            value: the value that the items have in it.
+            inside: (n,) whether an item is one of them; one or more are.
+        """
         rows = np.flatnonzero(inside)
         families, cluster = np.unique(self.items.cluster[rows], return_inverse=True)
         right, confidence = self.items.correct[rows], self.items.confidence[rows]
