@@ -76,7 +76,7 @@ class JointFloor:
                 return "Noise: not known; an imported log does not say what repeats would move."
             return "Noise: not measured; a probe with repeats measures it."
         sources = dict.fromkeys(_source(side) for side in (self.a, self.b))
-        return f"Noise alone ({', '.join(sources)}) moves a TV of at most {small_percent(self.tv)}."
+        return f"Noise alone ({', '.join(sources)}) moves at most {small_percent(self.tv)}."
 
 
 def _source(floor: NoiseFloor) -> str:
@@ -123,7 +123,7 @@ class Distance:
         if not math.isnan(self.above_floor):
             beyond = f" {value_text(self.above_floor, 'percent')}% of items moved more."
         mean = estimate_text(self.mean, "percent")
-        return f"mean TV {mean}% ({quantiles}). {self.floor.sentence}{beyond}"
+        return f"moved by {mean}% per item on average ({quantiles}). {self.floor.sentence}{beyond}"
 
 
 def distance(a: ScoredItems, b: ScoredItems, floor: JointFloor) -> Distance:

@@ -126,6 +126,22 @@ def search_groups(items: ScoredItems, columns: Mapping[str, Labels], *, seed: in
         items: one or more items of a run with references.
         columns: by name, the values of every item; each column has two values or more.
         seed: of the halves and the permutations.
+
+    Examples:
+        >>> import polars as pl
+        >>> from pact_eval.runs.predictions import Predictions
+        >>> hard = [at % 2 == 0 for at in range(80)]
+        >>> right = [at % 20 < 2 if hard[at] else at % 20 < 18 for at in range(80)]
+        >>> frame = pl.DataFrame({
+        ...     "id": [f"i{at:02}" for at in range(80)], "source_family": "s", "domain": "d",
+        ...     "kind": "boolean", "variant": "base", "reference": [int(flag) for flag in right],
+        ...     "n_choices": 2, "view": 0, "code_order": [[0, 1]] * 80, "logits": [[0.0, 2.0]] * 80,
+        ...     "prompt_tokens": 9, "answer_mass": 1.0}).with_columns(family="id")
+        >>> items = ScoredItems.of(Predictions.from_frame(frame), "single")
+        >>> topic = Labels.of(np.array(["hard" if flag else "easy" for flag in hard]))
+        >>> search = search_groups(items, {"topic": topic}, seed=0)
+        >>> [(test.candidate.value, test.candidate.measure) for test in search.shown]
+        [('hard', 'accuracy')]
     """
     halves, permutations = np.random.default_rng(seed).spawn(2)
     sample = _Sample.of(items, halves)
@@ -136,11 +152,10 @@ def search_groups(items: ScoredItems, columns: Mapping[str, Labels], *, seed: in
         name: cells[name] for name, standing in standings.items() if standing.eligible.any()
     }
     tests = _test_candidates(sample, searched, permutations)
-    right = sample.measures["accuracy"]
     return GroupSearch(
         searched=sum(int(standing.eligible.sum()) for standing in standings.values()),
         tests=tests,
-        detectable=_detectable(right, searched, standings, len(tests) + 1),
+        detectable=_detectable(sample, searched, standings, len(tests) + 1),
         most_families=max((column.most_families for column in cells.values()), default=0),
         in_test=~sample.searched[sample.cluster],
     )
@@ -153,17 +168,25 @@ class _Sample:
     Attributes:
         cluster: (n,) rank of the name of the family of each item: no order of rows matters.
         families: number of families, F.
+        asked: rows of each item: its repeats.
         searched: (F,) whether a family is in the half of the search.
         measures: by name, (n,) values.
     """
 
     cluster: IntArray
     families: int
+    asked: int
     searched: BoolArray
     measures: Mapping[Measure, FloatArray]
 
     @classmethod
     def of(cls, items: ScoredItems, rng: np.random.Generator) -> _Sample:
+        """Draw the half of the families that is searched; without confidences, accuracy alone is.
+
+        Args:
+            items: n rows of a run with references.
+            rng: source of the halves.
+        """
         families = items.n_clusters
         searched = np.zeros(families, dtype=np.bool_)
         searched[rng.permutation(families)[: families // 2]] = True
@@ -172,7 +195,7 @@ class _Sample:
         if np.isfinite(items.confidence).all():
             measures["confidence gap"] = items.confidence - right
         cluster = items.clusters.sorted().codes.astype(np.int64)
-        return cls(cluster, families, searched, measures)
+        return cls(cluster, families, len(items) // items.n_items, searched, measures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +222,12 @@ class _Cells:
 
     @classmethod
     def of(cls, labels: Labels, sample: _Sample) -> _Cells:
+        """Sort the items of a column into cells.
+
+        Args:
+            labels: (n,) the value of every item.
+            sample: the items.
+        """
         cell = labels.codes.astype(np.int64) * sample.families + sample.cluster
         order = np.argsort(cell, kind="stable")
         starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
@@ -243,6 +272,14 @@ class _Left:
 
     @classmethod
     def of(cls, sample: _Sample, kept: BoolArray) -> _Left:
+        """Measure the dependence within families of the items that are left and searched.
+
+        A negative correlation counts as 0: it would make groups look further off than they are.
+
+        Args:
+            sample: all items.
+            kept: (n,) whether an item is left.
+        """
         n = np.bincount(sample.cluster, kept, sample.families).astype(np.float64)
         rows = np.flatnonzero(kept & sample.searched[sample.cluster])
         present = (n > 0) & sample.searched
@@ -276,6 +313,15 @@ class _Standing:
 
     @classmethod
     def of(cls, cells: _Cells, left: _Left) -> _Standing:
+        """Compare the mean of each group with that of the other items that are left.
+
+        With n items of variance 1 in families of n_f, of which two correlate by rho, the mean has
+        the variance (1 + (sum n_f^2 / n - 1) rho) / n. Families on both sides correlate the means.
+
+        Args:
+            cells: of the column.
+            left: the items that are left, and those of the half of the search.
+        """
         counts, searched = cells.count(left.kept), left.sample.searched
         eligible = np.logical_and(
             *(_enough_families(cells, counts, left.n, half) for half in (searched, ~searched))
@@ -343,7 +389,8 @@ def _test_candidates(
             higher=candidate.distance > 0,
             rng=rng.spawn(1)[0],
         )
-        tests.append(CheckedGroup(candidate, test, int(np.count_nonzero(inside[rows])), math.nan))
+        tested_items = int(np.count_nonzero(inside[rows])) // sample.asked
+        tests.append(CheckedGroup(candidate, test, tested_items, math.nan))
         kept &= ~inside
     adjusted = holm([test.test.p_value for test in tests]).adjusted.tolist() if tests else []
     return tuple(replace(test, adjusted=p) for test, p in zip(tests, adjusted, strict=True))
@@ -383,7 +430,7 @@ def _worse(
 
 
 def _detectable(
-    right: FloatArray,
+    sample: _Sample,
     columns: Mapping[str, _Cells],
     standings: Mapping[str, _Standing],
     tests: int,
@@ -394,7 +441,7 @@ def _detectable(
     are right does not mean that there is no spread.
 
     Args:
-        right: (n,) 1 for a right answer, else 0.
+        sample: all items.
         columns: those with groups that are searched.
         standings: of the groups of each column.
         tests: number of groups that are tested together with such a group.
@@ -407,10 +454,11 @@ def _detectable(
     if not groups:
         return None
     items, inside, outside = sorted(groups)[len(groups) // 2]
+    right = sample.measures["accuracy"]
     errors = _POWER + _PER_TEST * min(tests, MOST_TESTS)
     rate, points = (float(right.sum()) + 1) / (right.size + 2), 0.0
     spread = rate * (1 - rate)
     for _ in range(4):
         own = max(0.0, rate - points) if rate > _HALF else min(1.0, rate + points)
         points = errors * math.sqrt(inside * max(own * (1 - own), spread) + outside * spread)
-    return DetectableGroup(items, points)
+    return DetectableGroup(items // sample.asked, points)

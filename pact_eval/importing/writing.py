@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import polars as pl
 
@@ -60,14 +60,26 @@ from pact_eval.runs.rows import (
 )
 
 _LONGEST_TEXT: Final = 200
-"""Of a value that may name a group. Prompts and documents are longer, and would fill the memory."""
+"""Of a value that may name a group; a longer one is cut. Whole documents would fill the memory."""
+
+_MOST_LONG: Final = 200
+"""So many different cut texts of a column may name groups; of prompts and documents are more."""
+
+
+class _CutText(NamedTuple):
+    """The beginning of a long text, and a hash of the whole: views of an item must not differ."""
+
+    text: str
+    whole: int
 
 
 class FurtherColumns:
     """Columns of rows that a run does not use otherwise.
 
     A column is one of items if every view of an item has the same text, number or truth value in
-    it. Lists, objects, texts of more than 200 characters, and columns of views are ignored.
+    it. Lists, objects and columns of views are ignored. Texts of more than 200 characters are cut,
+    and those with the same beginning are one. A column with more than 200 different ones, or more
+    than half as many as items, is ignored: prompts and documents name no groups.
 
     Args:
         kept: whether the columns of items are kept; otherwise all are ignored.
@@ -78,12 +90,18 @@ class FurtherColumns:
         ...     columns.add("a", {"id": "a", "region": region, "seconds": view}, {"id"})
         >>> columns.values, columns.ignored
         ({'a': {'region': 'north'}}, ('seconds',))
+        >>> columns = FurtherColumns(kept=True)
+        >>> for item in "abc":
+        ...     columns.add(item, {"topic": 300 * "x", "prompt": item + 300 * "x"}, set())
+        >>> len(columns.values["a"]["topic"]), columns.ignored
+        (200, ('prompt',))
     """
 
     def __init__(self, *, kept: bool) -> None:
         self._kept = kept
-        self._values: dict[str, dict[str, Json]] = {}
+        self._values: dict[str, dict[str, Json | _CutText]] = {}
         self._ignored: dict[str, bool] = {}
+        self._cut: dict[str, dict[str, str]] = {}
 
     def add(self, item: str, row: Mapping[str, Json], used: Set[str]) -> None:
         """Add the columns of a row.
@@ -98,35 +116,47 @@ class FurtherColumns:
         for name in (*row, *(name for name in values if name not in row)):
             if name in used:
                 continue
-            value = row.get(name)
             ignored = self._ignored.setdefault(name, not self._kept)
             if ignored:
                 continue
+            value = self._shortened(name, row.get(name))
             same = first_view or values.get(name) == value
-            if not _names_group(value) or not same:
+            if isinstance(value, dict | list) or not same or self._too_many(name):
                 self._ignored[name] = True
+                self._cut.pop(name, None)
             elif value is not None:
                 values[name] = value
+
+    def _shortened(self, name: str, value: Json) -> Json | _CutText:
+        """Return a value; of a long text, its beginning, which the items that have it share."""
+        if not isinstance(value, str) or len(value) <= _LONGEST_TEXT:
+            return value
+        text = f"{value[: _LONGEST_TEXT - 1]}…"
+        return _CutText(self._cut.setdefault(name, {}).setdefault(text, text), hash(value))
+
+    def _too_many(self, name: str, most: float = _MOST_LONG) -> bool:
+        return len(self._cut.get(name, ())) > most
 
     @property
     def values(self) -> dict[str, dict[str, Json]]:
         """By id of the item, the values that it has by column."""
+        ignored = {*self.ignored}
         return {
-            item: {name: value for name, value in values.items() if not self._ignored[name]}
+            item: {
+                name: value.text if isinstance(value, _CutText) else value
+                for name, value in values.items()
+                if name not in ignored
+            }
             for item, values in self._values.items()
         }
 
     @property
     def ignored(self) -> tuple[str, ...]:
         """Names of the columns that are not kept."""
-        return tuple(name for name, ignored in self._ignored.items() if ignored)
-
-
-def _names_group(value: Json) -> bool:
-    """Return whether a value is absent, or a scalar that may name a group."""
-    if isinstance(value, str):
-        return len(value) <= _LONGEST_TEXT
-    return not isinstance(value, dict | list)
+        half = len(self._values) / 2
+        return tuple(
+            name for name, ignored in self._ignored.items() if ignored or self._too_many(name, half)
+        )
 
 
 _MOST_PROBLEMS = 1000

@@ -31,6 +31,9 @@ from pact_eval.runs.rows import (
     type_family,
 )
 
+FIRST_REPEAT: Final = " (repeat 1)"
+"""What the id of the first repeat has after the id of its item."""
+
 
 @dataclass(frozen=True)
 class Predictions:

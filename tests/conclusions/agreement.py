@@ -349,7 +349,7 @@ def _of_where(conclusion: Mapping[str, Any], report: Mapping[str, Any]) -> Itera
             yield f"{where}: {group['value']} p = {group['p']}"
         if f"{100 * group['accuracy']['value']:.1f}% right" not in conclusion["text"]:
             yield f"{where}: {group['accuracy']['value']} is not in {conclusion['text']}"
-    everything = report["groups"][0]["items"] * max(1, report["repeats"])
+    everything = report["groups"][0]["items"]
     if elsewhere is not None and elsewhere["items"] >= everything:
         yield f"{where}: elsewhere has all items"
 

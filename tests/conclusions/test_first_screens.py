@@ -20,7 +20,7 @@ from pact_cli.main import main
 OURS = re.compile(
     r"(?i:\b(?:famil(?:y|ies)|arms?|view 0|single|raw|decodings?|contracts?|certificates?"
     r"|separation|noise floor|could hide|direction not shown|nats|seal(?:ed)?|digests?"
-    r"|sign flips?|gates?|references?)\b)|\bK\b"
+    r"|sign flips?|gates?|references?|views?)\b)|\b(?:K|TV)\b"
 )
 """Words of ours that first screens do without; `--full`, JSON and the docs have them."""
 
@@ -37,6 +37,9 @@ COMMANDS = (
     "compare first second --margin 0.02",
     "compare first second --gate --margin 0.02",
     "compare second first --gate --margin 0.3 --decoding ensemble",
+    "report .",
+    "report . --decoding ensemble",
+    "sweep first",
 )
 """Commands on planted runs. Those that a run cannot answer say so on standard error."""
 
@@ -108,5 +111,6 @@ def test_first_screens_of_audits(tmp_path: Path) -> None:
 
 def test_the_words_are_found() -> None:
     """A hand-made list: a test that finds nothing is no test."""
-    assert words_of_ours("K = 4 views, raw; 3 Families") == ["K", "raw", "Families"]
+    ours = words_of_ours("K = 4 views, raw; view TV 3%; 3 Families")
+    assert ours == ["K", "views", "raw", "view", "TV", "Families"]
     assert not words_of_ours("OK, an aggregate of 4 groups; delegates, armed, ranked")

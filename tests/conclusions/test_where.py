@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from builders import write_jsonl
 from conclusions.grouped_runs import (
     NULLS,
     broken_domains,
@@ -22,9 +23,14 @@ from messages import assert_says
 from run_frames import write_run
 
 from pact_eval.evaluation import experiment as experiments
-from pact_eval.evaluation.conclusions.where import WhereConclusion, WhereGroup
+from pact_eval.evaluation.conclusions.where import (
+    MOST_DETECTABLE,
+    WhereConclusion,
+    WhereGroup,
+)
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
+from pact_eval.importing.writing import import_run
 
 
 def named(conclusion: WhereConclusion) -> set[tuple[str, str]]:
@@ -100,7 +106,7 @@ def test_groups_of_the_same_items_are_one_finding() -> None:
     assert_says(conclusion.line, "shop x (= city rome): ", "the other: ")
 
 
-def test_a_group_that_is_better_than_all_others_is_not_called_wrong() -> None:
+def test_a_group_that_is_better_than_all_others_is_no_bad_news_and_the_others_are_listed() -> None:
     rng = np.random.default_rng(0)
     topic, sure = np.arange(300) % 3, np.full(300, 0.7)
     right = rng.random(300) < np.where(topic == 0, 0.95, 0.6)
@@ -108,7 +114,93 @@ def test_a_group_that_is_better_than_all_others_is_not_called_wrong() -> None:
     assert named(conclusion) == {("topic", "t0")}
     others = f"{100 * right[topic > 0].mean():.1f}% right"
     there = f"{100 * right[topic == 0].mean():.1f}% right"
-    assert_says(conclusion.line, "everywhere but topic t0: ", others, there)
+    assert_says(conclusion.line, "topic t0: ", there, "the other two: ", others)
+    assert_says(conclusion.words, "1 group is better: topic t0: ")
+    assert (conclusion.status, conclusion.tone) == ("found", "open")
+    assert [group.better for group in conclusion.groups] == [True]
+    assert set(conclusion.items) == {f"i{at:05}" for at in np.flatnonzero(topic > 0)}
+
+
+def test_of_a_better_and_a_worse_group_the_worse_is_the_news() -> None:
+    rng = np.random.default_rng(0)
+    topic, sure = np.arange(600) % 5, np.full(600, 0.7)
+    right = rng.random(600) < np.select([topic == 0, topic == 1], [0.99, 0.2], 0.65)
+    conclusion = where_in(frame_of_groups(right, sure, {"topic": texts("t", topic)}))
+    better = {group.value: group.better for group in conclusion.groups}
+    assert better == {"t0": True, "t1": False}
+    assert conclusion.tone == "bad"
+    assert set(conclusion.items) == {f"i{at:05}" for at in np.flatnonzero(topic == 1)}
+
+
+def test_more_often_right_and_still_the_only_over_confident_group_is_not_better() -> None:
+    rng = np.random.default_rng(0)
+    topic = np.arange(900) % 3
+    right = rng.random(900) < np.where(topic == 0, 0.85, 0.6)
+    sure = np.where(topic == 0, 0.97, 0.6)
+    conclusion = where_in(frame_of_groups(right, sure, {"topic": texts("t", topic)}))
+    assert [(group.value, group.better) for group in conclusion.groups] == [("t0", False)]
+    assert conclusion.tone == "bad"
+
+
+def test_opposite_directions_are_not_called_one() -> None:
+    rng = np.random.default_rng(1)
+    topic = np.arange(1200) % 6
+    sure = np.select([topic == 0, topic == 1], [0.98, 0.6], 0.8)
+    columns = {"topic": texts("t", topic)}
+    opposed = where_in(frame_of_groups(rng.random(1200) < 0.8, sure, columns))
+    directions = {group.value: group.direction for group in opposed.groups}
+    assert directions == {"t0": "over-confident", "t1": "under-confident"}
+    assert opposed.only_there == ""
+    assert "only there" not in opposed.line
+    sure = np.where(topic == 0, 0.98, 0.8)
+    alone = where_in(frame_of_groups(rng.random(1200) < 0.8, sure, columns))
+    assert alone.only_there == "over-confident"
+    assert_says(alone.line, "topic t0: OVER-CONFIDENT, ", "; only there")
+    assert alone.line.lower().count("over-confident") == 1
+
+
+def test_of_few_items_that_only_hide_large_differences_nothing_is_told() -> None:
+    """60 items and a group that is 30 points off: it is mostly missed, so that is not good news."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        topic = np.arange(60) % 3
+        right = rng.random(60) < np.where(topic == 0, 0.5, 0.8)
+        columns = {"topic": texts("t", topic)}
+        conclusion = where_in(frame_of_groups(right, np.full(60, 0.7), columns), seed=seed)
+        assert conclusion.detectable is not None
+        assert conclusion.detectable.points > MOST_DETECTABLE
+        if conclusion.status != "found":
+            assert (conclusion.status, conclusion.tone) == ("too few to tell", "open")
+            assert_says(conclusion.line, "20 items", "points of accuracy")
+
+
+def test_of_repeats_items_are_counted(tmp_path: Path) -> None:
+    """300 items, each asked four times in one order: the same numbers as of items asked once."""
+    rng = np.random.default_rng(0)
+    topic = np.repeat(np.arange(300) % 3, 4)
+    records = [
+        {
+            "id": f"q{row // 4}",
+            "view": row % 4,
+            "code_order": [0, 1],
+            "reference": 0,
+            "probabilities": [sure, 1 - sure],
+            "topic": f"t{topic[row]}",
+        }
+        for row, sure in enumerate(np.where(rng.random(1200) < 0.9 - 0.4 * (topic == 0), 0.8, 0.2))
+    ]
+    path = write_jsonl(tmp_path / "asked.jsonl", records)
+    import_run(path, tmp_path / "run", {"arm": "a"})
+    found = _where(tmp_path / "run")
+    (group,) = found.groups
+    assert (group.value, group.items, group.families) == ("t0", 100, 100)
+    assert 0 < group.tested_items <= 75
+    assert found.elsewhere is not None
+    assert found.elsewhere.items == 200
+    assert [bar.items for bar in found.column_bars] == [100, 100, 100]
+    assert found.detectable is not None
+    assert found.detectable.items == 100
+    assert set(found.items) == {f"q{at}" for at in range(0, 300, 3)}
 
 
 def test_few_items_and_no_columns_are_told() -> None:
@@ -116,7 +208,7 @@ def test_few_items_and_no_columns_are_told() -> None:
     right, sure = rng.random(40) < 0.8, np.full(40, 0.8)
     few = where_in(frame_of_groups(right, sure, {"topic": texts("t", np.arange(40) % 8)}))
     assert (few.status, few.tone, few.groups) == ("too few to tell", "open", ())
-    assert_says(few.line, "too few to tell: ", "20 families", "has 5")
+    assert_says(few.line, "too few to tell: ", "20 independent items", "has 5")
     columns = {"ticket": texts("id", np.arange(40)), "number": np.arange(40) + 100.0}
     none = where_in(frame_of_groups(right, sure, columns))
     assert (none.status, none.column_bars) == ("no groups", ())

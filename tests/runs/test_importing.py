@@ -24,7 +24,7 @@ from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight
 from pact_eval.evaluation.settings import Settings
 from pact_eval.importing.row_reader import parse_mapping
 from pact_eval.importing.source import ImportOptions
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.writing import FurtherColumns, import_run
 from pact_eval.runs.folder import read_run, unanswered_ids
 from pact_eval.runs.predictions import Predictions
 
@@ -69,7 +69,7 @@ def test_columns_can_be_mapped_and_defaults_filled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_further_columns_of_items_divide_a_report(tmp_path: Path, ending: str) -> None:
-    """Those of views, lists and long texts are ignored; a missing value is a group of its own."""
+    """Those of views, lists and prompts are ignored; a missing value is a group of its own."""
     rows = [
         {
             "id": f"i{n}",
@@ -80,7 +80,7 @@ def test_further_columns_of_items_divide_a_report(tmp_path: Path, ending: str) -
             "stars": n % 4,
             "seconds": n + view / 2,
             "tags": ["a"],
-            "prompt": "long" * 100,
+            "prompt": f"{n}" + "long" * 100,
         }
         for n in range(24)
         for view in (0, 1)
@@ -102,6 +102,38 @@ def test_further_columns_of_items_divide_a_report(tmp_path: Path, ending: str) -
     accuracy = groups["region"]["north"].estimates["accuracy"].value
     assert accuracy == pytest.approx(sum(even) / len(even))
     assert len(groups["stars"]) == 5
+
+
+def test_a_column_of_groups_with_a_long_value_is_kept_and_divides(tmp_path: Path) -> None:
+    """Long values with the same 199 characters are one group; those that differ before are two."""
+    start = "a" * 199
+    topics = ["short", f"{start}b one", f"{start}b two", f"b{start} three"]
+    rows = [row(f"i{n}", reference=n % 2, topic=topics[n % 4]) for n in range(40)]
+    run = pact_eval.import_run(write_jsonl(tmp_path / "rows.jsonl", rows), tmp_path / "run")
+    assert run.provenance.recorded["ignored_columns"] == []
+    report = pact_eval.evaluate(run, pact_eval.Settings(by="topic", resamples=100))
+    groups = {group.name: group.items for group in report.groups[1:]}
+    assert groups == {"short": 10, f"{start}…": 20, f"b{start[:198]}…": 10}
+    experiment = Experiment.read([run])
+    assert "topic" in experiment.where(experiment.runs[0]).columns
+
+
+def test_long_texts_of_views_with_one_beginning_are_not_of_the_item() -> None:
+    """Prompts of an item in two orders begin alike."""
+    columns = FurtherColumns(kept=True)
+    for item in range(10):
+        for view in (0, 1):
+            columns.add(f"i{item}", {"prompt": "a" * 300 + str(view), "same": "a" * 300}, set())
+    assert columns.ignored == ("prompt",)
+    assert columns.values["i3"] == {"same": "a" * 199 + "…"}
+
+
+def test_many_different_long_texts_are_no_groups() -> None:
+    columns = FurtherColumns(kept=True)
+    for item in range(1000):
+        values = {"document": f"{item % 201}" + "a" * 300, "topic": f"{item % 200}" + "a" * 300}
+        columns.add(f"i{item}", values, set())
+    assert columns.ignored == ("document",)
 
 
 def test_a_zero_stays_zero_and_is_counted(tmp_path: Path) -> None:

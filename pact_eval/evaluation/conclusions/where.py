@@ -24,6 +24,7 @@ from pact_eval.evaluation.group_search import (
     FEWEST_IN_HALF,
     CheckedGroup,
     DetectableGroup,
+    GroupSearch,
     Measure,
     search_groups,
 )
@@ -32,16 +33,25 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels, ordered_groups
 from pact_eval.numbers import p_value_text, value_text
 from pact_eval.plain_text import short_names, upper_first
+from pact_eval.runs.predictions import FIRST_REPEAT
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
 from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
 
 WhereStatus = Literal["found", "nothing found", "too few to tell", "no groups"]
 """found: a group is shown to differ. nothing found: none of those that were searched is. too few to
-tell: no group has enough families. no groups: no column divides the items."""
+tell: no group has enough families, or only a very large difference would be found. no groups: no
+column divides the items."""
 
 NEEDED_FAMILIES: Final = 4 * FEWEST_IN_HALF
 """So many families of a group nearly always leave five in each half."""
+
+MOST_DETECTABLE: Final = 0.25
+"""If only groups that are further off would usually be found, nothing can be told of the run.
+
+That is every fourth answer of a group: 80% right elsewhere and 55% in it, which with two answers is
+little more than chance. Nobody would call a run with such a group sound.
+"""
 
 MOST_BARS: Final = 20
 """So many groups of a column are drawn at most, those with the most items."""
@@ -57,7 +67,7 @@ class WhereGroup:
     Attributes:
         column: the column; "" for the items outside all groups that differ.
         value: the value that its items have.
-        items: number of items; of repeats, each counts.
+        items: number of items, however often each was asked.
         families: units of intervals that they form.
         accuracy: share of right answers, with its interval; of all items of the group.
         confidence: mean confidence, a fraction; NaN if it is not known.
@@ -69,6 +79,8 @@ class WhereGroup:
         tested_others: of the items outside the group there, and outside the groups before it.
         direction: over-confident or under-confident if the interval of the gap in the half of the
             test excludes 0; else "".
+        better: whether it is shown to be more often right, or less far off, than the others, and
+            not to be more over-confident than they are.
         also: names of groups of other columns that are the same items.
     """
 
@@ -85,6 +97,7 @@ class WhereGroup:
     tested: float = math.nan
     tested_others: float = math.nan
     direction: str = ""
+    better: bool = False
     also: tuple[str, ...] = ()
 
     @property
@@ -96,13 +109,6 @@ class WhereGroup:
         """
         name = _name(self.column, self.value)
         return f"{name} (= {', '.join(self.also)})" if self.also else name
-
-    @property
-    def better(self) -> bool:
-        """Whether it was tested and is more often right, or less far off, than the others."""
-        if self.differs == "accuracy":
-            return self.tested > self.tested_others
-        return self.differs is not None and abs(self.tested) < abs(self.tested_others)
 
     @property
     def differs_in_confidence(self) -> bool:
@@ -141,6 +147,8 @@ class WhereConclusion(Conclusion):
         detectable: what would have been found; None if no group was searched.
         most_families: families of the group that has most, beside others; 0 without groups.
         unit: units of the intervals.
+        items: ids of the items of the groups that differ and are not better; if all of these groups
+            are better, of the other items. Empty if nothing is found, or for a run in a file.
     """
 
     question: ClassVar[Question] = "where"
@@ -166,6 +174,16 @@ class WhereConclusion(Conclusion):
     unit: ClusterUnit = "family"
 
     @property
+    def only_better(self) -> bool:
+        """Whether all groups that differ are better than the others."""
+        return bool(self.groups) and all(group.better for group in self.groups)
+
+    @property
+    def tone(self) -> Tone:
+        """Tone of the status; that some groups are better than the others is not bad news."""
+        return "open" if self.only_better else super().tone
+
+    @property
     def words(self) -> Sentence:
         """The finding with its numbers.
 
@@ -174,9 +192,10 @@ class WhereConclusion(Conclusion):
         """
         if self.status != "found":
             return Sentence(upper_first(self._finding), f"{self._explanation}.")
-        number = len(self.groups)
+        one = len(self.groups) == 1
+        verb = ("is" if one else "are") if self.only_better else "differs" if one else "differ"
         return Sentence(
-            f"{number} group{' differs' if number == 1 else 's differ'}",
+            f"{counted(len(self.groups), 'group')} {verb}{' better' if self.only_better else ''}",
             f"{self._found(self.groups)}.",
         )
 
@@ -193,10 +212,11 @@ class WhereConclusion(Conclusion):
 
     @property
     def only_there(self) -> str:
-        """Direction in which a group is off, if no gap is shown elsewhere; else ""."""
+        """Direction in which all groups are off, if no gap is shown elsewhere; else ""."""
         if self.elsewhere is None or not self.elsewhere.gap.low <= 0 <= self.elsewhere.gap.high:
             return ""
-        return next((group.direction for group in self.groups if group.direction), "")
+        directions = {group.direction for group in self.groups}
+        return directions.pop() if len(directions) == 1 else ""
 
     def _found(self, groups: Sequence[WhereGroup]) -> str:
         parts = []
@@ -205,13 +225,13 @@ class WhereConclusion(Conclusion):
             parts.append(f"{group.name}: {sure}{group.rates}")
         left = len(self.groups) - len(groups)
         parts += [f"{counted(left, 'more group')}"] if left else []
-        if self.elsewhere is not None and len(self.groups) == 1 and self.groups[0].better:
-            parts.insert(0, f"everywhere but {self.groups[0].name}: {self.elsewhere.rates}")
-            parts[1] = f"there: {self.groups[0].rates}"
-        elif self.elsewhere is not None:
+        if self.elsewhere is not None:
             parts.append(f"{self._place_elsewhere}: {self.elsewhere.rates}")
         tests = " and ".join(dict.fromkeys(p_value_text(group.p) for group in groups))
-        only = f"; {self.only_there} only there, as far as it is shown" if self.only_there else ""
+        only = ""
+        if self.only_there:
+            said = all(group.differs_in_confidence for group in groups)
+            only = f"; {'' if said else f'{self.only_there} '}only there, as far as it is shown"
         return f"{'; '.join(parts)} (tested, {tests}){only}"
 
     @property
@@ -243,8 +263,8 @@ class WhereConclusion(Conclusion):
             return f"a group needs about {NEEDED_FAMILIES} {units}, {most}"
         points, size = value_text(power.points, "percent"), counted(power.items, "item")
         if self.status == "too few to tell":
-            return f"a group of {size} would have to differ by {points} points"
-        return f"one of {size} that is {points} points off would usually be found"
+            return f"a group of {size} would have to differ by {points} points of accuracy"
+        return f"one of {size} whose accuracy is {points} points off would usually be found"
 
 
 def _name(column: str, value: str) -> str:
@@ -268,25 +288,33 @@ def where_conclusion(
         columns: by name, a value of every item; see `item_columns`.
         seed: of the halves and the permutations.
         by: column whose groups are drawn if none differs.
+
+    Examples:
+        >>> import polars as pl
+        >>> from pact_eval.runs.predictions import Predictions
+        >>> hard = [at % 2 == 0 for at in range(80)]
+        >>> right = [at % 20 < 2 if hard[at] else at % 20 < 18 for at in range(80)]
+        >>> frame = pl.DataFrame({
+        ...     "id": [f"i{at:02}" for at in range(80)], "source_family": "s", "domain": "d",
+        ...     "kind": "boolean", "variant": "base", "reference": [int(flag) for flag in right],
+        ...     "n_choices": 2, "view": 0, "code_order": [[0, 1]] * 80, "logits": [[0.0, 2.0]] * 80,
+        ...     "prompt_tokens": 9, "answer_mass": 1.0}).with_columns(family="id")
+        >>> items = ScoredItems.of(Predictions.from_frame(frame), "single")
+        >>> topic = pl.Series(["hard" if flag else "easy" for flag in hard])
+        >>> conclusion = where_conclusion("run", items, [("topic", topic)], seed=0)
+        >>> conclusion.words.finding, [(group.name, group.rates) for group in conclusion.groups]
+        ('1 group differs', [('topic hard', '10.0% right, 88.1% sure')])
     """
     labels = {name: _labels(items, name, values, by) for name, values in columns}
     named = {name: groups for name, groups in labels.items() if groups is not None}
     search = search_groups(items, named, seed=seed)
     groups = _Groups(items, named, search.in_test)
     found = tuple(groups.tested(test) for test in search.shown)
-    outside = np.ones(len(items), dtype=np.bool_)
-    for group in found:
-        outside &= ~groups.rows(group.column, group.value)
-    status: WhereStatus = "nothing found"
-    right = float(items.correct.mean())
-    if found:
-        status = "found"
-    elif not named:
-        status = "no groups"
-    elif search.detectable is None or search.detectable.points > max(right, 1 - right):
-        status = "too few to tell"
+    outside = ~groups.any_of(found)
+    worse = [group for group in found if not group.better]
+    behind = groups.any_of(worse) if worse else outside
     return WhereConclusion(
-        status=status,
+        status=_status(search, bool(named)),
         run=run,
         groups=found,
         elsewhere=groups.of("", "", outside) if found and outside.any() else None,
@@ -299,15 +327,28 @@ def where_conclusion(
         detectable=search.detectable,
         most_families=search.most_families,
         unit=items.unit,
-        items=groups.ids(~outside) if found else (),
+        items=groups.ids(behind) if found else (),
     )
+
+
+def _status(search: GroupSearch, has_columns: bool) -> WhereStatus:
+    """Return what a search shows of columns, if there are any."""
+    if any(test.shown for test in search.tests):
+        return "found"
+    if not has_columns:
+        return "no groups"
+    if search.detectable is None or search.detectable.points > MOST_DETECTABLE:
+        return "too few to tell"
+    return "nothing found"
 
 
 def _labels(items: ScoredItems, name: str, values: pl.Series, by: str) -> Labels | None:
     """Return the groups of a column: those of its table, if the user named it and its bins."""
     if name == by and values.dtype.is_numeric() and len(items.labels[by]) > 1:
         return items.labels[by]
-    return group_labels(values, name, items.family)
+    asked = len(items) // items.n_items
+    labels = group_labels(values.gather_every(asked), name, items.family[::asked])
+    return None if labels is None else replace(labels, codes=np.repeat(labels.codes, asked))
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,8 +370,21 @@ class _Groups:
         labels = self.columns[column]
         return np.asarray(labels.codes == labels.names.tolist().index(value))
 
+    def any_of(self, groups: Sequence[WhereGroup]) -> BoolArray:
+        """Return (n,) whether an item is in one of some groups."""
+        inside = np.zeros(len(self.items), dtype=np.bool_)
+        for group in groups:
+            inside |= self.rows(group.column, group.value)
+        return inside
+
     def of(self, column: str, value: str, inside: BoolArray) -> WhereGroup:
-        """Return the numbers of a group of some items."""
+        """Return the numbers of a group of some items.
+
+        Args:
+            column: its column.
+            value: the value that the items have in it.
+            inside: (n,) whether an item is one of them; one or more are.
+        """
         rows = np.flatnonzero(inside)
         families, cluster = np.unique(self.items.cluster[rows], return_inverse=True)
         right, confidence = self.items.correct[rows], self.items.confidence[rows]
@@ -339,7 +393,7 @@ class _Groups:
         return WhereGroup(
             column=column,
             value=value,
-            items=rows.size,
+            items=rows.size // (len(self.items) // self.items.n_items),
             families=families.size,
             accuracy=without_interval(rate, few),
             confidence=float(confidence.mean()),
@@ -350,6 +404,11 @@ class _Groups:
         """Return a group that was tested, with the other names of its items."""
         candidate, test = tested.candidate, tested.test
         inside = self.rows(candidate.column, candidate.value)
+        own, others = (self.of("", "", side & self.in_test).gap for side in (inside, ~inside))
+        direction = _direction(own)
+        better = test.inside > test.outside
+        if candidate.measure == "confidence gap":
+            better = abs(test.inside) < abs(test.outside)
         return replace(
             self.of(candidate.column, candidate.value, inside),
             p=tested.adjusted,
@@ -357,7 +416,8 @@ class _Groups:
             differs=candidate.measure,
             tested=test.inside,
             tested_others=test.outside,
-            direction=_direction(self.of("", "", inside & self.in_test).gap),
+            direction=direction,
+            better=better and not (direction == "over-confident" and own.value > others.value),
             also=tuple(self._same(candidate.column, inside)),
         )
 
@@ -399,7 +459,9 @@ class _Groups:
         """Return the ids of some items; none of items that were read from a file."""
         if self.items.views is None:
             return ()
-        return tuple(map(str, self.items.predictions.ids[inside]))
+        asked = len(self.items) // self.items.n_items
+        names = map(str, self.items.predictions.ids[::asked][inside[::asked]])
+        return tuple(name.removesuffix(FIRST_REPEAT) if asked > 1 else name for name in names)
 
 
 def _gap(gaps: FloatArray, cluster: IntArray, families: int) -> Estimate:

@@ -23,7 +23,7 @@ from pact_eval.evaluation.conclusions.order import (
 )
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import MetricSpec, metric_spec
-from pact_eval.numbers import CLUSTERS, Unit, ends_text, interval_text, small_text, value_text
+from pact_eval.numbers import CLUSTERS, Unit, ends_text, small_text, value_text
 from pact_eval.plain_text import lower_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
@@ -47,36 +47,32 @@ _ORDER_AUDIT_VIEW_TV: Final = metric_spec("view_tv")
 _TITLES: Final = {"accuracy": "Accuracy", "pair_accuracy": "Pair accuracy", "nll_nats": "NLL"}
 
 
-def order_sentence(effect: OrderEffect) -> str | None:
-    """Describe the effect of the order on probabilities, next to noise; None if not measured.
+def noise_note(effect: OrderEffect) -> str | None:
+    """Compare the view TV with noise alone, as a note of the table; None if not measured.
+
+    The finding on the order, and its numbers, are those of `OrderConclusion`.
 
     Args:
         effect: of a run.
+
+    Example:
+        "View TV is larger than noise alone could have made it: repeats moved at most 1.2%, ..."
     """
-    tv = interval_text(effect.view_tv, "percent", "%")
     match effect.finding:
         case "one view" | "one order":
             return None
         case "identical":
             return (
-                "Views make no difference: the answers are identical in every order. The options "
-                "are sorted before they are shown, or answers are cached."
+                "Probabilities are the same in every order: the options are sorted before they are "
+                "shown, or answers are cached."
             )
         case "no floor":
-            moved = f"view TV {tv}"
-            if math.isnan(effect.view_tv.value):
-                moved = f"flip rate {interval_text(effect.flip_rate, 'percent', '%')}"
-            return (
-                f"Order of the answers: {moved}; how much of it is noise is not known, because "
-                f"{_explain_unmeasured(effect.floor)}."
-            )
+            why = _explain_unmeasured(effect.floor)
+            return f"How much of the effect is noise is not known, because {why}."
         case "shown":
-            return f"The order moves probabilities: view TV {tv}; {_alone(effect.floor)}."
+            return f"View TV is larger than noise alone could have made it: {_alone(effect.floor)}."
         case "not shown":
-            return (
-                "Repeats may move probabilities as much as other orders do: view TV "
-                f"{tv}; {_alone(effect.floor)}."
-            )
+            return f"Noise alone could have made the view TV: {_alone(effect.floor)}."
 
 
 def _explain_unmeasured(floor: NoiseFloor) -> str:
@@ -142,19 +138,19 @@ def order_parts(audit: OrderAudit, unit: ClusterUnit = "family") -> tuple[Part, 
         audit: of the run.
         unit: units of the intervals.
     """
-    sentence = order_sentence(audit.effect)
+    note = noise_note(audit.effect)
     if not audit.items:
-        return () if sentence is None else (Line(sentence, "caution"),)
-    tables = (_effects_table(audit, sentence or ""), _slots_table(audit.slots, unit))
+        return () if note is None else (Line(note, "caution"),)
+    tables = (_effects_table(audit, note or ""), _slots_table(audit.slots, unit))
     return tuple(table for table in tables if table.rows)
 
 
-def _effects_table(audit: OrderAudit, sentence: str) -> Table:
+def _effects_table(audit: OrderAudit, note: str) -> Table:
     effect, views = audit.effect, f"{audit.effect.k} views"
     moved, flipped = effect.finding == "shown", audit.flips_beyond_floor
     why = _explain_unmeasured(effect.floor)
     unit = f"Rates in %, their gains ({views} - view 0) in points, NLL in nats."
-    notes = [sentence, unit if audit.gains else "Rates in %."]
+    notes = [note, unit if audit.gains else "Rates in %."]
     if audit.one_order:
         notes[1] += f" {audit.one_order:,} other items show one order."
     return Table(
@@ -284,8 +280,8 @@ def _audit_runs(request: TableRequest) -> list[Audited]:
     raw = request.raw
     audited = [(run, raw.order_audit(run), raw.order(run)) for run in request.comparable]
     if not any(audit.items for _, audit, _ in audited):
-        sentences = (order_sentence(audit.effect) for _, audit, _ in audited)
-        message = next(filter(None, sentences), "no item is shown in two orders (K is 1)")
+        remarks = (noise_note(audit.effect) for _, audit, _ in audited)
+        message = next(filter(None, remarks), "no item is shown in two orders (K is 1)")
         raise InputError(message)
     return audited
 
@@ -301,7 +297,7 @@ def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
     gains = [name for name in _GAINS if name in measured]
     k = max(audit.effect.k for _, audit, _ in audited)
     unusual = (
-        f"{names.run(run.label)}: {order_sentence(audit.effect)}"
+        f"{names.run(run.label)}: {noise_note(audit.effect)}"
         for run, audit, _ in audited
         if audit.effect.finding in _UNUSUAL
     )

@@ -45,7 +45,7 @@ from pact_reports.table import Cell, Column, Line, Part, Table, right_columns, t
 from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.item_lists import item_parts
-from pact_reports.tables.order_runs import order_parts, order_sentence, slots_sentence
+from pact_reports.tables.order_runs import noise_note, order_parts, slots_sentence
 from pact_reports.tables.per_answer import answers_parts
 from pact_reports.views.brief import answer_line, brief_ablated, brief_report
 from pact_reports.views.presenter import Presenter
@@ -182,7 +182,7 @@ def _order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json
         effect: of a run.
         audit: its gains, with NLL in nats, and its slots; None leaves them out.
     """
-    sentences = [order_sentence(effect)]
+    sentences = [noise_note(effect)]
     numbers: dict[str, Json] = {"effect": to_json(effect)}
     if audit is not None:
         slots = audit.slots

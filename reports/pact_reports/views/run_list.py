@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.notes import LowAnswerMass
 from pact_eval.evaluation.run_list import ListedRun, RunState
 from pact_eval.evaluation.settings import Settings
-from pact_eval.numbers import sample_text, small_text, value_text
+from pact_eval.numbers import plain_decoding, plain_reason, sample_text, small_text, value_text
 from pact_eval.plain_text import one_line, short_names
 from pact_eval.runs.folder import Run
 from pact_eval.runs.places import shown
@@ -123,12 +123,18 @@ _LONGEST_NAME: Final = 22
 _LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
     ("significant", "the probabilities are shown to be wrong"),
 )
-_CAPTION: Final = (
-    "In %, of {}, {}; runs on one data file by accuracy. ECE, chance: that of a calibrated "
-    "model. Mass: the probability on the answer letters."
-)
-_VIEWS: Final[dict[Decoding, str]] = {"single": "view 0", "ensemble": "K views decoded together"}
+_CAPTION: Final = "In %, of {}, {}; runs on one data file by accuracy."
+_ORDERS: Final[dict[Decoding, str]] = {
+    "single": "the first order",
+    "ensemble": "all orders together",
+}
+_ECE: Final = "ECE, chance"
+_EXPLAINED: Final = {
+    _ECE: " ECE, chance: that of a calibrated model.",
+    "mass": " Mass: the probability on the answer letters.",
+}
 _SOUND: Final = " Sound: as far as checked."
+_NOTHING: Final = ("", "–")
 
 
 def run_list_parts(
@@ -142,31 +148,40 @@ def run_list_parts(
         settings: of their numbers; None stands for the defaults.
 
     Returns:
-        A table with a row per run, in groups of one data file; then what to do about runs that are
-        not complete.
+        A table with a row per run, in groups of one data file, without columns that say nothing of
+        any run; then what to do about runs that are not complete.
     """
     columns = (
         Column("run", "left"),
         Column("items"),
         Column("accuracy", "left"),
         Column("pairs"),
-        *([Column("mass")] if any(map(_has_mass, runs)) else []),
+        Column("mass"),
         Column("order", "left"),
-        Column("ECE, chance"),
+        Column(_ECE),
         *left_columns("data", "state"),
     )
     title, names = _names(runs)
     rows = [
-        Row(_cells(run, names[run.folder], arms, mass=any(map(_has_mass, runs))), rule=not number)
+        Row(_cells(run, names[run.folder], arms), rule=not number)
         for group in _groups(runs)
         for number, run in enumerate(group)
     ]
     sound = any(run.data is not None and run.data.tone == "good" for run in runs)
     settings = settings or Settings()
-    caption = _CAPTION.format(_VIEWS[settings.decoding], settings.calibration_name)
+    told = [at for at in range(len(columns)) if any(_tells(row.cells[at]) for row in rows)]
+    columns = tuple(columns[at] for at in told)
+    rows = [replace(row, cells=tuple(row.cells[at] for at in told)) for row in rows]
+    probabilities = plain_decoding(1, settings.calibration_name)
+    caption = _CAPTION.format(_ORDERS[settings.decoding], probabilities)
+    caption += "".join(_EXPLAINED.get(column.title, "") for column in columns)
     caption += _SOUND if sound else ""
     table = Table("runs", title, caption, columns, tuple(rows), _LEGEND, keys=1)
     return (table, *_advice(runs, names))
+
+
+def _tells(cell: Cell) -> bool:
+    return cell.text not in _NOTHING or bool(cell.reason)
 
 
 def _names(runs: Sequence[ListedRun]) -> tuple[str, dict[Path, str]]:
@@ -193,10 +208,6 @@ def _rank(run: ListedRun) -> float:
     return -run.accuracy.value
 
 
-def _has_mass(run: ListedRun) -> bool:
-    return run.answer_mass is not None and not math.isnan(run.answer_mass.value)
-
-
 def _mass_cell(run: ListedRun) -> Cell:
     """Write the answer mass, in the colour of bad news if it is low."""
     mass = math.nan if run.answer_mass is None else run.answer_mass.value
@@ -205,14 +216,14 @@ def _mass_cell(run: ListedRun) -> Cell:
     return Cell(text, tone="bad" if low else None)
 
 
-def _cells(run: ListedRun, name: str, arms: ArmNames, *, mass: bool) -> tuple[Cell, ...]:
+def _cells(run: ListedRun, name: str, arms: ArmNames) -> tuple[Cell, ...]:
     reason = None if run.reason is None else one_line(run.reason)
     return (
         Cell(name, below=one_line(", ".join(_labels(run, arms)))),
         Cell("" if run.items is None else f"{run.items:,}"),
-        Cell("") if run.accuracy is None else estimate_cell(run.accuracy, "percent"),
+        _accuracy_cell(run.accuracy),
         _value_cell(run.pair_accuracy),
-        *([_mass_cell(run)] if mass else []),
+        _mass_cell(run),
         _word_cell(run.order),
         _ece_cell(run),
         _word_cell(run.data),
@@ -227,6 +238,12 @@ def _labels(run: ListedRun, arms: ArmNames) -> Iterator[str]:
         yield arms.arm(arm)
     if run.role not in (None, EVALUATION):
         yield str(run.role)
+
+
+def _accuracy_cell(accuracy: Estimate | None) -> Cell:
+    if accuracy is None:
+        return Cell("")
+    return replace(estimate_cell(accuracy, "percent"), reason=plain_reason(accuracy))
 
 
 def _value_cell(estimate: Estimate | None) -> Cell:

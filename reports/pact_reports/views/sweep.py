@@ -13,7 +13,13 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import Calibration, SweepPoint
-from pact_eval.numbers import interval_text, methods_text, sample_text, value_text
+from pact_eval.numbers import (
+    interval_text,
+    methods_text,
+    plain_decoding,
+    sample_text,
+    value_text,
+)
 from pact_eval.plain_text import one_line
 from pact_reports.table import Column, Line, Part, Table, table_row
 from pact_reports.tables.cells import NOISE, estimate_cell, leak_lines
@@ -40,7 +46,7 @@ def present_sweep(
 
     def tables() -> Iterable[Part]:
         if not full:
-            return brief_sweep(experiment, run.run.title, points, headline())
+            return brief_sweep(experiment, run, points, headline())
         return (
             Line(one_line(run.run.title), "strong"),
             sweep_table(points, experiment.settings.calibration_name),
@@ -75,19 +81,20 @@ _MOST_ROWS: Final = 6
 
 
 def brief_sweep(
-    experiment: Experiment, title: str, points: Sequence[SweepPoint], answers: Sequence[str]
+    experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPoint], answers: Sequence[str]
 ) -> tuple[Part, ...]:
     """Lay out a run at several numbers of views, without intervals.
 
     Args:
         experiment: what it was computed with.
-        title: the run.
+        run: the run.
         points: its numbers for each number of views, one or more.
         answers: the first lines.
     """
-    group = points[0].group
-    shown = _few(points)
-    left_out = "" if len(shown) == len(points) else f"All {len(points)} numbers of views and "
+    group, title = points[0].group, run.run.title
+    shown, asked = _few(points), "repeats" if run.provenance.repeats else "orders"
+    left_out = "" if len(shown) == len(points) else f"All {len(points)} numbers of {asked} and "
+    decoding = plain_decoding(1, experiment.settings.calibration_name)
     sample = sample_text(group.items, group.families, experiment.settings.unit)
     return Brief(
         answer=(
@@ -95,11 +102,11 @@ def brief_sweep(
             *(Line(answer, "strong") for answer in answers or (one_line(title),)),
         ),
         facts=[
-            Fact("run", one_line(f"{title}, {sample}, {experiment.settings.calibration_name}")),
+            Fact("run", one_line(f"{title}, {sample}, {decoding}")),
         ],
         notes=(),
         more=f"{left_out}{'i' if left_out else 'I'}ntervals: --full.",
-        tables=[_table(shown)],
+        tables=[_table(shown, asked)],
     ).parts()
 
 
@@ -114,11 +121,24 @@ def _few(points: Sequence[SweepPoint]) -> list[SweepPoint]:
     return [*doubled[: _MOST_ROWS - 1], points[-1]]
 
 
-def _table(points: Sequence[SweepPoint]) -> Table:
-    specs = registered_metrics("full", "sweep")
+_PLAIN: Final = {
+    "view_tv": "Probabilities move",
+    "flip_rate": "Answers change",
+    "ensemble_gain": "Gain, points",
+}
+"""Titles of metrics of several orders in plain words; `--full` has those of the other commands."""
+
+
+def _table(points: Sequence[SweepPoint], asked: str) -> Table:
+    """Lay out the metrics that some point has, in plain words."""
+    specs = [
+        spec
+        for spec in registered_metrics("full", "sweep")
+        if not all(math.isnan(point.group.estimates[spec.name].value) for point in points)
+    ]
     return Table(
         name="sweep",
-        columns=(Column("K"), *(Column(spec.title) for spec in specs)),
+        columns=(Column(asked), *(Column(_PLAIN.get(spec.name, spec.title)) for spec in specs)),
         rows=tuple(
             table_row(
                 str(point.k),
@@ -159,16 +179,16 @@ def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table
 
 
 def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
-    """Write the gain of K views over view 0; None if the points do not show it."""
+    """Write the gain of several orders over the first; None if the points do not show it."""
     last = points[-1]
     gain = last.group.estimates["ensemble_gain"]
     if last.k < 2 or math.isnan(gain.value):
         return None
-    shown = "No change of accuracy shown"
+    shown = "is not shown to change accuracy"
     if gain.excludes_zero:
-        shown = f"Views {'help' if gain.value > 0 else 'hurt'} accuracy"
+        shown = f"{'helps' if gain.value > 0 else 'hurts'} accuracy"
     flips = interval_text(last.group.estimates["flip_rate"], "percent", "%")
     return (
-        f"{shown}: {last.k} views - view 0 {interval_text(gain, 'points', ' points')}; the answer "
-        f"to {flips} of the items changes with the order."
+        f"The mean over {last.k} orders {shown}: {interval_text(gain, 'points', ' points')} from "
+        f"the first order alone; the answer to {flips} of the items changes with the order."
     )
