@@ -11,6 +11,7 @@ from typing import Final
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, dumps
 from pact_eval.data.files import MANIFEST_NAME, DataFile, dataset_files, read_manifest
+from pact_eval.data.labelled.answers import FORMS
 from pact_eval.data.labelled.reader import read_dataset_records
 from pact_eval.data.labelled.reading import AUTOMATIC, ROLES, Reading
 from pact_eval.data.records import LETTERS, Answer, Record, content_of, context_text, position_name
@@ -23,6 +24,7 @@ from pact_eval.evaluation.run_data import (
     data_reading,
     remembered_data,
 )
+from pact_eval.importing.table_texts import records_of_table
 from pact_eval.runs.predictions import Predictions
 
 _SHOWN: Final = 5
@@ -149,32 +151,34 @@ def _read_records(
     run: ExperimentRun, paths: Sequence[Path], *, required: bool
 ) -> Mapping[str, Record]:
     files = list(files_of_paths(paths or remembered_data([run]).files))
-    table = None if files else _imported_table(run)
+    table = _imported_table(run, files)
     named = [*files, *([] if table is None else [table])]
     if not named or not (required or sum(map(count_lines, named)) <= MOST_AUDITED):
         return {}
     if table is None:
         return records_of_run(run, {sha256_of_file(file): file for file in files}, {})
-    records = {record.id: record for record in read_dataset_records(table, _reading(run))}
-    return _fitting(records, run.predictions)
+    return _fitting(records_of_table(table, _reading(run)), run.predictions)
 
 
-def _imported_table(run: ExperimentRun) -> Path | None:
-    """Return the table that was imported, if it is still there and unchanged."""
+def _imported_table(run: ExperimentRun, files: Sequence[Path]) -> Path | None:
+    """Return the table that was imported: one of the files, or without any, the recorded one.
+
+    None if it is not there, or was changed.
+    """
     recorded = run.provenance
     log = recorded.recorded.get("log")
-    if not isinstance(log, dict) or log.get("format") != "rows" or recorded.data_file is None:
+    if not isinstance(log, dict) or log.get("format") != "rows":
         return None
-    path = Path(recorded.data_file)
-    same = path.is_file() and sha256_of_file(path) == recorded.data.sha256
-    return path if same else None
+    own = [] if recorded.data_file is None else [Path(recorded.data_file)]
+    tables = [path for path in files or own if path.is_file()]
+    return next((p for p in tables if sha256_of_file(p) == recorded.data.sha256), None)
 
 
 def _reading(run: ExperimentRun) -> Reading:
     """Return how an imported table is read as a dataset: with its columns and answers."""
     log = run.provenance.recorded.get("log")
     block = log if isinstance(log, dict) else {}
-    columns, options = block.get("columns"), block.get("options")
+    columns, options, form = (block.get(name) for name in ("columns", "options", "answers"))
     roles = columns if isinstance(columns, dict) else {}
     return Reading(
         columns={
@@ -183,6 +187,7 @@ def _reading(run: ExperimentRun) -> Reading:
             if role in ROLES and isinstance(names, list)
         },
         options=tuple(map(str, options)) if isinstance(options, list) else (),
+        form=str(form) if form in FORMS else None,
     )
 
 
@@ -245,8 +250,11 @@ def records_of_run(
     sha256 = data_hash(run)
     own = None if sha256 is None else hashes.get(sha256)
     files = list(hashes.values()) if own is None else [own]
+    table = _imported_table(run, files)
     for file in files:
-        if file not in read:
+        if file not in read and file == table:
+            read[file] = {**records_of_table(file, _reading(run))}
+        elif file not in read:
             reading = AUTOMATIC if own is None else data_reading(run)
             read[file] = {record.id: record for record in read_dataset_records(file, reading)}
     records = _match_records(run, [read[file] for file in files], files)

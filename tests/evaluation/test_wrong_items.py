@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +158,44 @@ def test_an_imported_table_has_its_texts_and_answers(
     file.write_text("changed since")
     (item,) = wrong_of(report_of(Path("run"))).items
     assert (item.text, item.right) == (None, ("refund",)), "the run names its answers"
+
+
+QUIZ: list[dict[str, object]] = [
+    {"question": f"What is {n} + 1?", "choices": [f"{n}", f"{n + 1}"], "topic": "sums"}
+    for n in range(9)
+]
+FORMS = ("text", "letters", "counted from 1")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("suffix", ["json", "jsonl", "parquet"])
+def test_items_of_a_quiz_have_the_texts_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, form: str
+) -> None:
+    """The second question is answered wrong, by hand; ids are those of the run."""
+    monkeypatch.chdir(tmp_path)
+    answers: Callable[[int, int], object] = {
+        "text": lambda n, k: f"{n + k}",
+        "letters": lambda _, k: "AB"[k],
+        "counted from 1": lambda _, k: k + 1,
+    }[form]
+    lines = [
+        {**quiz, "answer": answers(n, 1), "prediction": answers(n, int(n != 1))}
+        for n, quiz in enumerate(QUIZ)
+    ]
+    file = Path(f"quiz.{suffix}")
+    if suffix == "parquet":
+        pl.DataFrame(lines).write_parquet(file)
+    else:
+        text = "\n".join(map(json.dumps, lines)) if suffix == "jsonl" else json.dumps(lines)
+        file.write_text(text)
+    import_run(file, "run", columns={"prediction": "prediction"})
+    for data in ((), (file,)):
+        (item,) = wrong_of(report_of(Path("run"), data=data)).items
+        assert (item.text, item.right, item.given) == ("What is 1 + 1?", ("2",), "1")
+        assert item.id in pl.read_parquet("run/predictions.parquet")["id"]
+    page = run("report", "run", "--data", file, "--html", "p.html")
+    assert page.exit_code == 0
 
 
 def test_answers_without_confidence_and_outcomes_without_answers(tmp_path: Path) -> None:

@@ -81,8 +81,7 @@ def differing_parts(
 def advice_on_texts(*, known: bool) -> Iterator[Line]:
     """Say how to see the texts of items, unless a file with them is known."""
     if not known:
-        unchanged = "no file that run.json names was found unchanged"
-        yield Line(f"Texts of the items: give --data FILE; {unchanged}.", "caution")
+        yield Line("Texts of the items are not known: give the file --data FILE.", "caution")
 
 
 def _table(
