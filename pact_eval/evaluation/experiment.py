@@ -50,11 +50,13 @@ from pact_eval.evaluation.joins import (
     Incompatibility,
     ItemMismatch,
     LeftOutItems,
+    MatchedByLine,
     SameRun,
     SameWeights,
     SkippedRun,
     check_comparable,
     contract_notices,
+    matched_by_line,
     other_training,
     same_runs,
     same_weights,
@@ -441,6 +443,11 @@ class Experiment:
         """Runs with the predictions of an earlier run."""
         return same_runs([run.run for run in self.runs])
 
+    @cached_property
+    def matched_by_line(self) -> tuple[MatchedByLine, ...]:
+        """Runs whose items are matched with those of the first run by their line alone."""
+        return matched_by_line([run.run for run in self.runs])
+
     @property
     def notices(self) -> tuple[Note, ...]:
         """Runs left out, not alike, the same twice, of a contract that is not the adapter's, ...
@@ -449,7 +456,8 @@ class Experiment:
         """
         left_out = () if self.left_out is None else (self.left_out,)
         opened = [run.run for run in self.all_runs]
-        notices = (*self.skipped, *self.unlike, *self.same_weights, *self.same_runs, *left_out)
+        notices = (*self.skipped, *self.unlike, *self.same_weights, *self.same_runs)
+        notices = (*notices, *self.matched_by_line, *left_out)
         return (*notices, *contract_notices(opened), *unsealed(opened), *other_training(opened))
 
     @property

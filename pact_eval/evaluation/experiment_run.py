@@ -23,7 +23,7 @@ from pact_eval.calibration.runs import calibrator_for, check_decoding
 from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary, calibrator_as_shipped
 from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.joins import ItemMismatch, in_order_of, mismatch
+from pact_eval.evaluation.joins import ItemMismatch, in_order_of, known_by_line, mismatch
 from pact_eval.evaluation.notes import (
     RoundedProbabilities,
     SeveralRight,
@@ -144,6 +144,8 @@ class ExperimentRun:
         if self.first is not None:
             first = self.first.predictions
             different = mismatch(first, own, names=(self.first.place, self.place))
+            if different and known_by_line(self.first.run) and known_by_line(self.run):
+                different = replace(different, by_line=True)
             own = own if different else in_order_of(first, own)
         if isinstance(self.views, int):
             own = own.first_views(self.views)

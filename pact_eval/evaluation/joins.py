@@ -25,7 +25,11 @@ from pact_eval.runs.provenance import EVALUATION
 from pact_eval.runs.seal import unsealed_files
 
 _SHOWN = 5
-_ABOUT_FAMILIES = "; logs need the same --family-from when they are imported"
+_ABOUT_FAMILIES = (
+    "; import both with the same --family-from or --columns family=NAME (with the column of ids, "
+    "items are independent)"
+)
+_OF_LINES = ". Items are matched by their line; name the column of their ids: --columns id=NAME"
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class ItemMismatch(Note):
         only_other: ids of items that only the other run has.
         column: column that differs for items of both; "" if the item sets differ.
         differing: ids of the items that differ in the column.
+        by_line: whether items are matched by their line; see `MatchedByLine`.
     """
 
     first: str
@@ -47,8 +52,13 @@ class ItemMismatch(Note):
     only_other: tuple[str, ...] = ()
     column: str = ""
     differing: tuple[str, ...] = ()
+    by_line: bool = False
 
     def __str__(self) -> str:
+        return f"{self._difference}{_OF_LINES if self.by_line else ''}"
+
+    @property
+    def _difference(self) -> str:
         if self.column:
             differing = f"{counted(len(self.differing), 'item')}: {_some(self.differing)}"
             advice = _ABOUT_FAMILIES if self.column == "family" else ""
@@ -281,6 +291,29 @@ class SameRun(Note):
 
 
 @dataclass(frozen=True)
+class MatchedByLine(Note):
+    """Two runs of tables without ids: line n of one is compared with line n of the other.
+
+    Attributes:
+        first: folder of the first run.
+        other: folder of the other run.
+
+    Examples:
+        >>> str(MatchedByLine("a", "b"))[:64]
+        'items are matched by their line: neither a nor b has a column of'
+    """
+
+    first: str
+    other: str
+
+    def __str__(self) -> str:
+        return (
+            f"items are matched by their line: neither {self.first} nor {self.other} has a column "
+            "of ids, other than numbers of rows; --columns id=NAME names one"
+        )
+
+
+@dataclass(frozen=True)
 class UnsealedFiles(Note):
     """Files in a run folder that its seal does not cover, and that no number is computed from.
 
@@ -429,6 +462,35 @@ def same_runs(runs: Sequence[RunFolder]) -> tuple[SameRun, ...]:
         if first is not run:
             duplicates.append(SameRun(first.place, run.place, seal.predictions_sha256))
     return tuple(duplicates)
+
+
+def matched_by_line(runs: Sequence[RunFolder]) -> tuple[MatchedByLine, ...]:
+    """Find runs whose items, like those of the first, are known by their line alone.
+
+    Args:
+        runs: the runs, in the order of the experiment.
+    """
+    if not runs or not known_by_line(runs[0]):
+        return ()
+    same = {run.other for run in same_runs(runs)}
+    others = (run for run in runs[1:] if known_by_line(run) and run.place not in same)
+    return tuple(MatchedByLine(runs[0].place, run.place) for run in others)
+
+
+def known_by_line(run: RunFolder) -> bool:
+    """Return whether a run is of a table whose rows have no ids: none, or the number of the row.
+
+    Args:
+        run: any run; rows with a text of their own are known by it.
+    """
+    recorded = run.provenance.recorded
+    log = recorded.get("log")
+    columns = log.get("columns") if isinstance(log, dict) else None
+    if not isinstance(log, dict) or not isinstance(columns, dict) or recorded.get("references"):
+        return False
+    if "id" in columns:
+        return log.get("numbered") is True
+    return log.get("texts") == 1 or not {"state", "question"} & columns.keys()
 
 
 def check_comparable(

@@ -291,6 +291,12 @@ class References:
         return columns is None or columns.ordered
 
     @property
+    def lacks_families(self) -> bool:
+        """Whether nothing in the data says which records belong together."""
+        defaults = None if self.labelled is None else self.labelled.defaults
+        return defaults is not None and defaults.families and defaults.source_families
+
+    @property
     def block(self) -> dict[str, Json]:
         """What `run.json` keeps: how many records have a row, if not all."""
         if len(self.met) == len(self.records):

@@ -178,6 +178,9 @@ def how_read(folder: Path) -> str:
         for role, names in columns.items()
         if isinstance(names, list) and names != ["id"]
     ]
+    texts = log.get("texts")
+    if isinstance(texts, int) and texts > 1:
+        parts.append(f"rows with one text belong together: {texts:,} texts")
     of_data = [] if references is None else [f"right answers from {references}"]
     return ", ".join([*parts, *of_data, *_slices(folder)])
 

@@ -15,6 +15,7 @@ from pact_eval._json import Json, dumps, sha256_of_json
 from pact_eval.data.labelled.answers import Form, Options, flagged
 from pact_eval.data.labelled.columns import SETS, find_roles
 from pact_eval.data.labelled.entries import Entries, Entry
+from pact_eval.data.labelled.identity import is_constant, text_of_row
 from pact_eval.data.labelled.questions import as_text
 from pact_eval.data.labelled.reading import IGNORED, PREDICTED, ROLES, Reading, columns_option
 from pact_eval.data.records import Record
@@ -65,6 +66,11 @@ class TableRoles:
     form: Form | None = None
     outcomes: bool = False
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Columns of the context and the question."""
+        return (*self.columns.get("state", ()), *self.columns.get("question", ()))
+
     def first(self, role: str) -> str | None:
         """Return the column of a role; None without one."""
         return next(iter(self.columns.get(role, ())), None)
@@ -89,7 +95,7 @@ def roles_of_table(
     Raises:
         ShapeError: a named column is missing, two fit one role, or a role has none.
     """
-    columns, known = find_roles(entries, reading, source)
+    columns, known = find_roles(entries, reading, source, counters=True)
     stated = reading.columns
     taken = {name for names in (*columns.values(), *stated.values()) for name in names}
     free = [name for name in entries.columns if name not in taken]
@@ -259,6 +265,7 @@ class TableRow:
 
     entry: Entry
     id: str
+    text: str | None = None
     scores: Scores | None = None
     confidence: float | None = None
     correct: bool | None = None
@@ -308,14 +315,18 @@ def parse_rows(
     problems: list[Problem] = []
     repeats: Counter[str] = Counter()
     has_views = "view" in entries.columns
-    for entry in entries.entries:
-        row = TableRow(entry, _id_of(entry, roles))
+    texts = [text_of_row(entry.value, roles.texts) for entry in entries.entries]
+    constant = is_constant(texts) and not has_views
+    for entry, text in zip(entries.entries, texts, strict=True):
+        row = TableRow(entry, _id_of(entry, roles, constant=constant), text)
         repeats[row.id] += 1
         if roles.first("id") is None and repeats[row.id] > 1 and not has_views:
             row.id = f"{row.id}-{repeats[row.id]}"
         try:
             if references is not None:
                 row.record = references.record(row.id)
+                asked = {"state": row.record.state, "question": row.record.field.instructions}
+                row.text = text_of_row(asked, [*asked])
             row.scores = _scores(entry.value, roles)
             row.confidence = _confidence_in(entry.value, roles)
             column = roles.first("correct")
@@ -328,13 +339,13 @@ def parse_rows(
     return rows, problems
 
 
-def _id_of(entry: Entry, roles: TableRoles) -> str:
-    """Return the id of a row: its own, a hash of its text, or its number."""
+def _id_of(entry: Entry, roles: TableRoles, *, constant: bool) -> str:
+    """Return the id of a row: its own, a hash of its text unless all have it, or its number."""
     column = roles.first("id")
     own = None if column is None else as_text(entry.value.get(column))
     if own is not None:
         return own
-    names = (*roles.columns.get("state", ()), *roles.columns.get("question", ()))
+    names = () if constant else roles.texts
     texts = {name: entry.value[name] for name in names if name in entry.value}
     return sha256_of_json({**texts})[:_HASH] if texts else str(entry.line)
 

@@ -49,6 +49,7 @@ from pact_eval.data.labelled.columns import (
     minus_one,
 )
 from pact_eval.data.labelled.entries import Entries
+from pact_eval.data.labelled.identity import counts_in_order, families_of_texts, is_constant
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
 from pact_eval.errors import Problem, ShapeError
@@ -155,10 +156,12 @@ class _TableReader:
         self._prediction = roles.first("prediction")
         self._forms: tuple[Form, ...] = ()  # taken if they fit, before any other
         self._rows: Sequence[TableRow] = ()
+        self._families: Mapping[int, str] = {}
 
     def table(self, rows: Sequence[TableRow]) -> Table:
         """Return the rows in our format."""
         self._rows = self._keep_labelled(rows)
+        self._families = self._families_of_texts()
         problems = [] if self._roles.outcomes else self._set_options() or self._set_vectors()
         if problems:
             return Table(problems)
@@ -185,6 +188,15 @@ class _TableReader:
             if role in roles and form is not None:
                 roles[role] += f" ({form})"
         return f"{COLUMNS_REMARK}{', '.join(f'{role} = {names}' for role, names in roles.items())}."
+
+    def _families_of_texts(self) -> dict[int, str]:
+        """Return families by the identity of the row, unless something else names them."""
+        data, rows = self._data, self._rows
+        stated = {"family", "source_family"} & {*self._roles.columns, *self._grouping.labels}
+        if stated or (data is not None and not data.lacks_families):
+            return {}
+        names = families_of_texts([row.text for row in rows], [row.id for row in rows])
+        return {id(row): name for row, name in zip(rows, names, strict=True) if name is not None}
 
     def _keep_labelled(self, rows: Sequence[TableRow]) -> list[TableRow]:
         """Return the rows that have a right answer, and say how many have none."""
@@ -763,6 +775,10 @@ class _TableReader:
             text = None if column is None else as_text(cell.get(column))
             if text is not None and (label != "variant" or text in _VARIANTS):
                 facts[label] = text
+        if id(row) in self._families:
+            facts["family"] = self._families[id(row)]
+            if record is not None:
+                del facts["source_family"]  # of the data, which have no groups
         kind = self._kind(row)
         if kind is None and record is None and row.options.texts == ("false", "true"):
             kind = "boolean"
@@ -784,6 +800,13 @@ class _TableReader:
         columns: dict[str, Json] = {r: [*names] for r, names in self._roles.columns.items()}
         columns |= {kind: [*group] for kind, group in self._roles.groups.items()}
         block: dict[str, Json] = {"columns": columns}
+        column = self._roles.first("id")
+        if self._families:
+            block["texts"] = len({*self._families.values()})
+        elif is_constant([row.text for row in self._rows]):
+            block["texts"] = 1
+        if column is not None and counts_in_order(self._entries, column):
+            block["numbered"] = True
         forms = [form for form in chosen.forms if form is not None]
         if forms:
             block["answers"] = forms[0]

@@ -43,6 +43,7 @@ from pact_eval.data.labelled.answers import (
     options_of_row,
 )
 from pact_eval.data.labelled.entries import Entries, Entry
+from pact_eval.data.labelled.identity import column_of_ids
 from pact_eval.data.labelled.questions import (
     LABELS,
     AskedQuestion,
@@ -177,11 +178,17 @@ def has_columns(entry: Mapping[str, Json]) -> bool:
 
 
 def find_roles(
-    entries: Entries, reading: Reading, source: str
+    entries: Entries, reading: Reading, source: str, *, counters: bool = False
 ) -> tuple[dict[str, tuple[str, ...]], str | None]:
     """Return the columns by role, and the public set that has them.
 
     Several columns may fit a role; the caller decides between them.
+
+    Args:
+        entries: the rows.
+        reading: what the user says of them.
+        source: name of the file, for messages.
+        counters: whether columns that only count rows are ids; see `identity.py`.
 
     Raises:
         ShapeError: a named column is missing or has two roles, or two public sets fit.
@@ -211,7 +218,20 @@ def find_roles(
         message = f"{source}: {names_of} both fit the options; use {either}"
         raise ShapeError(message)
     roles |= {"options": groups[0]} if groups else {}
+    if "id" not in roles:
+        column = column_of_ids(entries, _unnamed(present, roles, reading), counters=counters)
+        roles |= {} if column is None else {"id": (column,)}
     return roles, sets[0] if sets else None
+
+
+def _unnamed(
+    present: Sequence[str], roles: Mapping[str, tuple[str, ...]], reading: Reading
+) -> list[str]:
+    """Return columns without a role; groups of one row each may also be the id."""
+    named = {**roles, **reading.columns}
+    others = [named[role] for role in named.keys() - {"family", "source_family"}]
+    taken = {name for names in (*others, *PREDICTED.values()) for name in names}
+    return [name for name in present if name not in taken]
 
 
 def _groups_of_options(
@@ -378,7 +398,7 @@ def read_columns(
         ShapeError: a named column is missing, two readings fit and differ, columns look like
             options and have no role, or no column has the answer or the context.
     """
-    roles, known = find_roles(entries, reading, source)
+    roles, known = find_roles(entries, reading, source, counters=reading.bare)
     _check_roles(roles, entries.columns, reading, source)
     kinds = {
         cell_text(entry.value.get(name))

@@ -132,7 +132,12 @@ def _table_log(
     if options.data is not None:
         of_data = {role: names for role, names in reading.columns.items() if role in ROLES}
         references = read_references(options.data, replace(reading, columns=of_data))
-        others = {role: names for role, names in reading.columns.items() if role not in of_data}
+        of_both = {"id"} if {*reading.columns.get("id", ())} <= {*entries.columns} else set()
+        others = {
+            role: names
+            for role, names in reading.columns.items()
+            if role not in of_data or role in of_both
+        }
         reading = replace(reading, columns=others, options=(), shape=None)
     elif reading.columns.keys() - {*ROLES, *PREDICTED, IGNORED}:
         reading = replace(reading, columns={})

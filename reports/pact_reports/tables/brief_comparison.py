@@ -115,6 +115,8 @@ def cautions(experiment: Experiment) -> Iterator[Line]:
     """Yield which runs are one, and in what runs differ that are compared nevertheless."""
     for same in experiment.same_runs:
         yield Line(f"Caution: {one_line(str(same))}.", "caution")
+    for lines in experiment.matched_by_line:
+        yield Line(f"Caution: {one_line(str(lines))}.", "caution")
     for unlike in experiment.unlike:
         yield Line(f"Caution: {unlike!s}.", "caution")
 
