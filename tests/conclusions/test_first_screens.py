@@ -60,7 +60,7 @@ def printed(program: object, words: str) -> str:
 
 def most_lines(command: str) -> int:
     """Six questions, most of them in two lines, are answered by `report`, and by `compare`."""
-    return 10 if "--gate" in command or not command.startswith(("report", "compare")) else 14
+    return 10 if "--gate" in command or not command.startswith(("report", "compare")) else 16
 
 
 def faults(screen: str, most: int = 10) -> Iterator[str]:
