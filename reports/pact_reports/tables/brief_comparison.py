@@ -95,8 +95,8 @@ def _difference_not_shown(conclusion: BetterConclusion, names: Sequence[str]) ->
     """Write the difference with its interval, if the first line has the half width alone."""
     claim, statuses = conclusion.leading, {one.status for one in conclusion.of("accuracy")}
     if claim and not claim.shown and len(statuses) == 1 and has_width(claim.difference):
-        text = interval_text(claim.difference, "points")
-        yield Fact("difference", f"{names[0]} - {names[1]} {text} points", spare=True)
+        text = claim_text(claim, word=True, at=False)
+        yield Fact("difference", f"{names[0]} - {names[1]} {text}", spare=True)
 
 
 def _name_runs(note: Note, names: Sequence[str]) -> Note:
