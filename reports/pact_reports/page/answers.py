@@ -17,7 +17,7 @@ from pact_reports.page.data_audit import audited_checks
 from pact_reports.page.figures import Contents, reliability_diagrams
 from pact_reports.page.first_screen import drawn_claims, examples, pictures
 from pact_reports.page.matrix import MATRIX_RUNS, run_matrix
-from pact_reports.page.plots import differences_plot, order_plot
+from pact_reports.page.plots import Plot, differences_plot, order_plot
 from pact_reports.page.questions import (
     SECTIONS,
     Remark,
@@ -80,9 +80,12 @@ class Answers:
             "copies": {"sentence": copied},
             "critical": [*self._critical()],
             "matrix_of_runs": run_matrix(request, self.conclusions) if matrix else None,
-            "pictures": [] if matrix else [*pictures(request, self.conclusions, self.better)],
+            "pictures": [] if matrix else [*self._pictures()],
             "examples": examples(request, self.outcomes),
         }
+
+    def _pictures(self) -> Iterator[Plot]:
+        return pictures(self.request, self.conclusions, self.outcomes, self.better)
 
     def _critical(self) -> Iterator[tuple[str, str]]:
         """Yield the ids and titles of what may make the numbers meaningless."""

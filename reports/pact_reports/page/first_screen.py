@@ -22,6 +22,7 @@ from pact_eval.evaluation.wrong_items import (
 from pact_reports.page.item_blocks import compared_runs
 from pact_reports.page.item_links import Compared, item_href, items_href
 from pact_reports.page.plots import Plot, Row, difference_row, groups_plot
+from pact_reports.page.questions import bar_hrefs
 from pact_reports.page.request import PageRequest
 
 _LONGEST: Final = 110
@@ -135,18 +136,23 @@ def _differing(
 
 
 def pictures(
-    request: PageRequest, conclusions: Sequence[RunConclusions], better: Sequence[BetterConclusion]
+    request: PageRequest,
+    conclusions: Sequence[RunConclusions],
+    outcomes: Sequence[ItemOutcomes],
+    better: Sequence[BetterConclusion],
 ) -> Iterator[Plot]:
     """Yield what is drawn below the headline of one or two runs; of more, there is the matrix.
 
     Args:
         request: the runs.
         conclusions: on every run, in their order.
+        outcomes: of every run.
         better: the main arm compared with each of the others.
     """
     experiment = request.experiment
     if len(conclusions) == 1:
-        yield groups_plot(conclusions[0])
+        hrefs = bar_hrefs(request, 0, conclusions[0].where, outcomes[0])
+        yield groups_plot(conclusions[0], hrefs)
         return
     a, b = compared_runs(experiment)
     order = [a] if b is None else [a, b]

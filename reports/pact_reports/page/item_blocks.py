@@ -27,6 +27,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes, item_distributions, item_outcomes
 from pact_eval.evaluation.item_records import ItemRecords
 from pact_eval.evaluation.items import pair_partners
+from pact_eval.evaluation.run_records import texts_of
 from pact_eval.progress import tracked
 from pact_eval.prompts.contract import ChatContract, canonical_code_order
 from pact_eval.prompts.nimble import NIMBLE
@@ -658,6 +659,7 @@ def pack_run(
         "repeats": views.k if views.repeats else 1,
         "decoding": experiment.settings.decoding,
         "distributions": [*distributions.names],
+        "options": [] if views.known == "outcomes" else [*texts_of(run, {}).options],
         "columns": _columns(store, run_columns(item_outcomes(experiment, run))),
         "views": {"size": _VIEWS, "blocks": view_blocks},
         "orders": {"size": _VIEWS, "blocks": order_blocks},

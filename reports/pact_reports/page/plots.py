@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -20,7 +20,6 @@ from pact_eval.plain_text import upper_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreferences
 from pact_reports.page.item_links import items_href
-from pact_reports.page.questions import group_href
 
 _STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MOST_RATES: Final = 5
@@ -118,7 +117,7 @@ class Row:
         remark: after the numbers, such as a p-value.
         href: the items behind it.
         beside: another value on the same axis, such as the mean confidence; NaN without one.
-        differs: whether the bar is coloured as bad.
+        differs: whether the bar is coloured as bad: of a group that is shown to be worse.
     """
 
     name: str
@@ -174,11 +173,12 @@ class Plot:
         return self.groups[len(self.shown) :]
 
 
-def groups_plot(run: RunConclusions) -> Plot:
+def groups_plot(run: RunConclusions, hrefs: Mapping[str, str | None]) -> Plot:
     """Return the accuracy of a run, and of the groups of one column, the worst first, as bars.
 
     Args:
         run: its conclusions.
+        hrefs: links to the wrong answers of the groups, by their values.
     """
     where, probabilities = run.where, run.probabilities
     bars = sorted(where.column_bars, key=lambda group: group.accuracy.value)
@@ -186,8 +186,8 @@ def groups_plot(run: RunConclusions) -> Plot:
         Row(
             f"{group.value} ({group.items:,})",
             group.accuracy,
-            differs=group in where.groups,
-            href=group_href(group, 0),
+            differs=group in where.groups and not group.better,
+            href=hrefs.get(group.value),
             beside=group.confidence,
         )
         for group in (bars if len(bars) > 1 else ())
@@ -200,7 +200,8 @@ def groups_plot(run: RunConclusions) -> Plot:
     )
     more: list[Rows] = [(None, rows[_MOST_BARS:])] if rows[_MOST_BARS:] else []
     beside = "" if math.isnan(probabilities.confidence) else " Line: mean confidence."
-    differs = " Red: shown to differ from the others." if where.groups else ""
+    worse = any(row.differs for row in rows)
+    differs = " Red: shown to be worse than the others." if worse else ""
     return Plot(
         f"Right answers by {bars[0].column}" if rows else "Right answers",
         [(None, [everything, *rows[:_MOST_BARS]]), *more],

@@ -24,6 +24,7 @@ from pact_eval.evaluation.conclusions.conclusion import (
 )
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
+from pact_eval.evaluation.conclusions.group_items import items_of_groups
 from pact_eval.evaluation.conclusions.where import WhereConclusion, WhereGroup
 from pact_eval.evaluation.diagnostics import (
     CATALOGUE,
@@ -150,17 +151,48 @@ def _there(
     wrong = [name for name, right in rows if not right and name in inside]
     href = items_href(at, ids=wrong)
     if len(wrong) > _MOST_IDS:
-        href = group_href(conclusion.groups[0], at) or ""
+        href = group_href(conclusion.groups[0], at, ()) or ""
     return len(wrong) if href else 0, "their wrong answers", href
 
 
-def group_href(group: WhereGroup, at: int) -> str | None:
-    """Return the link to the wrong answers of a group; None if the script cannot filter by it."""
+def bar_hrefs(
+    request: PageRequest, at: int, where: WhereConclusion, outcomes: ItemOutcomes
+) -> dict[str, str | None]:
+    """Return the links to the wrong answers of the groups that are drawn, by their values.
+
+    Args:
+        request: the runs.
+        at: index of the run.
+        where: its groups.
+        outcomes: of its items.
+    """
+    experiment, run = request.experiment, request.experiment.runs[at]
+    inside = items_of_groups(experiment.items(run, letters=False), where.column_bars)
+    wrong = run.predictions.ids[~outcomes.correct].tolist()
+    return {
+        group.value: group_href(
+            group, at, [name for name in wrong if name in inside.get(group.value, ())]
+        )
+        for group in where.column_bars
+    }
+
+
+def group_href(group: WhereGroup, at: int, wrong: Sequence[str]) -> str | None:
+    """Return the link to the wrong answers of a group: a filter of the script, or their ids.
+
+    Args:
+        group: of a column.
+        at: index of the run.
+        wrong: ids of its wrong answers.
+
+    Returns:
+        The link; None if the script cannot filter by the column, and there are no ids or too many.
+    """
     if group.column == "kind":
         return items_href(at, outcome="wrong", kind=group.value)
     if group.column == "domain":
         return items_href(at, outcome="wrong", domain=group.value)
-    return None
+    return items_href(at, ids=wrong) if 0 < len(wrong) <= _MOST_IDS else None
 
 
 def _shared(findings: Sequence[Finding]) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -20,7 +21,6 @@ from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_eval.notes import Note
 from pact_eval.numbers import (
     at_views,
-    has_width,
     interval_text,
     sample_text,
     value_text,
@@ -94,9 +94,9 @@ def comparison_headline(comparison: RunComparison) -> str:
 def _difference_not_shown(conclusion: BetterConclusion, names: Sequence[str]) -> Iterator[Fact]:
     """Write the difference with its interval, if the first line has the half width alone."""
     claim, statuses = conclusion.leading, {one.status for one in conclusion.of("accuracy")}
-    if claim and not claim.shown and len(statuses) == 1 and has_width(claim.difference):
-        text = interval_text(claim.difference, "points")
-        yield Fact("difference", f"{names[0]} - {names[1]} {text} points", spare=True)
+    if claim and not claim.shown and len(statuses) == 1:
+        text = claim_text(claim, word=True, at=False)
+        yield Fact("difference", f"{names[0]} - {names[1]} {text}", spare=True)
 
 
 def _name_runs(note: Note, names: Sequence[str]) -> Note:
@@ -187,7 +187,9 @@ def _margin_facts(
     verdict = comparison.groups[0].metrics["accuracy"].verdict
     if verdict is not None:
         margin = value_text(verdict.margin, "percent")
-        yield Fact("margin", f"{margin} points: {verdict.about(*names)}")
+        unknown = math.isnan(verdict.low)
+        text = "no verdict without an interval" if unknown else verdict.about(*names)
+        yield Fact("margin", f"{margin} points: {text}")
     yield Fact("power", conclusion.power_words)
 
 

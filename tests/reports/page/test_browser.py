@@ -11,7 +11,7 @@ import pytest
 from reports.figures.figure_runs import rows as rows_of_run
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, page_of, records_of, two_runs
-from run_frames import frame_of
+from run_frames import edit_run, frame_of, write_run
 from selenium.webdriver import ActionChains, Keys
 
 from pact_eval import metrics
@@ -254,3 +254,20 @@ def test_the_items_of_the_first_screen_open_their_panels(opened: Page, made: Mad
         assert a.correct[row] != b.correct[row]
         panel = f"#rows tr[data-row='{row}'] + tr.detail .answers"
         opened.until(partial(opened.all, panel))
+
+
+def test_answers_of_an_import_are_its_options(page: Page, tmp_path: Path) -> None:
+    """The list, and the panel of an item, name the options of `run.json` instead of letters."""
+    frame = frame_of(id=["a", "b"], logits=[[0.0, 2.0, 1.0]] * 2, reference=[0, 1])
+    options = ["refund", "replace", "<reject>"]
+    folder = edit_run(write_run(tmp_path / "run", frame), log={"options": options})
+    request = PageRequest(experiment_of([folder]), figures=(), tables=("splits",))
+    write_page(make_page(request), tmp_path / "page.html")
+    opened = page.open(tmp_path / "page.html", items_href(0))
+    row = opened.one("#rows tr").text
+    assert "replace" in row
+    assert "refund" in row
+    assert not opened.one("#without-texts").is_displayed()
+    opened.open_item()
+    names = [cell.text.split()[0] for cell in opened.all(".answers tbody th")]
+    assert names == options

@@ -79,7 +79,7 @@ async function runBox(name, run, items, row, texts) {
   const shown = {
     names: place.distributions,
     found: await probabilitiesOf(run, items, row),
-    answers: texts ? texts[2] : null,
+    answers: answersOf(run, texts, items.choices[row]),
     kind,
     reference: items.reference[row],
     answer: columns.answer[row],

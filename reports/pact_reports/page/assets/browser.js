@@ -522,7 +522,7 @@ async function start() {
   fillChoices();
   listen();
   byId("browser").hidden = false;
-  byId("without-texts").hidden = packed.items.some((table) => table.texts);
+  byId("without-texts").hidden = packed.items.some((table) => table.texts) || packed.runs.some((run) => run.options.length);
   await draw();
   await follow(true);
   document.documentElement.dataset.ready = "yes";

@@ -13,6 +13,13 @@ function answerName(kind, index) {
   return kind === "score" ? String(index) : letterAt(index);
 }
 
+/* Keys and descriptions of the answers of an item: of its record, or the options of the import. */
+function answersOf(run, texts, choices) {
+  if (texts) return texts[2];
+  const { options } = packed.runs[run];
+  return options.length === choices ? options.map((option) => [option, null]) : null;
+}
+
 function metaLine(table, items, tokens, row) {
   const kind = table.kinds[items.kind[row]];
   const domain = table.domains[items.domain[row]];
