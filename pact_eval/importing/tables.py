@@ -52,6 +52,7 @@ from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
 from pact_eval.errors import Problem, ShapeError
+from pact_eval.importing.row_reader import confident_logits
 from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRow, References
 from pact_eval.importing.table_cells import Scores
 from pact_eval.importing.table_rows import (
@@ -184,7 +185,18 @@ class _TableReader:
         for role, form in zip(("reference", "prediction"), chosen.forms, strict=True):
             if role in roles and form is not None:
                 roles[role] += f" ({form})"
+        if self._probability_of is not None:
+            roles["probabilities"] += f" (the probability of {self._probability_of})"
+        if self._roles.percent:
+            roles["confidence"] += " (in percent)"
         return f"{COLUMNS_REMARK}{', '.join(f'{role} = {names}' for role, names in roles.items())}."
+
+    @property
+    def _probability_of(self) -> str | None:
+        """The answer whose probability the only column of numbers has."""
+        if self._roles.rest is None:
+            return None
+        return next(iter(self._roles.groups["probabilities"].values()))
 
     def _keep_labelled(self, rows: Sequence[TableRow]) -> list[TableRow]:
         """Return the rows that have a right answer, and say how many have none."""
@@ -704,6 +716,15 @@ class _TableReader:
         if self._roles.outcomes and row.correct is None:
             column = self._roles.first("correct")
             raise ValueError(f"{column}: expected true or false, got none; fill the cell in")
+        if prediction is not None and not self._roles.outcomes:
+            try:
+                confident_logits(row.confidence, prediction, len(row.options))
+            except ValueError as error:
+                message = (
+                    f"{error}; if {column} is not the probability of {self._prediction}: "
+                    f"{columns_option(IGNORED, [column])}"
+                )
+                raise ValueError(message) from None
         answer: dict[str, Json] = {} if self._roles.outcomes else {"answer": prediction}
         return {"confidence": row.confidence, **answer}
 
@@ -784,6 +805,10 @@ class _TableReader:
         columns: dict[str, Json] = {r: [*names] for r, names in self._roles.columns.items()}
         columns |= {kind: [*group] for kind, group in self._roles.groups.items()}
         block: dict[str, Json] = {"columns": columns}
+        if self._probability_of is not None:
+            block["probability_of"] = self._probability_of
+        if self._roles.percent:
+            block["percent"] = True
         forms = [form for form in chosen.forms if form is not None]
         if forms:
             block["answers"] = forms[0]
