@@ -21,7 +21,10 @@ _COLUMNS: Final = "--columns"
 _OF_REPORT: Final = (_COLUMNS, "--answers", "--positions-from", "--data")
 """Options on how a table is read that `report` has; `import` has all of them."""
 
-_OF_READING: Final = (*_OF_REPORT, "--options", "--levels")
+_OF_READING: Final = (
+    *(*_OF_REPORT, "--options", "--levels", "--multi", "--metric", "--filter", "--scorer"),
+    *("--suite", "--map", "--from", "--family-from", "--domain-from"),
+)
 _ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "--answers": ("--positions-from",),
     "--positions-from": ("--answers",),
