@@ -14,6 +14,7 @@ from pact_cli.hub_places import resolve_dataset
 from pact_cli.labelled import announce_labelled, some_reading_options
 from pact_cli.options import DATASET, RUN_OR_LOG, Json, label_options
 from pact_cli.param_types import LazyChoice
+from pact_cli.remedies import remedies_of
 from pact_cli.report import print_reports
 from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval.data.labelled.reading import Reading
@@ -140,12 +141,13 @@ def import_rows(
     options = replace(options, reading=reading)
     if options.data is not None:
         options = replace(options, data=resolve_dataset(options.data, one_file=True))
-    if out is None:
-        runs = config_of(click.get_current_context()).get("runs", RUNS)
-        stored = store_run(log, runs, labels, options)
-    else:
-        rows = import_run(log, out, labels, options)
-        stored = StoredRun(out, rows.remarks, labelled=rows.labelled)
+    with remedies_of(log):
+        if out is None:
+            runs = config_of(click.get_current_context()).get("runs", RUNS)
+            stored = store_run(log, runs, labels, options)
+        else:
+            rows = import_run(log, out, labels, options)
+            stored = StoredRun(out, rows.remarks, labelled=rows.labelled)
     announce_labelled([stored.labelled])
     announce(stored.remarks)
     print_reports([stored.folder], as_json=as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,10 +11,11 @@ from typing import Final
 
 import click
 
-from pact_cli.commands import config_of, given
+from pact_cli.commands import config_of
 from pact_cli.console import announce
 from pact_cli.hub_places import resolve_dataset
 from pact_cli.options import LOG_SUFFIXES, leave_out
+from pact_cli.remedies import remedies_of
 from pact_eval._files import is_url
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.errors import PactError, RunError, ShapeError
@@ -27,21 +27,8 @@ from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import NAME, RunLabels
 from pact_eval.runs.seal import PREDICTIONS
 
-_HERE: Final = ("--columns", "--answers", "--positions-from", "--data")
 _ASKS_FOR_DATA: Final = "--data FILE"
 """What the message on a log without right answers offers."""
-
-_TOGETHER: Final = "--suite"
-"""An option of which a message offers several values that belong together."""
-
-_TO_FILL_IN: Final = re.compile(r"\b(NAME|FILE)\b")
-
-_OFFER: Final = re.compile(
-    r"(--columns(?=[ =](?:\w+=|['\"]))|--(?:answers|positions-from|options|levels|multi|metric|"
-    r"filter|scorer|suite|map|from|family-from|domain-from|data))"
-    r"[ =](?:'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
-)
-"""An option of `import` with its value, as messages offer it."""
 
 _OWN_JSON: Final = re.compile(rb'"format":\s*"pact-')
 _START_BYTES: Final = 4096
@@ -162,12 +149,8 @@ def _stored(path: Path, runs: Path, options: ImportOptions, data: Sequence[Path]
     Raises:
         PactError: it cannot be read; the message ends with the commands that decide.
     """
-    try:
+    with remedies_of(path):
         stored = _store(path, runs, options, data)
-    except PactError as error:
-        for command in _remedies(str(error), path, _given_words(data)):
-            error.add_note(f"  {command}")
-        raise
     of_columns = (COLUMNS_REMARK, FURTHER_REMARK)  # the line on how it was read names them
     announce(remark for remark in stored.remarks if not remark.startswith(of_columns))
     return stored.folder
@@ -190,47 +173,3 @@ def _store(path: Path, runs: Path, options: ImportOptions, data: Sequence[Path])
             return store_run(path, runs, labels, answers)
         except PactError as other:
             raise (other if _ASKS_FOR_DATA in str(error) else error) from None
-
-
-def _given_words(data: Sequence[Path]) -> list[tuple[str, str]]:
-    """Return the options that were given of those that decide how a log is read."""
-    context = click.get_current_context()
-    words: list[tuple[str, str]] = []
-    for option in context.command.params:
-        called = max(option.opts, key=len)
-        if called in _HERE and given([str(option.name)]):
-            values = context.params[str(option.name)]
-            values = values if isinstance(values, tuple) else (values,)
-            words += [(called, f"{called} {shlex.quote(value)}") for value in values]
-    return [*words, *(("--data", f"--data {shlex.quote(str(path))}") for path in data)]
-
-
-def _remedies(message: str, path: Path, given: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """Return the commands with the options that a message offers; those with blanks come last.
-
-    Args:
-        message: why a log was refused.
-        path: the log.
-        given: names and words of the options that were given.
-
-    Examples:
-        >>> _remedies("read as --answers letters, or --answers texts.", Path("a.csv"))
-        ['pact-eval report a.csv --answers letters', 'pact-eval report a.csv --answers texts']
-        >>> _remedies("expected one right answer: give --multi any", Path("a.csv"))
-        ['pact-eval import a.csv --multi any']
-    """
-    file = shlex.quote(str(path))
-    found = dict.fromkeys(
-        (match[1], match[0].rstrip(".,;:)")) for match in _OFFER.finditer(message)
-    )
-    several = [words for name, words in found if name == _TOGETHER]
-    alone = [(name, words) for name, words in found if name != _TOGETHER]
-    together = [(_TOGETHER, " ".join(several))] if several else []
-    offers = [*alone, *together]
-    offers.sort(key=lambda offer: bool(_TO_FILL_IN.search(offer[1])))
-    commands = []
-    for name, words in offers:
-        kept = [other for called, other in given if called != name or name == _HERE[0]]
-        program = f"pact-eval {'report' if name in _HERE else 'import'}"
-        commands.append(" ".join([program, file, *kept, words]))
-    return commands

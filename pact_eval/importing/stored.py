@@ -173,8 +173,13 @@ def how_read(folder: Path) -> str:
     columns = log.get("columns")
     if not isinstance(columns, dict):
         return _source_text(log)
+    words: dict[str, str] = {**_WORDS}
+    if "probability_of" in log:
+        words["probabilities"] = f"probability of {log['probability_of']}"
+    if "percent" in log:
+        words["confidence"] = "confidence in percent"
     parts = [
-        _role_text(_column_names(names), _WORDS.get(role, role))
+        _role_text(_column_names(names), words.get(role) or role)
         for role, names in columns.items()
         if isinstance(names, list) and names != ["id"]
     ]
@@ -187,7 +192,7 @@ def how_read(folder: Path) -> str:
 
 def _role_text(column: str, word: str) -> str:
     """Return a column and its role, or the role alone if the column is called so."""
-    return word if column == word else f"{column} = {word}"
+    return word if word in (column, f"{column} in percent") else f"{column} = {word}"
 
 
 def _source_text(log: Mapping[str, Json]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,14 +11,37 @@ from functools import cached_property
 from typing import Final
 
 from pact_eval._json import Json, dumps, sha256_of_json
-from pact_eval.data.labelled.answers import Form, Options, flagged
+from pact_eval.data.labelled.answers import (
+    Form,
+    Options,
+    distinct_labels,
+    flagged,
+    fold_label,
+    options_of_row,
+)
 from pact_eval.data.labelled.columns import SETS, find_roles
-from pact_eval.data.labelled.entries import Entries, Entry
+from pact_eval.data.labelled.entries import ROW_NAMES, Entries, Entry
 from pact_eval.data.labelled.identity import is_constant, text_of_row
-from pact_eval.data.labelled.questions import as_text
-from pact_eval.data.labelled.reading import IGNORED, PREDICTED, ROLES, Reading, columns_option
+from pact_eval.data.labelled.questions import DraftError, as_text
+from pact_eval.data.labelled.reading import (
+    IGNORED,
+    PREDICTED,
+    ROLES,
+    Reading,
+    columns_option,
+    roles_option,
+)
 from pact_eval.data.records import Record
 from pact_eval.errors import Problem, ShapeError
+from pact_eval.importing.likely_columns import likely_labels, score_remedies
+from pact_eval.importing.one_number import (
+    ANSWER_COLUMN,
+    Question,
+    has_unlikely,
+    is_in_percent,
+    numbers_of,
+    settle_one_number,
+)
 from pact_eval.importing.source import References, texts_of_record
 from pact_eval.importing.table_cells import (
     Scores,
@@ -44,10 +66,12 @@ __all__ = [
 
 _OWN_REFERENCES: Final = ("reference", "gold")
 _SCORES: Final = ("probabilities", "log_probabilities", "logits")
-_GROUP: Final = re.compile(r"(p|pr|prob|proba|probability|logprob|logit)[_.](.+)", re.DOTALL)
 _GROUPS: Final = {"logprob": "log_probabilities", "logit": "logits"}
 _TIE: Final = 1e-12
 _HASH: Final = 12
+_MOST_OFFERED: Final = 3
+_DIGITS: Final = 15
+"""So many decimals of 1 - p are kept: 1 - 0.9 is 0.1, as a file with both columns has it."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +83,16 @@ class TableRoles:
         groups: by kind of number, the answer that each column is of.
         form: how the public set that has these columns writes answers.
         outcomes: whether rows say how sure a model is and whether it is right, and no answers.
+        rest: the other answer, if there are two and one column has the probability of one.
+        percent: whether confidences are in percent.
     """
 
     columns: Mapping[str, tuple[str, ...]]
     groups: Mapping[str, Mapping[str, str]]
     form: Form | None = None
     outcomes: bool = False
+    rest: str | None = None
+    percent: bool = False
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -107,36 +135,93 @@ def roles_of_table(
             groups[role] = {name: name[len(shared) :].strip("()[] ") for name in names}
         elif names:
             columns[role] = names
+    single = _take_single_numbers(columns, entries)
     roles = TableRoles(columns, groups, None if known is None else SETS[known][1])
-    single = [
-        name
-        for name in columns.get("probabilities", ())
-        if "probabilities" not in stated and _has_single_numbers(entries, name)
-    ]
-    if single and "confidence" not in columns:
-        message = (
-            f"{source}: {single[0]} has one number per row: the probability of the answer that the "
-            f"model chose, or of one of the answers. Decide with "
-            f"{columns_option('confidence', single[:1])} or {columns_option(IGNORED, single[:1])}"
-        )
-        raise ShapeError(message)
-    if single:
-        lists = tuple(name for name in columns.pop("probabilities") if name not in single)
-        columns |= {"probabilities": lists} if lists else {}
     if roles.has_scores:
         columns.pop("confidence", None)
     _settle_answer(columns, roles, reading, source, references)
     _check_roles(roles, reading, source)
-    return _check_parts(roles, entries, source, references)
+    if not roles.has_scores:
+        roles = _with_one_number(roles, single, entries, reading, source, references)
+    return _check_parts(roles, entries, reading, source, references)
+
+
+def _take_single_numbers(columns: dict[str, tuple[str, ...]], entries: Entries) -> tuple[str, ...]:
+    """Take columns with one number per row out of the probabilities, and return them."""
+    names = columns.pop("probabilities", ())
+    single = tuple(name for name in names if numbers_of(entries, name) is not None)
+    lists = tuple(name for name in names if name not in single)
+    columns |= {"probabilities": lists} if lists else {}
+    return single
+
+
+def _with_one_number(
+    roles: TableRoles,
+    single: Sequence[str],
+    entries: Entries,
+    reading: Reading,
+    source: str,
+    references: References | None,
+) -> TableRoles:
+    """Return the roles with that of a column that has the only number of each row.
+
+    Raises:
+        ShapeError: it may be several things.
+    """
+    columns = {**roles.columns}
+    answered = {"prediction", "correct"} & columns.keys()
+    stated = next(iter(reading.columns.get("probabilities", ())), None)
+    taken = roles.used | {name for names in reading.columns.values() for name in names}
+    free = [name for name in entries.columns if name not in taken]
+    question = _question(roles, entries, reading, source, references)
+    if "confidence" in columns and not stated:
+        (column,) = columns["confidence"]
+        of_answer = question.is_of_two and "prediction" in columns and has_unlikely(entries, column)
+        if "confidence" in reading.columns or (answered and not of_answer):
+            return replace(roles, percent=is_in_percent(entries, column))
+        free.append(column)
+    if question.reference is None and references is None:
+        return roles
+    one = settle_one_number(question, free, stated if stated in single else None)
+    if one is None:
+        return roles
+    columns.pop("confidence", None)
+    if one.answer is None:
+        return replace(roles, columns=columns | {"confidence": (one.column,)})
+    groups = {"probabilities": {one.column: one.answer}}
+    return replace(roles, columns=columns, groups=groups, rest=one.rest)
+
+
+def _question(
+    roles: TableRoles,
+    entries: Entries,
+    reading: Reading,
+    source: str,
+    references: References | None,
+) -> Question:
+    """Return what is known of the answers of a table, for a question about its columns."""
+    reference, prediction = roles.first("reference"), roles.first("prediction")
+    answers: Sequence[str] = reading.options
+    if not answers and references is not None:
+        sets = {options_of_record(record, references).texts for record in references.records}
+        answers = next(iter(sets)) if len(sets) == 1 else ()
+    elif not answers and "options" not in roles.columns:
+        names = [name for name in (reference, prediction) if name is not None]
+        cells = [entry.value.get(name) for name in names for entry in entries.entries]
+        answers = entries.class_names.get(str(reference)) or distinct_labels(cells)[0]
+    stated = bool(reading.options)
+    correct = roles.first("correct")
+    return Question(source, entries, answers, stated, reference, prediction, correct)
 
 
 def _groups_of_answers(free: Sequence[str]) -> dict[str, Mapping[str, str]]:
     """Return the columns with a number for one answer each, by kind."""
     groups: dict[str, dict[str, str]] = {}
     for name in free:
-        match = _GROUP.fullmatch(name)
+        match = ANSWER_COLUMN.fullmatch(name)
         if match:
-            groups.setdefault(_GROUPS.get(match[1], "probabilities"), {})[name] = match[2]
+            kind = _GROUPS.get(match[1].lower(), "probabilities")
+            groups.setdefault(kind, {})[name] = match[2]
     return {kind: group for kind, group in groups.items() if len(group) > 1}
 
 
@@ -146,14 +231,6 @@ def _prefix_of_all(names: Sequence[str]) -> str:
     same = next((i for i, c in enumerate(low) if i >= len(high) or high[i] != c), len(low))
     ends = [match.end() for match in re.finditer(r"[_. :/\-(\[]+", low[:same])]
     return low[: ends[-1]] if ends else ""
-
-
-def _has_single_numbers(entries: Entries, name: str) -> bool:
-    """Return whether a column has one number per row, which can be that of one answer only."""
-    try:
-        return all(number_of(entry.value.get(name)) or True for entry in entries.entries)
-    except ValueError:
-        return False
 
 
 def _settle_answer(
@@ -212,7 +289,11 @@ def _check_roles(roles: TableRoles, reading: Reading, source: str) -> None:
 
 
 def _check_parts(
-    roles: TableRoles, entries: Entries, source: str, references: References | None
+    roles: TableRoles,
+    entries: Entries,
+    reading: Reading,
+    source: str,
+    references: References | None,
 ) -> TableRoles:
     """Check that there is a right answer, and something that a model said.
 
@@ -223,37 +304,98 @@ def _check_parts(
     if sure and "prediction" not in roles.columns and not roles.has_scores:
         left = roles.columns.keys() - {"reference", "options"}
         columns = {role: names for role, names in roles.columns.items() if role in left}
-        return replace(roles, columns=columns, outcomes=True)
+        percent = is_in_percent(entries, columns["confidence"][0])
+        return replace(roles, columns=columns, outcomes=True, percent=percent)
     lacks_reference = references is None and "reference" not in roles.columns
+    lacks_answer = not roles.has_scores and "prediction" not in roles.columns
+    if not lacks_reference and not lacks_answer:
+        return roles
+    taken = roles.used | {*reading.columns.get(IGNORED, ()), ROW_NAMES}
+    free = [name for name in entries.columns if name not in taken]
     names = ", ".join(entries.columns) or "no columns"
     if lacks_reference:
+        likely = likely_labels(entries, free, _words_of_rows(roles, entries, reading))
+        named = [columns_option("reference", [name]) for name in likely[:_MOST_OFFERED]]
+        unnamed = "--columns reference=NAME, or give the file that has it: --data FILE"
         message = (
             f"{source}: no column is known as the right answer ({', '.join(ROLES['reference'])}); "
-            f"there are {names}. Name it: --columns reference=NAME, or give the file that has it: "
-            f"--data FILE{_or_outcomes(roles)}"
+            f"there are {names}. Name it: {' or '.join(named) or unnamed}"
+            f"{_or_outcomes(roles, entries, free)}"
         )
         raise ShapeError(message)
-    if not roles.has_scores and "prediction" not in roles.columns:
-        used = roles.used
-        numbers = [n for n in entries.columns if n not in used and _has_single_numbers(entries, n)]
-        scores = columns_option("probabilities", numbers if len(numbers) > 1 else ["NAME"])
-        message = (
-            f"{source}: no column is known as what a model said; there are {names}. Name it: "
-            f"{scores} or --columns prediction=NAME{_or_outcomes(roles)}"
-        )
-        raise ShapeError(message)
-    return roles
+    remedies = _remedies_of_answers(roles, entries, reading, free, source, references)
+    message = (
+        f"{source}: no column is known as what a model said; there are {names}. Name it: "
+        f"{' or '.join(remedies)}{_or_outcomes(roles, entries, free)}"
+    )
+    raise ShapeError(message)
 
 
-def _or_outcomes(roles: TableRoles) -> str:
+def _remedies_of_answers(
+    roles: TableRoles,
+    entries: Entries,
+    reading: Reading,
+    free: Sequence[str],
+    source: str,
+    references: References | None,
+) -> list[str]:
+    """Return the options that name what a model said; those with a blank if no column fits."""
+    question = _question(roles, entries, reading, source, references)
+    remedies = score_remedies(entries, free, question.reference, question.answers)
+    words = _words_of_rows(roles, entries, reading)
+    likely = likely_labels(entries, free, words) if words else []
+    remedies += [columns_option("prediction", [name]) for name in likely[:_MOST_OFFERED]]
+    return remedies or [columns_option(role, ["NAME"]) for role in ("probabilities", "prediction")]
+
+
+def _words_of_rows(roles: TableRoles, entries: Entries, reading: Reading) -> list[frozenset[str]]:
+    """Return the folded answers of each row, as far as other columns know them; or nothing."""
+    columns = roles.columns.get("options")
+    if columns:
+        rows = []
+        for entry in entries.entries:
+            try:
+                texts = options_of_row(entry.value, columns, roles.first("reference")).texts
+            except DraftError:
+                texts = ()
+            rows.append(frozenset(map(fold_label, texts)))
+        return rows
+    names = [name for group in roles.groups.values() for name in group.values()]
+    sides = [name for name in map(roles.first, ("reference", "prediction")) if name is not None]
+    cells = [entry.value.get(name) for name in sides for entry in entries.entries]
+    words = frozenset(map(fold_label, reading.options or names or distinct_labels(cells)[0]))
+    return [words] * len(entries.entries) if words else []
+
+
+def _or_outcomes(roles: TableRoles, entries: Entries, free: Sequence[str]) -> str:
     """Return the remedy for a table that has a confidence, or whether the answers are right."""
     named = {role: roles.first(role) or "NAME" for role in ("confidence", "correct")}
     if roles.has_scores or {*named.values()} == {"NAME"}:
         return ""
-    stated = ",".join(f"{role}={name}" for role, name in named.items())
+    numbers = {name: numbers_of(entries, name) or () for name in free}
+    fitting = {
+        "confidence": [
+            name
+            for name, found in numbers.items()
+            if any(0 < x < 1 for x in found if x) and all(0 <= x <= 1 for x in found if x)
+        ],
+        "correct": [name for name in free if _has_truths(entries, name)],
+    }
+    for role, names in fitting.items():
+        if named[role] == "NAME" and len(names) == 1:
+            named[role] = names[0]
+    stated = {role: [name] for role, name in named.items()}
     prediction = roles.columns.get("prediction", ())
-    stated += f",{IGNORED}={prediction[0]}" if prediction else ""
-    return f". If it only says whether each answer is right: --columns {shlex.quote(stated)}"
+    stated |= {IGNORED: [*prediction]} if prediction else {}
+    return f". If it only says whether each answer is right: {roles_option(stated)}"
+
+
+def _has_truths(entries: Entries, column: str) -> bool:
+    """Return whether every cell of a column says that an answer is right or wrong."""
+    try:
+        return all(truth_of(entry.value.get(column)) is not None for entry in entries.entries)
+    except ValueError:
+        return False
 
 
 # Rows
@@ -371,8 +513,24 @@ def _scores(value: Mapping[str, Json], roles: TableRoles) -> Scores | None:
         if present and len(present) < len(numbers):
             lacking = [*group][numbers.index(None)]
             raise ValueError(f"{lacking}: expected a number, got none; fill the cell in")
+        if present and roles.rest is not None:
+            ((column, answer),) = group.items()
+            return _with_rest(column, present[0], answer, roles.rest)
         return Scores(kind, tuple(present), tuple(group.values())) if present else None
     return None
+
+
+def _with_rest(column: str, number: float, answer: str, rest: str) -> Scores:
+    """Return the probabilities of two answers from that of one.
+
+    Raises:
+        ValueError: it is not from 0 to 1.
+    """
+    if not 0 <= number <= 1:
+        raise ValueError(f"{column}: expected the probability of {answer}, got {number:.6g}")
+    left = round(1 - number, _DIGITS)
+    other = left if left > 0 or number == 1 else 1 - number
+    return Scores("probabilities", (number, other), (answer, rest))
 
 
 def _confidence_in(value: Mapping[str, Json], roles: TableRoles) -> float | None:
@@ -383,7 +541,11 @@ def _confidence_in(value: Mapping[str, Json], roles: TableRoles) -> float | None
     """
     column = roles.first("confidence")
     try:
-        return None if column is None else confidence_of(value.get(column))
+        if column is None:
+            return None
+        cell = value.get(column)
+        number = number_of(cell) if roles.percent else None
+        return confidence_of(cell if number is None else number / 100)
     except ValueError as error:
         other = f"if it is not the probability of the answer: --columns {IGNORED}={column}"
         raise ValueError(f"{column}: {error}; {other}") from None

@@ -1,4 +1,4 @@
-"""Texts of the rows of an imported table: questions and answers by the ids of the run."""
+"""Texts of the rows of an imported table: questions and answers, by the ids of the run."""
 
 from __future__ import annotations
 

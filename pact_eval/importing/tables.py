@@ -53,6 +53,7 @@ from pact_eval.data.labelled.identity import counts_in_order, families_of_texts,
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
 from pact_eval.errors import Problem, ShapeError
+from pact_eval.importing.row_reader import confident_logits
 from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRow, References
 from pact_eval.importing.table_cells import Scores
 from pact_eval.importing.table_rows import (
@@ -187,6 +188,10 @@ class _TableReader:
         for role, form in zip(("reference", "prediction"), chosen.forms, strict=True):
             if role in roles and form is not None:
                 roles[role] += f" ({form})"
+        if self._probability_of is not None:
+            roles["probabilities"] += f" (the probability of {self._probability_of})"
+        if self._roles.percent:
+            roles["confidence"] += " (in percent)"
         return f"{COLUMNS_REMARK}{', '.join(f'{role} = {names}' for role, names in roles.items())}."
 
     def _families_of_texts(self) -> dict[int, str]:
@@ -197,6 +202,13 @@ class _TableReader:
             return {}
         names = families_of_texts([row.text for row in rows], [row.id for row in rows])
         return {id(row): name for row, name in zip(rows, names, strict=True) if name is not None}
+
+    @property
+    def _probability_of(self) -> str | None:
+        """The answer whose probability the only column of numbers has."""
+        if self._roles.rest is None:
+            return None
+        return next(iter(self._roles.groups["probabilities"].values()))
 
     def _keep_labelled(self, rows: Sequence[TableRow]) -> list[TableRow]:
         """Return the rows that have a right answer, and say how many have none."""
@@ -716,6 +728,15 @@ class _TableReader:
         if self._roles.outcomes and row.correct is None:
             column = self._roles.first("correct")
             raise ValueError(f"{column}: expected true or false, got none; fill the cell in")
+        if prediction is not None and not self._roles.outcomes:
+            try:
+                confident_logits(row.confidence, prediction, len(row.options))
+            except ValueError as error:
+                message = (
+                    f"{error}; if {column} is not the probability of {self._prediction}: "
+                    f"{columns_option(IGNORED, [column])}"
+                )
+                raise ValueError(message) from None
         answer: dict[str, Json] = {} if self._roles.outcomes else {"answer": prediction}
         return {"confidence": row.confidence, **answer}
 
@@ -807,6 +828,10 @@ class _TableReader:
             block["texts"] = 1
         if column is not None and counts_in_order(self._entries, column):
             block["numbered"] = True
+        if self._probability_of is not None:
+            block["probability_of"] = self._probability_of
+        if self._roles.percent:
+            block["percent"] = True
         forms = [form for form in chosen.forms if form is not None]
         if forms:
             block["answers"] = forms[0]

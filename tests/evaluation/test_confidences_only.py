@@ -25,6 +25,7 @@ from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.importing.row_reader import confident_logits, fewest_answers
+from pact_eval.importing.stored import how_read
 from pact_eval.runs.folder import read_run
 
 run = runner(main)
@@ -247,8 +248,11 @@ def test_wrong_input_is_refused_with_its_row(
 
 
 def test_one_number_of_a_row_may_be_of_the_prediction_or_of_one_answer(tmp_path: Path) -> None:
-    """`prob` next to a prediction: that of the prediction, or that of the positive class."""
+    """`prob` next to one prediction for all: that of the prediction, or that of the answer a."""
     table = tmp_path / "t.csv"
-    table.write_text("label,prediction,prob\na,a,0.9\nb,b,0.7\n", encoding="utf-8")
+    table.write_text("label,prediction,prob\na,a,0.9\nb,a,0.7\n", encoding="utf-8")
     message = refused("import", table, "--out", tmp_path / "run", code=2)
     assert_says(message, "--columns confidence=prob", "--columns ignored=prob")
+    table.write_text("label,prediction,prob\na,a,0.9\nb,b,0.7\n", encoding="utf-8")
+    run("import", table, "--out", tmp_path / "run")
+    assert "prob = confidence" in how_read(tmp_path / "run")

@@ -81,6 +81,10 @@ _QUESTION: Final = "Which answer is right?"
 _LABEL: Final = "Which {} fits?"
 _KINDS: Final = ("choice", "noul", "boolean", "score")
 _BOOLEAN: Final = frozenset({"true", "false"})
+_QUESTIONS: Final = {
+    "reference": "which column is the right answer",
+    "state": "which column is the text that is asked about",
+}
 _NO_LABEL: Final = "without a label"
 _NUMBER: Final = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?", re.IGNORECASE)
 _OF_OPTIONS: Final = frozenset({"", "option", "opt", "choice", "answer"})
@@ -441,9 +445,10 @@ def _check_roles(
     lacking += [] if {"state", "question"} & roles.keys() else ["state"]
     if lacking:
         usual = "; ".join(f"{role}: {', '.join(ROLES[role])}" for role in lacking)
+        asked = " and ".join(_QUESTIONS[role] for role in lacking)
         message = (
             f"{source}: no column is known as the {' or the '.join(lacking)} ({usual}); there are "
-            f"{', '.join(present) or 'no columns'}. Name it: --columns "
+            f"{', '.join(present) or 'no columns'}. {asked[0].upper()}{asked[1:]}? --columns "
             f"{','.join(f'{role}=NAME' for role in lacking)}"
         )
         raise ShapeError(message)

@@ -41,6 +41,7 @@ from pact_eval.errors import InputError, Problem, ShapeError, missing_extra
 
 __all__ = [
     "ENCODING",
+    "ROW_NAMES",
     "Container",
     "Entries",
     "Entry",
@@ -58,7 +59,8 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _PACKED: Final = (".gz", ".zst")
 _PEEK: Final = 1 << 16
 _DELIMITERS: Final = (",", ";", "\t", "|")
-_ROW_NAMES: Final = "row"
+ROW_NAMES: Final = "row"
+"""What the first column is called if its header is empty: the names of rows."""
 _TABLES: Final = frozenset(
     {"data", "rows", "records", "examples", "instances", "items", "results", "predictions"}
     | {"samples", "entries"}
@@ -384,8 +386,8 @@ def _rows(text: str, path: Path) -> tuple[list[str], list[Entry], list[Problem]]
         if _SEPARATOR.match(text):
             next(table)
         names = [name.strip() for name in next(table, [])]
-        if names and not names[0] and _ROW_NAMES not in names:
-            names[0] = _ROW_NAMES  # pandas and R write the names of rows without a header
+        if names and not names[0] and ROW_NAMES not in names:
+            names[0] = ROW_NAMES  # pandas and R write the names of rows without a header
         end = table.line_num
         for cells in table:
             line, end = end + 1, table.line_num

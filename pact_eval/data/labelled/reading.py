@@ -34,6 +34,7 @@ __all__ = [
     "parse_columns",
     "reading_of",
     "reading_of_json",
+    "roles_option",
     "take_reading",
 ]
 
@@ -298,10 +299,21 @@ def columns_option(role: str, names: Sequence[str]) -> str:
         >>> columns_option("options", ["yes, please", "no"])
         '--columns \'{"options": ["yes, please", "no"]}\''
     """
-    pair = f"{role}={'+'.join(names)}"
-    if any(mark in name or name != name.strip() for name in names for mark in ",+"):
-        pair = dumps({role: [*names]})
-    return f"--columns {shlex.quote(pair)}"
+    return roles_option({role: names})
+
+
+def roles_option(roles: Mapping[str, Sequence[str]]) -> str:
+    """Return the option that names the columns of several roles, as a shell takes it.
+
+    Examples:
+        >>> roles_option({"reference": ["y"], "probabilities": ["p 1", "p 2"]})
+        "--columns 'reference=y,probabilities=p 1+p 2'"
+    """
+    text = ",".join(f"{role}={'+'.join(names)}" for role, names in roles.items())
+    listed = [name for names in roles.values() for name in names]
+    if any(mark in name or name != name.strip() for name in listed for mark in ",+"):
+        text = dumps({role: [*names] for role, names in roles.items()})
+    return f"--columns {shlex.quote(text)}"
 
 
 def take_reading(options: dict[str, Any]) -> Reading:
