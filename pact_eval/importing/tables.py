@@ -187,7 +187,10 @@ class _TableReader:
         for role, form in zip(("reference", "prediction"), chosen.forms, strict=True):
             if role in roles and form is not None:
                 roles[role] += f" ({form})"
-        return f"{COLUMNS_REMARK}{', '.join(f'{role} = {names}' for role, names in roles.items())}."
+        listed = ", ".join(f"{role} = {names}" for role, names in roles.items())
+        texts = len({*self._families.values()})
+        of_texts = f" Rows with one text belong together: {texts:,} texts." if texts else ""
+        return f"{COLUMNS_REMARK}{listed}.{of_texts}"
 
     def _families_of_texts(self) -> dict[int, str]:
         """Return families by the identity of the row, unless something else names them."""
