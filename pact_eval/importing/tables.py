@@ -192,7 +192,10 @@ class _TableReader:
             roles["probabilities"] += f" (the probability of {self._probability_of})"
         if self._roles.percent:
             roles["confidence"] += " (in percent)"
-        return f"{COLUMNS_REMARK}{', '.join(f'{role} = {names}' for role, names in roles.items())}."
+        listed = ", ".join(f"{role} = {names}" for role, names in roles.items())
+        texts = len({*self._families.values()})
+        of_texts = f" Rows with one text belong together: {texts:,} texts." if texts else ""
+        return f"{COLUMNS_REMARK}{listed}.{of_texts}"
 
     def _families_of_texts(self) -> dict[int, str]:
         """Return families by the identity of the row, unless something else names them."""
