@@ -153,8 +153,7 @@ def _merged(given: Sequence[str], offered: Sequence[str]) -> str:
 def _command(path: Path, options: Sequence[tuple[str, str]]) -> str:
     """Return the command that reads a log with options."""
     own = all(name in _OF_REPORT for name, _ in options)
-    new = {name for name, _ in options} != {"--data"}
-    program = f"pact-eval {'report' if own and new else 'import'}"
+    program = f"pact-eval {'report' if own else 'import'}"
     words = [
         f"{name}={shlex.quote(value)}" if value.startswith("-") else f"{name} {shlex.quote(value)}"
         for name, value in options

@@ -97,7 +97,7 @@ def test_no_equivalence_rests_on_few_families() -> None:
     inside = Estimate(0.0, -0.01, 0.01, 100, 36, concentration=text)
     verdict = equivalence_verdict(inside, 0.02)
     assert (verdict.conclusion, verdict.reason) == ("inconclusive", text)
-    assert "1 family has 30%" in verdict.sentence
+    assert "1 group has 30%" in verdict.sentence
     lead = np.zeros(2_000)
     family = np.concatenate([np.zeros(1_000, dtype=np.int64), np.arange(1, 1_001)])
     assert equivalence_verdict(paired_rates(lead, family, 1_001).estimate(), 0.5).conclusion == (

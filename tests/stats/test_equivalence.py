@@ -81,7 +81,7 @@ def test_no_interval_is_inconclusive_for_its_own_reason() -> None:
     verdict = equivalence_verdict(estimate, 0.5)
     assert (verdict.conclusion, verdict.direction) == ("inconclusive", None)
     assert verdict.reason == "one family: no interval"
-    assert_says(verdict.sentence, "No verdict", "one family", "no interval")
+    assert_says(verdict.sentence, "No verdict", "one group", "no interval")
     bare = equivalence_verdict(Estimate(nan, nan, nan, 0, 0), 0.5)
     assert_says(bare.sentence, "No verdict", "there is no interval")
 
