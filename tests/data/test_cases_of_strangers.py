@@ -155,7 +155,7 @@ def test_a_tie_counts_half_for_each_letter(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     result = import_file(tmp_path, path)
     assert result.exit_code == 0, result.output
-    assert_says(result.output, "FOLLOWS THE LETTERS A AND B: chosen 25.0 points", "views tie")
+    assert_says(result.output, "FOLLOWS THE LETTERS A AND B: chosen 25.0 points", "answers tie")
     stated = report(tmp_path / "run-0")["letters"]
     shares = [count / stated["item_views"] for count in stated["picked"]]
     assert shares == pytest.approx([0.5, 0.5, 0, 0])

@@ -57,7 +57,7 @@ def test_views_that_all_tie_tell_nothing_of_the_order(tmp_path: Path) -> None:
     experiment = experiment_of(tmp_path, lambda _item, _order: [0.25] * 4)
     order = experiment.order(experiment.runs[0])
     assert (order.status, order.tone) == ("cannot tell", "open")
-    assert order.reason == "every view is a tie: no answer is the most probable one"
+    assert order.reason == "every answer is a tie: no letter is the most probable one"
     assert order.ties == Ties(tied=240, views=240, changed=0.0, unchanged=1.0)
 
 
@@ -87,4 +87,4 @@ def test_few_ties_leave_a_conclusion(tmp_path: Path, tied: int, status: str) -> 
     assert order.status == status
     assert order.ties == Ties(4 * tied, 480, 0.0, tied / 120)
     if status == "cannot tell":
-        assert order.reason == "ties: 120 of 480 views have several most probable answers"
+        assert order.reason == "ties: 120 of 480 answers have several most probable letters"

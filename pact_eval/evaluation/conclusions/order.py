@@ -650,10 +650,10 @@ def _reason(
         return f"too few items: the share that changes may be below or above {CHANGES:.0%}"
     if flips.low - ties.changed <= CHANGES < flips.high + ties.unchanged:
         if ties.tied == ties.views:
-            return "every view is a tie: no answer is the most probable one"
-        return f"ties: {ties.tied:,} of {ties.views:,} views have several most probable answers"
+            return "every answer is a tie: no letter is the most probable one"
+        return f"ties: {ties.tied:,} of {ties.views:,} answers have several most probable letters"
     if flips.low > CHANGES and flips.low <= flip_floor:
-        return "asking again in the same order may change as many answers"
+        return "asking again may change as many"
     return None
 
 
@@ -662,11 +662,11 @@ def ties_words(tied: int, views: int) -> str:
 
     Examples:
         >>> ties_words(3, 240), ties_words(0, 240)
-        ('; 3 of 240 views tie: each tied letter has a share of the choice', '')
+        ('; 3 of 240 answers tie: each tied letter has a share of the choice', '')
     """
     if not tied:
         return ""
-    return f"; {tied:,} of {views:,} views tie: each tied letter has a share of the choice"
+    return f"; {tied:,} of {views:,} answers tie: each tied letter has a share of the choice"
 
 
 def is_other_letter(slot: SlotPreference, first: SlotPreference) -> bool:
