@@ -158,7 +158,7 @@ def options_option(answers: Sequence[str]) -> str | None:
 
 
 def settle_one_number(
-    question: Question, columns: Sequence[str], stated: str | None = None
+    question: Question, columns: Sequence[str], stated: str | None = None, *, asks: bool = True
 ) -> OneNumber | None:
     """Decide what the only number of each row is.
 
@@ -166,6 +166,7 @@ def settle_one_number(
         question: the table.
         columns: columns without a role.
         stated: a column that the user calls the probabilities.
+        asks: whether a column that may be several things is a question; otherwise it is none.
 
     Returns:
         None if no column is called a probability and has numbers from 0 to 1.
@@ -188,6 +189,8 @@ def settle_one_number(
     proven = [each for name in called if (each := _proven(question, name)) is not None]
     if len(called) == len(proven) == 1:
         return proven[0]
+    if not asks:
+        return None
     raise _may_be_several(question, called)
 
 

@@ -182,7 +182,9 @@ def _with_one_number(
         free.append(column)
     if question.reference is None and references is None:
         return roles
-    one = settle_one_number(question, free, stated if stated in single else None)
+    # Who names the column of predictions has said what the answers are.
+    asks = "prediction" not in reading.columns
+    one = settle_one_number(question, free, stated if stated in single else None, asks=asks)
     if one is None:
         return roles
     columns.pop("confidence", None)

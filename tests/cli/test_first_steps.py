@@ -123,7 +123,7 @@ def test_without_its_data_the_ids_are_shown_and_what_shows_the_texts(
     if change == "edited":
         data.write_bytes(kept + b"\n")
     text = run("compare", "a/", "b/", *FAST, "--items", 5).stdout
-    assert "give --data FILE" in text
+    assert "--data FILE" in text
     assert all(item["text"] is None for item in compared()["items"])
     data.write_bytes(kept)
     assert all(item["text"] for item in compared("--data", data)["items"])

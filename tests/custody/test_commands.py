@@ -90,7 +90,7 @@ def test_an_allowed_run_says_so_everywhere(leak: Path, tmp_path: Path) -> None:
     assert shown.exit_code == 3
     leak_line = shown.stdout.splitlines()[0]
     assert leak_line.startswith("Leak: ")
-    assert_says(leak_line, "4 items", "(2 families)", "in holdout.jsonl")
+    assert_says(leak_line, "4 items", "(2 groups)", "in holdout.jsonl")
     verified = command("verify", run)
     assert verified.exit_code == 3
     assert re.search(r"leak +training +allowed .*: 2 families", verified.stdout)

@@ -178,10 +178,10 @@ def is_running(pid: int) -> bool:
 
 def test_a_training_over_its_time_is_ended_with_its_children(tmp_path: Path) -> None:
     step = Step("a", "train", (sys.executable, "-c", SLEEPS))
-    plan, _ = parse_plan("[train]\ncommand = 'x {adapter}'\ntimeout = 2", tmp_path / "plan.toml")
+    plan, _ = parse_plan("[train]\ncommand = 'x {adapter}'\ntimeout = 5", tmp_path / "plan.toml")
     planned = PlannedExperiment(plan, tmp_path / "out", (step,), (dict(os.environ),))
     (outcome,) = run(planned).steps
-    assert_says(outcome.why, "2 s", "timeout")
+    assert_says(outcome.why, "5 s", "timeout")
     assert all_gone(tmp_path / "out/pids")
 
 

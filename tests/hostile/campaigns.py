@@ -284,7 +284,9 @@ CAMPAIGNS: Final = {
     ),
     "texts of a page": Campaign(_HOLDOUT, JSON, _PAGE, weight=0.1),
     "settings": Campaign("pact.toml", TEXT, _REPORT),
-    "listed runs": Campaign("run/run.json", JSON, ("report", ".", "--json"), weight=0.5),
+    "listed runs": Campaign(
+        "run/run.json", JSON, ("report", ".", "--json"), weight=0.5, without=("trained/run.json",)
+    ),  # whose data have changed: the list exits with 5
     "page": Campaign("page.html", TEXT, ("verify", "page.html", "run")),
     "report": Campaign("report.json", JSON, ("verify", "report.json", "run")),
     **{

@@ -141,7 +141,7 @@ def test_content_free_prompts_are_read_with_their_run(
     edit_run(content_free, settings={"k": 1})
     assert_says(run("verify", f"{remote}/one-1", code=5).stdout, "content-free", "differs")
     shutil.rmtree(content_free)
-    without = run("report", f"{remote}/one-1", *words).stdout
+    without = run(*words, f"{remote}/one-1").stdout
     assert '"contextual": true' not in without
 
 

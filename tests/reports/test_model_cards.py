@@ -167,7 +167,7 @@ def test_a_leaking_run_says_so_first_in_the_text_and_in_every_result(tmp_path: P
     assert leak.startswith(f"**Leak: {2 * LEAKED} items")
     assert "train.jsonl" in leak
     assert answer.startswith(f"**Leak of {2 * LEAKED} items; leaked answers")
-    assert conclusions.startswith("- Data: leak: ")
+    assert "\n- Data: leak: " in conclusions
     assert str(tmp_path) not in text
     names = [result.metric_name for result in HubCard.load(card).data.eval_results]
     assert all(name.startswith(f"Leak of {2 * LEAKED} items; ") for name in names)

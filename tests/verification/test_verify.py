@@ -404,10 +404,13 @@ def test_the_calibrator_in_the_folder_of_its_own_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_json_of_one_run_and_of_several(reported: tuple[Path, Path, Path], tmp_path: Path) -> None:
+def test_json_of_one_run_has_a_digest_and_that_of_a_comparison_has_none(
+    reported: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
     _, a, b = reported
-    for folders in ((a,), (a, b)):
+    path = tmp_path / "report.json"
+    for folders, code in (((a,), 0), ((a, b), 1)):
         arguments = ["report", *map(str, folders), "--json", "--resamples", "100"]
-        path = tmp_path / "report.json"
         path.write_text(CliRunner().invoke(main, arguments).stdout)
-        assert verify(path, *folders).exit_code == 0
+        assert verify(path, *folders).exit_code == code
+    assert_says(verify(path, a, b).stderr, "no digest", "comparison")

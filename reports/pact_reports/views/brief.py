@@ -44,6 +44,11 @@ MOST_LINES: Final = 12
 
 COLUMNS: Final = 100
 
+_CALIBRATION: Final = {
+    "raw": None,
+    "calibrated": "calibrated",
+    "as shipped": "temperatures as shipped",
+}
 _QUESTIONS: Final = (*("where", "probabilities", "order", "data", "acting", "better"),)
 """The order in which facts answer questions: the model, then what its numbers rest on."""
 
@@ -224,7 +229,7 @@ def run_text(report: RunReport, names: ArmNames) -> str:
         None if seed is None else f"seed {seed}",
         provenance.quantisation,
         provenance.contract.short_remark,
-        "calibrated" if evaluation.calibration != "raw" else None,
+        _CALIBRATION[evaluation.calibration],
     )
     unusual = ", ".join(fact for fact in facts if fact)
     return one_line("; ".join(filter(None, (f"{sample}{_orders(evaluation)}", unusual))))
