@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
+import polars as pl
+
 from pact_eval._choices import (
     CONFIDENCE,
     COVERAGE,
@@ -34,9 +36,10 @@ from pact_eval.data.files import dataset_file
 from pact_eval.data.labelled.reading import take_reading
 from pact_eval.data.opening import local_data, only_file_of
 from pact_eval.data.records import read_records as read_records
-from pact_eval.drift import drift
+from pact_eval.drift import drift, unlabelled
 from pact_eval.drift.drift import Drift
 from pact_eval.drift.run_comparison import RunComparison, compare_runs
+from pact_eval.drift.unlabelled import UnlabelledDrift
 from pact_eval.errors import InputError
 from pact_eval.errors import PactError as PactError
 from pact_eval.evaluation.experiment import Experiment
@@ -518,6 +521,47 @@ def measure_drift(
     """
     files = [Path(file) for file in thresholds]
     return drift.measure_drift(first, second, settings, thresholds=files)
+
+
+def compare_logs(
+    before: pl.DataFrame,
+    after: pl.DataFrame,
+    *,
+    names: tuple[str, str] = ("before", "after"),
+    below: float | None = None,
+    seed: int = 0,
+) -> UnlabelledDrift:
+    """Say whether a service has drifted, from two logs whose right answers are not known.
+
+    Args:
+        before: a row per answer: id of the item, family (the group of items that belong together;
+            the id if there is none), question, answer, and confidence in 0..1 or null. Repeats
+            have the id of their item.
+        after: the same, on the same items, on others, or on both.
+        names: of the logs.
+        below: threshold of confidence, in 0..1: the share of answers below it is compared too.
+        seed: of the permutations.
+
+    Returns:
+        What changed; `finding` is changed, no change shown or too few to tell.
+
+    Raises:
+        InputError: a log has no rows or lacks a column, or an item has another family, or another
+            question, in the other log.
+
+    Examples:
+        >>> import pact_eval, polars as pl
+        >>> def log(refunds):
+        ...     ids = [f"t{at}" for at in range(200)]
+        ...     return pl.DataFrame({"id": ids, "family": ids, "question": "What is asked for?",
+        ...         "answer": ["refund" if at < refunds else "other" for at in range(200)],
+        ...         "confidence": None})
+        >>> pact_eval.compare_logs(log(100), log(108)).finding
+        'no change shown'
+        >>> pact_eval.compare_logs(log(100), log(140)).finding
+        'changed'
+    """
+    return unlabelled.compare_logs(before, after, names=names, below=below, seed=seed)
 
 
 def choose_thresholds(

@@ -41,6 +41,7 @@ VIEWS: Final[Mapping[str, tuple[str, str]]] = {
     "Thresholds": ("thresholds", "present_thresholds"),
     "ThresholdsCheck": ("thresholds", "present_thresholds_check"),
     "Verification": ("verification", "present_verification"),
+    "UnlabelledDrift": ("unlabelled_drift", "present_unlabelled_drift"),
     "WrittenManifest": ("datasets", "present_written_manifest"),
     "WrittenReport": ("written_report", "present_written_report"),
 }
