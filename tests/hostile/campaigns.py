@@ -36,7 +36,7 @@ from hostile.row_edits import ROWS
 from labelled_files import FILES
 from mutations import BYTES, JSON, TEXT, Mutation
 from run_frames import edit_run, forge_seal, other_items, rows, write_run
-from tool_logs.exchange_logs import WRITERS, cases, tickets, write
+from tool_logs.exchange_logs import GRADED, WRITERS, cases, tickets, write
 
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
@@ -288,6 +288,16 @@ CAMPAIGNS: Final = {
         )
         for name in WRITERS
     },
+    **{
+        f"grades of {name}": Campaign(
+            f"exchanges/{file}",
+            TEXT if name == "errorbars" else JSON,
+            ("import", f"exchanges/{file}", "--out", "imported"),
+            source=name,
+            weight=0.5,
+        )
+        for name, (file, _) in GRADED.items()
+    },
     "right answers of exchanges": Campaign(
         _ANSWERS,
         JSON,
@@ -483,6 +493,8 @@ def _write_logs(home: Path) -> None:
     for name, write_log in WRITERS.items():
         write(home / f"exchanges/{name}.jsonl", write_log(tickets(4)))
     write(home / _ANSWERS, cases(tickets(4)))
+    for file, write_grades in GRADED.values():
+        write_grades(home / "exchanges" / file, tickets(4))
     (home / "index").mkdir()
     results = [result(row, [0.1, 0.7, 0.2], 0.8) for row in SUITE]
     write_index(home / "index", results)

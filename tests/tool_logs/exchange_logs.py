@@ -300,3 +300,50 @@ WRITERS: Final[Mapping[str, Callable[[Iterable[Ticket]], list[dict[str, Any]]]]]
     "s1ops": s1ops,
 }
 """By format, what writes its log."""
+
+
+def grades(made: Iterable[Ticket]) -> list[dict[str, Any]]:
+    """Return whether the answers about the topic are right; three tickets are of one group."""
+    return [
+        {"id": ticket.id, "right": ticket.right["topic"], "group": f"g{number // 3}"}
+        for number, ticket in enumerate(made)
+    ]
+
+
+def errorbars(path: Path, made: Iterable[Ticket]) -> Path:
+    """Write the long format of errorbars 0.2.4."""
+    rows = [f"{g['id']},m1,{int(g['right'])},{g['group']}" for g in grades(made)]
+    text = "\n".join(["question_id,model,score,cluster_id", *rows])
+    path.write_text(f"{text}\n", "utf-8")
+    return path
+
+
+def statgate(path: Path, made: Iterable[Ticket]) -> Path:
+    """Write results of statgate 0.1.1."""
+    return write(
+        path,
+        [
+            {"case_id": g["id"], "passed": g["right"], "score": float(g["right"]), "shop": "north"}
+            for g in grades(made)
+        ],
+    )
+
+
+def evalsig(path: Path, made: Iterable[Ticket]) -> Path:
+    """Write a run of evalsig 0.1.2."""
+    items = [
+        {"item_id": g["id"], "score": float(g["right"]), "cluster_id": g["group"]}
+        | {"epoch": 0, "metadata": {}}
+        for g in grades(made)
+    ]
+    run = {"run_id": "r", "model_id": "m1", "task_id": "topics", "metric_name": "acc"}
+    path.write_text(json.dumps({**run, "config_hash": "", "items": items}, indent=2), "utf-8")
+    return path
+
+
+GRADED: Final[Mapping[str, tuple[str, Callable[[Path, Iterable[Ticket]], Path]]]] = {
+    "errorbars": ("errorbars.csv", errorbars),
+    "statgate": ("statgate.jsonl", statgate),
+    "evalsig": ("evalsig.json", evalsig),
+}
+"""By format, a name of its file, and what writes it."""

@@ -29,7 +29,7 @@ class Chat(ExchangeSource):
     """Chat completions: one question, whose options the user names."""
 
     title = "chat completions"
-    reads = "JSON lines of requests and replies with `top_logprobs`, or of a batch"
+    reads = "the same, with `top_logprobs`"
     id_keys = ("custom_id",)
 
     def recognises(self, start: Start) -> bool:

@@ -15,7 +15,7 @@ class Decguard(ExchangeSource):
     """Production records of decguard."""
 
     title = "decguard"
-    reads = "its records"
+    reads = "records"
     keys = ("decision", "probabilities", "selected")
     question_key = "decision"
     alone = True

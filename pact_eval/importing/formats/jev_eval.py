@@ -17,7 +17,7 @@ class JevEval(ExchangeSource):
     """Caches of jev-eval."""
 
     title = "jev-eval"
-    reads = "its cache"
+    reads = "cache"
     keys = ("row", "state_hash", "question_hash", "question")
     id_keys = ("row",)
     question_key = "id"

@@ -17,7 +17,7 @@ class Jevassert(ExchangeSource):
     """Recordings of jevassert."""
 
     title = "jevassert"
-    reads = "its recording, and `--data PACK/cases.jsonl`"
+    reads = "recording, `--data cases.jsonl`"
     keys = ("case_id", "answers", "latency_ms")
     id_keys = ("case_id",)
     alone = True

@@ -17,7 +17,7 @@ class OpenAIDecisions(SystemOne):
     """Requests and replies of OpenAI decisions: their questions and answers are lists."""
 
     title = "OpenAI decisions"
-    reads = "JSON lines of requests and replies, or of a batch"
+    reads = "requests and replies, batches"
     questions_are = list
     id_keys = ("custom_id",)
 

@@ -20,7 +20,7 @@ class SystemOne(ExchangeSource):
     """Requests and replies of System One: their questions and answers have names."""
 
     title = "System One"
-    reads = "JSON lines of requests and replies"
+    reads = "requests and replies"
     questions_are: type = dict
 
     def recognises(self, start: Start) -> bool:
