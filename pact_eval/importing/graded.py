@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pact_eval._json import Json, dumps
 from pact_eval.data.labelled.answers import cell_text
 from pact_eval.data.labelled.entries import Entry, read_entries
+from pact_eval.data.labelled.reading import PREDICTED, ROLES
 from pact_eval.errors import InputError, Problem, ShapeError
 from pact_eval.importing.exchanges import first_of
 from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Source, Start
@@ -21,17 +22,25 @@ from pact_eval.importing.table_cells import number_of, truth_of
 
 __all__ = ["GradedSource"]
 
+_NAMES: Final = {**ROLES, **PREDICTED}
+_OF_TABLES: Final = frozenset(
+    {"answers", *(name for role in ("reference", *PREDICTED) for name in _NAMES[role])}
+)
+"""Columns of right answers and of what a model said: a file that has one is a table."""
+
 
 class GradedSource(Source):
     """A format of grades.
 
     Attributes:
-        ids: names of the column of ids; the first that a row has counts.
+        required: further columns that every file of the format has.
+        ids: names of the column of ids.
         grades: names of the columns that say whether an answer is right.
         models: of the model; groups: of what belongs together; repeats: of the number of a sample.
     """
 
     joins = True
+    required: ClassVar[tuple[str, ...]] = ()
     ids: ClassVar[tuple[str, ...]]
     grades: ClassVar[tuple[str, ...]]
     models: ClassVar[tuple[str, ...]] = ("model",)
@@ -41,7 +50,8 @@ class GradedSource(Source):
     def recognises(self, start: Start) -> bool:
         """A file whose first row has an id and a grade by the names of the format."""
         names = start.first or frozenset(_header(start.content))
-        return bool(names & {self.ids[0]}) and bool(names & {*self.grades}) and not _is_other(names)
+        own = names >= {*self.ids, *self.required} and bool(names & {*self.grades})
+        return own and not names & _OF_TABLES
 
     def open(self, path: Path, options: ImportOptions) -> Log:
         """Open a file of grades.
@@ -145,8 +155,3 @@ def _header(content: bytes) -> list[str]:
         return []
     mark = max(",;\t|", key=line.count)
     return [name.strip().strip('"') for name in line.split(mark)]
-
-
-def _is_other(names: frozenset[str]) -> bool:
-    """Return whether a row has more than a grade: answers, or right answers."""
-    return bool(names & {"answers", "answer", "prediction", "label", "reference", "probabilities"})

@@ -111,9 +111,12 @@ def test_one_of_several_models(tmp_path: Path) -> None:
 
 
 def test_other_files_are_no_grades(tmp_path: Path) -> None:
-    rows = [{"question_id": "a", "score": 0.75, "label": "yes", "prediction": "yes"}]
-    path = write(tmp_path / "t.jsonl", rows)
-    assert find_source(path).name == "rows"
+    grades = {"question_id": "a", "model": "m", "score": 1}
+    path = write(tmp_path / "t.jsonl", [grades])
+    assert find_source(path).name == "errorbars"
+    for name in ("label", "y_true", "prediction", "probs", "correct", "answers"):
+        assert find_source(write(path, [{**grades, name: "yes"}])).name == "rows"
+    assert find_source(write(path, [{"question_id": "a", "score": 1}])).name == "rows"
     with pytest.raises(InputError):
         read(made(tmp_path, "statgate"), data=path)
 

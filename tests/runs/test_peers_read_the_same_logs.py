@@ -1,6 +1,7 @@
 """Logs of requests and replies, read here and by the packages that write them.
 
-`PACT_PEERS_PYTHON` names a Python that has jevkit-core, jev-eval, jevassert, s1ops and decguard.
+`PACT_PEERS_PYTHON` names a Python that has jevkit-core, jev-eval, jevassert, s1ops, decguard,
+errorbars, statgate and evalsig.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from needs import optional_tool
-from tool_logs.exchange_logs import QUESTIONS, WRITERS, cases, tickets, write
+from tool_logs.exchange_logs import GRADED, QUESTIONS, WRITERS, cases, tickets, write
 
 from pact_eval.importing.source import import_options
 from pact_eval.importing.writing import find_source, read_log
@@ -91,3 +92,27 @@ def test_accuracy_against_the_package_that_writes_the_log(tmp_path: Path, name: 
     for question, right in theirs.items():
         ours = frame.filter(pl.col("question") == question)["right"].to_list()
         assert (ours == right) == ((name, question) not in OWN_RULES), question
+
+
+GRADED_SCRIPTS = {
+    "errorbars": "from errorbars.io import load_csv; scores = load_csv(FILE).score",
+    "statgate": "from statgate.adapters import load_records\n"
+    "scores = [record.passed for record in load_records(Path(FILE))]",
+    "evalsig": "from evalsig.io.json_runframe import read_runframe_json\n"
+    "scores = [item.score for item in read_runframe_json(FILE).items]",
+}
+
+
+@optional_tool(bool(PEERS))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRADED_SCRIPTS)
+def test_grades_against_the_package_that_writes_them(tmp_path: Path, name: str) -> None:
+    file, write_grades = GRADED[name]
+    path = write_grades(tmp_path / file, tickets(60))
+    script = f"import json\nfrom pathlib import Path\nFILE = {file!r}\n{GRADED_SCRIPTS[name]}\n"
+    script += "print(json.dumps([float(score) for score in scores]))"
+    done = subprocess.run(
+        [PEERS, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    frame = read_log(find_source(path), path, import_options({}))[0].frame
+    assert [float(logits[0] == 0) for logits in frame["logits"]] == json.loads(done.stdout)

@@ -15,6 +15,7 @@ class Errorbars(GradedSource):
 
     title = "errorbars"
     reads = "CSV, JSON"
+    required = ("model",)
     ids = ("question_id",)
     grades = ("score",)
     groups = ("cluster_id",)
