@@ -326,6 +326,7 @@ NO_PROBABILITIES: Final[Mapping[str, str]] = {
     "answers": "the run has answers and no probabilities",
     "confidences": ONLY_CONFIDENCE,
     "outcomes": ONLY_CONFIDENCE,
+    "grades": "the run only says whether each answer is right",
 }
 """Why a number is undefined, by what a run knows of its items: `Known` of `runs/provenance.py`."""
 

@@ -21,7 +21,10 @@ def installed(module: str) -> bool:
 
 def optional_tool(present: bool) -> pytest.MarkDecorator:
     """Return the mark of tests that run another tool, which the lock does not have."""
-    return needs("a tool outside the lock (vLLM or PACT_VLLM_PYTHON, lm-eval)", present=present)
+    return needs(
+        "a tool outside the lock (vLLM or PACT_VLLM_PYTHON, lm-eval, PACT_PEERS_PYTHON)",
+        present=present,
+    )
 
 
 has_vllm = "PACT_VLLM_PYTHON" in os.environ or installed("vllm")

@@ -63,7 +63,8 @@ def make_import(
 
     Data:
         --data FILE: Dataset file with the references of rows of your own, joined by id: records, or
-            labelled data of a known shape; also hf://datasets/OWNER/NAME[@REVISION][/PATH].
+            labelled data of a known shape; also hf://datasets/OWNER/NAME[@REVISION][/PATH]. Of
+            requests and replies: a table of id, question and label.
 
     Output:
         --family-from COLUMN[~REGEX]: What names the family: a value of the log, such as
@@ -71,7 +72,8 @@ def make_import(
             has one).
         --domain-from COLUMN[~REGEX]: What names the domain, in the same way.
         --filter: Filter of lm-evaluation-harness whose answers are read, if there are several; of
-            HELM, the split or perturbation, such as valid or test/typos.
+            HELM, the split or perturbation, such as valid or test/typos; of requests and replies,
+            the model.
         --metric: Metric of lm-evaluation-harness by which answers and probabilities are read.
             Default: acc, or the first that the log has.
         --multi: Read questions with several right answers: any of them counts. Default: such

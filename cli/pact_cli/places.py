@@ -24,7 +24,7 @@ from pact_eval.importing.source import COLUMNS_REMARK, FURTHER_REMARK, ImportOpt
 from pact_eval.importing.stored import StoredRun, how_read, store_run
 from pact_eval.importing.writing import is_log_folder
 from pact_eval.runs.places import RUNS
-from pact_eval.runs.provenance import NAME, RunLabels
+from pact_eval.runs.provenance import NAME, RunLabels, read_provenance
 from pact_eval.runs.seal import PREDICTIONS
 
 _ASKS_FOR_DATA: Final = "--data FILE"
@@ -48,6 +48,12 @@ class Places:
     runs: tuple[Path, ...]
     folders: tuple[Path, ...] = ()
     read: Mapping[Path, str] = field(default_factory=dict)
+
+    def texts_in(self, data: Sequence[Path]) -> tuple[Path, ...]:
+        """Return the datasets that were not read as the right answers of a log alone."""
+        logs = [read_provenance(folder).recorded.get("log") for folder in self.read]
+        labels = {log.get("labels") for log in logs if isinstance(log, dict)}
+        return tuple(path for path in data if path.name not in labels)
 
 
 def find_places(paths: Sequence[Path], reading: Reading, data: Sequence[Path] = ()) -> Places:

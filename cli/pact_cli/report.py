@@ -128,6 +128,7 @@ def report(
         --open: Open the page in the browser. Without --html, it is report.html.
     """
     places = find_places(given_places, reading, named_data(outputs.data))
+    outputs = replace(outputs, data=places.texts_in(outputs.data))
     reads = () if places.read else ("columns", "answers", "positions_from")
     refuse_given(reads, "{} is for a log: the runs are stored already, and say how they were read")
     if open_ and outputs.html is None:

@@ -43,6 +43,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
 from pact_eval.runs.folder import RunSource
 from pact_eval.runs.identity import Difference
+from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.equivalence import MarginFinding, MarginTest, margin_test
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 from pact_eval.stats.proportions import rate_estimate
@@ -371,7 +372,7 @@ def measure_drift(
     runs, data = opened_runs(first, second, settings)
     pair = PairedRuns.of(*runs, settings)
     paired, probabilities = pair.pairing.paired, pair.has_probabilities
-    named = "outcomes" not in (pair.a.known, pair.b.known)
+    named = not {pair.a.known, pair.b.known} & {*UNNAMED}
     changed = answer_changes(pair.a, pair.b, settings.by) if paired and named else ()
     return Drift(
         runs=pair.runs,

@@ -59,6 +59,7 @@ from pact_eval.notes import Note
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.bootstrap import same_stream
 from pact_eval.stats.clusters import effective_clusters
 from pact_eval.stats.equivalence import (
@@ -482,7 +483,7 @@ def _differing(
     for row in np.flatnonzero(right.correct & ~wrong.correct).tolist():
         # The run that is right answers with the reference.
         reference, other = (
-            None if items.known == "outcomes" else int(items.predicted[row])
+            None if items.known in UNNAMED else int(items.predicted[row])
             for items in (right, wrong)
         )
         sure, item = float(wrong.confidence[row]), row // repeats

@@ -41,7 +41,7 @@ from pact_eval.evaluation.registry import CONFIDENT, MetricSpec, metric_spec
 from pact_eval.evaluation.resampled_groups import sign_of
 from pact_eval.notes import Note
 from pact_eval.numbers import Unit, has_width, interval_text, value_text
-from pact_eval.runs.provenance import Provenance
+from pact_eval.runs.provenance import UNNAMED, Provenance
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import shown_increases
 from pact_eval.stats.proportions import rate_estimate
@@ -325,7 +325,7 @@ def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     cluster = items.cluster[:: 1 if items.repeat is None else items.repeats]
     yield from on_answer_mass(run.label, views.answer_mass_by_item, cluster, runs)
     yield from on_confident_errors(run.label, items, runs)
-    kinds = evaluation.groups[1:] if views.known != "outcomes" else ()
+    kinds = evaluation.groups[1:] if views.known not in UNNAMED else ()
     for group in kinds:
         rows = items.predictions.kind == group.name
         accuracy = _rate(items.correct, items.cluster, runs * len(kinds), rows)
@@ -601,7 +601,7 @@ def on_provenance(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
     """Check whether a run records how it was made.
 
     Examples:
-        >>> from pact_eval.runs.provenance import Provenance
+        >>> from pact_eval.runs.provenance import (Provenance, UNNAMED)
         >>> recorded = {"arm": "x", "seed": 1, "settings": {"adapter": {}}}
         >>> next(on_provenance("x", Provenance.of(recorded))).text
         'run.json has no SHA-256 of the adapter'
@@ -646,7 +646,7 @@ def on_versions(
         names: display names of arms.
 
     Examples:
-        >>> from pact_eval.runs.provenance import Provenance
+        >>> from pact_eval.runs.provenance import (Provenance, UNNAMED)
         >>> a, b = (Provenance.of({"versions": {"torch": v}}) for v in ("2.12", "2.13"))
         >>> next(on_versions({"a": a, "b": b})).text
         'torch differs between runs: 2.12 (a); 2.13 (b)'

@@ -34,7 +34,7 @@ from pact_eval.metrics import BINS
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.places import naming_urls
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.provenance import Provenance
+from pact_eval.runs.provenance import UNSURE, Provenance
 from pact_eval.runs.seal import CALIBRATION_NAME
 
 Result = TypeVar("Result")
@@ -338,8 +338,8 @@ class ExperimentRun:
         Raises:
             InputError: only the answers are known.
         """
-        if self.provenance.known == "answers":
-            raise missing_probabilities("this output")
+        if self.provenance.known in UNSURE:
+            raise missing_probabilities("this output", self.provenance.known)
 
     def with_views(self, k: int) -> ExperimentRun:
         """Return the run as if it had been scored with its first k views only; computed once."""

@@ -13,6 +13,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, pair_partners
 from pact_eval.evaluation.wrong_items import by_repeat, first_of_most
+from pact_eval.runs.provenance import UNNAMED
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,7 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
         prompt_tokens=views.prompt_tokens,
         calibrated=None if calibrated is None else ItemConfidences.of(calibrated),
         right_repeats=None if items.repeat is None else right.sum(axis=1),
-        named=items.known != "outcomes",
+        named=items.known not in UNNAMED,
     )
 
 
@@ -169,7 +170,7 @@ def item_distributions(experiment: Experiment, run: ExperimentRun) -> ItemDistri
     log_probs = np.concatenate(parts, axis=1)
     used = np.arange(log_probs.shape[2]) < views.n_choices[:, np.newaxis]
     probabilities, tops = np.exp(log_probs), metrics.predicted(log_probs)
-    if views.known in ("confidences", "outcomes"):
+    if views.known in ("confidences", *UNNAMED):
         others = np.arange(log_probs.shape[2]) != tops[:, :, np.newaxis]
         probabilities[others] = np.nan
     return ItemDistributions(tuple(names), probabilities, tops, used)

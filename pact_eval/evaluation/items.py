@@ -44,7 +44,7 @@ from pact_eval.evaluation.registry import (
 )
 from pact_eval.progress import step
 from pact_eval.runs.predictions import Predictions, right_answers
-from pact_eval.runs.provenance import Known
+from pact_eval.runs.provenance import UNSURE, Known
 from pact_eval.runs.rows import PREFIX, check_columns, check_values, collected
 from pact_eval.stats.permuted_slots import distinct_orders
 
@@ -608,7 +608,7 @@ def _as_known(items: ScoredItems, known: Known) -> ScoredItems:
         for name, values in items.values.items()
     }
     facts = replace(items.facts, smallest_probability=math.nan, logit_gap=np.empty(0))
-    confidence = _all_nan(len(items)) if known == "answers" else items.confidence
+    confidence = _all_nan(len(items)) if known in UNSURE else items.confidence
     return replace(items, confidence=confidence, values=item_values, facts=facts, known=known)
 
 

@@ -21,7 +21,7 @@ from pact_eval.runs.custody import TrainedRole
 from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.identity import Difference, join_differences
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.provenance import EVALUATION
+from pact_eval.runs.provenance import EVALUATION, UNNAMED
 from pact_eval.runs.seal import unsealed_files
 
 _SHOWN = 5
@@ -127,7 +127,7 @@ def mismatch(
         "kind": (a.kind, b.kind),
         "family": (a.family, b.family),
     }
-    if "outcomes" in (a.known, b.known):
+    if {a.known, b.known} & {*UNNAMED}:
         del columns["reference"], columns["n_choices"]  # one of the runs does not name the answers
     elif a.accepted is not None or b.accepted is not None:
         columns["right answers"] = (a.right_answers, b.right_answers)

@@ -25,7 +25,7 @@ from pact_eval.numbers import (
 )
 from pact_eval.plain_text import upper_first
 from pact_eval.runs.predictions import Predictions, censored_references, recorded_bounds
-from pact_eval.runs.provenance import Provenance
+from pact_eval.runs.provenance import UNSURE, Provenance
 from pact_eval.stats.clusters import concentration
 from pact_eval.stats.estimate import FEW_CLUSTERS, ClusterText
 
@@ -244,6 +244,17 @@ class AnswersOnly(Note):
         return (
             "The run has answers and no probabilities: NLL, Brier, ECE, AURC and view TV are not "
             "defined."
+        )
+
+
+@dataclass(frozen=True)
+class GradesOnly(Note):
+    """The run only says whether each answer is right."""
+
+    def __str__(self) -> str:
+        return (
+            "The run only says whether each answer is right: NLL, Brier, ECE, AURC and view TV are "
+            "not defined."
         )
 
 
@@ -715,8 +726,8 @@ def run_notes(provenance: Provenance) -> tuple[Note, ...]:
     notes: list[Note] = [*gap_notes(provenance)]
     if counts.unanswered:
         notes.append(Unanswered(counts.items or 0, counts.unanswered))
-    if provenance.known == "answers":
-        notes.append(AnswersOnly())
+    if provenance.known in UNSURE:
+        notes.append(GradesOnly() if provenance.known == "grades" else AnswersOnly())
     elif provenance.known != "probabilities":
         notes.append(ConfidencesOnly(provenance.known == "confidences"))
     if probe is not None and probe.changed and probe.end_largest_tv is not None:

@@ -35,6 +35,7 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.run_records import ItemTexts, cut
 from pact_eval.runs.folder import item_column
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
 from pact_eval.stats.summed_intervals import correlations, summed_interval
@@ -147,7 +148,7 @@ def question_answers(
         One value per question, the most items first; none for ablated contexts, and for runs that
         do not say which answers these are.
     """
-    if items.reference is None or items.known == "outcomes" or not len(items):
+    if items.reference is None or items.known in UNNAMED or not len(items):
         return ()
     items = items.with_sorted_families()  # sums do not depend on the order of the rows
     questions = [*_questions(run, items, texts)]

@@ -22,7 +22,7 @@ from pact_eval._choices import Decoding
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_error import ece_interval
 from pact_eval.numbers import Unit, value_text
-from pact_eval.runs.provenance import Known
+from pact_eval.runs.provenance import UNSURE, Known
 from pact_eval.stats.bootstrap import (
     InfluenceStatistic,
     LazyRowSums,
@@ -380,7 +380,7 @@ class Metric:
         if known == "probabilities":
             return True
         of_answers = self.argmax_only and "ensemble" not in self.needs
-        return of_answers or (self.of_confidence and known != "answers")
+        return of_answers or (self.of_confidence and known not in UNSURE)
 
     @property
     def uses_all_views(self) -> bool:

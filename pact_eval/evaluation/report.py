@@ -54,6 +54,7 @@ from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.runs.folder import Run
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import UNNAMED, UNSURE
 from pact_eval.runs.seal import seal_digest
 from pact_eval.stats.bootstrap import same_stream
 from pact_eval.stats.consistency_resampling import calibrated_outcomes, shared_draw_rate
@@ -122,7 +123,7 @@ class TopAnswers:
     def of(cls, group: ResampledGroup) -> TopAnswers | None:
         """Return those of a group; None without confidences, and for ablated contexts."""
         items = group.items
-        if items.reference is None or items.known == "answers":
+        if items.reference is None or items.known in UNSURE:
             return None
         arrays = items.confidence, items.correct, items.cluster
         return cls(*arrays, items.n_clusters, same_stream(group.rng))
@@ -342,7 +343,7 @@ def _pair_outcomes(items: ScoredItems) -> metrics.PairOutcomes | None:
     if items.reference is None:
         return None
     outcomes = metrics.pair_outcomes(items.pairs, items.predicted, items.reference)
-    return replace(outcomes, same_answer=None) if items.known == "outcomes" else outcomes
+    return replace(outcomes, same_answer=None) if items.known in UNNAMED else outcomes
 
 
 def _names(contexts: Contexts) -> list[str]:

@@ -26,6 +26,7 @@ from pact_eval.evaluation.run_data import (
 )
 from pact_eval.importing.table_texts import records_of_table
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import UNNAMED
 
 _SHOWN: Final = 5
 _LONGEST_TEXT: Final = 200
@@ -285,7 +286,7 @@ def _match_records(
 def _check_questions(run: ExperimentRun, records: Mapping[str, Record]) -> None:
     """Raise if a record has another question than the run; pairs do not say what was asked."""
     views = run.predictions
-    if views.known == "outcomes":
+    if views.known in UNNAMED:
         return
     facts = zip(
         views.ids.tolist(),

@@ -24,6 +24,7 @@ from pact_eval.evaluation.run_records import ItemTexts, cut
 from pact_eval.plain_text import one_line, short_names
 from pact_eval.runs.folder import ids_at, items_at
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import UNNAMED
 
 SUREST: Final = 3
 """Wrong answers in the line of `report`."""
@@ -217,7 +218,7 @@ def _wrong_item(
     views: Predictions, at: int, answer: int, confidence: float, texts: ItemTexts
 ) -> WrongItem:
     item = str(views.ids[at])
-    if views.known == "outcomes":
+    if views.known in UNNAMED:
         return WrongItem(item, texts.text(item), (), None, confidence)
     names = _names(views, at, texts)
     return WrongItem(item, texts.text(item), _right(views, at, names), names[answer], confidence)

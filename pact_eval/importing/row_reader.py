@@ -21,7 +21,7 @@ from pact_eval._json import Json, describe, dumps, finite_number
 from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem
 from pact_eval.runs.predictions import SUM_TOLERANCE, rounding_unit
-from pact_eval.runs.provenance import ANSWERS, CONFIDENCES, OUTCOMES
+from pact_eval.runs.provenance import ANSWERS, CONFIDENCES, GRADES, OUTCOMES
 from pact_eval.runs.rows import STATUSES
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -48,12 +48,16 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "reason": ("reason",),
     "correct": (),
     "scored": (),
+    "grade": (),
 }
 """Our columns, and the names that are tried without `--map`. `correct` says whether the answer is
 right by the log that the row is from, and must agree. `scored` says whether the log counts an entry
-without an answer (as wrong), which is the default."""
+without an answer (as wrong), which is the default. `grade` says whether an answer is right that
+nothing else is known of; `reference` is then 0."""
 
-OWN_NAMES: Final[Mapping[str, str]] = {name: name for name in ("correct", "answer", "scored")}
+OWN_NAMES: Final[Mapping[str, str]] = {
+    name: name for name in ("correct", "answer", "scored", "grade")
+}
 """The mapping of rows that a source has made: it means these columns where it gives them."""
 
 _ANSWERED = ("ok", "answered")
@@ -367,7 +371,7 @@ class RowReader:
             message = f"expected {self.values} as in earlier rows, got {columns[0]}"
             raise ValueError(message)
         self.values = columns[0]
-        if columns[0] == ANSWERS:
+        if columns[0] in (ANSWERS, GRADES):
             return self._one_answer(obj), []
         if columns[0] in (CONFIDENCES, OUTCOMES):
             return self._one_confidence(obj), []
@@ -389,7 +393,9 @@ class RowReader:
         """Return what a row without the probabilities of all answers has; nothing without any."""
         has_answer = self._get(obj, "answer") is not None
         if self._get(obj, "confidence") is None:
-            return [ANSWERS] if has_answer else []
+            if has_answer:
+                return [ANSWERS]
+            return [] if self._get(obj, "grade") is None else [GRADES]
         self.used |= {*self._names["confidence"]}
         if has_answer:
             return [CONFIDENCES]
@@ -411,6 +417,8 @@ class RowReader:
 
     def _one_answer(self, obj: Mapping[str, Json]) -> list[float]:
         """Return 0 for the answer and minus infinity for the others; `ANSWERS` says what it is."""
+        if self.values == GRADES:
+            return [0.0, -math.inf] if self._get(obj, "grade") else [-math.inf, 0.0]
         n_choices = self._whole(obj, "n_choices", MIN_ANSWERS, MAX_ANSWERS)
         answer = self._whole(obj, "answer", 0, n_choices - 1)
         return [0.0 if index == answer else -math.inf for index in range(n_choices)]

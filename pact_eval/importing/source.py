@@ -169,12 +169,13 @@ class ImportOptions:
         family_from: what names the family of an item; None uses the source's.
         domain_from: what names its domain.
         suites: files with the questions and references of a log that has only answers.
-        filter: name of the filter of lm-evaluation-harness whose answers are read.
+        filter: name of the filter of lm-evaluation-harness whose answers are read; of requests and
+            replies, the model.
         metric: the metric of lm-evaluation-harness by which answers are read: acc, acc_norm,
             acc_bytes or acc_mutual_info; None uses the first that the log has.
         scorer: name of the Inspect scorer whose scores are read.
         multi: "any" counts an answer that is one of several right ones; None refuses such items.
-        data: dataset file with the references of rows of your own, joined by id.
+        data: file with the right answers of rows of your own, or of a log without any, by id.
         reading: how a table of others, or the data if they are labelled, are read.
     """
 
@@ -438,11 +439,13 @@ class Source(ABC):
         title: what writes such logs, as the docs call it.
         reads: its files, in Markdown.
         own: whether it is our own format: its rows are not translated, and columns may be mapped.
+        joins: whether `--data` may give its right answers, and further columns stay with the run.
     """
 
     title: ClassVar[str]
     reads: ClassVar[str]
     own: ClassVar[bool] = False
+    joins: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from itertools import count
@@ -18,6 +18,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.errors import RunSettingsError
+from pact_eval.importing.exchanges import MEASURED
 from pact_eval.importing.registry import source_of
 from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.writing import default_folder, read_to_write
@@ -172,7 +173,8 @@ def how_read(folder: Path) -> str:
     log = block if isinstance(block, dict) else {}
     columns = log.get("columns")
     if not isinstance(columns, dict):
-        return _source_text(log)
+        slices = _slices(folder, MEASURED) if "requests" in log else ()
+        return ", ".join([_source_text(log), *slices])
     words: dict[str, str] = {**_WORDS}
     if "probability_of" in log:
         words["probabilities"] = f"probability of {log['probability_of']}"
@@ -208,7 +210,9 @@ def _source_text(log: Mapping[str, Json]) -> str:
     metric = log.get("metric")
     names = {*metric.values()} if isinstance(metric, dict) else {metric}
     by = f", answers by {', '.join(sorted(map(str, names)))}" if metric else ""
-    return f"log of {source_of(str(source)).title}{of_tasks}{by}"
+    labels = log.get("labels")
+    of_labels = f", right answers from {labels}" if labels else ""
+    return f"log of {source_of(str(source)).title}{of_tasks}{by}{of_labels}"
 
 
 def _column_names(names: list[Json]) -> str:
@@ -233,10 +237,11 @@ def _column_names(names: list[Json]) -> str:
     return " + ".join(texts)
 
 
-def _slices(folder: Path) -> Iterator[str]:
+def _slices(folder: Path, without: Sequence[str] = ()) -> Iterator[str]:
     """Yield the further columns whose values items share: `--by` divides the report by them."""
     file = folder / PREDICTIONS
-    names = [name for name in pl.read_parquet_schema(file) if name.startswith(PREFIX)]
+    stored = pl.read_parquet_schema(file)
+    names = [name for name in stored if name.removeprefix(PREFIX) not in {name, *without}]
     if not names:
         return
     rows = pl.read_parquet(file, columns=["id", *names]).unique("id")

@@ -188,9 +188,10 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         log.tolerance,
         several_right=options.multi is not None,
     )
-    further = FurtherColumns(kept=own and log.references is None)
+    further = FurtherColumns(kept=source.joins and log.references is None)
     named = str(log.named or path)
-    by_view, problems = _read(log.rows, reader, further if own else None, named)
+    remedy = _OWN_REMEDY if own else ""
+    by_view, problems = _read(log.rows, reader, further if source.joins else None, named, remedy)
     if not problems and own and log.mapping is None:
         problems += reader.unmet_mapping()
     if not problems:
@@ -241,6 +242,7 @@ def _read(
     reader: RowReader,
     further: FurtherColumns | None,
     named: str,
+    remedy: str,
 ) -> tuple[dict[_View, dict[str, Json]], list[Problem]]:
     """Check rows one by one, and return them by id and view; problems are collected.
 
@@ -267,7 +269,6 @@ def _read(
             except SeveralRightError:
                 several.append(entry)
             except ValueError as error:
-                remedy = _OWN_REMEDY if further is not None else ""
                 place = entry.line, entry.record
                 problems.append(Problem(*place, f"{entry.where}{error}", remedy=remedy))
         if len(problems) >= _MOST_PROBLEMS:
@@ -547,10 +548,10 @@ def read_to_write(path: Path, labels: RunLabels, options: ImportOptions) -> Read
     path = log_path(path)
     with naming_urls():
         source = find_source(path, options.source)
-        if options.data is not None and not source.own:
+        if options.data is not None and not source.joins:
             message = (
-                f"--data is for rows of your own; {path} is a log of {source.title}, which has its "
-                "references: leave --data out"
+                f"--data is for rows of your own, and logs without right answers; {path} is a log "
+                f"of {source.title}, which has its references: leave --data out"
             )
             raise InputError(message)
         rows, log = read_log(source, path, options)
@@ -564,7 +565,7 @@ def read_to_write(path: Path, labels: RunLabels, options: ImportOptions) -> Read
         "values": rows.values,
     }
     names: RunNames = {"source": "import", "data": shown(path), **cast("RunNames", labels)}
-    if options.data is not None:
+    if joined is not None:
         names["references"] = str(options.data)
     if rows.model is not None:
         names["base_model"] = rows.model

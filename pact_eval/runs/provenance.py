@@ -35,9 +35,16 @@ from pact_eval.runs.custody import Custody
 from pact_eval.schema import Section
 
 FORMAT_VERSION: Final = 3
-Known = Literal["probabilities", "confidences", "outcomes", "answers"]
+Known = Literal["probabilities", "confidences", "outcomes", "answers", "grades"]
 """What a run knows of an item: the probabilities of all answers; the answer and its probability;
-whether the answer is right and its probability, but not which answer it is; or the answer alone."""
+whether the answer is right and its probability, but not which answer it is; the answer alone; or
+whether it is right, alone."""
+
+UNNAMED: Final = ("outcomes", "grades")
+"""What runs know that do not say which answers these are."""
+
+UNSURE: Final = ("answers", "grades")
+"""What runs know that do not say how probable an answer is."""
 
 ANSWERS: Final = "answers"
 """`settings.values` of an import without probabilities: a logit of 0 marks the answer, and the
@@ -50,6 +57,9 @@ evenly, which is no fact about them."""
 OUTCOMES: Final = "outcomes"
 """`settings.values` of an import of (confidence, right) pairs: answer 0 is right, all others are
 wrong, and there are as few as leave the one of the model the most probable."""
+
+GRADES: Final = "grades"
+"""`settings.values` of an import that only says whether each answer is right: answer 0 is."""
 
 REPEATS: Final = "repeats"
 """`log.views` of an import whose views ask the same prompt several times, in one order."""
@@ -73,6 +83,7 @@ _KNOWN_BY_VALUES: Final[Mapping[str, Known]] = {
     ANSWERS: "answers",
     CONFIDENCES: "confidences",
     OUTCOMES: "outcomes",
+    GRADES: "grades",
 }
 _LABELS: Final = ("arm", "role", "adapter")  # an empty one is none
 _UNSEALED_FORMATS: Final = (1, 2)

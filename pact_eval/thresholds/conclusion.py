@@ -22,6 +22,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.numbers import plain_units, rate_text, sample_text
 from pact_eval.plain_text import first_of
 from pact_eval.runs.folder import RunSource, open_run
+from pact_eval.runs.provenance import UNSURE
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.choice import Rule, Thresholds, gate_items, rate_over_units, rule_of
 from pact_eval.thresholds.gates import ChosenGate, Target, choose_gate, sure_answers
@@ -237,9 +238,10 @@ def acting_without_probabilities(
     Raises:
         RunError: the folder is not a complete run.
     """
-    if open_run(source).provenance.known != "answers":
+    known = open_run(source).provenance.known
+    if known not in UNSURE:
         return None
-    return _cannot_tell(NO_PROBABILITIES["answers"], target, confidence)
+    return _cannot_tell(NO_PROBABILITIES[known], target, confidence)
 
 
 def _cannot_tell(reason: str, target: Target, confidence: float, run: str = "") -> Acting:
@@ -392,8 +394,8 @@ def acting_of_run(experiment: Experiment, run: ExperimentRun) -> Acting | None:
 
 def _unknown(experiment: Experiment, run: ExperimentRun) -> str | None:
     """Return why nothing can be told of a run; None if something can."""
-    if run.provenance.known == "answers":
-        return NO_PROBABILITIES["answers"]
+    if run.provenance.known in UNSURE:
+        return NO_PROBABILITIES[run.provenance.known]
     leak = experiment.data.leak
     if leak is None or leak.left_out:
         return None

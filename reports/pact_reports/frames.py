@@ -18,6 +18,7 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.results import Framed
 from pact_eval.runs.folder import Run
+from pact_eval.runs.provenance import UNNAMED, UNSURE
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.choice import Thresholds
 
@@ -124,7 +125,7 @@ def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
     if views.repeats and decoding == "single":
         views = views.repeats_as_items()
     items = ScoredItems.of(views, decoding)
-    has_references, named = views.references is not None, views.known != "outcomes"
+    has_references, named = views.references is not None, views.known not in UNNAMED
     probable = views.known == "probabilities"
     columns: dict[str, Any] = {
         "id": views.ids,
@@ -137,7 +138,7 @@ def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
         "reference": views.references if named else None,
         "predicted": items.predicted if named else None,
         "correct": items.correct if has_references else None,
-        "confidence": None if items.known == "answers" else items.confidence,
+        "confidence": None if items.known in UNSURE else items.confidence,
         "nll": items.nll if has_references and probable else None,
         "probabilities": list(_probabilities(items)) if probable else None,
     }

@@ -36,6 +36,7 @@ from hostile.row_edits import ROWS
 from labelled_files import FILES
 from mutations import BYTES, JSON, TEXT, Mutation
 from run_frames import edit_run, forge_seal, other_items, rows, write_run
+from tool_logs.exchange_logs import GRADED, WRITERS, cases, tickets, write
 
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
@@ -143,6 +144,7 @@ _INSPECT: Final = ("import", "answers.json", "--out", "imported")
 _HELM: Final = ("import", "helm", "--out", "imported", "--multi", "any")
 _SUITE: Final = "index/selected-rows.jsonl.gz"
 _INDEX: Final = ("import", "index", "--suite", _SUITE, "--out", "imported")
+_ANSWERS: Final = "exchanges/cases.jsonl"
 _DECISION: Final = ("audit", "adapter", "decision")
 _VERIFY: Final = ("verify", "run", "--json", "--adapter", "adapter")
 _VERIFY_THRESHOLDS: Final = ("verify", "run", "--json", "--thresholds", "thresholds.json")
@@ -275,6 +277,32 @@ CAMPAIGNS: Final = {
     ),
     "suite of the Decision Index": Campaign(
         _SUITE, (*BYTES, *map(_packed, JSON)), _INDEX, source="decision-index"
+    ),
+    **{
+        f"exchanges of {name}": Campaign(
+            f"exchanges/{name}.jsonl",
+            JSON,
+            ("import", f"exchanges/{name}.jsonl", "--data", _ANSWERS, "--out", "imported"),
+            source=name,
+            weight=0.5,
+        )
+        for name in WRITERS
+    },
+    **{
+        f"grades of {name}": Campaign(
+            f"exchanges/{file}",
+            TEXT if name == "errorbars" else JSON,
+            ("import", f"exchanges/{file}", "--out", "imported"),
+            source=name,
+            weight=0.5,
+        )
+        for name, (file, _) in GRADED.items()
+    },
+    "right answers of exchanges": Campaign(
+        _ANSWERS,
+        JSON,
+        ("import", "exchanges/jevassert.jsonl", "--data", _ANSWERS, "--out", "imported"),
+        weight=0.5,
     ),
     "decision files": Campaign("decision/decision.json", JSON, _DECISION),
     "decision template": Campaign("decision/decision_template.jinja", TEXT, _DECISION, weight=0.5),
@@ -463,6 +491,12 @@ def _write_logs(home: Path) -> None:
         for name in packed.names:
             written.writestr(name, packed.read(name))
     shutil.copytree(logs / "helm" / "tiny", home / "helm")
+    (home / "exchanges").mkdir()
+    for name, write_log in WRITERS.items():
+        write(home / f"exchanges/{name}.jsonl", write_log(tickets(4)))
+    write(home / _ANSWERS, cases(tickets(4)))
+    for file, write_grades in GRADED.values():
+        write_grades(home / "exchanges" / file, tickets(4))
     (home / "index").mkdir()
     results = [result(row, [0.1, 0.7, 0.2], 0.8) for row in SUITE]
     write_index(home / "index", results)

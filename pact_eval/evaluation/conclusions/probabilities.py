@@ -16,6 +16,7 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import Group
 from pact_eval.numbers import interval_text, p_value_text, sample_text, value_text
 from pact_eval.plain_text import one_line
+from pact_eval.runs.provenance import UNSURE
 from pact_eval.stats.clusters import few_worth
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import holm
@@ -267,8 +268,9 @@ def _untold(items: ScoredItems, ece: Estimate, *, tested: bool) -> str | None:
     Families of unequal size count as the number of equal ones that is worth as much: of one family
     with half of the items, nobody knows how far its luck may carry it.
     """
-    if items.known == "answers":
-        return "only the answers are known"
+    if items.known in UNSURE:
+        what = "the answers are" if items.known == "answers" else "right or wrong is"
+        return f"only {what} known"
     families = items.n_clusters
     if families < FEWEST_FAMILIES:
         return f"too few: {sample_text(items.n_items, families, items.unit)}"

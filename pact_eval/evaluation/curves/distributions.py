@@ -20,6 +20,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import label_codes
 from pact_eval.evaluation.registry import PAIR_MARGIN, TRAINED_MARGIN
+from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.estimate import Estimate, Method
 
 _Curve: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -160,7 +161,7 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
         int(family.max()) + 1,
         references=tuple(_reference(arm, runs, coverage) for arm, runs in scored.items()),
         guessing=math.nan
-        if first.known == "outcomes"
+        if first.known in UNNAMED
         else float(1 - (1 / first.predictions.n_choices).mean()),
         differences=tuple(_differences(experiment, curves, family)),
     )

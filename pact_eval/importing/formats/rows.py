@@ -37,7 +37,7 @@ class Rows(Source):
 
     title = "anything"
     reads = "JSON, CSV, `.parquet`, or a folder of `.parquet` files"
-    own = True
+    own = joins = True
 
     def recognises(self, start: Start) -> bool:
         """Every file that no other source recognises, and every folder of Parquet files."""

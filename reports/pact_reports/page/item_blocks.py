@@ -32,6 +32,7 @@ from pact_eval.progress import tracked
 from pact_eval.prompts.contract import ChatContract, canonical_code_order
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import UNNAMED
 from pact_reports.page.html import trusted
 
 NOT_KNOWN: Final = 65_535
@@ -616,7 +617,7 @@ def pack_items(
         "texts": None,
         "system": None,
     }
-    if records is not None and views.known != "outcomes":
+    if records is not None and views.known not in UNNAMED:
         texts = _Texts(views, records, contract)
         packed["texts"] = {"size": _TEXTS, "blocks": [*texts.blocks(store)]}
         if contract is not None:
@@ -659,7 +660,7 @@ def pack_run(
         "repeats": views.k if views.repeats else 1,
         "decoding": experiment.settings.decoding,
         "distributions": [*distributions.names],
-        "options": [] if views.known == "outcomes" else [*texts_of(run, {}).options],
+        "options": [] if views.known in UNNAMED else [*texts_of(run, {}).options],
         "columns": _columns(store, run_columns(item_outcomes(experiment, run))),
         "views": {"size": _VIEWS, "blocks": view_blocks},
         "orders": {"size": _VIEWS, "blocks": order_blocks},
