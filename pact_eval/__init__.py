@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         import_run,
         judge,
         measure_drift,
+        plan,
         read_run,
         score,
     )
@@ -58,6 +59,7 @@ __all__ = [
     "import_run",
     "judge",
     "measure_drift",
+    "plan",
     "read_records",
     "read_run",
     "score",
