@@ -7,7 +7,7 @@ knows beforehand is assumed, and a range shows what the assumption costs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -254,22 +254,17 @@ class _Assumed:
             values: what is assumed if it turns out well, the assumption, and if it turns out badly.
             assumes: the assumption in words.
         """
+
+        def fewest(value: float, alike: float) -> Groups | None:
+            like = replace(self.groups, alike=alike)
+            return fewest_groups(lambda groups: enough(value, groups), like)
+
         alike = (self.alike[0], self.groups.alike, self.alike[1])
-        low, planned, high = (
-            fewest_groups(
-                lambda groups, value=value: enough(value, groups), replace(self.groups, alike=rho)
-            )
-            for value, rho in zip(values, alike, strict=True)
-        )
-        return _size(purpose, goal, (low, planned, high), assumes)
+        return _size(purpose, goal, [*map(fewest, values, alike)], assumes)
 
 
-def _size(
-    purpose: Purpose,
-    goal: str,
-    groups: tuple[Groups | None, Groups | None, Groups | None],
-    assumes: str,
-) -> SampleSize:
+def _size(purpose: Purpose, goal: str, groups: Sequence[Groups | None], assumes: str) -> SampleSize:
+    """Return a size from the groups that do if all turns out well, as assumed, and badly."""
     low, items, high = (None if some is None else some.items for some in groups)
     count = None if groups[1] is None else groups[1].count
     return SampleSize(purpose, goal, items, count, low, high, assumes)
@@ -339,12 +334,10 @@ def _of_letter(planned: _Assumed) -> SampleSize:
 def _of_gate(planned: _Assumed, error: float) -> SampleSize:
     """Plan a gate; its tests take one item of each group, so only the groups count."""
     target = Target.of_error(error)
-    size = planned.groups.size
-    groups = tuple(
-        None if needed is None else Groups(needed, size)
-        for auroc in _AUROC
-        for needed in (families_needed(typical_items(planned.accuracy, auroc), target, CONFIDENCE),)
-    )
+    groups = []
+    for auroc in _AUROC:
+        needed = families_needed(typical_items(planned.accuracy, auroc), target, CONFIDENCE)
+        groups.append(None if needed is None else replace(planned.groups, count=needed))
     high, middle, low = _AUROC
     assumes = f"surer answers are right more often: AUROC {middle} ({low} to {high})"
     goal = f"let the model act alone on a share with {target.limit}"

@@ -58,6 +58,7 @@ _ONLY_LETTERS: Final = re.compile(
 _NOT: Final = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|neither|nor|cannot|without|unless|except|lacks?)\b|n['\u2019]t\b"
 )
+_NEGATED_VERB: Final = re.compile(r"\b(?:not|cannot)\b|n['\u2019]t\b")
 _NO_NEGATION: Final = re.compile(r"\bor not\b|\bnot only\b|\bno\. ?\d|\byes or no\b|\bno or yes\b")
 _ENDS: Final = re.compile(
     r"\b(?:lowest|highest|least|most|worst|best|low|high|never|always|scale|worse|better|stronger|"
@@ -170,13 +171,16 @@ def _named_letter(text: str, letters: Sequence[str]) -> str | None:
 
 
 def negations(asked: Field) -> Iterator[_Found]:
-    """Find questions with two negations, and yes-or-no questions with one."""
-    most = 0 if asked.kind == "boolean" else 1
+    """Find questions with two negations, one of them of a verb, and negated yes-or-no questions."""
     for sentence in re.findall(r"[^.?!\n]+\?", _question(asked)):
-        found = _NOT.findall(_NO_NEGATION.sub(" ", sentence))
-        if len(found) > most:
-            expected = "a question without a negation" if most == 0 else "one negation at most"
+        plain = _NO_NEGATION.sub(" ", sentence)
+        if not _NEGATED_VERB.search(plain):
+            continue
+        if asked.kind == "boolean":
+            expected = "a question without a negation"
             yield "negated-question", expected, _shortened(sentence)
+        elif len(_NOT.findall(plain)) > 1:
+            yield "negated-question", "one negation at most", _shortened(sentence)
 
 
 def rubric_order(asked: Field) -> Iterator[_Found]:

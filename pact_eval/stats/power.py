@@ -142,7 +142,8 @@ def _flip(ahead: IntArray, differ: IntArray) -> FloatArray:
     """Return the mid-p value of the sign flip, at least what an exact one can reach."""
     behind = differ - ahead
     below = np.where(behind > 0, p_value_below(np.maximum(behind - 1, 0), differ, 0.5), 0.0)
-    return np.maximum(below + p_value_below(behind, differ, 0.5), 2.0 ** (1 - differ))
+    mid_p = below + p_value_below(behind, differ, 0.5)
+    return np.asarray(np.maximum(mid_p, 2.0 ** (1 - differ)), dtype=np.float64)
 
 
 def power_of_margin(margin: float, differing: float, groups: Groups) -> float:

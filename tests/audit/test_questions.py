@@ -100,6 +100,8 @@ SOUND = [
     choice("A", "B", instructions="Is A or B taller?"),
     choice("Rain", "Snow", instructions="Which is not wet? Do not guess. Never ask."),
     choice("Rain", "Snow", instructions="Is it wet or not, and which has no wind?"),
+    choice("Rain", "Snow", instructions="Which has no wind and never any clouds?"),
+    decision("boolean", None, "Does the record give the frequency as at no time, or never?"),
     decision("boolean", None, "Is the seal intact? Answer false if it does not say."),
     decision("score", ["Poor.", "Good.", "Excellent."]),
     decision("score", ["always", "often", None, "never"]),

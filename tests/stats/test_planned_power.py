@@ -37,7 +37,7 @@ def is_shown(b: int, c: int, n: int) -> bool:
 def test_the_least_lead_is_the_first_that_the_comparison_shows(n: int) -> None:
     """Enumeration: every number of differing items, through `paired_rates` itself."""
     differ = np.arange(min(n, 20) + 1)
-    for count, least in zip(differ, least_lead(differ, n - 1), strict=True):
+    for count, least in zip(differ.tolist(), least_lead(differ, n - 1), strict=True):
         shown = [b for b in range(count // 2, count + 1) if is_shown(b, count - b, n)]
         assert least == min(shown, default=count + 1)
 
