@@ -14,7 +14,8 @@ from pact_eval.errors import InputError
 from pact_eval.sample_sizes import plan_items
 from pact_reports.views.sample_sizes import present_sample_plan
 
-Percent = Annotated[float, Number(min=0, max=100)]
+Percent = Annotated[float, Number(min=0, max=100, min_open=True)]
+Alike = Annotated[float, Number(max=100)]
 
 
 @command()
@@ -24,7 +25,7 @@ def plan(
     accuracy: Percent,
     agree: Percent | None = None,
     family_size: Count = 1,
-    alike: Percent | None = None,
+    alike: Alike | None = None,
     gate_error: Percent | None = None,
     as_json: Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from pact_eval._json import dumps
@@ -295,7 +295,7 @@ def check_questions(index: Index, findings: Collector) -> CheckResult:
         if key not in asked:
             asked[key] = _Asked(located.place, _long_words(question))
             for rule in _RULES:
-                for code, expected, actual in rule(question):
+                for code, expected, actual in rule(_as_asked(located)):
                     findings.add(code, located.place, expected, actual)
         asked[key].see(located)
         lengths.see(located, answers)
@@ -308,6 +308,18 @@ def check_questions(index: Index, findings: Collector) -> CheckResult:
             findings.add("answer-in-every-context", question_seen.place, expected, actual)
     lengths.report(findings)
     return findings.result(f"{len(asked):,} questions")
+
+
+def _as_asked(located: Located) -> Field:
+    """Return the question of a record; a context that ends as a question belongs to it.
+
+    Rows with a question and its own options have the question as their context.
+    """
+    record = located.record
+    text = context_text([record.state])
+    if not text.rstrip().endswith("?"):
+        return record.field
+    return replace(record.field, instructions=[record.field.instructions, text])
 
 
 def _long_words(question: Field) -> set[str]:

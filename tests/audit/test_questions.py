@@ -121,6 +121,24 @@ def test_the_fixture_data_has_no_finding(tmp_path: Path) -> None:
     assert check_questions(index, Collector("questions", 5)).counts == {}
 
 
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        (["Which is not never wet?"], {"negated-question": 1}),
+        ("How many are there? 0, 1 or 2?", {}),
+        ("It is not never wet. It rains.", {"answers-opaque": 1}),
+    ],
+)
+def test_a_context_that_is_a_question_belongs_to_it(
+    state: Any, told: dict[str, int], tmp_path: Path
+) -> None:
+    """Rows of a table with a question and options have the question as their context."""
+    names = ["wet", "dry"] if "negated-question" in told else ["0", "1", "2"]
+    rows = asking([decision("choice", dict.fromkeys(names))])
+    rows[0]["input"]["state"] = state
+    assert checked(tmp_path / "x.jsonl", rows).counts == told
+
+
 @pytest.mark.parametrize(("contexts", "told"), [(19, {}), (20, {"answer-in-every-context": 1})])
 def test_a_word_of_an_answer_in_every_context_is_told(
     contexts: int, told: dict[str, int], tmp_path: Path
