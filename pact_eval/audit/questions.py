@@ -59,6 +59,7 @@ _NOT: Final = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|neither|nor|cannot|without|unless|except|lacks?)\b|n['\u2019]t\b"
 )
 _NEGATED_VERB: Final = re.compile(r"\b(?:not|cannot)\b|n['\u2019]t\b")
+_SENTENCE_END: Final = re.compile(r"(?<=[.?!])")
 _NO_NEGATION: Final = re.compile(r"\bor not\b|\bnot only\b|\bno\. ?\d|\byes or no\b|\bno or yes\b")
 _ENDS: Final = re.compile(
     r"\b(?:lowest|highest|least|most|worst|best|low|high|never|always|scale|worse|better|stronger|"
@@ -172,9 +173,9 @@ def _named_letter(text: str, letters: Sequence[str]) -> str | None:
 
 def negations(asked: Field) -> Iterator[_Found]:
     """Find questions with two negations, one of them of a verb, and negated yes-or-no questions."""
-    for sentence in re.findall(r"[^.?!\n]+\?", _question(asked)):
+    for sentence in _SENTENCE_END.split(_question(asked)):
         plain = _NO_NEGATION.sub(" ", sentence)
-        if not _NEGATED_VERB.search(plain):
+        if not (sentence.endswith("?") and _NEGATED_VERB.search(plain)):
             continue
         if asked.kind == "boolean":
             expected = "a question without a negation"
@@ -206,7 +207,7 @@ def _ranked(answers: Sequence[Answer], scale: dict[str, int]) -> list[tuple[int,
     return [(scale[word], answer) for word, answer in words if word in scale]
 
 
-_RULES: Final[tuple[Callable[[Field], Iterator[_Found]], ...]] = (
+RULES: Final[tuple[Callable[[Field], Iterator[_Found]], ...]] = (
     nearly_alike,
     overlapping_ranges,
     opaque_answers,
@@ -215,6 +216,7 @@ _RULES: Final[tuple[Callable[[Field], Iterator[_Found]], ...]] = (
     negations,
     rubric_order,
 )
+"""The rules that read one question with its answers."""
 
 
 def _question(asked: Field) -> str:
@@ -294,7 +296,7 @@ def check_questions(index: Index, findings: Collector) -> CheckResult:
         key = hash((question.kind, dumps(question.instructions), answers))
         if key not in asked:
             asked[key] = _Asked(located.place, _long_words(question))
-            for rule in _RULES:
+            for rule in RULES:
                 for code, expected, actual in rule(_as_asked(located)):
                     findings.add(code, located.place, expected, actual)
         asked[key].see(located)

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import record, write_jsonl
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import binomtest
 from spoiled_datasets import healthy
 
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.questions import check_questions
+from pact_eval.audit.questions import CHECK, RULES, check_questions
 from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
+from pact_eval.data.records import Answer, Field
 
 
 def decision(kind: str, answers: Any, instructions: str = "Which one fits?") -> dict[str, Any]:
@@ -151,11 +154,11 @@ def test_a_word_of_an_answer_in_every_context_is_told(
     assert all(finding.actual.endswith("refund") for finding in result.findings)
 
 
-def of_lengths(path: Path, longest: int, n: int) -> CheckResult:
+def of_lengths(path: Path, longest: int, n: int, *, last: str = "d") -> CheckResult:
     """Four answers, of which the first is the longest, and right in `longest` of n questions."""
     rows = []
     for number in range(n):
-        texts = (f"the longest {number:03}", f"b {number}", f"c {number}", f"d {number}")
+        texts = (f"the longest {number:03}", f"b {number}", f"c {number}", f"{last} {number}")
         right = {"target": f"option {1 if number < longest else 3} of this"}
         rows.append(record(f"f{number}", decision=choice(*texts), reference=right))
     return checked(path, rows)
@@ -172,6 +175,18 @@ def test_lengths_that_tell_the_answer_against_binomtest(n: int, tmp_path: Path) 
     assert result.findings[0].actual == f"{least}"
 
 
+def test_both_ends_are_tested_together(tmp_path: Path) -> None:
+    """Hand computation: P(X >= 12) of 20 is 0.00094, above half of 0.1%; P(X >= 13) is 0.00018."""
+    for longest, last, told in ((12, "d", 1), (12, "ddd", 1), (12, "", 0), (13, "", 1)):
+        result = of_lengths(tmp_path / f"{longest}{last}.jsonl", longest, 20, last=last)
+        assert sum(result.counts.values()) == told, (longest, last)
+
+
+def test_a_small_surplus_of_many_questions_is_not_told(tmp_path: Path) -> None:
+    """355 of 1,200 is significant (p = 0.0002), and less than a fifth above 300."""
+    assert of_lengths(tmp_path / "x.jsonl", 355, 1_200).counts == {}
+
+
 def test_fixed_labels_and_families_count_once(tmp_path: Path) -> None:
     """A long label that is right in most records is a frequent label, and tells nothing."""
     fixed = asking([choice("a long label", "short")] * 60)
@@ -180,6 +195,33 @@ def test_fixed_labels_and_families_count_once(tmp_path: Path) -> None:
     assert checked(tmp_path / "y.jsonl", rows).counts == {"length-favoured": 1}
     family = [row | {"family": "one"} for row in rows]
     assert checked(tmp_path / "z.jsonl", family).counts == {}
+
+
+TEXTS = st.text(max_size=30) | st.sampled_from(
+    ["see B", "A and (C)", "1-2", "2 to 3.5 km", "none", "never", "is it not, no?", " ", "\u2028?"]
+)
+
+
+@given(answers=st.lists(TEXTS, min_size=2, max_size=6), question=TEXTS, kind=st.integers(0, 2))
+def test_any_text_can_be_read(answers: list[str], question: str, kind: int) -> None:
+    """Property: no text makes a rule fail; findings have a code of the check and short texts."""
+    named = (f"{place}{text}" if kind else f"{place}" for place, text in enumerate(answers))
+    described = tuple(map(Answer, named, answers))
+    asked = Field("decision", ("choice", "boolean", "score")[kind], question, described)
+    for rule in RULES:
+        for code, expected, actual in rule(asked):
+            assert code in CHECK.codes
+            assert expected
+            assert len(actual) <= 200
+
+
+def test_long_texts_are_read_in_linear_time() -> None:
+    """Hostile: no rule goes back to the start of a text for each of its letters."""
+    for part in ("a ", "1", "not ", "(A", "- ", "A,"):
+        text = part * 20_000
+        answers = (Answer("a", text), Answer("b", f"{text}B"))
+        asked = Field("decision", "choice", text, answers)
+        assert all(code in CHECK.codes for rule in RULES for code, *_ in rule(asked))
 
 
 @pytest.mark.slow
