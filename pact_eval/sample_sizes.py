@@ -50,6 +50,7 @@ LEAST_DIFFERENCE: Final = 0.001
 NOTHING: Final = "none"
 """Written for a number of items that does not exist."""
 
+_MORE: Final = 1.5  # times a large difference: so many items differ
 _MOVED: Final = (0.05, 0.1, 0.2)
 _AUROC: Final = (0.85, 0.8, 0.75)
 _OTHER_ACCURACY: Final = 0.05
@@ -163,8 +164,8 @@ def plan_items(
     Args:
         difference: smallest difference that matters, in points.
         accuracy: percentage of right answers, about.
-        agree: percentage of items that both models answer right, or both wrong; None assumes 90,
-            or what independent errors give if that is more.
+        agree: percentage of items that both models answer right, or both wrong; None assumes 90:
+            more if independent errors give more, less for a difference above 6.7 points.
         family_size: items of each group that belongs together.
         alike: how much the items of a group come out alike, from 0 to 100; None assumes 50.
         gate_error: largest percentage of errors of a model that acts alone; None plans no gate.
@@ -182,20 +183,14 @@ def plan_items(
         message = f"--accuracy {accuracy:g}: no two models differ by {difference:g} points there"
         raise InputError(message)
     differing = _differing(rate, size, None if agree is None else _percent("agree", agree))
-    if family_size < 1 or family_size != int(family_size):
-        message = f"--family-size {family_size:g}: expected a whole number from 1"
-        raise InputError(message)
-    if alike is not None and not 0 <= alike <= 100:
-        message = f"--alike {alike:g}: expected a percentage from 0 to 100"
-        raise InputError(message)
-    together = ALIKE if alike is None else alike / 100
+    groups = _groups(family_size, alike)
     planned = _Assumed(
         rate,
         size,
         differing=differing,
         others=(differing, differing) if agree is not None else _others(rate, size, differing),
-        groups=Groups(0, family_size, together),
-        alike=(0.0, 1.0) if alike is None else (together, together),
+        groups=groups,
+        alike=(0.0, 1.0) if alike is None else (groups.alike, groups.alike),
     )
     sizes = [_of_difference(planned), _of_margin(planned), _of_interval(planned)]
     if error is not None:
@@ -205,7 +200,7 @@ def plan_items(
         rate,
         1 - differing,
         family_size,
-        together,
+        groups.alike,
         error,
         (*sizes, _of_letter(planned)),
         planned.alike,
@@ -377,6 +372,21 @@ def typical_items(accuracy: float, auroc: float, items: int = _GATE_ITEMS) -> Ga
     return GateItems(names, names, names, sureness, np.arange(items) < wrong)
 
 
+def _groups(family_size: int, alike: float | None) -> Groups:
+    """Return groups of the size that is planned.
+
+    Raises:
+        InputError: the size is not a whole number from 1, or `alike` is not a percentage.
+    """
+    if not family_size >= 1 or family_size != int(family_size):
+        message = f"--family-size {family_size:g}: expected a whole number from 1"
+        raise InputError(message)
+    if alike is not None and not 0 <= alike <= 100:
+        message = f"--alike {alike:g}: expected a percentage from 0 to 100"
+        raise InputError(message)
+    return Groups(0, family_size, ALIKE if alike is None else alike / 100)
+
+
 def _differing(accuracy: float, difference: float, agree: float | None) -> float:
     """Return the share of items that one model alone answers right.
 
@@ -384,7 +394,7 @@ def _differing(accuracy: float, difference: float, agree: float | None) -> float
         InputError: two models cannot agree so much, or so little.
     """
     if agree is None:
-        return min(1 - AGREE, _independent(accuracy, difference))
+        return min(max(1 - AGREE, _MORE * difference), _independent(accuracy, difference))
     most = 2 * min(accuracy, 1 - accuracy)
     if not difference <= 1 - agree <= most:
         message = (

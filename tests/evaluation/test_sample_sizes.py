@@ -78,6 +78,28 @@ def test_two_versions_agree_on_90_percent_unless_independent_ones_agree_more(
     )
 
 
+@pytest.mark.parametrize(("difference", "accuracy", "differing"), [(6, 70, 0.1), (20, 70, 0.3)])
+def test_of_a_large_difference_more_items_differ(
+    difference: float, accuracy: float, differing: float
+) -> None:
+    """Hand computation: one and a half times the difference, or 10% of the items."""
+    assert 1 - planned(difference, accuracy).agree == pytest.approx(differing)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_plan_has_rising_numbers(seed: int) -> None:
+    """Property: what turns out well needs fewer items, and what turns out badly more."""
+    rng = np.random.default_rng(seed)
+    accuracy = float(rng.uniform(20, 97))
+    most = 2 * min(accuracy, 100 - accuracy)
+    plan = planned(
+        float(rng.uniform(1.5, 0.95 * most)), accuracy, family_size=int(rng.integers(1, 5))
+    )
+    for size in plan.sizes:
+        assert (size.low or 0) <= (size.items or 0) <= (size.high or math.inf)
+        assert size.items == (size.groups or 0) * plan.family_size
+
+
 def test_the_first_line_and_the_table() -> None:
     plan = planned(2, 85, agree=90, family_size=2)
     first = plan.sizes[0]
