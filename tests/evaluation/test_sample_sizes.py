@@ -38,10 +38,16 @@ def test_an_interval_needs_what_the_normal_approximation_says() -> None:
     size = sizes(planned(2, 85))["interval"]
     for items, rate in ((size.low, 0.9), (size.items, 0.85), (size.high, 0.8)):
         assert items == pytest.approx(Z_TEST**2 * rate * (1 - rate) / 0.02**2, rel=0.01)
-    mirror = sizes(planned(2, 15))["interval"]
+
+
+def test_few_right_answers_need_what_few_errors_need() -> None:
+    size, mirror = (sizes(planned(5, accuracy))["interval"] for accuracy in (80, 20))
     assert (mirror.low, mirror.items, mirror.high) == (size.low, size.items, size.high)
-    near_half = sizes(planned(5, 52))["interval"].high
-    assert near_half == sizes(planned(5, 50))["interval"].items
+
+
+def test_no_accuracy_needs_more_than_one_half() -> None:
+    near_half, half = (sizes(planned(8, accuracy))["interval"] for accuracy in (52, 50))
+    assert near_half.high == half.items
 
 
 def test_groups_cost_their_design_effect() -> None:
