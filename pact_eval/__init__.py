@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         import_run,
         judge,
         measure_drift,
+        plan,
         read_run,
         score,
     )
@@ -60,6 +61,7 @@ __all__ = [
     "import_run",
     "judge",
     "measure_drift",
+    "plan",
     "read_records",
     "read_run",
     "score",

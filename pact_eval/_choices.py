@@ -106,8 +106,9 @@ FigureStyle: TypeAlias = Literal["default", "neurips", "icml", "acl"]
 """The page that figures are drawn for: ours, or that of a LaTeX template."""
 
 DATA_CHECK_NAMES: Final = (
-    "hashes", "schema", "families", "certificates", "separation", "balance", "shortcuts", "lengths",
-)  # fmt: skip
+    *("hashes", "schema", "questions", "families", "certificates"),
+    *("separation", "balance", "shortcuts", "lengths"),
+)
 """The checks of a dataset, in the order in which they run: modules of `audit` with a `CHECK`."""
 
 ECE_BINS: Final = 15

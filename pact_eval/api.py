@@ -57,6 +57,7 @@ from pact_eval.remedies.fitting import FittedRemedy
 from pact_eval.runs import folder as run_folders
 from pact_eval.runs.folder import Run, RunSource
 from pact_eval.runs.provenance import RunLabels
+from pact_eval.sample_sizes import SamplePlan, plan_items
 from pact_eval.scoring.content_free import score_content_free
 from pact_eval.scoring.request import ScoreOptions, request_of
 from pact_eval.scoring.sources import default_folder, row_source
@@ -82,6 +83,40 @@ class AuditOptions(TypedDict, total=False):
     k: int
     seed: int
     tokenizer: NamedTokenizer | None
+
+
+class PlanOptions(TypedDict, total=False):
+    """Options of `plan`, which are those of `pact_eval.sample_sizes.plan_items`."""
+
+    agree: float | None
+    family_size: int
+    alike: float | None
+    gate_error: float | None
+
+
+def plan(difference: float, accuracy: float, **options: Unpack[PlanOptions]) -> SamplePlan:
+    """Say how many items are needed, as `pact-eval plan` does.
+
+    Args:
+        difference: smallest difference that matters, in points.
+        accuracy: percentage of right answers, about.
+        options: `agree`, `alike` and `gate_error`, percentages, and `family_size`; see
+            `pact_eval.sample_sizes.plan_items`.
+
+    Returns:
+        The items for a comparison, for equivalence, for an interval, for a gate and for a test of
+        letters, each with its assumption and a range.
+
+    Raises:
+        InputError: a number cannot be meant as a percentage, or the numbers exclude each other.
+
+    Examples:
+        >>> import pact_eval
+        >>> plan = pact_eval.plan(5, 80, agree=85)
+        >>> plan.sizes[0].items, plan.sizes[0].line
+        (483, 'To show a difference of 5 points at 80% right: about 480 items.')
+    """
+    return plan_items(difference, accuracy, **options)
 
 
 def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudit:

@@ -183,6 +183,16 @@ CLUSTERS: Final[dict[ClusterUnit, str]] = {
 """What several clusters are called."""
 
 
+def about(number: int) -> int:
+    """Round a number of a plan to two digits.
+
+    Example:
+        >>> about(2688), about(97)
+        (2700, 97)
+    """
+    return round(number, -max(0, len(str(number)) - 2))
+
+
 def sample_text(items: int, clusters: int, unit: ClusterUnit = "family") -> str:
     """Write the size of a sample.
 

@@ -11,6 +11,7 @@ from pact_cli.errors import PactGroup, Sections
 _SECTIONS: Final[Sections] = {  # in the order of work
     "Start": {
         "demo": ("demo:demo", "Show what pact-eval finds, in seconds and without a model."),
+        "plan": ("plan:plan", "Say how many items are needed, before anything is run."),
     },
     "Score": {
         "score": ("score:score", "Score an adapter on a dataset: write a run and report on it."),
@@ -66,6 +67,10 @@ _WORDS: Final = {
     **dict.fromkeys(("run", "predict", "infer"), "pact-eval score ADAPTER --data FILE"),
     **dict.fromkeys(("html", "page", "dashboard", "ui"), "pact-eval report RUN --html page.html"),
     **dict.fromkeys(("plot", "figures", "tables", "latex"), "pact-eval paper RUN..."),
+    **dict.fromkeys(
+        ("power", "sample-size", "samplesize", "samples", "size"),
+        "pact-eval plan --difference 2 --accuracy 85",
+    ),
     "views": "pact-eval sweep RUN --views 1..4",
     "remedies": "pact-eval sweep RUN --remedies",
     "adapter": "pact-audit adapter ADAPTER",

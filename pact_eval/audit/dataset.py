@@ -13,6 +13,7 @@ from pact_eval.audit import (
     families,
     hashes,
     lengths,
+    questions,
     schema,
     separation,
     shortcuts,
@@ -29,7 +30,10 @@ from pact_eval.results import Framed
 
 DATA_CHECKS: Final[dict[str, Check[DataContext]]] = {
     module.CHECK.name: module.CHECK
-    for module in (hashes, schema, families, certificates, separation, balance, shortcuts, lengths)
+    for module in (
+        *(hashes, schema, questions, families, certificates),
+        *(separation, balance, shortcuts, lengths),
+    )
 }
 """The checks of a dataset, in the order in which they run."""
 

@@ -340,12 +340,27 @@ def rate_estimate(
     if clusters < 2:
         why = "one {cluster}: no interval" if clusters else "no rows: nothing to estimate"
         return Estimate(rate, math.nan, math.nan, n, clusters, method, ClusterText(why))
-    t = t_quantile((1 + confidence) / 2, degrees_of_freedom(rows[rows > 0]))
-    independent = effective_rows(successes, rows, squares)
-    low, high = wilson_interval(rate, independent, t)
-    low = min(low, rare_limit(rate, independent, confidence))
-    high = max(high, 1 - rare_limit(1 - rate, independent, confidence))
+    degrees = degrees_of_freedom(rows[rows > 0])
+    low, high = rate_ends(rate, effective_rows(successes, rows, squares), degrees, confidence)
     return Estimate(rate, low, high, n, clusters, method, None, concentration(rows))
+
+
+def rate_ends(rate: float, n: float, degrees: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return both ends of the interval of `rate_estimate`.
+
+    Args:
+        rate: Share of positive rows, in [0, 1].
+        n: Independent rows that it rests on, above 0; not necessarily an integer.
+        degrees: Degrees of freedom of t, 1 or more.
+        confidence: Nominal coverage, in (0, 1).
+
+    Examples:
+        >>> [round(end, 3) for end in rate_ends(0.0, 40.0, 39)]
+        [0.0, 0.093]
+    """
+    low, high = wilson_interval(rate, n, t_quantile((1 + confidence) / 2, degrees))
+    low = min(low, rare_limit(rate, n, confidence))
+    return low, max(high, 1 - rare_limit(1 - rate, n, confidence))
 
 
 def wilson_interval(rate: float, n: float, quantile: float) -> tuple[float, float]:

@@ -136,6 +136,15 @@ def training_records_in_the_holdout(data: Data) -> None:
         record["split"] = "train"
 
 
+# questions
+
+
+@corruption("letter-in-question", "holdout.jsonl:1 (id {id})", alone=True)
+def letters_in_the_question(data: Data) -> None:
+    for record in data.holdout[:2]:
+        decision(record)["instructions"] += " Choose option A or B."
+
+
 # families
 
 

@@ -1,4 +1,4 @@
-"""What the programs offer: fifteen commands, few options, and words that lead to them."""
+"""What the programs offer: sixteen commands, few options, and words that lead to them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from pact_cli.main import main
 
 COMMANDS = {
     "pact-eval": (
-        *("demo", "score", "import", "experiment", "report", "compare", "sweep", "calibrate"),
-        *("thresholds", "decide", "paper", "export", "register", "scorecard", "verify"),
+        *("demo", "plan", "score", "import", "experiment", "report", "compare", "sweep"),
+        *("calibrate", "thresholds", "decide", "paper", "export", "register", "scorecard"),
+        "verify",
     ),
     "pact-audit": ("data", "adapter", "manifest", "split", "ablate", "convert", "diff"),
 }

@@ -54,7 +54,7 @@ PROBLEMS = [
     "arms: odd: set: expected date as text, a finite number or true/false, got a date",
     "arms: odd: set: expected most as text, a finite number or true/false, got inf",
     "seeds: main names 17 twice",
-    "data: expected checks, one of hashes, schema, families",
+    "data: expected checks, one of hashes, schema, questions",
     "data: unknown key selct in data; did you mean select?",
     'data: expected folder, a path such as "data", got 3',
     "model: expected base",

@@ -24,6 +24,7 @@ from pact_eval.evaluation.report import COMPARED, HEADLINE
 from pact_eval.evaluation.resampled_groups import Evidence, adjusted, sign_of
 from pact_eval.numbers import (
     Unit,
+    about,
     at_views,
     estimate_parts,
     has_width,
@@ -247,7 +248,7 @@ class BetterConclusion(Conclusion):
         if not math.isnan(smallest):
             parts.append(f"detectable here: {value_text(smallest, 'percent')} points")
         if self.needed is not None and not smallest <= PLANNED_DIFFERENCE:
-            parts.append(f"{planned} points would need about {_about(self.needed)} items")
+            parts.append(f"{planned} points would need about {about(self.needed):,} items")
         return upper_first(f"{'; '.join(parts)}.") if parts else ""
 
 
@@ -521,17 +522,6 @@ def _only_at(conclusion: BetterConclusion) -> str:
     if leading is None or leading is conclusion.claims[0]:
         return ""
     return f" {_at(leading)}"
-
-
-def _about(number: int) -> str:
-    """Round to two digits.
-
-    Example:
-        >>> _about(2688), _about(97)
-        ('2,700', '97')
-    """
-    digits = max(0, len(str(number)) - 2)
-    return f"{round(number, -digits):,}"
 
 
 def _list_names(names: Sequence[str]) -> str:

@@ -34,6 +34,7 @@ VIEWS: Final[Mapping[str, tuple[str, str]]] = {
     "RunComparison": ("comparison", "present_run_comparison"),
     "RunList": ("run_list", "present_run_list"),
     "RunReport": ("report", "present_run_report"),
+    "SamplePlan": ("sample_sizes", "present_sample_plan"),
     "ServedDecisions": ("servers", "present_served_decisions"),
     "ServerProbe": ("servers", "present_server_probe"),
     "Split": ("datasets", "present_split"),
