@@ -83,11 +83,11 @@ def compare(
     """Compare A with B (and with C, ...), item by item.
 
     Runs are folders, or URLs such as s3://bucket/runs/pact-17. They are joined on item ids.
-    Differences are A - B, with intervals over families (or source families, see --unit); accuracy
-    also has exact tests over items (McNemar) and over families (sign flip).
+    Differences are A - B, with intervals over items that belong together (or sources, see --unit);
+    accuracy also has an exact test over items (McNemar) and one over such groups.
 
     --gate is for CI: it compares two runs of anything that may have moved, on the same items or on
-    others. --format is that gate too.
+    others. --format does the same.
 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
 
@@ -177,7 +177,8 @@ def _gate(
     )
     refuse(
         settings.margin is None,
-        "--gate needs --margin, the largest change in accuracy that does not matter",
+        "--gate: which change in accuracy does not matter? Give it as a fraction, such as --margin "
+        "0.02 for 2 points",
     )
     drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
     emit(present_drift(drift), full=full, ci_format=ci_format, as_json=as_json)

@@ -50,7 +50,7 @@ def decide(
     """Answer every field of one request.
 
     ADAPTER is a LoRA folder as PEFT writes it, or a hub id. Without an adapter, give --base-model
-    and --no-adapter. With --server and --model, a server answers; each field is asked in K orders
+    and --no-adapter. With --server and --model, a server answers; each field is asked in N orders
     of its answers, and five times in the first: what the order moves is shown beside noise.
 
     Data:
@@ -59,7 +59,7 @@ def decide(
         --schema: JSON file of questions by field name.
 
     Views:
-        --k: Number of views to average over. Default: 1; of a server, 4.
+        --k: Number of orders of the answers to average over. Default: 1; of a server, 4.
 
     Numbers:
         --as-shipped: Apply the temperatures that the decision template ships.

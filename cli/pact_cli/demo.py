@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from pact_cli.commands import command, refuse_given
+from pact_cli.commands import command, given
 from pact_cli.compare import print_comparison
 from pact_cli.console import tell
 from pact_cli.errors import needs_model_extra
@@ -61,21 +61,20 @@ def demo(
     takes one to two minutes on two cores; the same command resumes it.
 
     Data:
-        --limit: With --score, score only the first N records.
+        --limit: As --score, but only the first N records.
 
     Views:
         --score: Score the bundled adapters instead of reading the tables.
-        --k: With --score, views per record.
+        --k: As --score, with so many orders of the answers.
 
     Output:
         --out: Folder for the runs, and for demo.html.
         --open: Open the page in the browser when it is written.
     """
     page = out / "demo.html"
-    if score_:
+    if score_ or given(["k", "limit"]):
         _score_adapters(out, page, k=k, limit=limit)
     else:
-        refuse_given(["k", "limit"], "{} is for the adapters: add --score")
         _report_tables(out, page)
     if open_:
         open_in_browser(page)

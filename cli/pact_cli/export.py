@@ -44,13 +44,13 @@ def export(
 
     `pipeline("decision")` loads the folder. It has the LoRA, decision.json, decision_template.jinja
     and a README with the lines that load it. The export verifies itself: token ids must be those of
-    our contract, and answers those of our scoring. If they are not, nothing is written.
+    our prompts, and answers those of our scoring. If they are not, nothing is written.
 
     With --results, it exits with 3 if items of RUN are also in a file that the model is made from.
 
     --letter-prior ships a fitted letter prior next to them. transformers does not read it: the
-    README of the folder has the function that removes it. Exits with 3 if it was fitted on families
-    of --data.
+    README of the folder has the function that removes it. Exits with 3 if it was fitted on items of
+    --data, or on ones that belong to them.
 
     Data:
         --data: Dataset file: compare prompts and answers on a sample of its records too.

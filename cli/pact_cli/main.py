@@ -26,7 +26,7 @@ _SECTIONS: Final[Sections] = {  # in the order of work
         "compare": ("compare:compare", "Compare A with B (and with C, ...), item by item."),
         "sweep": (
             "sweep:sweep",
-            "Show a run at every number of views, or with what removes order effects.",
+            "Show a run at every number of orders, or with what removes order effects.",
         ),
     },
     "Decide": {

@@ -219,28 +219,28 @@ def make_settings(
             families from the same source families; or source families, to generalise to new ones.
         --calibration own|shipped|FILE: Temperatures to apply: the calibration.json in the folder of
             each run, those that its decision template ships, or a file of `calibrate`. Default:
-            none (raw probabilities).
+            none (probabilities as they were scored).
         --allow: Compare runs of other data, base, contract or prompts (or of another adapter and
             another quantisation), apply a calibrator that was fitted on another adapter, base,
             contract, prompts, quantisation or decoding, or use runs on data that the adapter was
             trained on. Outputs say so. May be given several times.
         --margin: Test equivalence: the largest difference in a rate that does not matter, as a
             fraction.
-        --method ARM: Arm that the others are compared with in files. Default: the arm of the first
+        --method ARM: Recipe that the others are compared with in files. Default: that of the first
             run with a seed.
         --resamples: Number of bootstrap resamples over families. Default: 10,000, fewer above
             20,000 items.
         --bootstrap-seed: Seed of the bootstrap.
         --target-error: Ask whether the model may act alone: which share of its answers has an error
-            of at most this in new families, such as 0.05. `pact-eval thresholds` says more.
+            of at most this on new items, such as 0.05. `pact-eval thresholds` says more.
 
     Views:
-        --decoding: Use view 0 alone, or the mean over all K views.
+        --decoding: Use the first order of the answers alone, or the mean over all orders.
 
     Output:
         --audit FILE: Output of `pact-audit data --json` on the data. Default: audit --data.
-        --without-leaks: Leave families that are also in a training file out of all numbers. Without
-            it, such a leak exits with 3.
+        --without-leaks: Leave items that are also in a training file, and those that belong to
+            them, out of all numbers. Without it, such a leak exits with 3.
     """
     return Settings(
         by=by.column,

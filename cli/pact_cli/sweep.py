@@ -63,25 +63,25 @@ def sweep(
     settings: Settings,
     as_json: Json = False,
 ) -> None:
-    """Show a run at every number of views, or with what removes order effects.
+    """Show a run at every number of orders, or with what removes order effects.
 
-    Accuracy, NLL, ECE, view TV and flip rate for every number of views, and with --full their
-    intervals. Views are added in their order; K = 1 is the canonical view alone. View TV and flip
-    rate are computed on raw views.
+    Accuracy, NLL, ECE, how far probabilities move and how many answers change, for every number of
+    orders, and with --full their intervals. Orders are added as they were asked; 1 is the order of
+    the data alone.
 
-    --remedies compares decodings that remove order effects, by their price in prompts: several
-    views, letter priors fitted on other families, and batch calibration. --full prints pairs, ECE,
-    flips and costs too.
+    --remedies compares what removes order effects, by its price in prompts: several orders, letter
+    priors fitted on other items, and batch calibration. --full prints pairs, ECE, flips and costs
+    too.
 
     Exits with 3 if items of RUN are also in a file that the model is made from (see
-    --without-leaks), or a remedy of --fitted was fitted on its families.
+    --without-leaks), or a remedy of --fitted was fitted on them.
 
     Views:
-        --views: Show only these numbers of views, such as 1..4.
-        --remedies: Compare what removes order effects: more views, letter priors, batch
+        --views: Show only these numbers of orders, such as 1..4.
+        --remedies: Compare what removes order effects: more orders, letter priors, batch
             calibration.
         --fitted FILE: As --remedies, with the remedy that `calibrate --remedy` fitted on other
-            families. May be given several times.
+            items. May be given several times.
 
     Data:
         --data FILE_OR_FOLDER: Dataset of the run, which is audited. Default: the file that run.json
@@ -93,7 +93,9 @@ def sweep(
     settings = replace(settings, data=named_data(data))
     remedies = remedies or bool(fitted)
     if remedies:
-        refuse_given(_OF_VIEWS, "{} is for numbers of views; --remedies starts from raw views")
+        refuse_given(
+            _OF_VIEWS, "{} is for numbers of orders; --remedies starts from what was scored"
+        )
     else:
         settings = replace(settings, decoding="ensemble")
     experiment = Experiment.read([run_folder(run)], settings)

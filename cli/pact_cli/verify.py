@@ -40,16 +40,17 @@ def verify(
     """Check each RUN against the hashes in its run.json.
 
     It prints one line per check. A page or the JSON of `report` in place of the first RUN: is it
-    the report on the RUNs that follow? Its digest covers their rows and calibrators, the settings,
+    the report on the RUNs that follow? That is: on their rows and calibrators, with the settings,
     the files of --data, of criteria and of clear-changes, and the version of pact-eval.
 
-    The seal covers run.json and the rows. The adapter, the base model and the data are compared
-    where they lie now, the tokenizer and its chat template by a probe prompt, and calibration.json
-    by the adapter that it was fitted on. No weights are loaded. Then a table for each adapter says
-    which families were used for what: to train, select, calibrate, choose thresholds and evaluate.
+    run.json and the rows must be those that were written. The adapter, the base model and the data
+    are compared where they lie now, the tokenizer and its chat template by a probe prompt, and
+    calibration.json by the adapter that it was fitted on. No weights are loaded. Then a table for
+    each adapter says which items were used for what: to train, select, calibrate, choose thresholds
+    and evaluate.
 
     Every RUN is checked. Exits with 5 if anything differs, with 1 if a folder is not a run, and
-    with 3 if a family has two roles, such as training and evaluation.
+    with 3 if an item, or one that belongs to it, has two roles, such as training and evaluation.
 
     Data:
         --data: Dataset file. Default: the one that was scored.

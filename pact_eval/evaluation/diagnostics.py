@@ -96,6 +96,16 @@ CATALOGUE: Final[Mapping[str, Kind]] = {
         "One run under two seeds",
         "Means and deviations over seeds count this run twice.",
     ),
+    "same-run": Kind(
+        "better",
+        "One run twice",
+        "A comparison of a run with itself says nothing.",
+    ),
+    "matched-by-line": Kind(
+        "better",
+        "Items matched by their line",
+        "If a file has other rows, or another order, each item is compared with a different one.",
+    ),
     "other-data": Kind(
         "data",
         "Not the dataset that was scored",
@@ -300,6 +310,10 @@ def _on_experiment(experiment: Experiment, names: ArmNames) -> Iterator[Diagnost
         yield Diagnostic("unlike-runs", "critical", None, str(unlike))
     for same in experiment.same_weights:
         yield Diagnostic("same-weights", "critical", None, str(same))
+    for one_run in experiment.same_runs:
+        yield Diagnostic("same-run", "critical", None, str(one_run))
+    for lines in experiment.matched_by_line:
+        yield Diagnostic("matched-by-line", "warning", None, str(lines))
     for run in experiment.runs:
         if run.mismatch is not None:
             yield Diagnostic("other-items", "critical", None, str(run.mismatch))

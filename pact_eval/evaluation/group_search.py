@@ -32,6 +32,13 @@ FEWEST_IN_HALF: Final = 5
 MOST_TESTS: Final = 5
 """So many groups are tested at most."""
 
+MOST_DETECTABLE: Final = 0.25
+"""If only groups that are further off would usually be found, nothing can be told of them.
+
+That is every fourth answer of a group: 80% right elsewhere and 55% in it, which with two answers is
+little more than chance. Nobody would call a run with such a group sound.
+"""
+
 _STANDS_OUT: Final = 2.0
 _HALF: Final = 0.5
 _ROUNDING: Final = 1e-9
@@ -86,12 +93,14 @@ class DetectableGroup:
     """A group that would usually be found: in 75 to 95% of simulated runs.
 
     Attributes:
-        items: of the group, the median of those that were searched.
+        items: of the group: the median of those that were searched, or a large one.
         points: how far its accuracy is from that of the other items, a fraction.
+        large: whether the median group would have to be too far off, and this one need not.
     """
 
     items: int
     points: float
+    large: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,22 +135,6 @@ def search_groups(items: ScoredItems, columns: Mapping[str, Labels], *, seed: in
         items: one or more items of a run with references.
         columns: by name, the values of every item; each column has two values or more.
         seed: of the halves and the permutations.
-
-    Examples:
-        >>> import polars as pl
-        >>> from pact_eval.runs.predictions import Predictions
-        >>> hard = [at % 2 == 0 for at in range(80)]
-        >>> right = [at % 20 < 2 if hard[at] else at % 20 < 18 for at in range(80)]
-        >>> frame = pl.DataFrame({
-        ...     "id": [f"i{at:02}" for at in range(80)], "source_family": "s", "domain": "d",
-        ...     "kind": "boolean", "variant": "base", "reference": [int(flag) for flag in right],
-        ...     "n_choices": 2, "view": 0, "code_order": [[0, 1]] * 80, "logits": [[0.0, 2.0]] * 80,
-        ...     "prompt_tokens": 9, "answer_mass": 1.0}).with_columns(family="id")
-        >>> items = ScoredItems.of(Predictions.from_frame(frame), "single")
-        >>> topic = Labels.of(np.array(["hard" if flag else "easy" for flag in hard]))
-        >>> search = search_groups(items, {"topic": topic}, seed=0)
-        >>> [(test.candidate.value, test.candidate.measure) for test in search.shown]
-        [('hard', 'accuracy')]
     """
     halves, permutations = np.random.default_rng(seed).spawn(2)
     sample = _Sample.of(items, halves)
@@ -437,8 +430,8 @@ def _detectable(
 ) -> DetectableGroup | None:
     """Return how far from the others the median group would be found; None without a group.
 
-    The spread is that of both rates. One right and one wrong item are added: that all of a few
-    are right does not mean that there is no spread.
+    If that is too far for the median group to say anything, return the group that need not be as
+    far off as any other: mostly the largest.
 
     Args:
         sample: all items.
@@ -453,12 +446,36 @@ def _detectable(
     ]
     if not groups:
         return None
-    items, inside, outside = sorted(groups)[len(groups) // 2]
-    right = sample.measures["accuracy"]
     errors = _POWER + _PER_TEST * min(tests, MOST_TESTS)
+
+    def detectable(group: tuple[int, float, float]) -> DetectableGroup:
+        items, inside, outside = group
+        points = _detectable_points(sample, errors, inside, outside)
+        return DetectableGroup(items // sample.asked, points)
+
+    median = detectable(sorted(groups)[len(groups) // 2])
+    if median.points <= MOST_DETECTABLE:
+        return median
+    easiest = min(map(detectable, groups), key=lambda group: group.points)
+    return replace(easiest, large=True) if easiest.points <= MOST_DETECTABLE else median
+
+
+def _detectable_points(sample: _Sample, errors: float, inside: float, outside: float) -> float:
+    """Return how far off the accuracy of a group is that is so many standard errors from others.
+
+    The spread is that of both rates. One right and one wrong item are added: that all of a few
+    are right does not mean that there is no spread.
+
+    Args:
+        sample: all items.
+        errors: number of standard errors.
+        inside: variance of the mean of the group, if that of an item is 1.
+        outside: the same of the other items.
+    """
+    right = sample.measures["accuracy"]
     rate, points = (float(right.sum()) + 1) / (right.size + 2), 0.0
     spread = rate * (1 - rate)
     for _ in range(4):
         own = max(0.0, rate - points) if rate > _HALF else min(1.0, rate + points)
         points = errors * math.sqrt(inside * max(own * (1 - own), spread) + outside * spread)
-    return DetectableGroup(items // sample.asked, points)
+    return points

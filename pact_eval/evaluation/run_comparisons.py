@@ -148,13 +148,21 @@ class RunComparisons:
     ) -> tuple[tuple[Comparison, BetterConclusion], ...]:
         """Compare a run with others, and conclude; what one line may name is adjusted together."""
         comparisons = [self._comparison(first, run) for run in tracked(others, "Comparing", "runs")]
-        conclusions = adjusted_claims(
-            [self._better(_names(first, run), (first, run)) for run in others]
-        )
+        conclusions = self._better_of(first, others)
         return tuple(
             (_with_claims(comparison, conclusion), conclusion)
             for comparison, conclusion in zip(comparisons, conclusions, strict=True)
         )
+
+    def _better_of(
+        self, first: ExperimentRun, others: Sequence[ExperimentRun]
+    ) -> tuple[BetterConclusion, ...]:
+        """Conclude on a run and others, adjusted together; runs of other items are not compared."""
+        for run in (first, *others):
+            if run.mismatch is not None:
+                reason = str(run.mismatch)
+                return tuple(not_comparable(_names(first, other), reason) for other in others)
+        return adjusted_claims([self._better(_names(first, run), (first, run)) for run in others])
 
     def _comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
         """Compare two runs, without adjusting for the number of tests."""
@@ -268,10 +276,7 @@ class RunComparisons:
         Raises:
             InputError: a run lacks the decoding or a calibrator.
         """
-        for run in (a, b):
-            if run.mismatch is not None:
-                return not_comparable(_names(a, b), str(run.mismatch))
-        return adjusted_claims([self._better(_names(a, b), (a, b))])[0]
+        return self._better_of(a, [b])[0]
 
     def _better(
         self, names: tuple[str, str], runs: Sequence[ExperimentRun], *, arms: bool = False
@@ -291,10 +296,10 @@ class RunComparisons:
         """Whether the first run is better than each of the others, adjusted together.
 
         Raises:
-            RunError: a run is on ablated contexts, which have no references.
-            InputError: the items differ, or a run lacks the decoding or a calibrator.
+            InputError: a run lacks the decoding or a calibrator.
         """
-        return tuple(conclusion for _, conclusion in self._of_first)
+        first, *others = self.experiment.runs
+        return self._better_of(first, others)
 
     @cached_property
     def better_arms(self) -> tuple[BetterConclusion, ...]:

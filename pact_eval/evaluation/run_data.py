@@ -24,7 +24,7 @@ from pact_eval.runs.folder import read_any_run
 MOST_AUDITED: Final = 20_000
 """So many records are audited with a report, which takes seconds; more need an own audit."""
 
-_NO_DATA: Final = "no file of the questions given (--data)"
+_NO_DATA: Final = "give the questions (--data) to look for copies and leaks"
 _SLOW: Final = Unchecked("shortcuts", "give --data")
 """The check that takes most of the time of an audit: nobody asked for one."""
 

@@ -293,6 +293,7 @@ class RemedyComparison(Result):
         letter_balance: letters of the references in view 0, by number of answers.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
         content_free: whether the run has content-free prompts.
+        asked: what views are: orders of the answers, or repeats of one order.
         fit_notes: on remedies that were fitted on other runs.
         leak: items of the run that a model may have learnt; None without any.
     """
@@ -311,6 +312,7 @@ class RemedyComparison(Result):
     letter_balance: tuple[LetterBalance, ...]
     no_tokens: NoTokens | None
     content_free: bool
+    asked: Literal["order", "repeat"] = "order"
     fit_notes: tuple[FittedNote, ...] = ()
     leak: DataLeak | None = None
 
@@ -407,6 +409,7 @@ def compare_remedies(
         letter_balance=letter_balance(predictions, unit),
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
+        asked="repeat" if predictions.repeats else "order",
     )
 
 

@@ -309,7 +309,7 @@ def _rows(run: _Checked) -> str:
         wrong.append(f"references: the rows have {_short(references)}, recorded are {sealed}")
     if wrong:
         raise _differs("; ".join(wrong))
-    return f"{counted(items, 'item')}, {counted(views, 'view')}, K = {predictions.k}"
+    return f"{counted(items, 'item')}, {counted(views, 'row')}"
 
 
 def _adapter(run: _Checked) -> str | None:

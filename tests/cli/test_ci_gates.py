@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from ci_formats import github_annotations, junit_cases, sarif_annotations
 from commands import refuser, runner
+from messages import assert_says
 from preregistration.checks import criteria
 from run_frames import rows, write_run
 from thresholds.simulated import run as simulated
@@ -125,6 +126,6 @@ def test_a_lock_that_does_not_fit_fails(tmp_path: Path) -> None:
 
 def test_a_format_is_for_a_gate(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", rows(1))
-    assert "--gate needs --margin" in refused("compare", a, a, "--format", "sarif", code=2)
+    assert_says(refused("compare", a, a, "--format", "sarif", code=2), "--gate", "--margin 0.02")
     words = ("thresholds", a, "--target-error", 0.1, "--format", "sarif")
     assert "add --check" in refused(*words, code=2)

@@ -32,9 +32,9 @@ MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
     ("report letters --views 2", 2, ("--views", "pact-eval sweep RUN --views 1..4")),
     ("report letters --criteria h.toml", 2, ("criteria =", "[options.report] in pact.toml")),
     ("report letters --multi any", 2, ("--multi", "pact-eval import LOG --multi")),
-    ("sweep letters --remedies --views 2", 2, ("--views", "--remedies starts from raw views")),
+    ("sweep letters --remedies --views 2", 2, ("--views", "--remedies starts from")),
     # Options without the one that they belong to.
-    ("compare letters b --gate", 2, ("--gate needs --margin",)),
+    ("compare letters b --gate", 2, ("--gate", "--margin 0.02")),
     ("thresholds letters", 2, ("give one of --target-error", "--cost-wrong")),
     ("thresholds letters --target-accuracy 0.9", 2, ("--target-error 0.05",)),
     ("thresholds letters --sets --target-error 0.1", 2, ("a target", "Leave out --sets")),

@@ -40,6 +40,7 @@ COMMANDS = (
     "report .",
     "report . --decoding ensemble",
     "sweep first",
+    "sweep first --remedies",
 )
 """Commands on planted runs. Those that a run cannot answer say so on standard error."""
 

@@ -1,37 +1,123 @@
-"""The first sentence on two runs, of the terminal, JSON and page, against their numbers."""
+"""The first sentence on several runs, of terminal, JSON and page, against their numbers."""
 
 from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+import polars as pl
 import pytest
 from messages import assert_says
 from reports.page.page_runs import experiment_of
-from run_frames import frame_of, rows, write_run
+from run_frames import edit_rows, frame_of, rows, write_run
 
 from pact_eval.drift.run_comparison import compare_runs
+from pact_eval.evaluation.arm_names import KEYS
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
 from pact_reports.page.assembly import make_page
 from pact_reports.page.request import PageRequest
+from pact_reports.views.arms import present_arms
 from pact_reports.views.comparison import present_run_comparison
+from pact_reports.views.presenter import Presenter
 from pact_reports.writers.terminal import to_text
 
 
-def said(experiment: Experiment) -> str:
+def said(experiment: Experiment, *, arms: bool = False) -> str:
     """The first sentence, which is the same on the three surfaces."""
-    comparisons = compare_runs(experiment)
-    brief = present_run_comparison(*comparisons, full=False)
-    parts = [part for block in brief.printed() for part in block]
-    line = to_text(*parts, width=5_000).splitlines()[0]
+
+    def presenter(*, full: bool) -> Presenter:
+        if arms:
+            return present_arms(experiment, KEYS, full=full)
+        return present_run_comparison(*compare_runs(experiment), full=full)
+
+    brief, full = (presenter(full=full) for full in (False, True))
     page = make_page(PageRequest(experiment, figures=(), tables=("splits",)))
     (headline,) = re.findall(r'<h1 class="answer">(.*?)</h1>', page)
-    assert line == brief.json()["headline"] == html.unescape(re.sub("<.*?>", "", headline))
-    full = present_run_comparison(*comparisons, full=True)
-    assert line in to_text(*(part for block in full.printed() for part in block), width=5_000)
+    line = html.unescape(re.sub("<.*?>", "", headline))
+    printed = [
+        to_text(*(part for block in shown.printed() for part in block), width=5_000)
+        for shown in (brief, full)
+    ]
+    first = [text.splitlines()[0] for text in (*printed, to_text(*full.parts(), width=5_000))]
+    assert [line] * 5 == [*first, *(shown.json()["headline"] for shown in (brief, full))]
     return line
+
+
+def three(home: Path, *seeds: int) -> Experiment:
+    """Runs of the arms a, b and c on the same items, c by far the worst; one for each seed."""
+    folders = [
+        write_run(
+            home / (f"{arm}-{seed}" if len(seeds) > 1 else arm),
+            rows(3 * seed + at, k=1, families=60, skill=skill),
+            arm=arm,
+            seed=seed,
+        )
+        for at, (arm, skill) in enumerate({"a": 2.5, "b": 2.4, "c": 0.1}.items())
+        for seed in seeds
+    ]
+    return experiment_of(folders, Settings(resamples=200))
+
+
+def with_masses(experiment: Experiment, masses: Sequence[float]) -> Experiment:
+    """The same runs, each with an answer mass."""
+    folders = [run.folder for run in experiment.runs]
+    for folder, mass in zip(folders, masses, strict=True):
+        edit_rows(folder, pl.lit(mass, dtype=pl.Float32).alias("answer_mass"))
+    return experiment_of(folders, experiment.settings)
+
+
+def rate(run: ExperimentRun) -> float:
+    return 100 * float(run.scored().correct.mean())
+
+
+def test_three_runs_have_the_ends_and_the_first_is_compared_with_the_others(
+    tmp_path: Path,
+) -> None:
+    experiment = three(tmp_path, 1)
+    rates = dict(zip("abc", map(rate, experiment.runs), strict=True))
+    best = max(rates, key=rates.__getitem__)
+    shown = {one.right: one.status for one in experiment.comparisons.better_runs}
+    assert shown == {"b": "not shown", "c": "better"}
+    ends = f"3 runs: {best} {rates[best]:.1f}% to c {rates['c']:.1f}%. a is more"
+    assert_says(said(experiment), ends, "accurate than c", "not shown", "from b")
+
+
+def test_arms_have_their_mean_accuracies_and_count_bad_news_by_run(tmp_path: Path) -> None:
+    experiment = with_masses(three(tmp_path, 1, 2), [0.5] * 3 + [0.98] * 3)
+    means = {arm: sum(map(rate, runs)) / len(runs) for arm, runs in experiment.arms.items()}
+    best = max(means, key=means.__getitem__)
+    line = said(experiment, arms=True)
+    assert_says(line, "6 runs: ", f"{best} {means[best]:.1f}%", f"c {means['c']:.1f}%", "means")
+    assert_says(line, "a is more accurate than c", "not shown", "from b")
+    sure = [experiment.probabilities(run).status for run in experiment.runs]
+    counts = (sure.count("under-confident"), sure.count("over-confident"))
+    assert counts == (4, 2)
+    assert_says(line, "nder-confident: 4 of 6", "low answer mass: 3 of 6")
+    assert_says(line, "over-confident: c, seed 1 and c, seed 2")
+
+
+def test_two_arms_have_their_difference(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / f"{arm}-{seed}", rows(seed, k=1, skill=skill), arm=arm, seed=seed)
+        for arm, skill in (("a", 0.2), ("b", 3.0))
+        for seed in (1, 2)
+    ]
+    experiment = experiment_of(folders, Settings(resamples=200))
+    a, b = (sum(map(rate, runs)) / 2 for runs in experiment.arms.values())
+    line = said(experiment, arms=True)
+    assert_says(line, f"a {a:.1f}%, b {b:.1f}%", "b is more accurate, by", f"{b - a:.1f} points [")
+
+
+def test_runs_of_one_arm_are_compared(tmp_path: Path) -> None:
+    frame = rows(1, k=1, families=20)
+    folders = [
+        write_run(tmp_path / f"a, seed {seed}", frame, arm="a", seed=seed) for seed in (1, 2, 3)
+    ]
+    assert_says(said(experiment_of(folders)), "a, seed 1", "not shown", "a, seed 2 and a, seed 3")
 
 
 def two(home: Path, skills: tuple[float, float], **settings: object) -> Experiment:
@@ -84,3 +170,8 @@ def test_a_low_answer_mass_is_in_the_headline(tmp_path: Path, low: tuple[float, 
         name = "a" if low[0] < low[1] else "b"
         assert_says(line, f"{name} ", "has an ANSWER MASS OF 50.0%")
         assert line.count("ANSWER MASS") == 1
+
+
+def test_low_answer_masses_of_three_runs_have_names_and_numbers(tmp_path: Path) -> None:
+    line = said(with_masses(three(tmp_path, 1), [0.5, 0.00008, 0.98]))
+    assert_says(line, "low answer mass", "a (50.0%) and b (0.008%)")

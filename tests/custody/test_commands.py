@@ -211,13 +211,13 @@ def test_without_leaks_leaves_these_families_out(runs: Path) -> None:
 
 def test_unknown_training_data_are_named_and_no_error(runs: Path) -> None:
     run, warning = runs / "unknown", "training data not stated"
-    result = command("report", run, *FEW)
+    result = command("report", run, "--full", *FEW)
     assert result.exit_code == 0
     assert warning in result.stdout
     value = json.loads(command("report", run, "--json", *FEW).stdout)
     data = value["answer"]["data"]
     assert {"name": "training data", "reason": "not stated"} in data["unchecked"]
-    assert warning not in command("report", runs / "clean", *FEW).stdout
+    assert warning not in command("report", runs / "clean", "--full", *FEW).stdout
 
 
 @pytest.mark.parametrize(("other", "differs"), [("leaking", True), ("unknown", False)])

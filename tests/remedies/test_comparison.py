@@ -64,7 +64,7 @@ def test_an_interval_on_the_worse_side_is_not_enough_though_holm_leaves_no_mark(
     assert against.difference.low > 0
     assert not against.marked
     assert comparison.enough is None
-    assert_says(remedies_answer(comparison), "K = 2;", "worse than K = 4", "95% interval")
+    assert_says(remedies_answer(comparison), "2 orders;", "worse than 4 orders", "95% interval")
 
 
 def _overconfident(seed: int) -> tuple[Predictions, FloatArray]:
@@ -107,10 +107,10 @@ def test_cheapest_is_by_computed_tokens_if_they_are_known_and_else_by_prompts() 
     assert_says(
         remedies_answer(local),
         "Cheapest in computed tokens",
-        "K = 1, contextual (105 per item; K = 4: 190)",
+        "1 order, contextual (105 per item; 4 orders: 190)",
     )
     answer = remedies_answer(served)
-    assert_says(answer, "Shown to help over one view", "K = 1, contextual")
+    assert_says(answer, "Shown to help over one order", "1 order, contextual")
     assert "cost less" not in answer
 
 

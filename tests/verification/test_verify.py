@@ -244,7 +244,7 @@ def test_every_folder_is_checked_also_after_one_that_is_no_run(run: Path, tmp_pa
     assert "not a run folder" in result.stderr
     assert f"{damaged / 'run.json'}: " in result.stderr
     assert result.stdout.count("not readable") == 2
-    assert "12 items, 24 views, K = 2" in result.stdout
+    assert "12 items, 24 rows" in result.stdout
     path = run / "predictions.parquet"
     pl.read_parquet(path).head(12).write_parquet(path)
     result = verify(tmp_path / "notes", run, "--json")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
-from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.arms.comparison import GroupPairs, arm_difference
 from pact_eval.evaluation.comparison import detectable_accuracy, only_first
 from pact_eval.evaluation.conclusions.conclusion import (
@@ -18,7 +18,6 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Tone,
     Unchecked,
 )
-from pact_eval.evaluation.conclusions.data import DataLeak, leak_prefix, with_leak_warning
 from pact_eval.evaluation.registry import ANSWER_MASS, DecodingName
 from pact_eval.evaluation.report import COMPARED, HEADLINE
 from pact_eval.evaluation.resampled_groups import Evidence, adjusted, sign_of
@@ -49,7 +48,6 @@ _SHORT: Final[Mapping[BetterStatus, str]] = {
     "worse": "less accurate",
     "equivalent": "as accurate within the margin",
 }
-_MOST_NAMES: Final = 4
 
 
 @dataclass(frozen=True)
@@ -198,7 +196,23 @@ class BetterConclusion(Conclusion):
         Example:
             "pact is more accurate than base (p = 0.004, adjusted): 5.1 points [2.0, 8.3]"
         """
-        return several_line([self])
+        ahead = self.better_first
+        left, right = short_names([ahead.left, ahead.right])
+        claim = ahead.leading
+        if claim is None:
+            return str(ahead.words)
+        finding = ahead.finding(left, right)
+        if claim.status == "better":
+            return f"{finding}: {_points(claim, 'percent')}"
+        return f"{finding}: {left} - {right} {_points(claim, 'points')}"
+
+    @property
+    def only_at(self) -> str:
+        """The views of a difference that is not shown under the decoding of the settings; or ""."""
+        leading = self.leading
+        if leading is None or leading is self.claims[0]:
+            return ""
+        return f" {_at(leading)}"
 
     def finding(self, left: str, right: str) -> str:
         """Write the finding on accuracy: the decoding of the settings first, then a different one.
@@ -430,54 +444,6 @@ def claim_status(
     return "not shown"
 
 
-def several_line(
-    conclusions: Sequence[BetterConclusion], leak: DataLeak | None = None, names: ArmNames = KEYS
-) -> str:
-    """Write how one run or arm compares with each of several others, in their accuracy.
-
-    Args:
-        conclusions: each of the same first run or arm.
-        leak: of their data; it comes first.
-        names: display names of arms.
-
-    Example:
-        "pact is more accurate than base and ce; is not shown to differ in accuracy from no_cf"
-    """
-    if len(conclusions) == 1:
-        return _pair_line(conclusions[0].named(names).better_first, leak)
-    keys = [conclusions[0].left, *(conclusion.right for conclusion in conclusions)]
-    first, *others = short_names([names.arm(key) for key in keys])
-    named: dict[tuple[BetterStatus, str], list[str]] = {}
-    for conclusion, other in zip(conclusions, others, strict=True):
-        named.setdefault((conclusion.status, _only_at(conclusion)), []).append(other)
-    phrases: dict[BetterStatus, str] = {
-        "better": "is more accurate{} than {}",
-        "worse": "is less accurate{} than {}",
-        "equivalent": "is as accurate{} as {}, within the margin",
-        "not shown": "is not shown to differ in accuracy{} from {}",
-        "cannot be compared": "cannot be compared{} with {}",
-    }
-    parts = [
-        phrase.format(at, _list_names(named[status, at]))
-        for status, phrase in phrases.items()
-        for named_status, at in named
-        if named_status == status
-    ]
-    return f"{leak_prefix(leak)}{first} {'; '.join(parts)}"
-
-
-def _pair_line(conclusion: BetterConclusion, leak: DataLeak | None) -> str:
-    left, right = short_names([conclusion.left, conclusion.right])
-    claim = conclusion.leading
-    if claim is None:
-        reason = one_line(str(conclusion.reason))
-        return f"{leak_prefix(leak)}{left} and {right} cannot be compared: {reason}"
-    finding = with_leak_warning(Sentence(conclusion.finding(left, right)), leak).finding
-    if claim.status == "better":
-        return f"{finding}: {_points(claim, 'percent')}"
-    return f"{finding}: {left} - {right} {_points(claim, 'points')}"
-
-
 def claim_text(claim: Claim, *, word: bool = False, shown: bool = False, at: bool = True) -> str:
     """Write a difference; the finding says only of accuracy whether it is shown.
 
@@ -514,27 +480,6 @@ def p_words(claim: Claim) -> str:
 
 def _at(claim: Claim) -> str:
     return at_views(claim.k, claim.repeats)
-
-
-def _only_at(conclusion: BetterConclusion) -> str:
-    """Name the views of a difference that is not shown under the decoding of the settings."""
-    leading = conclusion.leading
-    if leading is None or leading is conclusion.claims[0]:
-        return ""
-    return f" {_at(leading)}"
-
-
-def _list_names(names: Sequence[str]) -> str:
-    """List names; the first of many.
-
-    Example:
-        >>> _list_names(["a", "b", "c"]), _list_names(["a", "b", "c", "d", "e", "f"])
-        ('a, b and c', 'a, b, c and 3 more')
-    """
-    if len(names) > _MOST_NAMES:
-        return f"{', '.join(names[: _MOST_NAMES - 1])} and {len(names) - _MOST_NAMES + 1} more"
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _points(claim: Claim, unit: Unit) -> str:

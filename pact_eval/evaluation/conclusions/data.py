@@ -231,7 +231,9 @@ class DataConclusion(Conclusion):
 
     @property
     def line(self) -> str:
-        """The same on a line or two."""
+        """The same on a line or two; of data that was not audited, the first reason alone."""
+        if self.status == "not checked":
+            return f"{self.status}: {one_line(self.open_reasons[0])}"
         return f"{self.emphasise(self.words.finding)}: {self.words.numbers.removesuffix('.')}"
 
     @property

@@ -1,14 +1,16 @@
-"""Headline of several runs: names and accuracies, whether they differ, and bad news on each."""
+"""The first sentence on several runs, of page, terminal and JSON."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from statistics import fmean
 from typing import Final
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.conclusions.better import BetterConclusion, p_words, several_line
+from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, p_words
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, leak_prefix
 from pact_eval.evaluation.conclusions.order import OrderConclusion, followed_together
@@ -21,6 +23,14 @@ from pact_eval.plain_text import one_line, short_names, upper_first
 from pact_eval.stats.estimate import Estimate
 
 _TWO: Final = 2
+_MOST_NAMES: Final = 4
+_PHRASES: Final[Mapping[BetterStatus, str]] = {
+    "better": "is more accurate{} than {}",
+    "worse": "is less accurate{} than {}",
+    "equivalent": "is as accurate{} as {}, within the margin",
+    "not shown": "is not shown to differ in accuracy{} from {}",
+    "cannot be compared": "cannot be compared{} with {}",
+}
 _PLURAL: Final[Mapping[str, str]] = {
     "FOLLOWS": "FOLLOW",
     "AVOIDS": "AVOID",
@@ -55,8 +65,23 @@ def mass_news(mass: float) -> Iterator[str]:
         yield f"has an ANSWER MASS OF {small_text(mass, 'percent')}%"
 
 
+@dataclass(frozen=True)
+class Side:
+    """A run, or the runs of an arm, which are compared as one.
+
+    Attributes:
+        name: to write.
+        runs: one, or one for each seed of the arm.
+    """
+
+    name: str
+    runs: Sequence[ExperimentRun]
+
+
 def headline(experiment: Experiment, names: ArmNames = KEYS) -> str:
     """Write what two or more runs are worth, in a sentence or two.
+
+    The main arm is compared with each of the others; of runs of one arm, the first with each.
 
     Args:
         experiment: the runs, on full contexts.
@@ -68,66 +93,111 @@ def headline(experiment: Experiment, names: ArmNames = KEYS) -> str:
     Example:
         "pact 66.7%, base 65.4%: no difference shown (±4 points). Both FOLLOW THE LETTER A."
     """
-    one_each, runs = len(experiment.arms) == len(experiment.runs), experiment.runs
-
-    def name(run: ExperimentRun) -> str:
-        return names.arm(run.arm) if one_each else names.run(run.label)
-
-    if len(runs) == _TWO:
-        first, second = runs if experiment.settings.method != runs[1].arm else runs[::-1]
-        better = experiment.comparisons.better(first, second)
-        better = replace(better, left=name(first), right=name(second))
-        return pair_headline(experiment, (first, second), better)
-    main = experiment.main_arm
-    runs = tuple(sorted(runs, key=lambda run: run.arm != main))
-    called = short_names([name(run) for run in runs])
-    text = _spread(dict(zip(called, _accuracies(experiment, runs), strict=True)))
-    several = tuple(experiment.comparisons.better_than(main).values())
-    if not experiment.same_items:
-        text += "; not compared, as the runs have different items"
-    elif several:
-        text += f". {several_line(several, None, names)}"
-    news = _news_of_many(experiment, dict(zip(called, runs, strict=True)))
-    return _with_news(experiment, text, news)
+    runs, method = experiment.runs, experiment.settings.method
+    if len(experiment.arms) == 1:
+        sides = [Side(names.run(run.label), [run]) for run in runs]
+        return headline_of(experiment, sides, experiment.comparisons.better_runs, names)
+    first = runs[0].arm if len(runs) == _TWO and method is None else experiment.main_arm
+    better = [*experiment.comparisons.better_than(first).values()]
+    return headline_of(experiment, sides_of_arms(experiment, names, first), better, names)
 
 
-def pair_headline(
+def sides_of_arms(experiment: Experiment, names: ArmNames, first: str) -> list[Side]:
+    """Return the arms of an experiment, the named one first."""
+    arms = sorted(experiment.arms.items(), key=lambda arm: arm[0] != first)
+    return [Side(names.arm(arm), runs) for arm, runs in arms]
+
+
+def headline_of(
     experiment: Experiment,
-    runs: tuple[ExperimentRun, ExperimentRun],
-    conclusion: BetterConclusion,
+    sides: Sequence[Side],
+    conclusions: Sequence[BetterConclusion],
+    names: ArmNames = KEYS,
 ) -> str:
-    """Write what two runs are worth: both accuracies, whether they differ, and bad news on each.
+    """Write what runs, or arms, are worth: accuracies, whether they differ, and bad news on each.
 
     Args:
-        experiment: has both runs, on full contexts.
-        runs: the first and the second.
-        conclusion: on both, with the names to write.
+        experiment: has all runs, on full contexts.
+        sides: the first is compared with each of the others.
+        conclusions: on the first and each of the others.
+        names: display names of arms, to name single runs of sides of several.
 
     Raises:
         InputError: a run does not have the decoding of the settings.
     """
-    names = short_names((conclusion.left, conclusion.right))
-    rates = zip(names, _accuracies(experiment, runs), strict=True)
-    text = ", ".join(f"{name} {value_text(rate, 'percent')}%" for name, rate in rates)
-    text += f": {difference_words(conclusion, *names)}"
-    return _with_news(experiment, text, _news_of_two(experiment, names, runs))
-
-
-def _accuracies(experiment: Experiment, runs: Sequence[ExperimentRun]) -> list[float]:
-    evaluations = map(experiment.evaluation, runs)
-    return [one.groups[0].estimates["accuracy"].value for one in evaluations]
-
-
-def _with_news(experiment: Experiment, text: str, news: str) -> str:
+    called = short_names([side.name for side in sides])
+    runs = [run for side in sides for run in side.runs]
+    seeds = len(runs) > len(sides)
+    rates = [*zip(called, (_accuracy(experiment, side) for side in sides), strict=True)]
+    if len(sides) > _TWO:
+        text = f"{len(runs):,} runs: {' to '.join(map(_rate_text, _ends(rates)))}"
+    else:
+        text = ", ".join(map(_rate_text, rates))
+    text += " (means over seeds)" if seeds else ""
+    if len(sides) == _TWO:
+        text += f": {difference_words(conclusions[0], *called)}"
+    elif not experiment.same_items:
+        text += "; not compared, as the runs have different items"
+    else:
+        text += f". {_several_words(conclusions, called)}"
+    if seeds:
+        called = short_names([names.run(run.label) for run in runs])
+    write_news = _news_of_two if len(runs) == _TWO else _news_of_many
+    news = write_news(experiment, called, runs)
     return f"{leak_prefix(experiment.data.leak)}{text}.{f' {news}.' if news else ''}"
 
 
-def _spread(rates: Mapping[str, float]) -> str:
-    """Write the highest and the lowest accuracy."""
-    known = {name: rate for name, rate in rates.items() if not math.isnan(rate)} or rates
-    ends = (max(known, key=known.__getitem__), min(known, key=known.__getitem__))
-    listed = " to ".join(f"{name} {value_text(known[name], 'percent')}%" for name in ends)
-    return f"{len(rates):,} runs: {listed}"
+def _accuracy(experiment: Experiment, side: Side) -> float:
+    """Return the accuracy of a run, or its mean over the runs of an arm."""
+    evaluations = map(experiment.evaluation, side.runs)
+    return fmean(one.groups[0].estimates["accuracy"].value for one in evaluations)
+
+
+def _rate_text(rate: tuple[str, float]) -> str:
+    name, accuracy = rate
+    return f"{name} {value_text(accuracy, 'percent')}%"
+
+
+def _ends(rates: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], tuple[str, float]]:
+    """Return the highest and the lowest of named accuracies."""
+    known = [rate for rate in rates if not math.isnan(rate[1])] or rates
+    return max(known, key=itemgetter(1)), min(known, key=itemgetter(1))
+
+
+def _several_words(conclusions: Sequence[BetterConclusion], names: Sequence[str]) -> str:
+    """Write how the first run or arm compares with each of several others, in their accuracy.
+
+    Args:
+        conclusions: of the first with each of the others.
+        names: what all of them are called.
+
+    Example:
+        "pact is more accurate than base and ce; is not shown to differ in accuracy from no_cf"
+    """
+    first, *others = names
+    named: dict[tuple[BetterStatus, str], list[str]] = {}
+    for conclusion, other in zip(conclusions, others, strict=True):
+        named.setdefault((conclusion.status, conclusion.only_at), []).append(other)
+    parts = [
+        phrase.format(at, _list_names(named[status, at]))
+        for status, phrase in _PHRASES.items()
+        for named_status, at in named
+        if named_status == status
+    ]
+    return f"{first} {'; '.join(parts)}"
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """List names; the first of many.
+
+    Example:
+        >>> _list_names(["a", "b", "c"]), _list_names(["a", "b", "c", "d", "e", "f"])
+        ('a, b and c', 'a, b, c and 3 more')
+    """
+    if len(names) > _MOST_NAMES:
+        return f"{', '.join(names[: _MOST_NAMES - 1])} and {len(names) - _MOST_NAMES + 1} more"
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def difference_words(conclusion: BetterConclusion, left: str, right: str) -> str:
@@ -147,7 +217,7 @@ def difference_words(conclusion: BetterConclusion, left: str, right: str) -> str
     if claim is None:
         return f"not compared, as {one_line(str(conclusion.reason))}"
     if any(other.status != claim.status for other in conclusion.of("accuracy")):
-        return several_line([replace(conclusion, left=left, right=right)])
+        return replace(conclusion, left=left, right=right).line
     match claim.status:
         case "better" | "worse":
             ahead = claim.difference if claim.status == "better" else claim.difference.negated
@@ -189,19 +259,22 @@ def _news_of_two(
     return "; ".join(f"{name} {' and '.join(verbs)}" for name, verbs in pairs if verbs)
 
 
-def _news_of_many(experiment: Experiment, runs: Mapping[str, ExperimentRun]) -> str:
+def _news_of_many(
+    experiment: Experiment, names: Sequence[str], runs: Sequence[ExperimentRun]
+) -> str:
     """Write the bad news on three or more runs: name or count the runs by it."""
-    news = {name: _news_of(experiment, run) for name, run in runs.items()}
-    if len({*news.values()}) == 1:
-        verbs = " and ".join(map(_plural, next(iter(news.values()))))
-        return f"All {len(runs):,} {verbs}" if verbs else ""
+    news = [_news_of(experiment, run) for run in runs]
+    if len({*news}) == 1:
+        return f"All {len(runs):,} {' and '.join(map(_plural, news[0]))}" if news[0] else ""
     bad: dict[str, list[str]] = {}
-    for name, run in runs.items():
+    for name, run in zip(names, runs, strict=True):
         for conclusion in (experiment.order(run), experiment.probabilities(run)):
             if conclusion.tone == "bad":
                 bad.setdefault(conclusion.status, []).append(name)
-        if [*mass_news(experiment.evaluation(run).mean_answer_mass)]:
-            bad.setdefault("low answer mass", []).append(name)
+        mass = experiment.evaluation(run).mean_answer_mass
+        if LowAnswerMass.of(mass) is not None:
+            share = f"{name} ({small_text(mass, 'percent')}%)"
+            bad.setdefault("low answer mass", []).append(share)
     few = {status: " and ".join(called) for status, called in bad.items() if len(called) <= _TWO}
     many = {status: f"{len(called):,} of {len(runs):,}" for status, called in bad.items()}
     return upper_first("; ".join(f"{status}: {who}" for status, who in (many | few).items()))

@@ -22,6 +22,7 @@ from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Tone
 from pact_eval.evaluation.group_search import (
     FEWEST_IN_HALF,
+    MOST_DETECTABLE,
     CheckedGroup,
     DetectableGroup,
     GroupSearch,
@@ -40,18 +41,11 @@ from pact_eval.stats.proportions import few_clusters, rate_estimate, without_int
 
 WhereStatus = Literal["found", "nothing found", "too few to tell", "no groups"]
 """found: a group is shown to differ. nothing found: none of those that were searched is. too few to
-tell: no group has enough families, or only a very large difference would be found. no groups: no
-column divides the items."""
+tell: no group has enough families, or of none a difference that matters would usually be found. no
+groups: no column divides the items."""
 
 NEEDED_FAMILIES: Final = 4 * FEWEST_IN_HALF
 """So many families of a group nearly always leave five in each half."""
-
-MOST_DETECTABLE: Final = 0.25
-"""If only groups that are further off would usually be found, nothing can be told of the run.
-
-That is every fourth answer of a group: 80% right elsewhere and 55% in it, which with two answers is
-little more than chance. Nobody would call a run with such a group sound.
-"""
 
 MOST_BARS: Final = 20
 """So many groups of a column are drawn at most, those with the most items."""
@@ -264,7 +258,9 @@ class WhereConclusion(Conclusion):
         points, size = value_text(power.points, "percent"), counted(power.items, "item")
         if self.status == "too few to tell":
             return f"a group of {size} would have to differ by {points} points of accuracy"
-        return f"one of {size} whose accuracy is {points} points off would usually be found"
+        smaller = ", a smaller one only if it is further off" if power.large else ""
+        found = f"one of {size} whose accuracy is {points} points off would usually be found"
+        return f"{found}{smaller}"
 
 
 def _name(column: str, value: str) -> str:

@@ -45,7 +45,9 @@ def _facts(experiment: Experiment) -> list[str]:
         f"{' and '.join(map(str, sorted(orders)))} orders" if orders else "",
         f"{'seed' if len(seeds) == 1 else 'seeds'} {first_of([*map(str, seeds)], _MOST_SEEDS)}",
         " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "",
-        experiment.settings.calibration_name if experiment.settings.calibrated else "",
+        f"{experiment.settings.calibration_name}; figures are raw unless they say T(x)"
+        if experiment.settings.calibrated
+        else "",
     )
     return [fact for fact in facts if fact not in ("", "seeds ")]
 

@@ -12,9 +12,8 @@ from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
     Claim,
     claim_text,
-    several_line,
 )
-from pact_eval.evaluation.conclusions.headline import pair_headline
+from pact_eval.evaluation.conclusions.headline import Side, headline_of
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import DifferentViews, RoundedProbabilities, SeveralRight
 from pact_eval.evaluation.registry import ANSWER_MASS
@@ -35,7 +34,6 @@ from pact_reports.views.brief import (
     Fact,
     beside,
     data_fact,
-    mass_lines,
     tone_of,
     worst_tone,
 )
@@ -62,7 +60,7 @@ def brief_comparison(
     return Brief(
         answer=(
             *leak_lines(leak),
-            Line(comparison_headline(comparison), "strong"),
+            Line(comparison_headline([comparison]), "strong"),
             *cautions(comparison.experiment),
         ),
         facts=[
@@ -86,9 +84,12 @@ def brief_comparison(
     ).parts()
 
 
-def comparison_headline(comparison: RunComparison) -> str:
-    """Write the first line on two runs; see `pair_headline`."""
-    return pair_headline(comparison.experiment, comparison.runs, comparison.conclusion)
+def comparison_headline(comparisons: Sequence[RunComparison]) -> str:
+    """Write the first line on a run and the others that it is compared with; see `headline_of`."""
+    first, conclusions = comparisons[0], [comparison.conclusion for comparison in comparisons]
+    sides = [Side(conclusions[0].left, first.runs[:1])]
+    sides += [Side(pair.conclusion.right, pair.runs[1:]) for pair in comparisons]
+    return headline_of(first.experiment, sides, conclusions)
 
 
 def _difference_not_shown(conclusion: BetterConclusion, names: Sequence[str]) -> Iterator[Fact]:
@@ -204,16 +205,13 @@ def brief_comparisons(
         items: whether the items that only one of two runs answers correctly follow.
     """
     first, experiment = comparisons[0], comparisons[0].experiment
-    leak, conclusions = experiment.data.leak, [pair.conclusion for pair in comparisons]
-    group = first.groups[0]
+    group, conclusions = first.groups[0], [pair.conclusion for pair in comparisons]
     sample = sample_text(group.items, group.clusters, first.unit)
-    answer = Line(several_line(conclusions, leak), "strong")
     notes = _each_once(comparisons)
     return Brief(
         answer=(
-            *leak_lines(leak),
-            answer,
-            *mass_lines(answer_masses(comparisons)),
+            *leak_lines(experiment.data.leak),
+            Line(comparison_headline(comparisons), "strong"),
             *cautions(experiment),
         ),
         facts=[
@@ -226,15 +224,6 @@ def brief_comparisons(
         lines=others,
         most=MOST_LINES + len(comparisons) - _TWO,
     ).parts()
-
-
-def answer_masses(comparisons: Sequence[RunComparison]) -> dict[str, float]:
-    """Return the answer mass of the first run and of each of the others, by name."""
-    first = comparisons[0].conclusion
-    names = short_names([first.left, *(pair.conclusion.right for pair in comparisons)])
-    masses = [pair.groups[0].metrics[ANSWER_MASS] for pair in comparisons]
-    values = [masses[0].a.value, *(mass.b.value for mass in masses)]
-    return dict(zip(names, values, strict=True))
 
 
 def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:

@@ -9,12 +9,13 @@ from typing import Final, cast
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
-from pact_eval.evaluation.conclusions.better import BetterConclusion, several_line
+from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.data import with_leak_warning
 from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
+from pact_eval.evaluation.conclusions.headline import headline_of, sides_of_arms
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
-from pact_eval.evaluation.registry import ANSWER_MASS, find_metric, metric_spec
+from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts
 from pact_eval.numbers import sample_text
 from pact_eval.plain_text import short_names
@@ -44,7 +45,6 @@ from pact_reports.views.brief import (
     Fact,
     beside,
     data_fact,
-    mass_lines,
     tone_of,
     worst_tone,
 )
@@ -81,7 +81,7 @@ def present_arms(
     """
 
     def headline() -> Iterator[str]:
-        yield several_line(experiment.comparisons.better_arms, experiment.data.leak, names)
+        yield arms_headline(experiment, names)
 
     def answers() -> Iterator[str]:
         leak = experiment.data.leak
@@ -97,11 +97,8 @@ def present_arms(
         yield from advice_on_texts(known=bool(texts.records)) if items else ()
 
     def block() -> Iterable[Part]:
-
         if full:
-            masses = answer_masses_of_arms(experiment.comparisons.of_arms, names)
-            answer = (*answer_lines(headline()), *mass_lines(masses))
-            first = (*leak_lines(experiment.data.leak), *answer)
+            first = (*leak_lines(experiment.data.leak), *answer_lines(headline()))
             return (*first, *heading(experiment), *tables(), *answer_lines(answers()))
         return (*brief_arms(experiment, names, items=items > 0), *listed())
 
@@ -175,14 +172,11 @@ def brief_arms(
     conclusions, leak = experiment.comparisons.better_arms, experiment.data.leak
     arms = conclude_arms(experiment)
     comparison = experiment.comparisons.of_arms
-    answer = Line(several_line(conclusions, leak, names), "strong")
-    masses = mass_lines(answer_masses_of_arms(comparison, names))
     two = len(arms) == len("AB")
     return Brief(
         answer=(
             *leak_lines(leak),
-            answer,
-            *masses,
+            Line(arms_headline(experiment, names), "strong"),
             *cautions(experiment),
         ),
         facts=[
@@ -198,11 +192,11 @@ def brief_arms(
     ).parts()
 
 
-def answer_masses_of_arms(comparison: ArmsComparison, names: ArmNames) -> dict[str, float]:
-    """Return the answer mass of each arm, the mean over its seeds, by name."""
-    called = short_names([names.arm(arm.name) for arm in comparison.arms])
-    means = [arm.summaries["all"][ANSWER_MASS].mean for arm in comparison.arms]
-    return dict(zip(called, means, strict=True))
+def arms_headline(experiment: Experiment, names: ArmNames = KEYS) -> str:
+    """Write the first line on the first arm and the others; see `headline_of`."""
+    conclusions = experiment.comparisons.better_arms
+    sides = sides_of_arms(experiment, names, conclusions[0].left)
+    return headline_of(experiment, sides, conclusions, names)
 
 
 def _facts_of_two(

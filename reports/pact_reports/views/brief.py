@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,6 @@ from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.notes import (
     Incomplete,
-    LowAnswerMass,
     Unanswered,
     Unverified,
 )
@@ -29,7 +28,6 @@ from pact_eval.numbers import (
     interval_text,
     rate_text,
     sample_text,
-    small_text,
     value_text,
     views_words,
 )
@@ -41,6 +39,9 @@ from pact_reports.writers.terminal import to_text
 
 MOST_LINES: Final = 12
 """Lines of a brief output at `COLUMNS` columns; notes that do not fit are counted."""
+
+MOST_WITH_A_NOTE: Final = 16
+"""So many lines it may have if it has one note, which is shown instead of counted."""
 
 COLUMNS: Final = 100
 
@@ -77,7 +78,8 @@ class Brief:
     Attributes:
         answer: the first lines.
         facts: below them; spare ones only if they fit.
-        notes: on the numbers; those that fit are shown.
+        notes: on the numbers; those that fit are shown. Notes without a short text are next to the
+            metrics that they are about, with `--full`.
         more: how to see more, if no note is left out.
         tables: between the answer and the facts.
         lines: after the facts.
@@ -96,26 +98,35 @@ class Brief:
         """Return the answer, the facts and notes that there is room for, and the last line."""
         notes = [note.short for note in self.notes if note.short]
         facts = [fact for fact in self.facts if fact.text]
+        shown = [*notes]
         while True:
-            parts = self._with(facts, notes)
+            parts = self._with(facts, shown, len(notes))
             spare = [fact for fact in facts if fact.spare]
-            fits = to_text(*parts, width=COLUMNS).count("\n") <= self.most
-            if fits or not (notes or spare):
-                return parts
-            if notes:
-                notes.pop()
+            if line_count(parts) <= self.most or not (shown or spare):
+                break
+            if shown:
+                shown.pop()
             else:
                 facts.remove(spare[-1])
+        with_note = self._with(facts, notes, len(notes))
+        alone = len(notes) == 1 and line_count(with_note) <= MOST_WITH_A_NOTE
+        return with_note if alone else parts
 
-    def _with(self, facts: Sequence[Fact], notes: Sequence[str]) -> tuple[Part, ...]:
+    def _with(self, facts: Sequence[Fact], notes: Sequence[str], of: int) -> tuple[Part, ...]:
+        """Lay out facts and the first of some notes; the last line counts the others."""
         facts = [*facts, *(Fact("note", note, "caution") for note in notes)]
-        left = len(self.notes) - len(notes)
+        left = of - len(notes)
         more = self.more
         if left:
             counted = f"{left} more note{'' if left == 1 else 's'}" if notes else _count_notes(left)
             more = more.replace("All metrics", f"{counted} and all metrics", 1)
         last = Line(more, "faint")
         return (*self.answer, *self.tables, facts_table(facts), *self.lines, last)
+
+
+def line_count(parts: Iterable[Part]) -> int:
+    """Count the lines of a first screen of `COLUMNS` columns."""
+    return to_text(*parts, width=COLUMNS).count("\n")
 
 
 def _count_notes(notes: int) -> str:
@@ -297,23 +308,6 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     else:
         listed = f", and {news[0]}" if news else ""
     return f"{leak_prefix(leak)}{name} answers {accuracy}{of_them} right{listed}."
-
-
-def mass_lines(masses: Mapping[str, float]) -> tuple[Line, ...]:
-    """Write the answer masses of runs, or arms, if one of them is low.
-
-    Args:
-        masses: by name; NaN if unknown.
-
-    Example:
-        "LOW ANSWER MASS: a 0.008%, b 98.8% of the probability is on the answer letters."
-    """
-    if all(LowAnswerMass.of(mass) is None for mass in masses.values()):
-        return ()
-    known = {name: mass for name, mass in masses.items() if not math.isnan(mass)}
-    told = ", ".join(f"{name} {small_text(mass, 'percent')}%" for name, mass in known.items())
-    text = f"LOW ANSWER MASS: {told} of the probability is on the answer letters."
-    return (Line(one_line(text), "bad"),)
 
 
 def answer_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:

@@ -13,7 +13,6 @@ from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import Arm, ArmDifference, ArmPair, ArmsComparison
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
-from pact_eval.evaluation.conclusions.better import several_line
 from pact_eval.evaluation.conclusions.data import with_leak_warning
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
@@ -81,10 +80,17 @@ def present_run_comparison(
     """
     experiment = comparisons[0].experiment
 
+    def headline() -> list[str]:
+        return [comparison_headline(comparisons)]
+
     def blocks() -> Iterable[Iterable[Part]]:
-        if full:
-            return (_block(pair, texts, items) for pair in comparisons)
-        return (_brief(comparisons, texts, items),)
+        if not full:
+            yield _brief(comparisons, texts, items)
+            return
+        if len(comparisons) > 1:
+            yield answer_lines(headline())
+        for pair in comparisons:
+            yield _block(pair, texts, items)
 
     def as_json() -> dict[str, Json]:
         better = [comparison.conclusion for comparison in comparisons]
@@ -110,7 +116,7 @@ def present_run_comparison(
         warnings=[*map(str, experiment.applied_warnings)],
         answers=lambda: map(_answer, comparisons),
         leak=lambda: experiment.data.leak,
-        headline=lambda: [_headline(comparisons)],
+        headline=headline,
         blocks=blocks,
     )
 
@@ -131,7 +137,7 @@ def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[
     first, second = comparison.runs
     return (
         *leak_lines(comparison.data.leak),
-        *answer_lines([_headline([comparison])]),
+        *answer_lines([comparison_headline([comparison])]),
         *heading(comparison.experiment),
         *comparison_parts(comparison, names=(first.title, second.title)),
         *(_differing(comparison, texts, items) if items else ()),
@@ -156,13 +162,6 @@ def _differing(comparison: RunComparison, texts: ItemTexts, items: int) -> Itera
     listed = differing_items(comparison.differing, views, texts, items)
     yield from differing_parts(comparison, listed, (conclusion.left, conclusion.right))
     yield from advice_on_texts(known=bool(texts.records))
-
-
-def _headline(comparisons: Sequence[RunComparison]) -> str:
-    if len(comparisons) == 1:
-        return comparison_headline(comparisons[0])
-    leak = comparisons[0].data.leak
-    return several_line([comparison.conclusion for comparison in comparisons], leak)
 
 
 def _answer(comparison: RunComparison) -> str:

@@ -10,8 +10,9 @@ from typing import Final, cast
 
 from pact_eval._json import Json
 from pact_eval.data.records import position_name
+from pact_eval.errors import counted
 from pact_eval.evaluation.registry import SINGLE, MetricSpec
-from pact_eval.numbers import UNDEFINED, interval_text, prompts_text, value_text
+from pact_eval.numbers import UNDEFINED, interval_text, prompts_text, sample_text, value_text
 from pact_eval.remedies.comparison import (
     FittedNote,
     LetterBalance,
@@ -25,10 +26,9 @@ from pact_eval.remedies.fitting import FittedRemedy, remedy_json
 from pact_eval.remedies.priors import LetterPrior
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, table_row
 from pact_reports.tables.cells import count_cell, leak_lines, unit_of, value_cell
-from pact_reports.views.brief import COLUMNS, MOST_LINES, Brief, Fact
+from pact_reports.views.brief import Fact, facts_table, line_count
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json
-from pact_reports.writers.terminal import to_text
 
 
 def present_remedy_comparison(comparison: RemedyComparison, *, full: bool = True) -> Presenter:
@@ -202,58 +202,49 @@ def _tokens_cell(tokens: float, why: str | None) -> Cell:
 _MAIN: Final = ("k2", "k2_additive", "k1_additive", "k1_batch", "k1_contextual")
 """Remedies that most runs can show, after those of the answer."""
 
+_MOST_BELOW: Final = 10
+
 
 def brief_remedies(comparison: RemedyComparison) -> tuple[Part, ...]:
-    """Lay out whether a remedy helps, and the main ones, in at most twelve lines."""
+    """Lay out whether a remedy helps, and the main ones, in at most ten lines below the answer."""
     files = [row.remedy.name for row in comparison.rows if row.remedy.from_file]
     names = [*comparison.references, *files, comparison.enough, *_MAIN]
     compared = {row.remedy.name for row in comparison.rows}
     shown = [name for name in dict.fromkeys(names) if name in compared]
-    parts = _laid_out(comparison, shown)
-    while to_text(*parts, width=COLUMNS).count("\n") > MOST_LINES and len(shown) > 1:
+    answer = (*leak_lines(comparison.leak), Line(remedies_answer(comparison), "strong"))
+    while line_count(below := _below(comparison, shown)) > _MOST_BELOW and len(shown) > 1:
         shown.pop()
-        parts = _laid_out(comparison, shown)
-    return parts
+    return (*answer, *below)
 
 
-def _laid_out(comparison: RemedyComparison, shown: Collection[str | None]) -> tuple[Part, ...]:
+def _below(comparison: RemedyComparison, shown: Collection[str | None]) -> tuple[Part, ...]:
+    """Lay out some remedies, and the sample."""
     marks = "" if comparison.k == 1 else "; * shown after Holm's adjustment"
     letters = "; right answers favour letters" if comparison.balance == "unbalanced" else ""
-    return Brief(
-        answer=(*leak_lines(comparison.leak), Line(remedies_answer(comparison), "strong")),
-        facts=[
-            Fact(
-                "sample",
-                f"{comparison.items:,} items, {comparison.families:,} families; fits by "
-                f"{comparison.fold_unit}{marks}{letters}",
-            ),
-        ],
-        notes=(),
-        more="Pairs, ECE, flips, costs and letters: --full.",
-        tables=[
-            _brief_remedies_table([row for row in comparison.rows if row.remedy.name in shown])
-        ],
-    ).parts()
+    sample = sample_text(comparison.items, comparison.families)
+    return (
+        _brief_remedies_table(comparison, shown),
+        facts_table([Fact("sample", f"{sample}{marks}{letters}")]),
+        Line("Pairs, ECE, flips, costs and letters: --full.", "faint"),
+    )
 
 
-def _brief_remedies_table(rows: Sequence[RemedyRow]) -> Table:
+def _brief_remedies_table(comparison: RemedyComparison, shown: Collection[str | None]) -> Table:
+    rows = [row for row in comparison.rows if row.remedy.name in shown]
     return Table(
         name="remedies",
         columns=(
             Column("remedy", "left"),
             Column("accuracy"),
-            Column("- K = 1, points", "left"),
+            Column(f"- 1 {comparison.asked}, points", "left"),
             Column("NLL"),
-            Column("- K = 1, nats", "left"),
+            Column(f"- 1 {comparison.asked}", "left"),
         ),
-        rows=tuple(map(_brief_remedies_row, rows)),
+        rows=tuple(
+            table_row(_called(comparison, row), *_cells(row, "accuracy"), *_cells(row, "nll_nats"))
+            for row in rows
+        ),
         bare=True,
-    )
-
-
-def _brief_remedies_row(row: RemedyRow) -> Row:
-    return table_row(
-        row.remedy.title, *(cell for name in ("accuracy", "nll_nats") for cell in _cells(row, name))
     )
 
 
@@ -312,31 +303,42 @@ def _prior_table(fitted: FittedRemedy, prior: LetterPrior) -> Table:
 
 def remedies_answer(comparison: RemedyComparison) -> str:
     """Answer whether any remedy helps, and which of them is enough."""
+    asked = comparison.asked
     if comparison.status == "cannot tell":
         if comparison.k == 1:
             return (
-                "Cannot tell whether a remedy helps: the run has one view per item. For K = 2 to 4 "
-                "and letter priors, repeat the scoring command with --k 4 and another --out, or "
-                "import a log with a row per view."
+                "Cannot tell whether a remedy helps: each item was asked in one order. For 2 to 4 "
+                "orders and letter priors, repeat the scoring command with --k 4 and another "
+                "--out, or import a log with a row per order."
             )
-        return "Cannot tell whether a remedy helps: there are too few families for an interval."
+        return "Cannot tell whether a remedy helps: too few independent items for an interval."
     if comparison.status == "none shown":
-        return "None is shown to help: to improve accuracy or NLL over one view, and harm neither."
+        return (
+            f"None is shown to help: to improve accuracy or NLL over one {asked}, and harm neither."
+        )
     all_views = comparison.row(comparison.references[-1])
-    whole = all_views.remedy.title
+    every = _called(comparison, all_views)
     if comparison.enough is None:
         rows = [comparison.row(name) for name in comparison.helping]
-        answer = f"Shown to help over one view: {'; '.join(row.remedy.title for row in rows)}."
+        listed = "; ".join(_called(comparison, row) for row in rows)
+        answer = f"Shown to help over one {asked}: {listed}."
         price = comparison.price
         if any(row.cost.price(price) < all_views.cost.price(price) for row in rows):
-            answer += f" Those that cost less ({price}) are worse than {whole} by a 95% interval."
+            answer += f" Those that cost less ({price}) are worse than {every} by a 95% interval."
         return answer
     row = comparison.row(comparison.enough)
     return (
         f"Cheapest in {comparison.price} that helps (shown), and is not shown to be worse than "
-        f"{whole}: {row.remedy.title} ({_price(comparison, row)} per item; "
-        f"{whole}: {_price(comparison, all_views)}). {_gain(row)}"
+        f"{every}: {_called(comparison, row)} ({_price(comparison, row)} per item; "
+        f"{every}: {_price(comparison, all_views)}). {_gain(row)}"
     )
+
+
+def _called(comparison: RemedyComparison, row: RemedyRow) -> str:
+    """Name a remedy by its number of orders, or of repeats, such as "2 orders, prior removed"."""
+    remedy = row.remedy
+    number = counted(remedy.views, comparison.asked)
+    return remedy.title.replace(f"K = {remedy.views}", number, 1)
 
 
 def _price(comparison: RemedyComparison, row: RemedyRow) -> str:
@@ -386,5 +388,5 @@ def _gain(row: RemedyRow) -> str:
 def _difference(metric: RemedyMetric) -> str:
     difference = metric.differences["k1"].difference
     unit = metric.spec.difference_unit
-    word = " points" if unit == "points" else " nats"
+    word = " points" if unit == "points" else ""
     return f"{metric.spec.title} changes by {interval_text(difference, unit, word)}."

@@ -63,5 +63,5 @@ def test_items_have_the_confidences_of_the_terminal(experiment: Experiment, text
 
 
 def test_the_page_says_that_it_is_calibrated(text: str) -> None:
-    assert "calibrated" in text[: text.index("Surest wrong answers")]
+    assert "calibrated; figures are raw" in text[: text.index("Surest wrong answers")]
     assert "confident errors (90% or more, calibrated)" in text

@@ -345,6 +345,23 @@ def test_runs_of_other_items_are_not_compared(tmp_path: Path) -> None:
     assert "cannot be compared" in page
 
 
+def test_runs_matched_by_their_line_say_so_once(tmp_path: Path) -> None:
+    """Tables without ids: the page has the caution of the terminal, next to the difference."""
+    folders = [
+        edit_run(
+            write_run(tmp_path / arm, rows(seed, k=1, families=12), arm=arm, seed=17),
+            log={"columns": {}},
+        )
+        for seed, arm in enumerate("ab")
+    ]
+    experiment = experiment_of(folders)
+    (caution,) = map(str, experiment.matched_by_line)
+    page = make_page(PageRequest(experiment, figures=(), tables=("splits",)))
+    better = page[page.index('<section id="better"') :]
+    assert caution in html.unescape(better[: better.index("</section>")])
+    assert html.unescape(page).count(caution) == 1
+
+
 def test_seeds_of_one_arm_have_a_headline(tmp_path: Path) -> None:
     folders = [
         write_run(tmp_path / f"{seed}", rows(seed, k=2, families=12), arm="a", seed=seed)
