@@ -1,30 +1,20 @@
-"""Adapters with a training record, as another trainer writes it: by the function of the docs."""
+"""Adapters with a training record, as another trainer writes it: by the function of `examples/`."""
 
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pact_eval._json import Json
 
 ROOT: Final = Path(__file__).parents[2]
 FIXTURES: Final = ROOT / "fixtures" / "pact_fixtures"
 HOLDOUT: Final = FIXTURES / "data" / "holdout.jsonl"
-
-_BLOCK: Final = re.compile(r"```python\n(import base64.*?)```", re.DOTALL)
-
-
-def documented_function() -> Callable[..., None]:
-    """Return `write_training_data` of docs/training.md."""
-    block = _BLOCK.search((ROOT / "docs" / "training.md").read_text("utf-8"))
-    assert block is not None
-    names: dict[str, Any] = {}
-    exec(compile(block[1], "docs/training.md", "exec"), names)  # noqa: S102 - our own docs
-    function: Callable[..., None] = names["write_training_data"]
-    return function
+EXAMPLE: Final = ROOT / "examples" / "training_record.py"
 
 
 def adapter_trained_on(
@@ -34,7 +24,7 @@ def adapter_trained_on(
     arm: object = "pact",
     **roles: object,
 ) -> Path:
-    """Copy a bundled adapter, and let the function of the docs write what it was trained on.
+    """Copy a bundled adapter, and let the function of `examples/` write what it was trained on.
 
     Args:
         folder: the adapter's new folder.
@@ -48,5 +38,5 @@ def adapter_trained_on(
     text = schema.read_text("utf-8").replace('"../../model"', f'"{FIXTURES / "model"}"')
     schema.write_text(re.sub(r',\s*"training_data_sha256": "\w+"', "", text), "utf-8")
     if roles:
-        documented_function()(folder, training, **roles)
+        runpy.run_path(str(EXAMPLE))["write_training_data"](folder, training, **roles)
     return folder

@@ -12,7 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import record, write_jsonl
-from custody.adapters import FIXTURES, HOLDOUT, adapter_trained_on, documented_function
+from custody.adapters import (
+    EXAMPLE,
+    FIXTURES,
+    HOLDOUT,
+    ROOT,
+    adapter_trained_on,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,7 +68,7 @@ def test_hashes_by_hand(tmp_path: Path) -> None:
     assert [(file.name, file.rows) for file in data.files] == [("train.jsonl", 2)]
 
 
-def test_the_documented_function_writes_the_same_record(tmp_path: Path) -> None:
+def test_the_function_for_other_trainers_writes_the_same_record(tmp_path: Path) -> None:
     folder = adapter_trained_on(tmp_path / "a", {"steps": 3}, train=[TRAIN], selection=[HOLDOUT])
     files = read_adapter_files(folder)
     roles = {"train": hash_data([UsedData(TRAIN)]), "selection": hash_data([UsedData(HOLDOUT)])}
@@ -228,5 +234,6 @@ def test_unsorted_hashes_are_refused() -> None:
         HashedData.of_json(value)
 
 
-def test_the_documented_function_is_in_the_docs_of_training() -> None:
-    assert documented_function().__name__ == "write_training_data"
+def test_the_docs_of_training_name_the_function_for_other_trainers() -> None:
+    text = (ROOT / "docs" / "training.md").read_text("utf-8")
+    assert f"[`write_training_data`](../examples/{EXAMPLE.name})" in text
