@@ -13,7 +13,7 @@ from pact_cli.commands import command, from_settings, given, refuse, refuse_give
 from pact_cli.console import emit, exit_on_leak, warn
 from pact_cli.options import Ci, Json, RunPath, named_data, names_of, settings_options
 from pact_cli.param_types import Count
-from pact_cli.requirements import NotWorse, Required, print_release
+from pact_cli.requirements import NotWorse, Required, judge_places
 from pact_eval._choices import CiFormat
 from pact_eval._files import is_url
 from pact_eval.drift.drift import measure_drift
@@ -124,9 +124,7 @@ def compare(
             ["gate", "arms", "items", "full", "margin"],
             "{} does not go with --not-worse and --require, which judge a release",
         )
-        refuse(len(runs) != 2, f"expected NEW OLD, got {len(runs)}; of one run: pact-eval report")
-        experiment = Experiment.read(runs, settings, unique_labels=False)
-        print_release(experiment, required, ci_format=ci_format, as_json=as_json)
+        judge_places(runs, settings, required, ci_format=ci_format, as_json=as_json)
         return
     full = full or bool(given(["by"]))
     if gate or ci_format is not None:

@@ -58,6 +58,7 @@ _ELSEWHERE: Final = {
     "--fitted": "pact-eval sweep RUN --fitted FILE",
     "--mcnemar": "pact-eval compare A B --full",
     "--margin": "pact-eval compare A B --margin 0.02",
+    "--not-worse": "pact-eval compare NEW OLD --not-worse 2",
     "--gate": "pact-eval compare A B --gate --margin 0.02",
     "--local-run": "pact-eval compare LOCAL_RUN SERVED_RUN",
     "--sets": "pact-eval thresholds RUN --sets",
@@ -164,7 +165,11 @@ def report(
 def _judged_run(
     places: Places, settings: Settings, require: Required, outputs: Outputs
 ) -> Experiment:
-    """Return the run that --require is about."""
+    """Return the run that --require is about.
+
+    Raises:
+        click.UsageError: there are several, or other options say what to show.
+    """
     refuse(not require, "--format is for --require METRIC=VALUE")
     unfit = ("html", "open_", "full", "items", "target_error")
     refuse_given(unfit, "{} does not go with --require, which judges a run")

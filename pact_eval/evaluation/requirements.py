@@ -31,10 +31,10 @@ from pact_eval.numbers import (
     reason_text,
     value_text,
 )
-from pact_eval.plain_text import one_line, short_names
+from pact_eval.plain_text import lower_first, one_line, short_names
 from pact_eval.results import Result
 from pact_eval.runs.folder import unanswered_ids
-from pact_eval.stats.bounds import Bounded, BoundFinding, BoundTest, Side, bound_tests
+from pact_eval.stats.bounds import Bounded, BoundFinding, BoundTest, bound_tests
 from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Requirement:
     def title(self) -> str:
         """The metric within a sentence."""
         title = self.entry.spec.title
-        return title if title.isupper() else title.lower()
+        return title if title.isupper() or title == "Brier" else lower_first(title)
 
     @property
     def limit(self) -> str:
@@ -137,10 +137,7 @@ class Requirement:
         """Return a number, or a change of accuracy, with the bound."""
         if self.than_before:
             return Bounded(estimate, -self.bound, 1)
-        centre = estimate.debiased if isinstance(estimate, CalibrationError) else None
-        centre = None if centre is None or math.isnan(centre) else centre
-        side: Side = 1 if self.entry.spec.better > 0 else -1
-        return Bounded(estimate, self.bound, side, centre, self.entry.noise_floor)
+        return self.entry.bounded(estimate, self.bound, 1 if self.entry.spec.better > 0 else -1)
 
 
 def _amount(option: str, text: str, spec: MetricSpec) -> float:
@@ -194,6 +191,8 @@ class JudgedRequirement:
         spec, estimate = self.requirement.entry.spec, self.estimate
         unit = spec.difference_unit if self.requirement.than_before else spec.unit
         word = {"percent": "%", "points": " points"}.get(unit, "")
+        if math.isnan(estimate.value):
+            return f"not known ({reason_text(estimate.reason, self.unit) or 'no item counts'})"
         if not isinstance(estimate, CalibrationError) or not has_width(estimate):
             return interval_text(estimate, unit, word)
         true = Estimate(

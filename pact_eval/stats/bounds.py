@@ -143,26 +143,27 @@ def bound_tests(numbers: Sequence[Bounded]) -> tuple[BoundTest, ...]:
     shown = hochberg(np.maximum(p_values, ~ahead))
     contradicted = holm(np.maximum(p_values, ahead)).adjusted
     adjusted = np.where(ahead, shown, contradicted).tolist()
-    return tuple(_test(number, p) for number, p in zip(numbers, adjusted, strict=True))
+    m = int(np.isfinite(p_values).sum())
+    return tuple(_test(number, p, m) for number, p in zip(numbers, adjusted, strict=True))
 
 
-def _test(number: Bounded, p_value: float) -> BoundTest:
+def _test(number: Bounded, p_value: float, tests: int) -> BoundTest:
     estimate = number.estimate
     if not number.known:
         reason = estimate.reason or ClusterText("there is no interval")
         return BoundTest("not shown", p_value, reason=reason)
-    significant = p_value <= LEVEL + _DIGITS
-    if number.missed and significant:
-        return BoundTest("contradicted", p_value)
-    needed = _needed(number)
-    if not number.kept:
-        return BoundTest("not shown", p_value, needed)
-    if estimate.concentration is not None:
-        return BoundTest("not shown", p_value, reason=estimate.concentration)
-    if significant:
-        return BoundTest("shown", p_value)
-    together = ClusterText("not after adjustment for all that is required")
-    return BoundTest("not shown", p_value, needed, together)
+    alone: BoundFinding = "not shown"
+    if number.missed:
+        alone = "contradicted"
+    elif number.kept and estimate.concentration is None:
+        alone = "shown"
+    if alone == "not shown":
+        needed = None if number.kept else _needed(number)
+        return BoundTest(alone, p_value, needed, estimate.concentration)
+    if p_value <= LEVEL + _DIGITS:
+        return BoundTest(alone, p_value)
+    together = ClusterText(f"alone it would be {alone}, not with {tests} bounds together")
+    return BoundTest("not shown", p_value, reason=together)
 
 
 def _needed(number: Bounded) -> int | None:
