@@ -63,7 +63,10 @@ class RunOrArm(RunPath):
 
 @command(
     elsewhere=_ELSEWHERE,
-    more=("unit", "ece_bins", "allow", "audit", "resamples", "bootstrap_seed"),
+    more=(
+        *("decoding", "calibration", "unit", "ece_bins", "allow", "audit", "resamples"),
+        "bootstrap_seed",
+    ),
 )
 @settings_options(
     *("by", "decoding", "calibration", "margin", "without_leaks", "unit", "ece_bins", "allow"),

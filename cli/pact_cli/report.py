@@ -84,7 +84,7 @@ Given: TypeAlias = Annotated[tuple[Path, ...], RUN, "[RUN|FOLDER|LOG]..."]
     elsewhere=_ELSEWHERE,
     more=(
         *("unit", "ece_bins", "allow", "audit", "resamples", "bootstrap_seed"),
-        *("answers", "positions_from"),
+        *("answers", "positions_from", "decoding", "ci_format"),
     ),
     settings=("method", "criteria", "palette", "clear_changes", "thresholds", "cost_wrong"),
 )
