@@ -182,6 +182,13 @@ class JudgedRequirement:
         return one_line(self.requirement.words + self._of_group)
 
     @property
+    def lead(self) -> float:
+        """How surely the bound is kept: 1 minus the p-value, below 0 on the wrong side of it."""
+        ahead = self.requirement.bounded(self.estimate).lead > 0
+        sure = 1 - self.test.p_value
+        return -2.0 if math.isnan(sure) else math.copysign(sure, 1 if ahead else -1)
+
+    @property
     def _of_group(self) -> str:
         return "" if self.group == _ALL else f" ({self.group})"
 
@@ -232,7 +239,8 @@ class Release(Result):
 
     Attributes:
         experiment: the runs, with the settings of all numbers.
-        judged: each requirement in each group; contradicted ones first, then those not shown.
+        judged: each requirement in each group; contradicted ones first, then those not shown, the
+            farthest from being met first.
         by: the column of the groups; "" if all items are one group.
         wrong: the surest wrong answers: of items that only the run before answers correctly, or of
             the run alone.
@@ -329,7 +337,7 @@ def judge_release(
     judged = [
         JudgedRequirement(*number, test, unit) for number, test in zip(numbers, tests, strict=True)
     ]
-    judged.sort(key=lambda one: _ORDER.index(one.test.finding))
+    judged.sort(key=lambda one: (_ORDER.index(one.test.finding), one.lead))
     by = str(experiment.settings.by) if grouped else ""
     return Release(experiment, tuple(judged), by, *_deciding(experiment))
 

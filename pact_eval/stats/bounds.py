@@ -162,7 +162,7 @@ def _test(number: Bounded, p_value: float, tests: int) -> BoundTest:
         return BoundTest(alone, p_value, needed, estimate.concentration)
     if p_value <= LEVEL + _DIGITS:
         return BoundTest(alone, p_value)
-    together = ClusterText(f"alone it would be {alone}, not with {tests} bounds together")
+    together = ClusterText(f"{alone} alone, not among {tests} bounds")
     return BoundTest("not shown", p_value, reason=together)
 
 

@@ -192,6 +192,16 @@ def test_groups_are_required_one_by_one() -> None:
     assert both.verdict == "PASS"
 
 
+def test_the_farthest_from_being_met_comes_first() -> None:
+    """80% of 400: 79% and 75% are kept by the value, 82% is not; no pair is known."""
+    texts = bounds("brier=0.33", "accuracy=82", "pairs=50")
+    release = judged(frame(outcomes(400, 320)), require=[*texts, *bounds("ece=60")])
+    names = [one.requirement.metric for one in release.judged]
+    assert names == ["pair_accuracy", "accuracy", "brier", "ece"]
+    assert release.verdict == "CANNOT TELL"
+    assert_says(release.answer, "pair accuracy is not known", "2 more are not shown")
+
+
 def test_few_families_cannot_tell() -> None:
     release = judged(frame(outcomes(400, 390), size=100), require=bounds("accuracy=50"))
     assert release.verdict == "CANNOT TELL"
