@@ -39,13 +39,11 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import diagnose
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.requirements import Requirement
 from pact_eval.evaluation.resampled_groups import ResampledGroup, metric_difference, resampled_group
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import Run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance, Seal
-from pact_eval.stats.bounds import Bounded, bound_tests
 from pact_eval.stats.equivalence import equivalence_verdict
 from pact_eval.stats.estimate import Estimate
 from pact_fixtures.generator.dataset import Dataset, generate_dataset, write_dataset
@@ -446,55 +444,6 @@ def equivalent(items: int, rng: np.random.Generator, planted: bool) -> dict[str,
     return {"equivalent": within(difference, LOSSES[0.8])}
 
 
-SLIP: Final = 0.08
-"""How much surer than right an over-confident model is."""
-
-
-def over_confident(families: Families, rng: np.random.Generator, slip: float) -> ResampledGroup:
-    """Return the calibrated model of `Families`, whose answers are right less often by `slip`."""
-    calibrated, _, _ = families.draw(rng)
-    items = calibrated.items
-    lost = rng.random(items.confidence.size) < slip / items.confidence
-    right = items.correct & ~lost
-    predicted = np.where(right, 0, 1).astype(items.predicted.dtype)
-    own = np.random.default_rng(int(rng.integers(2**32)))
-    return resampled_group(
-        replace(items, predicted=predicted), rng=own, resamples=1_000, names=("ece",)
-    )
-
-
-def required(
-    sizes: Sizes, dependent: float, items: int, rng: np.random.Generator, planted: bool
-) -> dict[str, bool]:
-    """Return which requirements are shown that are true by nothing, or by some points."""
-    rows = sizes(max(2, items // int(sizes(1)[0])))
-    families = Families(rows, dependent, 0.8)
-    a, b, c = families.draw(rng)
-    loss = LOSSES[0.8]
-    change, _ = metric_difference("accuracy", [(c if planted else b, a)])
-    error = over_confident(families, rng, SLIP / 4 if planted else SLIP)
-    floor = Requirement("accuracy", 0.75 if planted else 0.8).bounded(a.estimate("accuracy"))
-    margin = Requirement("accuracy", loss, than_before=True).bounded(change)
-    ece = Requirement("ece", SLIP).bounded(error.estimate("ece"))
-    sure = Requirement("accuracy", 0.3).bounded(a.estimate("accuracy"))
-    name = f"families of {rows[0]}"
-    together = bound_tests([floor, margin, ece])
-    return {
-        f"floor of accuracy, {name}": shown([floor]),
-        f"not worse, {name}": shown([margin]),
-        f"ceiling of ECE, {name}": shown([ece]),
-        f"one of two at its bound, {name}": shown([ece, sure]),
-        f"all three, {name}": all(test.finding == "shown" for test in together),
-        f"FAIL of three, {name}": not planted
-        and any(test.finding == "contradicted" for test in together),
-    }
-
-
-def shown(numbers: Sequence[Bounded]) -> bool:
-    """Return whether all of some numbers are shown to keep their bounds."""
-    return all(test.finding == "shown" for test in bound_tests(numbers))
-
-
 @cache
 def generated() -> list[dict[str, Any]]:
     """Return 5,352 records of 40 source families."""
@@ -535,8 +484,6 @@ def plant_pair(holdout: list[Any], train: list[Any]) -> None:
 WORDS: Final[Mapping[str, tuple[Word, float, float]]] = {
     "better": (better, 0.05, 0.2),
     "equivalent": (equivalent, 0.025, 1.0),
-    "required": (partial(required, cycle(2), 0.5), 0.05, 1.0),
-    "required, few families": (partial(required, cycle(5), 1.0), 0.05, 1.0),
     "follows": (partial(followed, 0.0), 0.05, 0.3),
     "follows, families lean": (partial(followed, 1.0), 0.05, 0.3),
     "probabilities": (probabilities, 0.05, 1.0),
