@@ -16,7 +16,7 @@ from pact_eval._choices import ClusterUnit
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.calibration_error import CalibrationError
-from pact_eval.evaluation.conclusions.data import after_leak
+from pact_eval.evaluation.conclusions.data import leak_prefix
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.joins import LeftOutItems
 from pact_eval.evaluation.registry import Metric, MetricSpec, find_metric, metrics_for
@@ -269,8 +269,8 @@ class Release(Result):
 
     @property
     def verdict(self) -> Verdict:
-        """FAIL if a requirement is contradicted, PASS if all are shown."""
-        if self.count("contradicted"):
+        """FAIL if items leak or a requirement is contradicted, PASS if all are shown."""
+        if self.experiment.data.status == "leak" or self.count("contradicted"):
             return "FAIL"
         return "CANNOT TELL" if self.count("not shown") else "PASS"
 
@@ -292,6 +292,8 @@ class Release(Result):
         leak, verdict = self.experiment.data.leak, self.verdict
         if verdict == "PASS":
             text = f"PASS: {self.names[0]} meets {self._met}."
+        elif verdict == "FAIL" and not self.count("contradicted"):
+            text = f"FAIL: {self.names[0]}: items are in a file that the model is made from."
         else:
             finding: BoundFinding = "contradicted" if verdict == "FAIL" else "not shown"
             others = self.count(finding) - 1
@@ -299,7 +301,7 @@ class Release(Result):
             more = f" {others:,} more {word if others == 1 else word.replace('is', 'are', 1)}."
             first = self.judged[0].sentence
             text = f"{verdict}: {self.names[0]}: {first}.{more if others else ''}"
-        return after_leak(text, leak)
+        return f"{leak_prefix(leak)}{text}"
 
     @property
     def _met(self) -> str:
