@@ -71,9 +71,9 @@ def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def in_example_folder(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run the examples of `pact_eval.api` in their folder."""
+    """Run the examples of `pact_eval.api` and `pact_eval.pytest` in their folder."""
     if isinstance(request.node, pytest.DoctestItem) and request.node.name.startswith(
-        "pact_eval.api."
+        ("pact_eval.api.", "pact_eval.pytest.")
     ):
         with chdir(request.getfixturevalue("example_folder")):
             yield

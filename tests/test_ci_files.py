@@ -26,6 +26,7 @@ pytestmark = pytest.mark.posix
 
 ROOT = Path(__file__).resolve().parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+RELEASE = yaml.safe_load((ROOT / "release" / "action.yml").read_text("utf-8"))
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
 BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text("utf-8"), re.DOTALL)
 PROGRAMS = {"pact-eval": evaluation, "pact-audit": audit}
@@ -77,9 +78,9 @@ def test_the_commands_of_the_docs_exist_with_their_options() -> None:
 
 
 def test_no_input_is_part_of_a_script() -> None:
-    steps = (*ACTION["runs"]["steps"], *workflow_steps())
+    steps = (*ACTION["runs"]["steps"], *RELEASE["runs"]["steps"], *workflow_steps())
     scripts = [step["run"] for step in steps if "run" in step]
-    assert len(scripts) == 4
+    assert len(scripts) == 6
     assert not any("${{" in script for script in scripts)
 
 
@@ -89,15 +90,22 @@ def runner_temp(tmp_path: Path) -> Path:
     folder = tmp_path / "temp"
     programs = folder / "pact-eval" / "bin"
     programs.mkdir(parents=True)
-    program = programs / "pact-audit"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pact_cli.audit "$@"\n')
-    program.chmod(0o755)
+    for name, module in (("pact-audit", "pact_cli.audit"), ("pact-eval", "pact_cli")):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {module} "$@"\n')
+        program.chmod(0o755)
     return folder
 
 
 def audited_by_action(folder: Path, runner_temp: Path, **inputs: str) -> Any:
-    step = ACTION["runs"]["steps"][-1]
-    values = {name: value["default"] for name, value in ACTION["inputs"].items()} | inputs
+    return run_action(ACTION, folder, runner_temp, inputs)
+
+
+def run_action(action: Any, folder: Path, runner_temp: Path, inputs: dict[str, str]) -> Any:
+    """Runs the last step of an action with these inputs, and the defaults of the others."""
+    step = action["runs"]["steps"][-1]
+    defaults = {name: value.get("default", "") for name, value in action["inputs"].items()}
+    values = defaults | inputs
     variables = {
         name: values[re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", value)[1]]  # type: ignore[index]
         for name, value in step["env"].items()
@@ -127,28 +135,60 @@ def test_the_action_writes_sarif_into_a_file(tmp_path: Path, runner_temp: Path) 
     assert ("my data/holdout.jsonl", 13) in {(leak.file, leak.line) for leak in shown}
 
 
-def test_the_action_installs_its_own_commit_with_its_constraints(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("action", "up"), [(ACTION, ""), (RELEASE, "/..")])
+def test_an_action_installs_its_own_commit_with_its_constraints(
+    tmp_path: Path, action: Any, up: str
+) -> None:
     """The step's own lines, with stubs in place of `python3 -m venv` and of pip in the new one."""
     stub = (
         'python3() { mkdir -p "$3/bin"; '
         """printf '#!/bin/sh\\nprintf "%%s\\\\n" "$@" > "$0.called"\\n' > "$3/bin/pip"; """
         'chmod +x "$3/bin/pip"; echo "$@" > venv.called; }\n'
     )
-    temp, action, path = tmp_path / "run temp", tmp_path / "the action", tmp_path / "path"
+    temp, place, path = tmp_path / "run temp", tmp_path / "the action", tmp_path / "path"
     done = in_bash(
-        stub + ACTION["runs"]["steps"][0]["run"],
+        stub + action["runs"]["steps"][0]["run"],
         tmp_path,
         RUNNER_TEMP=str(temp),
-        GITHUB_ACTION_PATH=str(action),
+        GITHUB_ACTION_PATH=str(place),
         GITHUB_PATH=str(path),
     )
     assert done.returncode == 0, done.stderr
     programs = temp / "pact-eval" / "bin"
     assert (tmp_path / "venv.called").read_text() == f"-m venv {temp}/pact-eval\n"
     words = (programs / "pip.called").read_text().splitlines()
-    assert words == ["install", "--quiet", "--constraint", f"{action}/constraints.txt", str(action)]
+    constraints = f"{place}{up}/constraints.txt"
+    assert words == ["install", "--quiet", "--constraint", constraints, f"{place}{up}"]
     assert path.read_text() == f"{programs}\n"
     assert (ROOT / "constraints.txt").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("inputs", "code", "title"),
+    [
+        ({"not-worse": "2", "require": "accuracy=80 ece=30"}, 3, "requirement"),
+        ({"old": "", "require": "accuracy=60", "format": "junit"}, 0, ""),
+        ({"not-worse": "30", "by": "question", "output": "the result.txt"}, 0, ""),
+        ({"require": "accuracy=60 *"}, 2, ""),
+    ],
+)
+def test_the_action_for_runs_judges_a_release(
+    tmp_path: Path, runner_temp: Path, inputs: dict[str, str], code: int, title: str
+) -> None:
+    for name, right in (("new", 210), ("old", 240)):
+        chances = [0.8 if at < right else 0.2 for at in range(300)]
+        rows = [
+            {"id": str(at), "question": "ab"[at % 2], "reference": 0, "probabilities": [p, 1 - p]}
+            for at, p in enumerate(chances)
+        ]
+        write_jsonl(tmp_path / f"{name} run.jsonl", rows)
+    words = {"new": "new run.jsonl", "old": "old run.jsonl"} | inputs
+    done = run_action(RELEASE, tmp_path, runner_temp, words)
+    assert done.returncode == code, done.stderr
+    if title:
+        assert title in {shown.code for shown in github_annotations(done.stdout)}
+    assert (tmp_path / "the result.txt").exists() == ("output" in inputs)
 
 
 def test_an_input_is_one_word_and_no_option(tmp_path: Path, runner_temp: Path) -> None:

@@ -13,6 +13,7 @@ from pact_cli.commands import command, from_settings, given, refuse, refuse_give
 from pact_cli.console import emit, exit_on_leak, warn
 from pact_cli.options import Ci, Json, RunPath, named_data, names_of, settings_options
 from pact_cli.param_types import Count
+from pact_cli.requirements import NotWorse, Required, judge_places
 from pact_eval._choices import CiFormat
 from pact_eval._files import is_url
 from pact_eval.drift.drift import measure_drift
@@ -62,7 +63,10 @@ class RunOrArm(RunPath):
 
 @command(
     elsewhere=_ELSEWHERE,
-    more=("unit", "ece_bins", "allow", "audit", "resamples", "bootstrap_seed"),
+    more=(
+        *("decoding", "calibration", "unit", "ece_bins", "allow", "audit", "resamples"),
+        "bootstrap_seed",
+    ),
 )
 @settings_options(
     *("by", "decoding", "calibration", "margin", "without_leaks", "unit", "ece_bins", "allow"),
@@ -71,6 +75,8 @@ class RunOrArm(RunPath):
 def compare(
     runs: Annotated[tuple[str, ...], RunOrArm(), "A B [C ...]"],
     *,
+    not_worse: NotWorse | None = None,
+    require: Required = (),
     gate: bool = False,
     arms: bool = False,
     items: Count | None = None,
@@ -86,12 +92,18 @@ def compare(
     Differences are A - B, with intervals over items that belong together (or sources, see --unit);
     accuracy also has an exact test over items (McNemar) and one over such groups.
 
-    --gate is for CI: it compares two runs of anything that may have moved, on the same items or on
-    others. --format does the same.
+    --not-worse and --require judge a release, compare NEW OLD: PASS exits with 0, FAIL with 3, and
+    CANNOT TELL with 4. --gate asks whether two runs, on the same items or on others, drifted apart
+    in either direction. --format prints either for CI.
 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
 
     Numbers:
+        --not-worse POINTS: NEW may answer at most so many points fewer right than OLD; better is
+            fine.
+        --require METRIC=VALUE: Least or largest value of a metric of NEW, such as accuracy=85,
+            ece=8 or flips=10; rates are in percent. May be given several times. With --by, every
+            group must meet what is required, in place of all items.
         --gate: Has B drifted from A? Exits with 0 if accuracy is equivalent within --margin, with 3
             if it changed beyond it, and with 4 if the runs cannot tell. Files of thresholds after A
             and B are checked on both; one that is broken on B exits with 3.
@@ -109,6 +121,14 @@ def compare(
         --full: Print every table; --by prints the tables too.
     """
     settings = replace(settings, data=named_data(data))
+    required = (*((not_worse,) if not_worse else ()), *require)
+    if required:
+        refuse_given(
+            ["gate", "arms", "items", "full", "margin"],
+            "{} does not go with --not-worse and --require, which judge a release",
+        )
+        judge_places(runs, settings, required, ci_format=ci_format, as_json=as_json)
+        return
     full = full or bool(given(["by"]))
     if gate or ci_format is not None:
         _gate(runs, settings, ci_format, full=full, as_json=as_json)

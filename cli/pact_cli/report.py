@@ -14,6 +14,7 @@ from pact_cli.console import announce, emit, exit_on_leak, verbose, warn
 from pact_cli.labelled import some_reading_options
 from pact_cli.options import (
     RUN,
+    Ci,
     Json,
     left_out_files,
     named_data,
@@ -23,6 +24,7 @@ from pact_cli.options import (
 )
 from pact_cli.param_types import Count
 from pact_cli.places import Places, find_places
+from pact_cli.requirements import Required, print_release
 from pact_eval._json import Json as JsonValue
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.errors import InputError
@@ -56,6 +58,7 @@ _ELSEWHERE: Final = {
     "--fitted": "pact-eval sweep RUN --fitted FILE",
     "--mcnemar": "pact-eval compare A B --full",
     "--margin": "pact-eval compare A B --margin 0.02",
+    "--not-worse": "pact-eval compare NEW OLD --not-worse 2",
     "--gate": "pact-eval compare A B --gate --margin 0.02",
     "--local-run": "pact-eval compare LOCAL_RUN SERVED_RUN",
     "--sets": "pact-eval thresholds RUN --sets",
@@ -81,7 +84,7 @@ Given: TypeAlias = Annotated[tuple[Path, ...], RUN, "[RUN|FOLDER|LOG]..."]
     elsewhere=_ELSEWHERE,
     more=(
         *("unit", "ece_bins", "allow", "audit", "resamples", "bootstrap_seed"),
-        *("answers", "positions_from"),
+        *("answers", "positions_from", "decoding", "ci_format"),
     ),
     settings=("method", "criteria", "palette", "clear_changes", "thresholds", "cost_wrong"),
 )
@@ -102,6 +105,8 @@ def report(
     full: bool = False,
     items: Count | None = None,
     open_: bool = False,
+    require: Required = (),
+    ci_format: Ci = None,
     as_json: Json = False,
 ) -> None:
     """Show what runs, logs or predictions are worth.
@@ -119,7 +124,13 @@ def report(
     --html writes one offline page with verdicts, diagnostics, figures, tables and every item.
 
     Exits with 2 if a log can be read in two ways, and with 3 if items of a run are also in a file
-    that its model is made from (see --without-leaks).
+    that its model is made from (see --without-leaks). With --require: PASS exits with 0, FAIL with
+    3, and CANNOT TELL with 4.
+
+    Numbers:
+        --require METRIC=VALUE: Least or largest value of a metric of one run, such as accuracy=85,
+            ece=8 or flips=10; rates are in percent. May be given several times. With --by, every
+            group must meet what is required, in place of all items.
 
     Output:
         --full: Print every table; with --json, the whole order audit. --by prints the tables too.
@@ -131,6 +142,10 @@ def report(
     outputs = replace(outputs, data=places.texts_in(outputs.data))
     reads = () if places.read else ("columns", "answers", "positions_from")
     refuse_given(reads, "{} is for a log: the runs are stored already, and say how they were read")
+    if require or ci_format is not None:
+        experiment = _judged_run(places, settings, require, outputs)
+        print_release(experiment, require, ci_format=ci_format, as_json=as_json)
+        return
     if open_ and outputs.html is None:
         outputs = replace(outputs, html=Path("report.html"))
     if outputs.html is not None:
@@ -146,6 +161,28 @@ def report(
         items=items,
         as_json=as_json,
     )
+
+
+def _judged_run(
+    places: Places, settings: Settings, require: Required, outputs: Outputs
+) -> Experiment:
+    """Return the run that --require is about.
+
+    Raises:
+        click.UsageError: there are several, or other options say what to show.
+    """
+    refuse(not require, "--format is for --require METRIC=VALUE")
+    unfit = ("html", "open_", "full", "items", "target_error")
+    refuse_given(unfit, "{} does not go with --require, which judges a run")
+    experiments, _ = Experiment.read_each(
+        open_runs(places.runs), replace(settings, data=named_data(outputs.data))
+    )
+    refuse(
+        places.folders or len(experiments) != 1,
+        "--require is for one run; of a run and the one before: pact-eval compare NEW OLD",
+    )
+    announce(_how_read(places))
+    return experiments[0]
 
 
 def _how_read(places: Places) -> list[str]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._typing import FloatArray
-from pact_eval.evaluation.calibration_error import ece_interval
+from pact_eval.evaluation.calibration_error import CalibrationError, ece_interval
 from pact_eval.numbers import Unit, value_text
 from pact_eval.runs.provenance import UNSURE, Known
 from pact_eval.stats.bootstrap import (
@@ -34,6 +34,7 @@ from pact_eval.stats.bootstrap import (
     mean_statistic,
     ratio_statistic,
 )
+from pact_eval.stats.bounds import Bounded, Side
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference
 from pact_eval.stats.proportions import rate_estimate
@@ -401,6 +402,17 @@ class Metric:
         most = self.bounds[1] - self.bounds[0]
         low, high = max(difference.low, -most), min(difference.high, most)
         return replace(difference, low=low, high=high)
+
+    def bounded(self, estimate: Estimate, bound: float, side: Side) -> Bounded:
+        """Return a value with a bound; an interval of ECE reaches from the value without bias.
+
+        Args:
+            estimate: of the metric, with its interval.
+            bound: the bound.
+            side: 1 if the value must be above it, -1 if below.
+        """
+        centre = estimate.debiased if isinstance(estimate, CalibrationError) else None
+        return Bounded(estimate, bound, side, centre, self.noise_floor)
 
     def applies_to(self, contexts: Contexts) -> bool:
         """Return whether the metric is defined for runs on such contexts."""

@@ -16,7 +16,7 @@ from functools import cache, cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from pact_eval._choices import Decoding
+from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.comparison import (
     ArmPair,
@@ -55,9 +55,15 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.evaluation.registry import decoding_name
 from pact_eval.evaluation.report import COMPARED, other_decoding
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
+from pact_eval.evaluation.resampled_groups import (
+    ResampledGroup,
+    metric_difference,
+    resampled_group,
+    resampled_groups,
+)
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
+from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:  # they import this module
     from pact_eval.evaluation.experiment import Experiment
@@ -206,6 +212,32 @@ class RunComparisons:
         """
         runs, _ = at_common_views({"A": self._score(a), "B": self._score(b)})
         return differing_of(runs["A"], runs["B"])
+
+    def differences(
+        self, a: ExperimentRun, b: ExperimentRun, by: GroupBy | None
+    ) -> dict[str, Estimate]:
+        """Return a minus b in accuracy: of all items, and then of each group.
+
+        Args:
+            a: the first run.
+            b: the second run, with the same items.
+            by: column of the groups; None has no group but all items.
+
+        Raises:
+            InputError: a run lacks the decoding or a calibrator.
+        """
+        settings = self.experiment.settings
+        runs, _ = at_common_views({"A": self._score(a), "B": self._score(b)})
+        drawn = (
+            resampled_groups(
+                run, by, rng=settings.rng(), resamples=settings.resamples, names=["accuracy"]
+            )
+            for run in runs.values()
+        )
+        return {
+            first.name: metric_difference("accuracy", [(first, second)])[0]
+            for first, second in zip(*drawn, strict=True)
+        }
 
     def rates(self, a: ExperimentRun, b: ExperimentRun) -> GroupComparison:
         """Compare two runs over all items in the metrics of conclusions alone; computed once.

@@ -88,11 +88,31 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
+class Constant:
+    """A number that the file names; a rate is a fraction."""
+
+    value: float
+
+    @property
+    def cells(self) -> tuple[MetricCell, ...]:
+        """No cell."""
+        return ()
+
+    @property
+    def minus(self) -> None:
+        """Nothing is subtracted."""
+        return
+
+    def __str__(self) -> str:
+        return f"{self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """The two quantities of a check, for one of its arms, decodings and groups."""
 
     left: Quantity
-    right: Quantity
+    right: Quantity | Constant
 
     @property
     def cells(self) -> tuple[MetricCell, ...]:
@@ -110,7 +130,7 @@ class Check:
         arms, decodings, groups: the check applies to each of them.
         minus: subtracted from both quantities; None if nothing is subtracted.
         relation: relation of the first quantity to the second.
-        than: difference of the second quantity from the first.
+        than: difference of the second quantity from the first; or a number, such as 0.85.
         margin: for similar: the largest difference; for the others: how far beyond the second
             quantity counts.
         judged_on: "matched" compares seed by seed, "means" the means over seeds.
@@ -126,7 +146,7 @@ class Check:
         "all",
     )
     relation: Annotated[Relation, Key(name="is")]
-    than: Instead
+    than: Instead | float
     judged_on: JudgedOn
     minus: Instead | None = None
     margin: Margin = NO_MARGIN
@@ -139,8 +159,10 @@ class Check:
             for arm in self.arms:
                 for group in self.groups:
                     left = MetricCell(self.metric, arm, decoding, group)
-                    right = self.than.of(left)
-                    yield Question(self._quantity(left), self._quantity(right))
+                    if not isinstance(self.than, Instead):
+                        yield Question(self._quantity(left), Constant(self.than))
+                        continue
+                    yield Question(self._quantity(left), self._quantity(self.than.of(left)))
 
     def _quantity(self, cell: MetricCell) -> Quantity:
         return Quantity(cell, None if self.minus is None else self.minus.of(cell))
@@ -187,16 +209,19 @@ def describe_check(check: Check) -> str:
     )
     minus = "" if check.minus is None else f" minus the same with {_parts(check.minus)}"
     if check.relation == "similar":
-        relation = f"within {check.margin} of that"
+        relation = f"within {check.margin} of"
     else:
         by = f" by more than {check.margin}" if check.margin.amount else ""
         relation = f"{check.relation}{by} than"
+    than = f"with {_parts(check.than)}" if isinstance(check.than, Instead) else f"{check.than:g}"
+    if check.relation == "similar" and isinstance(check.than, Instead):
+        relation = f"{relation} that"
     over = "seed by seed" if check.judged_on == "matched" else "on means over"
     seeds = "shared seeds"
     if check.seeds is not None:
         seeds = f"{'seed' if len(check.seeds) == 1 else 'seeds'} {', '.join(map(str, check.seeds))}"
     where = f"{over}, {seeds}" if check.judged_on == "matched" else f"{over} {seeds}"
-    return f"{check.metric} (arm {arms}){minus} is {relation} with {_parts(check.than)}, {where}"
+    return f"{check.metric} (arm {arms}){minus} is {relation} {than}, {where}"
 
 
 def _parts(instead: Instead) -> str:
@@ -315,7 +340,7 @@ def _check(table: TomlTable) -> Check:
         metric=metric or "accuracy",
         decodings=_decodings(table, table.value(_DECODING, tuple[str, ...])),
         minus=_instead(table, "minus") if "minus" in table.values else None,
-        than=_instead(table, "than"),
+        than=_than(table, metric),
         margin=NO_MARGIN,
     )
     if "noul" in check.groups:
@@ -376,6 +401,19 @@ def _margin(table: TomlTable, relation: Relation, metric: str | None) -> Margin:
         return NO_MARGIN
 
 
+def _than(table: TomlTable, metric: str | None) -> Instead | float:
+    """Return what the second quantity is: the first with other parts, or a number."""
+    value = table.values.get("than")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _instead(table, "than")
+    low, high = find_metric(metric).bounds if metric is not None else (value, value)
+    if "minus" in table.values:
+        low = min(low, low - high)
+    if not low <= value <= high:
+        table.problem(f"expected than, a number from {low:g} to {high:g}, got {value:g}")
+    return float(value)
+
+
 def _instead(table: TomlTable, key: str) -> Instead:
     value = table.values.get(key)
     if not isinstance(value, dict) or not value:
@@ -396,8 +434,8 @@ def _contradiction(check: Check) -> str | None:
     """Return the reason why a check that can be read cannot be judged."""
     for question in check.questions():
         for quantity in (question.left, question.right):
-            if quantity.minus == quantity.cell:
-                return f"minus takes {quantity.cell} from itself"
+            if len(set(quantity.cells)) < len(quantity.cells):
+                return f"minus takes {quantity.cells[0]} from itself"
         if question.left == question.right:
             return f"than compares {question.left} with itself"
         if len({margin_unit(cell.metric) for cell in question.cells}) > 1:

@@ -101,7 +101,7 @@ def _check(check: Check) -> Json:
         "decoding": [str(decoding) for decoding in sorted(check.decodings)],
         "group": [*sorted(check.groups)],
         "is": check.relation,
-        "than": _instead(check.than),
+        "than": _instead(check.than) if isinstance(check.than, Instead) else check.than,
         "judged_on": check.judged_on,
         **{key: value for key, value in optional.items() if value is not None},
     }

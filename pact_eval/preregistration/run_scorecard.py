@@ -59,6 +59,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.notes import Note
 from pact_eval.preregistration.criteria import (
     Check,
+    Constant,
     Hypotheses,
     Quantity,
     Question,
@@ -93,6 +94,7 @@ from pact_eval.runs.folder import RunFolder, RunSource
 from pact_eval.runs.places import url_of
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.bootstrap import Resampled, SampleStatistic, Statistic, resample
+from pact_eval.stats.bounds import at_confidence
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
 from pact_eval.stats.permuted_slots import distinct_orders
 from pact_eval.stats.proportions import without_interval
@@ -144,8 +146,10 @@ class RunDifferences:
         found_groups = [group for group in groups if group is not None and group.sets]
         if len(found_groups) < len(terms):
             return None
-        if [term.weight for term in terms] == [1.0] and confidence == _CONFIDENCE:
-            return self._alone(found_groups[0], terms[0].row.cell.metric)
+        if [term.weight for term in terms] == [1.0]:
+            metric = find_metric(terms[0].row.cell.metric)
+            alone = self._alone(found_groups[0], metric.name)
+            return at_confidence(metric.bounded(alone, 0.0, 1), confidence)
         resamples = self._resamples
         if confidence > _CONFIDENCE:
             resamples = max(resamples, math.ceil(2 * _BEYOND / (1 - confidence)))
@@ -447,14 +451,25 @@ def _evidence(
     level = LEVEL if comparison.holds else joint_level
     if differences is None:
         return ShownBy(shown=False, level=level, reason="no interval")
-    terms = weighted_rows(comparison.left, comparison.right)
     return by_interval(
         check.relation,
         check.margin,
-        comparison.interval if level == LEVEL else differences.interval(terms, 1 - level),
+        comparison.interval if level == LEVEL else _interval(comparison, differences, 1 - level),
         holds=comparison.holds,
         level=level,
     )
+
+
+def _interval(
+    comparison: CheckComparison, differences: Differences, confidence: float
+) -> Estimate | None:
+    """Return the interval of the difference of two quantities, the second of which may be fixed."""
+    left, right = comparison.left, comparison.right
+    interval = differences.interval(weighted_rows(left, right), confidence)
+    if interval is None or right.rows:
+        return interval
+    ends = {name: getattr(interval, name) - right.value for name in ("value", "low", "high")}
+    return replace(interval, **ends)
 
 
 def _certain(comparison: CheckComparison) -> bool:
@@ -555,9 +570,7 @@ def _comparison(
         absent = dict.fromkeys(row.reason for row in compared.rows if math.isnan(row.value))
         reason = "; ".join(filter(None, absent)) or "a difference of infinite numbers"
         return replace(compared, reason=reason)
-    interval = None
-    if differences is not None:
-        interval = differences.interval(weighted_rows(left, right), 1 - LEVEL)
+    interval = None if differences is None else _interval(compared, differences, 1 - LEVEL)
     holding = holds(check.relation, check.margin, difference)
     return replace(compared, holds=holding, interval=interval)
 
@@ -583,7 +596,9 @@ def _at_views(table: MetricTable, differences: Differences | None, views: tuple[
     return row
 
 
-def _reading(quantity: Quantity, seeds: Seeds, read: Rows) -> Reading:
+def _reading(quantity: Quantity | Constant, seeds: Seeds, read: Rows) -> Reading:
+    if isinstance(quantity, Constant):
+        return Reading(quantity.value, ())
     rows = tuple(read(quantity.cell, seed) for seed in seeds)
     values = [row.value for row in rows]
     minus: tuple[MetricRow, ...] = ()

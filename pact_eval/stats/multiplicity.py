@@ -75,6 +75,39 @@ def holm(p_values: npt.ArrayLike) -> HolmAdjustment:
     return HolmAdjustment(adjusted, tests, p.size - tests)
 
 
+def hochberg(p_values: npt.ArrayLike) -> FloatArray:
+    r"""Adjust p-values by Hochberg's step-up procedure: Holm's factors, from the largest p-value.
+
+    .. math:: \tilde p_{(i)} = \min_{j \ge i} (m - j + 1)\, p_{(j)}
+
+    All m are significant if and only if the largest p-value is: this is the intersection-union
+    test of the claim that all are true effects (Berger 1982), whatever the dependence. One by one,
+    the chance of any false alarm is at most 5% for tests that are not negatively dependent.
+
+    Args:
+        p_values: (m,) numbers in [0, 1]; NaN for a test that could not be made.
+
+    Returns:
+        (m,) adjusted p-values, NaN without a test; none is above that of `holm`.
+
+    References:
+        Hochberg, "A sharper Bonferroni procedure for multiple tests of significance", Biometrika
+        1988. Berger, "Multiparameter hypothesis testing and acceptance sampling", Technometrics
+        1982.
+
+    Examples:
+        >>> from pact_eval.stats.multiplicity import hochberg, holm
+        >>> hochberg([0.04, 0.03]), holm([0.04, 0.03]).adjusted
+        (array([0.04, 0.04]), array([0.06, 0.06]))
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    tests = holm(p).tests
+    order = np.argsort(p, kind="stable")[:tests][::-1]
+    adjusted = np.full(p.size, np.nan)
+    adjusted[order] = np.minimum.accumulate(p[order] * np.arange(1, tests + 1))
+    return adjusted
+
+
 def shown_increases(
     changes: Mapping[_Place, Estimate], p_values: Mapping[_Place, float], *, looks: int = 1
 ) -> frozenset[_Place]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pact_eval._choices import Severity
+from pact_eval.evaluation.conclusions.data import DataConclusion
 
 CaseStatus: TypeAlias = Literal["passed", "failed", "cannot tell", "skipped"]
 """Result of a case: "failed" and "cannot tell" end the command with a code other than 0."""
@@ -114,6 +115,7 @@ class CiReport:
 _RULES: Final[Mapping[str, Rule]] = {
     "data": Rule("Items leak, or a file is not the one of its manifest.", "error"),
     "accuracy": Rule("Accuracy changed beyond the margin, or the runs cannot tell.", "error"),
+    "requirement": Rule("A requirement is contradicted, or not shown.", "error"),
     "gate": Rule("A gate does not hold on the run, or the run cannot tell.", "error"),
     "sets": Rule("Answer sets do not hold on the run, or the run cannot tell.", "error"),
     "hypothesis": Rule("A hypothesis is contradicted, or has no clear verdict.", "error"),
@@ -135,6 +137,20 @@ def judged_case(code: str, name: str, status: CaseStatus, text: str, file: Path)
         return Case(name, status, text)
     annotation = Annotation(code, SEVERITY_OF_STATUS[status], f"{name}: {text}", file)
     return Case(name, status, text, (annotation,))
+
+
+def data_case(conclusion: DataConclusion, file: Path) -> Case:
+    """Return the case of whether the data of runs is sound.
+
+    Args:
+        conclusion: on the data.
+        file: where it is annotated.
+    """
+    text = "; ".join((conclusion.status, *conclusion.parts))
+    status: CaseStatus = "skipped" if conclusion.status == "not checked" else "passed"
+    if conclusion.tampered or conclusion.status == "leak":
+        status = "failed"
+    return judged_case("data", "data", status, text, file)
 
 
 def gate_report(

@@ -27,7 +27,7 @@ COMMANDS = {
 }
 PROGRAMS: dict[str, PactGroup] = {"pact-eval": main, "pact-audit": audit}
 HELP = ("--help", "--help-all")
-MOST_SHOWN, MOST, MOST_OF_SCORE = 12, 20, 30
+MOST_SHOWN, MOST, MOST_OF = 12, 20, {"pact-eval score": 30, "pact-eval report": 22}
 
 
 def commands() -> Iterator[tuple[str, PactCommand]]:
@@ -58,7 +58,7 @@ def test_these_are_the_commands_and_no_more() -> None:
 @pytest.mark.parametrize(("name", "command"), [*commands()], ids=[name for name, _ in commands()])
 def test_options_are_few_and_those_of_every_day_come_first(name: str, command: PactCommand) -> None:
     options = options_of(command)
-    assert len(options) <= (MOST_OF_SCORE if name == "pact-eval score" else MOST)
+    assert len(options) <= MOST_OF.get(name, MOST)
     assert len([option for option in options if option.group != MORE]) <= MOST_SHOWN
     program, word = name.split()
     short, full = (

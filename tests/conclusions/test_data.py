@@ -283,6 +283,17 @@ def test_a_leak_of_data_that_is_named(leak: Path, tmp_path: Path, named_by: str)
     assert_leak(first_line(result))
 
 
+def test_a_release_whose_items_leak_fails_even_if_every_bound_is_kept(leak: Path) -> None:
+    bounds = ("--not-worse", 90, "--require", "accuracy=1")
+    result = command("compare", leak / "a", leak / "b", *bounds, *RESAMPLES)
+    assert result.exit_code == 3
+    assert first_line(result).startswith("Leak: 12 items")
+    assert_says(result.stdout, "FAIL", "a file that the model is made from", "shown")
+    left_out = command("compare", leak / "a", leak / "b", *bounds, *RESAMPLES, "--without-leaks")
+    assert left_out.exit_code == 0
+    assert_says(left_out.stdout, "Left out", "PASS")
+
+
 def test_a_gate_without_a_leak_passes(sound: Path) -> None:
     assert command("compare", sound / "a", sound / "a", *GATE, *RESAMPLES).exit_code == 0
 

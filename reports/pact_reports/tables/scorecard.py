@@ -295,9 +295,12 @@ def _check_rows(result: JudgedCheck, label: str, names: ArmNames) -> list[Row]:
 
 def compared_text(comparison: CheckComparison, names: ArmNames = KEYS) -> str:
     """Name the first quantity by arm, decoding and group, and the differences in the second."""
-    left, right = comparison.question.left.cell, comparison.question.right.cell
+    left, second = comparison.question.left.cell, comparison.question.right
     group = [] if left.group == "all" else [left.group]
     named = [names.arm(left.arm), str(left.decoding), *group]
+    if not second.cells:
+        return f"{', '.join(named)} vs {metric_spec(left.metric).shown(comparison.right.value)}"
+    right = second.cells[0]
     pairs = (
         (left.metric, right.metric),
         (names.arm(left.arm), names.arm(right.arm)),

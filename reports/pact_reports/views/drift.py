@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 from pact_eval._choices import ClusterUnit
@@ -14,7 +13,7 @@ from pact_eval._json import Json
 from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange, Mix
 from pact_eval.drift.pairs import ServedTempering, Tempering
 from pact_eval.errors import counted
-from pact_eval.evaluation.conclusions.data import DataConclusion, after_leak
+from pact_eval.evaluation.conclusions.data import after_leak
 from pact_eval.numbers import (
     CLUSTERS,
     GENERALISATION,
@@ -31,7 +30,7 @@ from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.checking import CheckedGate
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
-from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
+from pact_reports.cases import CaseStatus, CiReport, data_case, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import Fact, facts_table
@@ -412,7 +411,7 @@ def drift_report(drift: Drift) -> CiReport:
     needed = _say_needed(drift) if finding == "cannot tell" else ""
     accuracy = f"{accuracy_change_text(drift)}{needed and f'; needed: {needed}'}"
     cases = [
-        _data_case(drift.data, second),
+        data_case(drift.data, second),
         judged_case("accuracy", "accuracy", finding, accuracy, second),
     ]
     for change in drift.gates:
@@ -424,11 +423,3 @@ def drift_report(drift: Drift) -> CiReport:
         cases.append(judged_case("gate", name, status, text, change.file))
     warnings = map(str, drift.warnings)
     return gate_report("pact-eval compare --gate", drift_answer(drift), cases, warnings)
-
-
-def _data_case(conclusion: DataConclusion, file: Path) -> Case:
-    text = "; ".join((conclusion.status, *conclusion.parts))
-    status: CaseStatus = "skipped" if conclusion.status == "not checked" else "passed"
-    if conclusion.tampered or conclusion.status == "leak":
-        status = "failed"
-    return judged_case("data", "data", status, text, file)
