@@ -463,11 +463,16 @@ def expected_cost(items: GateItems, threshold: float | None, target: Target) -> 
         items: one item or more.
         threshold: the gate; None reviews everything.
         target: a target of costs.
+
+    Raises:
+        ValueError: the target has no costs.
     """
+    if target.cost_wrong is None or target.cost_review is None:
+        raise ValueError("target: expected costs, got none")
     accepted = items.accepted(threshold)
     wrong = float((accepted & items.wrong).mean())
     review = 1 - float(accepted.mean())
-    return wrong * (target.cost_wrong or 0.0) + review * (target.cost_review or 0.0)
+    return wrong * target.cost_wrong + review * target.cost_review
 
 
 def gates_of(items: GateItems) -> FloatArray:

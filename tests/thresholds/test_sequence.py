@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import beta, binom
 from thresholds.simulated import items, resampled, true_error, unequal_items
 
+from pact_eval.errors import InputError
 from pact_eval.stats.proportions import trials_needed
 from pact_eval.thresholds.checking import checked_gates
 from pact_eval.thresholds.choice import families_needed
@@ -251,3 +253,11 @@ def test_cost_against_hand_computation() -> None:
     assert expected_cost(items, 0.7, costs) == pytest.approx(8 / 4 + 1 / 4)
     assert expected_cost(items, -np.inf, costs) == pytest.approx(8 * 2 / 4)
     assert expected_cost(items, None, costs) == 1.0
+    with pytest.raises(ValueError, match="costs"):
+        expected_cost(items, 0.7, Target.of_error(0.1))
+
+
+@pytest.mark.parametrize("review", [-1.0, 0.0, 8.0, math.nan])
+def test_a_review_costs_something_and_less_than_a_wrong_decision(review: float) -> None:
+    with pytest.raises(InputError):
+        Target.of_costs(wrong=8, review=review)

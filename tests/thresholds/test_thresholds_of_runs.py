@@ -18,9 +18,11 @@ from scipy.stats import binomtest
 from thresholds.simulated import run
 
 from pact_cli.main import main
+from pact_eval.calibration.temperatures import KINDS
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
+from pact_eval.metrics import log_softmax
 from pact_eval.thresholds import accept as accept_module
 from pact_eval.thresholds.checking import check_thresholds
 from pact_eval.thresholds.choice import choose_thresholds
@@ -30,6 +32,7 @@ from pact_eval.thresholds.gates import SIGNALS, Target
 accept: Any = accept_module.accept  # without types: callers copy it
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "thresholds.md"
 command = runner(main, "thresholds")
+SEEDS = {"first": 11, "second": 12}
 
 
 @pytest.fixture(scope="module")
@@ -272,3 +275,18 @@ def test_every_signal_is_an_alternative_under_every_decoding_that_changes_it(
         if alternative.rule.signal == "disagreement"
     }
     assert views == {2}
+
+
+def test_gates_of_shipped_temperatures_are_checked_with_them(tmp_path: Path) -> None:
+    """The share that passes on another run is that of the logits divided by 3."""
+    contract = {"name": "decision-template", "temperatures": dict.fromkeys(KINDS, 3.0)}
+    first, second = (run(tmp_path / name, seed, contract=contract) for name, seed in SEEDS.items())
+    settings = Settings(calibrated=True, shipped=True)
+    chosen = choose_thresholds(first, Target.of_escalation(0.5), settings=settings)
+    write_thresholds(tmp_path / "t.json", chosen)
+    (gate,) = check_thresholds(tmp_path / "t.json", second).gates
+    views = Experiment.read([second]).runs[0].predictions
+    surest = np.exp(log_softmax(views.logits[:, 0] / 3, views.n_choices)).max(axis=1)
+    assert gate.threshold is not None
+    assert gate.coverage.value == pytest.approx((surest >= gate.threshold).mean())
+    assert 0.2 < gate.coverage.value < 0.8
