@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, rankdata
 from thresholds.simulated import items, resampled, true_error, unequal_items
 
 from pact_eval.errors import InputError
 from pact_eval.stats.proportions import trials_needed
 from pact_eval.thresholds.checking import checked_gates
-from pact_eval.thresholds.choice import families_needed
+from pact_eval.thresholds.choice import families_needed, surer_is_better
 from pact_eval.thresholds.gates import GateItems, Target, chance_to_pass, choose_gate, expected_cost
 
 
@@ -261,3 +261,31 @@ def test_cost_against_hand_computation() -> None:
 def test_a_review_costs_something_and_less_than_a_wrong_decision(review: float) -> None:
     with pytest.raises(InputError):
         Target.of_costs(wrong=8, review=review)
+
+
+def surer_by_hand(gate_items: GateItems) -> bool:
+    """Whether the covariance of ranks and right answers is 1.645 standard errors above 0."""
+    answered = gate_items.sureness > -np.inf
+    ranks = rankdata(gate_items.sureness[answered])
+    right = 1.0 - gate_items.wrong[answered]
+    names = gate_items.unit[answered]
+    parts = [
+        ((ranks[names == name] - ranks.mean()) * (right[names == name] - right.mean())).sum()
+        for name in dict.fromkeys(names)
+    ]
+    return bool(sum(parts) > 1.645 * math.sqrt(sum(part**2 for part in parts)))
+
+
+def test_surer_answers_are_right_more_often_by_ranks_and_families() -> None:
+    """Small samples on both sides of the limit, with ties, several sizes, and no answers."""
+    found = []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        drawn = (items, unequal_items)[seed % 2](rng, 14)
+        sureness = np.round(drawn.sureness, seed % 3)
+        drawn = replace(drawn, sureness=np.where(rng.random(len(drawn)) < 0.1, -np.inf, sureness))
+        found.append(surer_is_better(drawn))
+        assert found[-1] == surer_by_hand(drawn), seed
+    assert 20 < sum(found) < 60
+    assert not surer_is_better(replace(drawn, sureness=np.full(len(drawn), -np.inf)))
+    assert not surer_is_better(replace(drawn, wrong=np.zeros(len(drawn), dtype=np.bool_)))
