@@ -13,7 +13,9 @@ from pact_eval.stats.bootstrap import (
     Statistic,
     bootstrap_intervals,
     cluster_sums,
+    expanded_tail,
     mean_statistic,
+    percentile_estimate,
     ratio_statistic,
 )
 from pact_eval.stats.estimate import Estimate
@@ -76,6 +78,23 @@ def expanded_level(confidence: float, clusters: int) -> float:
 def test_levels_of_the_expanded_interval_against_scipy(clusters: int) -> None:
     tail = (1 - expanded_level(0.95, clusters)) / 2
     assert bootstrap.expanded_tail(0.95, clusters) == pytest.approx(tail, rel=1e-8, abs=1e-15)
+
+
+def test_an_interval_says_whether_it_is_expanded_and_is_wider_then() -> None:
+    """The quantiles of numpy at the level of Hesterberg, and at 2.5%."""
+    draws = np.random.default_rng(0).normal(size=4_000)
+    ends = []
+    for expanded, name in ((False, "percentile"), (True, "expanded percentile")):
+        estimate = percentile_estimate(
+            0.0, draws, n=40, n_clusters=8, confidence=0.95, expanded=expanded
+        )
+        assert estimate.method is not None
+        assert str(estimate.method).startswith(f"95% {name} bootstrap over families, 4,000")
+        tail = expanded_tail(0.95, 8) if expanded else 0.025
+        assert estimate.low == pytest.approx(np.quantile(draws, tail), abs=0.02)
+        assert estimate.high == pytest.approx(np.quantile(draws, 1 - tail), abs=0.02)
+        ends.append(estimate.high)
+    assert ends[1] > ends[0] + 0.3
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])

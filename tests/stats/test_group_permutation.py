@@ -45,6 +45,23 @@ def test_p_value_against_every_permutation_and_scipy(higher: bool) -> None:
     assert test.outside == pytest.approx(0.2)
 
 
+def test_of_few_items_p_is_that_of_welch_by_scipy() -> None:
+    """Sides of unlike spread, of which permutations know too little: t is the larger p-value."""
+    equal = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        few, many = int(rng.integers(2, 5)), int(rng.integers(4, 12))
+        inside = np.arange(few + many) < few
+        values = np.where(inside, rng.normal(2, 1.5, few + many), rng.normal(0, 0.3, few + many))
+        t = stats.ttest_ind(values[inside], values[~inside], equal_var=False, alternative="greater")
+        test = group_permutation_test(
+            values, np.arange(few + many), inside, higher=True, rng=rng, permutations=199
+        )
+        assert test.p_value >= t.pvalue * (1 - 1e-9)
+        equal += test.p_value == pytest.approx(t.pvalue, rel=1e-9)
+    assert equal >= 10
+
+
 def test_a_group_without_an_error_is_judged_by_permutations() -> None:
     """Fisher's exact test: five right of five, and 12 of 15 others, have no spread for t."""
     values = np.array([1.0] * 5 + [1.0] * 12 + [0.0] * 3)
