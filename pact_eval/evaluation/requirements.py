@@ -25,6 +25,7 @@ from pact_eval.evaluation.run_records import item_texts
 from pact_eval.evaluation.wrong_items import SUREST, WrongItem, differing_items, wrong_items
 from pact_eval.notes import Note
 from pact_eval.numbers import (
+    about,
     has_width,
     interval_text,
     plain_units,
@@ -216,7 +217,7 @@ class JudgedRequirement:
         if needed is not None:
             clusters = self.estimate.clusters
             units = plain_units(self.estimate.n, clusters, self.unit)
-            reason = f"about {needed:,} {units} would do"
+            reason = f"about {about(needed):,} {units} would do"
         return "; ".join(filter(None, (self.test.finding, reason)))
 
     @property
