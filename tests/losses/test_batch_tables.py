@@ -65,6 +65,7 @@ def test_what_it_derives() -> None:
         ({"reference": torch.zeros(4)}, "reference: expected int64, got float32"),
         ({"pairs": torch.zeros(1, 2).int()}, "pairs: expected int64, got int32"),
         ({"is_score": torch.zeros(4).long()}, "is_score: expected bool, got int64"),
+        ({"code_tokens": torch.zeros(4, 3).int()}, "code_tokens: expected int64, got int32"),
         ({"weight": torch.ones(4).half()}, "weight: expected float32 or float64, got float16"),
     ],
 )

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from losses.made_views import families, family, unpaired
 
-from pact_losses import FamilyBatchSampler, FamilyError, TrainingView, group_families
+from pact_losses import (
+    FamilyBatchSampler,
+    FamilyError,
+    PactCollator,
+    PactData,
+    TrainingView,
+    group_families,
+    steps,
+)
+from pact_losses.steps import StepSampler
 
 LENGTHS = st.lists(st.integers(2, 30), min_size=1, max_size=40)
 
@@ -201,3 +210,28 @@ def _waste(views: list[TrainingView], sampler: FamilyBatchSampler) -> float:
     """Share of a batch's places that is padding."""
     padded = sum(len(batch) * max(len(views[row].token_ids) for row in batch) for batch in sampler)
     return 1 - sum(len(view.token_ids) for view in views) / padded
+
+
+@pytest.mark.parametrize(("processes", "accumulation"), [(1, 2), (2, 1), (2, 2), (3, 2), (4, 1)])
+def test_the_steps_of_all_processes_are_those_of_one(
+    processes: int, accumulation: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven batches: every step has its batches of the epoch, and the first ones fill the last."""
+    data = PactData(families([9] * 7), PactCollator(0))
+    rows: list[list[list[list[int]]]] = []
+    for rank in range(processes):
+        monkeypatch.setattr(steps, "rank_and_count", lambda rank=rank: (rank, processes))
+        sampler = StepSampler(data, families_per_batch=1, accumulation=accumulation, seed=3)
+        rows.append(sampler._rows(0))
+    batches = list(sampler.families)
+    size = processes * accumulation
+    taken = [
+        [of_rank[step][at] for at in range(len(rows[0][step])) for of_rank in rows]
+        for step in range(len(rows[0]))
+    ]
+    assert len(taken) == len(sampler) == -(-7 // size)
+    assert [batch for step in taken for batch in step][:7] == batches
+    left = 7 - size * (len(taken) - 1)
+    filled = -(-left // processes) * processes - left
+    assert taken[-1][left:] == batches[:filled]
+    assert all(len(step) == size for step in taken[:-1])
