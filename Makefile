@@ -35,7 +35,7 @@ pytest: $(VENV)/.dev
 
 test-all: style  ## before a release, and every night: all tests, and the rates of false claims with their limits
 	@$(MAKE) --no-print-directory --jobs 2 mypy pytest-all
-	$(BIN)/python benchmarks/claim_rates.py --check --write benchmarks/claim_rates.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/claim_rates.py --check --write benchmarks/claim_rates.md
 
 pytest-all: $(VENV)/.dev
 	$(PYTEST) --border=show

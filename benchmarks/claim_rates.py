@@ -20,10 +20,12 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -281,17 +283,32 @@ def confirmed(
     return rates
 
 
+def in_processes(tasks: Iterable[Callable[[], dict[str, Rate]]]) -> Iterator[dict[str, Rate]]:
+    """Do tasks in as many processes as there are cores, and yield what they return in order."""
+    with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
+        yield from pool.map(_done, tasks)
+
+
+def _done(task: Callable[[], dict[str, Rate]]) -> dict[str, Rate]:
+    return task()
+
+
 def interval_table(draws: int, seed: int, sizes: Sequence[str]) -> tuple[str, list[Rate]]:
     """Return the table of coverage, and the rates of all rows, shown or not."""
     lines, rates = [], []
-    for index, (size, dependent, families) in enumerate(product(SIZES, DEPENDENT, FAMILIES)):
-        if size not in sizes:
-            continue
-        cells_of_a = [Families(SIZES[size](families), DEPENDENT[dependent], a) for a in LOSSES]
-        by_right = [
-            confirmed(partial(interval_rates, cell), draws, [seed, index, at])
-            for at, cell in enumerate(cells_of_a)
-        ]
+    rows = [row for row in enumerate(product(SIZES, DEPENDENT, FAMILIES)) if row[1][0] in sizes]
+    measured = in_processes(
+        partial(
+            confirmed,
+            partial(interval_rates, Families(SIZES[size](families), DEPENDENT[dependent], a)),
+            draws,
+            [seed, index, at],
+        )
+        for index, (size, dependent, families) in rows
+        for at, a in enumerate(LOSSES)
+    )
+    for _, (size, dependent, families) in rows:
+        by_right = [next(measured) for _ in LOSSES]
         cells = [" / ".join(str(rates[name]) for rates in by_right) for name in by_right[0]]
         row = [size, dependent, f"{families}", *cells]
         found = [rate for rates_of_a in by_right for rate in rates_of_a.values()]
@@ -510,19 +527,21 @@ def word_table(
     draws: int, seed: int, words: Sequence[str], sizes: Sequence[int]
 ) -> tuple[str, list[Rate]]:
     """Return the table of words, and its rates."""
+    cells = [
+        (at, items, word, high, max(1, round(draws * share)))
+        for at, (name, (word, high, share)) in enumerate(WORDS.items())
+        if name in words
+        for items in sizes
+    ]
+    measured = in_processes(
+        partial(confirmed, partial(word_rates, word, items, high), count, [seed, at, items])
+        for at, items, word, high, count in cells
+    )
     rates: dict[str, list[Rate]] = {}
-    for at, (name, (word, high, share)) in enumerate(WORDS.items()):
-        if name not in words:
-            continue
-        count = max(1, round(draws * share))
-        for items in sizes:
-            measure = partial(word_rates, word, items, high)
-            found = confirmed(measure, count, [seed, at, items])
-            for said, rate in found.items():
-                rates.setdefault(said, []).append(rate)
-            sys.stderr.write(
-                f"{items} items: {[f'{said} {rate}' for said, rate in found.items()]}\n"
-            )
+    for (_, items, *_), found in zip(cells, measured, strict=True):
+        for said, rate in found.items():
+            rates.setdefault(said, []).append(rate)
+        sys.stderr.write(f"{items} items: {[f'{said} {rate}' for said, rate in found.items()]}\n")
     lines = [[said, f"{row[0].draws:,}", *map(str, row)] for said, row in rates.items()]
     heads = ["word", "draws", *(f"{items:,} items" for items in sizes)]
     return markdown_table(heads, lines), [rate for row in rates.values() for rate in row]
