@@ -127,7 +127,7 @@ class ExchangeSource(Source):
         question_key: of an entry that names its only question; "" if a request names them.
         alone: whether entries have no request.
         last_counts: whether an item that is recorded again replaces the first.
-        levels: how right answers name the level of a score; None if rows decide.
+        levels: how its right answers name the level of a score; None if rows decide.
     """
 
     joins = True
@@ -539,14 +539,15 @@ class _Reader:
         Raises:
             ShapeError: they may be positions from 0, or texts, and that makes a difference.
         """
-        stated = self._options.reading.form or self._source.levels
-        if stated is not None:
-            return stated
+        if self._options.reading.form is not None:
+            return self._options.reading.form
         readings = {
             form: [_index(item.asked, item.label, form) for item in items]
             for form in (POSITIONS[0], TEXT)
         }
         fitting = {form: found for form, found in readings.items() if None not in found}
+        if self._source.levels in fitting:
+            return self._source.levels
         if len(fitting) < 2 or fitting[TEXT] == fitting[POSITIONS[0]]:
             return next(iter(fitting), TEXT)
         at = next(
