@@ -10,7 +10,7 @@ import subprocess, sys, time
 from pathlib import Path
 import pytest
 
-def busy(): sum(range(4 * 10 ** 6))
+def busy(): sum(range(10 ** 7))
 
 @pytest.fixture(scope="module")
 def shared():
@@ -31,7 +31,7 @@ def test_teardown(teardown): pass
 def test_busy(): busy()
 def test_listed(): busy()
 def test_waiting(): time.sleep(0.5)
-def test_child(): subprocess.run([sys.executable, "-c", "sum(range(4 * 10 ** 6))"])
+def test_child(): subprocess.run([sys.executable, "-c", "sum(range(10 ** 7))"])
 def test_import(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parent)
     import long_import
@@ -45,7 +45,7 @@ LISTED = "test_planted.py::test_listed   # a reason\n"
 @pytest.fixture
 def planted(pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder with planted tests, of which the long ones take about 0.1 s."""
-    pytester.makepyfile(test_planted=PLANTED, long_import="sum(range(4 * 10 ** 6))")
+    pytester.makepyfile(test_planted=PLANTED, long_import="sum(range(10 ** 7))")
     pytester.makeini("[pytest]\nmarkers = slow")
     pytester.mkdir("tests")
     (pytester.path / border.LISTED).write_text(LISTED)

@@ -446,10 +446,10 @@ def _invert(
         return metrics.ece_of_gaps(weight, t * direction + noise)
 
     def as_large(t: float) -> float:
-        return np.count_nonzero(errors(t) >= value) / len(noise)
+        return np.count_nonzero(errors(t) >= value - _ROUNDING) / len(noise)
 
     def as_small(t: float) -> float:
-        return np.count_nonzero(errors(t) <= value) / len(noise)
+        return np.count_nonzero(errors(t) <= value + _ROUNDING) / len(noise)
 
     tail, at_zero = LEVEL / 2, as_large(0.0)
     least = tail * max(as_small(0.0), 1 / len(noise))

@@ -102,6 +102,25 @@ def test_numbers_are_equal_within_the_tolerance(old: Any, new: Any, same: bool) 
     assert equal(old, new) == same
 
 
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        (0.1 + 1e-15, []),
+        (0.1, ["files/fit.json/sha256", "json/stdout/fit"]),
+        (0.1 + 1e-9, ["files/fit.json/value", "files/fit.json/sha256", "json/stdout/fit"]),
+    ],
+)
+def test_a_hash_may_change_with_the_last_digit_of_what_it_is_of(
+    value: float, places: list[str]
+) -> None:
+    def record(value: float, sha256: str) -> dict[str, Any]:
+        files = {"fit.json": {"value": value, "sha256": sha256}}
+        return {"calibrate": {"json": {"stdout": {"fit": sha256}}, "files": files}}
+
+    found = differences("case", record(0.1, "a" * 64), record(value, "b" * 64))
+    assert sorted(f"{one.surface}{one.place}" for one in found) == sorted(places)
+
+
 def drawn(*, bar: float = 0.25, area: float = 9.0, inches: float = 4.0) -> list[Any]:
     """Return the record of a figure with bars in an inset, and points."""
     figure = Figure(figsize=(inches, 3.0))
