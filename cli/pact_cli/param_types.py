@@ -132,7 +132,7 @@ class LocalPath(click.Path):
         return path.absolute() if is_local else path
 
 
-class Parsed(click.ParamType[Any]):
+class Parsed(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4
     """The type of a text that a function of the library reads.
 
     Args:

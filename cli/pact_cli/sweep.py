@@ -22,7 +22,7 @@ from pact_reports.views.sweep import present_sweep
 _OF_VIEWS: Final = ("views", "calibration")
 
 
-class ViewNumbers(click.ParamType[Any]):
+class ViewNumbers(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4
     """The type of numbers of views: one, or FROM..TO.
 
     Examples:

@@ -1,13 +1,15 @@
 """Do the tests of a package notice its mutants? `make mutants PACKAGE=metrics`.
 
 cosmic-ray makes all mutants of the package. A seeded sample of them, at most one of each place, is
-tried in a copy of the tree, by the settings in `cosmic-ray.toml`. A mutant that survives is
-printed, unless `equivalent.toml` says why nobody could notice it.
+tried in a copy of the tree, by the settings in `cosmic-ray.toml`: it meets the tests that reach its
+line, by coverage.py. A mutant that survives is printed, unless `equivalent.toml` says why nobody
+could notice it.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import random
 import re
@@ -22,10 +24,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cosmic_ray.commands import execute, init
+from cosmic_ray.commands import init
 from cosmic_ray.config import load_config
 from cosmic_ray.modules import find_modules
+from cosmic_ray.mutating import mutate_and_test
 from cosmic_ray.work_db import use_db
+from coverage import CoverageData
 
 HERE = Path(__file__).parent
 TIMES_UNCHANGED = 5
@@ -59,6 +63,18 @@ def changed_lines(diff: str) -> tuple[str, ...]:
     )
 
 
+def tests_of(mutation: Any, reached: CoverageData) -> list[str] | None:
+    """Return the tests that reach the lines of a mutation in a function; None for other lines."""
+    first, last = mutation.start_pos[0], mutation.end_pos[0]
+    tree = ast.parse(mutation.module_path.read_text("utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    if not any(f.body[0].lineno <= first <= (f.end_lineno or 0) for f in functions):
+        return None  # it runs when the module is imported, whichever test does that
+    contexts = reached.contexts_by_lineno(str(mutation.module_path.resolve()))
+    tests = {context for line in range(first, last + 1) for context in contexts.get(line, ())}
+    return sorted({test.partition("|")[0] for test in tests} - {""})
+
+
 def main() -> None:
     settings = tomllib.loads((HERE / "cosmic-ray.toml").read_text("utf-8"))
     parser = argparse.ArgumentParser()
@@ -80,21 +96,23 @@ def main() -> None:
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # or a mutant of the same second may be missed
         config = load_config(str(HERE / "cosmic-ray.toml"))
         package, *_ = folders = settings["tests"][options.package]
-        config["test-command"] = f"{config.test_command} {' '.join(folders)}"
         start = time.monotonic()
-        subprocess.run(shlex.split(config.test_command), check=True)
+        measured = f"{config.test_command} --cov={package} --cov-context=test --cov-report="
+        subprocess.run([*shlex.split(measured), *folders], check=True)
         # The machine may be busier later: a slow test is not a dead mutant.
-        config["timeout"] = max(config.timeout, TIMES_UNCHANGED * (time.monotonic() - start))
+        timeout = max(config.timeout, TIMES_UNCHANGED * (time.monotonic() - start))
+        reached = CoverageData(".coverage")
+        reached.read()
         outcomes: Counter[str] = Counter()
         with use_db(f"{folder}/mutants.sqlite") as database:
             init(find_modules([Path(package)]), database, {})
             drawn = sample(list(database.work_items), settings["draw"], options.size, options.seed)
-            database.clear()
-            database.add_work_items(drawn)
-            execute(database, config)
-            results = dict(database.results)
         for item in drawn:
-            (mutation,), result = item.mutations, results[item.job_id]
+            (mutation,) = item.mutations
+            tests = tests_of(mutation, reached)
+            Path("tests.txt").write_text("\n".join(folders if tests is None else tests), "utf-8")
+            command = "true" if tests == [] else f"{config.test_command} @tests.txt"
+            result = mutate_and_test(item.mutations, command, timeout)
             before, after = changed_lines(result.diff or "")
             outcome = str(result.test_outcome.value)
             if (mutation.module_path.as_posix(), before, after) in equivalent:
