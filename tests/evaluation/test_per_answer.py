@@ -95,6 +95,16 @@ def test_by_hand_with_answers_never_right_and_never_given(tmp_path: Path) -> Non
     assert_says(text, "Precision, recall and F1", "| c ", "–", "macro F1", "never right", "neither")
 
 
+@pytest.mark.parametrize(
+    ("items", "why"), [(1, "one family"), (2, "2 families"), (4, "4 families")]
+)
+def test_a_macro_f1_of_few_families_says_how_many(tmp_path: Path, items: int, why: str) -> None:
+    answers = [at % 2 for at in range(items)]
+    found = only_question(imported(tmp_path / "run", list("ab"), answers, answers))
+    assert math.isnan(found.macro_f1.low)
+    assert_says(found.macro_f1.reason, why, "no interval")
+
+
 def test_intervals_are_those_of_rates_over_families(tmp_path: Path) -> None:
     """Members of a family count together, as in `rate_estimate`."""
     rng = np.random.default_rng(4)
