@@ -55,6 +55,7 @@ def test_means_deviations_and_signs_against_direct_computation() -> None:
     assert lead.new_seeds.reason is not None
     assert "held fixed" in lead.new_seeds.reason
     assert compared.notes[-1] == UnmatchedSeeds("good", "poor", (19,), (20,), 2)
+    assert_says(compared.notes[-1], "good has", "poor lacks: 19.", "poor has", "good lacks: 20.")
 
 
 @pytest.mark.parametrize("arms", [{}, {"a": {}}, {"a": {}, "b": {}}])
