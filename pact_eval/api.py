@@ -36,7 +36,7 @@ from pact_eval.data.files import dataset_file
 from pact_eval.data.labelled.reading import take_reading
 from pact_eval.data.opening import local_data, only_file_of
 from pact_eval.data.records import read_records as read_records
-from pact_eval.drift import drift, unlabelled
+from pact_eval.drift import drift, logs, unlabelled
 from pact_eval.drift.drift import Drift
 from pact_eval.drift.run_comparison import RunComparison, compare_runs
 from pact_eval.drift.unlabelled import UnlabelledDrift
@@ -559,23 +559,26 @@ def measure_drift(
 
 
 def compare_logs(
-    before: pl.DataFrame,
-    after: pl.DataFrame,
+    before: pl.DataFrame | Path | str,
+    after: pl.DataFrame | Path | str,
     *,
     names: tuple[str, str] = ("before", "after"),
     below: float | None = None,
     seed: int = 0,
+    **options: Unpack[LogOptions],
 ) -> UnlabelledDrift:
     """Say whether a service has drifted, from two logs whose right answers are not known.
 
     Args:
-        before: a row per answer: id of the item, family (the group of items that belong together;
-            the id if there is none), question, answer, and confidence in 0..1 or null. Repeats
-            have the id of their item.
+        before: a log or a run, as `pact-eval drift` reads it; or a data frame with a row per
+            answer: id of the item, family (the group of items that belong together; the id if there
+            is none), question, answer or null, and confidence in 0..1 or null. Repeats have the id
+            of their item.
         after: the same, on the same items, on others, or on both.
-        names: of the logs.
+        names: of data frames.
         below: threshold of confidence, in 0..1: the share of answers below it is compared too.
         seed: of the permutations.
+        options: how logs are read, as for `import_run`.
 
     Returns:
         What changed; `finding` is changed, no change shown or too few to tell.
@@ -596,7 +599,12 @@ def compare_logs(
         >>> pact_eval.compare_logs(log(100), log(140)).finding
         'changed'
     """
-    return unlabelled.compare_logs(before, after, names=names, below=below, seed=seed)
+    if isinstance(before, pl.DataFrame) and isinstance(after, pl.DataFrame):
+        return unlabelled.compare_logs(before, after, names=names, below=below, seed=seed)
+    if isinstance(before, pl.DataFrame) or isinstance(after, pl.DataFrame):
+        raise InputError("compare_logs: expected two data frames, or two logs or runs")
+    sides = (logs.read_place(place, import_options(options)) for place in (before, after))
+    return logs.compare_answers(*sides, below=below, seed=seed)
 
 
 def choose_thresholds(

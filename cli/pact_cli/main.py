@@ -24,6 +24,10 @@ _SECTIONS: Final[Sections] = {  # in the order of work
     "Look": {
         "report": ("report:report", "Show what runs, logs or predictions are worth."),
         "compare": ("compare:compare", "Compare A with B (and with C, ...), item by item."),
+        "drift": (
+            "drift:drift",
+            "Say whether answers changed between two logs without right answers.",
+        ),
         "sweep": (
             "sweep:sweep",
             "Show a run at every number of orders, or with what removes order effects.",
@@ -54,14 +58,15 @@ _SECTIONS: Final[Sections] = {  # in the order of work
 _REPORT: Final = "pact-eval report FILE, for a run, a folder of runs, or a file of predictions"
 _LIST: Final = "pact-eval report runs/"
 _AUDIT: Final = "pact-audit data DIR"
-_DRIFT: Final = "pact-eval compare OLD NEW --gate --margin 0.02"
+_GATE: Final = "pact-eval compare OLD NEW --gate --margin 0.02"
 _WORDS: Final = {
     **dict.fromkeys(
         ("eval", "evaluate", "show", "view", "open", "see", "analyse", "analyze"), _REPORT
     ),
     **dict.fromkeys(("ls", "list", "runs", "leaderboard", "log", "history"), _LIST),
     **dict.fromkeys(("audit", "lint", "check", "data", "validate", "leaks"), _AUDIT),
-    **dict.fromkeys(("drift", "gate", "monitor"), _DRIFT),
+    "gate": _GATE,
+    **dict.fromkeys(("monitor", "shift", "watch"), "pact-eval drift BEFORE AFTER"),
     **dict.fromkeys(("diff", "vs", "test"), "pact-eval compare A B"),
     **dict.fromkeys(("probe", "ping"), "pact-eval score --server URL --model NAME --probe"),
     **dict.fromkeys(("run", "predict", "infer"), "pact-eval score ADAPTER --data FILE"),
@@ -91,7 +96,7 @@ _WORDS: Final = {
     sections=_SECTIONS,
     words=_WORDS,
     of_file="pact-eval report {}",
-    one_thread=("report", "compare", "sweep", "paper"),
+    one_thread=("report", "compare", "drift", "sweep", "paper"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="pact-eval")

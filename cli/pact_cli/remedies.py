@@ -18,11 +18,11 @@ from pact_eval.errors import PactError, ShapeError
 __all__ = ["remedies_of"]
 
 _COLUMNS: Final = "--columns"
-_OF_REPORT: Final = (_COLUMNS, "--answers", "--positions-from", "--data")
+_OF_REPORT: Final = (_COLUMNS, "--answers", "--positions-from", "--options", "--data")
 """Options on how a table is read that `report` has; `import` has all of them."""
 
 _OF_READING: Final = (
-    *(*_OF_REPORT, "--options", "--levels", "--multi", "--metric", "--filter", "--scorer"),
+    *(*_OF_REPORT, "--below", "--levels", "--multi", "--metric", "--filter", "--scorer"),
     *("--suite", "--map", "--from", "--family-from", "--domain-from"),
 )
 _ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -50,11 +50,12 @@ _OFFER: Final = re.compile(rf"{_COLUMNS} {_VALUE} --options[ =]{_VALUE}|{_OPTION
 
 
 @contextmanager
-def remedies_of(path: Path) -> Iterator[None]:
+def remedies_of(path: Path, words: str | None = None) -> Iterator[None]:
     """Add the commands that decide to the message of an error of the block.
 
     Args:
         path: the log.
+        words: the command before its options; None takes `report` or `import` of the log.
 
     Raises:
         PactError: that of the block.
@@ -62,7 +63,7 @@ def remedies_of(path: Path) -> Iterator[None]:
     try:
         yield
     except PactError as error:
-        for command in _remedies(str(error), path, _given_options()):
+        for command in _remedies(str(error), path, _given_options(), words):
             error.add_note(f"  {command}")
         raise
 
@@ -80,7 +81,9 @@ def _given_options() -> list[tuple[str, str]]:
     return options
 
 
-def _remedies(message: str, path: Path, given: Sequence[tuple[str, str]] = ()) -> list[str]:
+def _remedies(
+    message: str, path: Path, given: Sequence[tuple[str, str]] = (), words: str | None = None
+) -> list[str]:
     """Return the commands with the options that a message offers; those with blanks come last.
 
     What is offered replaces what was given, if both say the same. A command that was just typed is
@@ -90,6 +93,7 @@ def _remedies(message: str, path: Path, given: Sequence[tuple[str, str]] = ()) -
         message: why a log was refused.
         path: the log.
         given: names and values of the options that were given.
+        words: the command before its options; None takes `report` or `import` of the log.
 
     Examples:
         >>> _remedies("read as --answers letters, or --answers texts.", Path("a.csv"))
@@ -103,8 +107,8 @@ def _remedies(message: str, path: Path, given: Sequence[tuple[str, str]] = ()) -
     several = [value for offer in offers for name, value in offer if name == _TOGETHER]
     offers = [offer for offer in offers if _TOGETHER not in dict(offer)]
     offers += [[(_TOGETHER, value) for value in several]] if several else []
-    typed = _command(path, given)
-    commands = dict.fromkeys(_command(path, _combined(given, offer)) for offer in offers)
+    typed = _command(path, given, words)
+    commands = dict.fromkeys(_command(path, _combined(given, offer), words) for offer in offers)
     listed = [command for command in commands if command.split(" ")[2:] != typed.split(" ")[2:]]
     return sorted(listed, key=lambda command: bool(_TO_FILL_IN.search(command)))
 
@@ -150,12 +154,12 @@ def _merged(given: Sequence[str], offered: Sequence[str]) -> str:
     return shlex.split(roles_option(merged))[1]
 
 
-def _command(path: Path, options: Sequence[tuple[str, str]]) -> str:
+def _command(path: Path, options: Sequence[tuple[str, str]], words: str | None = None) -> str:
     """Return the command that reads a log with options."""
     own = all(name in _OF_REPORT for name, _ in options)
-    program = f"pact-eval {'report' if own else 'import'}"
-    words = [
+    program = words or f"pact-eval {'report' if own else 'import'} {shlex.quote(str(path))}"
+    named = [
         f"{name}={shlex.quote(value)}" if value.startswith("-") else f"{name} {shlex.quote(value)}"
         for name, value in options
     ]
-    return " ".join([program, shlex.quote(str(path)), *words])
+    return " ".join([program, *named])

@@ -70,7 +70,7 @@ _ELSEWHERE: Final = {
         name: f"{_IMPORT} {name} ..., which also reports"
         for name in (
             *("--out", "--from", "--map", "--suite", "--filter", "--metric", "--scorer", "--multi"),
-            *("--family-from", "--domain-from", "--options", "--levels", "--arm"),
+            *("--family-from", "--domain-from", "--levels", "--arm"),
             *("--train-seed", "--role"),
         )
     },
@@ -84,11 +84,11 @@ Given: TypeAlias = Annotated[tuple[Path, ...], RUN, "[RUN|FOLDER|LOG]..."]
     elsewhere=_ELSEWHERE,
     more=(
         *("unit", "ece_bins", "allow", "audit", "resamples", "bootstrap_seed"),
-        *("answers", "positions_from", "decoding", "ci_format"),
+        *("option_texts", "answers", "positions_from", "decoding", "ci_format"),
     ),
     settings=("method", "criteria", "palette", "clear_changes", "thresholds", "cost_wrong"),
 )
-@some_reading_options("columns", "answers", "positions_from")
+@some_reading_options("columns", "option_texts", "answers", "positions_from")
 @settings_options(
     *("by", "decoding", "calibration", "target_error", "without_leaks", "unit", "ece_bins"),
     *("allow", "audit", "resamples", "bootstrap_seed", "method"),
@@ -111,8 +111,9 @@ def report(
 ) -> None:
     """Show what runs, logs or predictions are worth.
 
-    LOG is a file or folder that `pact-eval import` reads: CSV, JSON or Parquet with predictions, or
-    a log of lm-evaluation-harness, Inspect, HELM or the Decision Index. It becomes a run in the
+    LOG is a file or folder that `pact-eval import` reads: CSV, JSON or Parquet with predictions, a
+    log of lm-evaluation-harness, Inspect, HELM or the Decision Index, recorded requests and replies
+    (System One, chat completions, ...), or grades (errorbars, ...). It becomes a run in the
     folder of runs (`runs`), by the rules of `import`: it is read right, or the message has both
     readings and the option that decides. A log of the same bytes is that run again; another log of
     the same name gets a number. RUN is a run folder or its URL, such as s3://bucket/runs/pact-17.
@@ -140,7 +141,7 @@ def report(
     """
     places = find_places(given_places, reading, named_data(outputs.data))
     outputs = replace(outputs, data=places.texts_in(outputs.data))
-    reads = () if places.read else ("columns", "answers", "positions_from")
+    reads = () if places.read else ("columns", "option_texts", "answers", "positions_from")
     refuse_given(reads, "{} is for a log: the runs are stored already, and say how they were read")
     if require or ci_format is not None:
         experiment = _judged_run(places, settings, require, outputs)

@@ -29,6 +29,7 @@ import polars as pl
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.order import CHANGES
+from pact_eval.notes import Note
 from pact_eval.results import Result
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import FEWEST, LEVEL, Estimate, Method
@@ -47,8 +48,8 @@ LOG_COLUMNS: Final = {
     "answer": pl.String,
     "confidence": pl.Float64,
 }
-"""Columns of a log: one row per answer. Repeats have the id of their item; a confidence that is not
-known is null."""
+"""Columns of a log: one row per answer. Repeats have the id of their item. The answer of a reply
+without one is null, as is a confidence that is not known."""
 
 MOST_ANSWERS: Final = 12
 """So many answers of a question are compared, those that are given most often."""
@@ -59,7 +60,7 @@ _MOST: Final = 0.5
 _Z: Final = 1.959964 + 0.841621
 _METHOD: Final = Method("t interval", " (difference of means)")
 
-What = Literal["answer", "confidence", "below", "question"]
+What = Literal["answer", "unanswered", "confidence", "below", "question"]
 Finding = Literal["changed", "no change shown", "too few to tell"]
 """changed: a test shows it, or more answers changed than by asking again; if that is not known,
 more than `CHANGES`. too few to tell: fewer than five families in a log."""
@@ -70,9 +71,9 @@ class Shift:
     """A share or a mean of one log and of the other.
 
     Attributes:
-        what: an answer or a question, of which it is the share; the mean confidence; or the share
-            of answers with a confidence below a threshold.
-        name: of the answer or question; "" for confidences.
+        what: an answer or a question, of which it is the share; the share without an answer; the
+            mean confidence; or the share of answers with a confidence below a threshold.
+        name: of the answer or question; "" for others.
         question: whose items it is about; "" for all.
         before: of the first log.
         after: of the second log.
@@ -104,7 +105,7 @@ class SameItems:
             over all pairs of one of each log.
         noise: the same by asking again, over the items with repeats; NaN without any.
         beyond: `changed` minus noise, over the items with a noise, with its interval.
-        ids: of the items of which most pairs differ, in the order of the first log.
+        ids: of the items of which most pairs differ, in the order of their names.
     """
 
     items: int
@@ -121,6 +122,31 @@ class SameItems:
         return self.beyond.low > 0
 
 
+@dataclass(frozen=True)
+class LogSide:
+    """What is known of a log or run besides its answers.
+
+    Attributes:
+        place: the file or folder, as messages name it.
+        model: that answered; None if it is not known.
+        answers: their number, with replies that have none.
+        unanswered: share of replies without an answer, in 0..1.
+        refused: share of replies that are a refusal, in 0..1.
+        latency_ms: median and 95% quantile over requests; NaN if not known.
+        price: mean per answer, in the currency of the log; NaN if not known.
+        labelled: whether it has right answers, which were left out.
+    """
+
+    place: str
+    model: str | None
+    answers: int
+    unanswered: float
+    refused: float
+    latency_ms: tuple[float, float]
+    price: float
+    labelled: bool
+
+
 @dataclass(frozen=True, repr=False)
 class UnlabelledDrift(Result):
     """What two logs without right answers differ in.
@@ -129,11 +155,14 @@ class UnlabelledDrift(Result):
         names: of the first and the second log.
         items: different items of each.
         families: of each.
-        same: the items that both have; None without any.
+        same: the items that both have; None without any, or if a log names no answer.
         shifts: what was tested, in the order of the tests.
         below: the threshold of confidence; None without one.
         to_label: items of each log whose right answers would show a change of 5 points in accuracy
             in 80% of cases, whatever the accuracy is: single items, and other ones in each log.
+        logs: the first and the second log, if they were files or runs.
+        prompts: questions of both logs whose text differs, as far as it is known.
+        warnings: what to know of how items were matched.
     """
 
     names: tuple[str, str]
@@ -143,6 +172,9 @@ class UnlabelledDrift(Result):
     shifts: tuple[Shift, ...]
     below: float | None
     to_label: int
+    logs: tuple[LogSide, ...] = ()
+    prompts: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
 
     @property
     def shown(self) -> tuple[Shift, ...]:
@@ -215,7 +247,9 @@ def _checked(log: pl.DataFrame, name: str) -> pl.DataFrame:
     if lacking or log.is_empty():
         message = f"expected the columns {', '.join(LOG_COLUMNS)}" if lacking else "expected rows"
         raise InputError(f"{name}: {message}, got {', '.join(log.columns) or 'none'}")
-    return log.select(pl.col(column).cast(dtype) for column, dtype in LOG_COLUMNS.items())
+    columns = (pl.col(column).cast(dtype) for column, dtype in LOG_COLUMNS.items())
+    # Sums and permutations do not depend on the order of rows then.
+    return log.select(columns).sort(*LOG_COLUMNS)
 
 
 def _check_same(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str]) -> None:
@@ -255,7 +289,8 @@ class _Rows:
         """Yield every number that is compared, with its p-value before adjustment."""
         everything = np.ones(len(self.frame), dtype=np.bool_)
         questions = self.frame["question"].to_numpy()
-        counts = self.frame["question"].value_counts(sort=True)
+        counts = self.frame["question"].value_counts()
+        counts = counts.sort("count", "question", descending=[True, False])
         common = [str(name) for name, n in counts.rows() if n >= _RARE]
         several = len(counts) > 1
         for name in common if several else ():
@@ -266,6 +301,9 @@ class _Rows:
                 given = self.frame["answer"].eq_missing(answer).to_numpy()
                 asked = question if several else ""
                 yield from self._shift("answer", answer, asked, given, rows, rng)
+        lacking = self.frame["answer"].is_null().to_numpy()
+        if lacking.any() and not lacking.all():
+            yield from self._shift("unanswered", "", "", lacking, everything, rng)
         confidence = self.frame["confidence"].to_numpy()
         known = np.isfinite(confidence)
         yield from self._shift("confidence", "", "", confidence, known, rng)
@@ -333,7 +371,9 @@ def _estimate(value: float, influence: FloatArray, n: int) -> Estimate:
 
 
 def _same_items(a: pl.DataFrame, b: pl.DataFrame) -> SameItems | None:
-    """Compare the answers to the items that both logs have."""
+    """Compare the answers to the items that both logs have; None without any."""
+    if any(log["answer"].is_null().all() for log in (a, b)):  # nothing says which they are
+        return None
     first, second = (_by_item(log) for log in (a, b))
     both = first.join(second, on="id", suffix="_after", maintain_order="left")
     if both.is_empty():
@@ -374,13 +414,15 @@ def _agreement(a: pl.DataFrame, b: pl.DataFrame, ids: pl.Series) -> FloatArray:
     """Return, of each item, the share of pairs of an answer of each log that are the same."""
     shares = [
         log.filter(pl.col("id").is_in(ids.implode()))
-        .group_by("id", "answer")
+        .group_by("id", "answer", maintain_order=True)
         .agg(pl.len().alias("n"))
         .with_columns(share=pl.col("n") / pl.col("n").sum().over("id"))
         for log in (a, b)
     ]
-    alike = shares[0].join(shares[1], on=["id", "answer"], nulls_equal=True)
-    sums = alike.group_by("id").agg((pl.col("share") * pl.col("share_right")).sum().alias("alike"))
+    alike = shares[0].join(shares[1], on=["id", "answer"], nulls_equal=True, maintain_order="left")
+    sums = alike.group_by("id", maintain_order=True).agg(
+        (pl.col("share") * pl.col("share_right")).sum().alias("alike")
+    )
     found = pl.DataFrame({"id": ids}).join(sums, on="id", how="left", maintain_order="left")
     return found["alike"].fill_null(0.0).to_numpy()
 

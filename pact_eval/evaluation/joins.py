@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._choices import Allowance
+from pact_eval._json import Json
 from pact_eval._typing import IntArray
 from pact_eval.errors import InputError, counted
 from pact_eval.notes import Note
@@ -485,8 +486,13 @@ def known_by_line(run: RunFolder) -> bool:
     """
     recorded = run.provenance.recorded
     log = recorded.get("log")
-    columns = log.get("columns") if isinstance(log, dict) else None
-    if not isinstance(log, dict) or not isinstance(columns, dict) or recorded.get("references"):
+    return isinstance(log, dict) and not recorded.get("references") and has_lines_alone(log)
+
+
+def has_lines_alone(log: Mapping[str, Json]) -> bool:
+    """Return whether rows of a table have no ids, by what is recorded of it."""
+    columns = log.get("columns")
+    if not isinstance(columns, dict):
         return False
     if "id" in columns:
         return log.get("numbered") is True

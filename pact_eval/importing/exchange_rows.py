@@ -38,8 +38,9 @@ from pact_eval.importing.exchanges import (
     content_id,
     first_of,
     pair,
+    several_models,
 )
-from pact_eval.importing.labels_file import LABELS, LabelsFile, read_labels
+from pact_eval.importing.labels_file import LABELS, NO_LABELS, LabelsFile, read_labels
 from pact_eval.importing.source import (
     ImportOptions,
     Log,
@@ -201,6 +202,10 @@ class ExchangeSource(Source):
             raise ValueError(f"answers: nobody asked {', '.join(others)[:80]}")
         return answers
 
+    def samples(self, exchange: Exchange) -> list[Exchange]:
+        """Return an exchange for each answer to its request, if one reply may have several."""
+        return [exchange]
+
     def state(self, exchange: Exchange) -> Json:
         """Return what was asked about; None if the log does not say."""
         return exchange.get(*_STATES)
@@ -255,6 +260,7 @@ class _Reader:
         self._block: dict[str, Json] = {}
         self._labels: LabelsFile | None = None
         self._model: str | None = None
+        self._unlabelled = options.reading.unlabelled
 
     def rows(self) -> list[LogRow | Problem]:
         """Return the rows of the log, and what is wrong with it.
@@ -266,6 +272,8 @@ class _Reader:
         exchanges, problems = self._source.exchanges(entries)
         problems = [*entries.problems, *problems]
         exchanges = self._of_one_model(exchanges)
+        if self._unlabelled:
+            exchanges = [one for exchange in exchanges for one in self._source.samples(exchange)]
         problems += clocks(exchanges)
         items, others = self._items(exchanges)
         problems += others
@@ -273,7 +281,8 @@ class _Reader:
             problems += self._name(items)
         if problems or not items:
             return [*problems]
-        items = self._views(items)
+        if self._source.last_counts or not self._unlabelled:  # there, views are repeats
+            items = self._views(items)
         self._count(exchanges, items)
         items, others = self._with_labels(items)
         return [*others] or [
@@ -292,19 +301,18 @@ class _Reader:
             ShapeError: there are several, or none of that name.
         """
         lines: dict[str, list[int]] = defaultdict(list)
-        for exchange in exchanges:
-            if exchange.model is not None and exchange.reply and exchange.error is None:
-                lines[exchange.model].append(exchange.line)
+        models = [each.served if self._unlabelled else each.model for each in exchanges]
+        for exchange, model in zip(exchanges, models, strict=True):
+            if model is not None and exchange.reply and exchange.error is None:
+                lines[model].append(exchange.line)
         chosen = self._options.filter
+        if self._unlabelled and len(lines) < 2:  # the other log has several
+            chosen = None
         if chosen in lines or (len(lines) < 2 and chosen is None):
             self._model = chosen or next(iter(lines), None)
-            return [e for e in exchanges if chosen is None or e.model in (None, chosen)]
-        listed = ", ".join(
-            f"{name} ({len(places):,} from line {places[0]})" for name, places in lines.items()
-        )
-        remedies = " or ".join(f"--filter {_quoted(name)}" for name in lines)
-        what = f"--filter {chosen}: no answer is of it" if chosen else "answers of several models"
-        raise ShapeError(f"{self._path}: {what}: {listed}. Read those of one: {remedies}")
+            pairs = zip(exchanges, models, strict=True)
+            return [each for each, model in pairs if chosen is None or model in (None, chosen)]
+        raise several_models(str(self._path), lines, chosen)
 
     # Questions and answers
 
@@ -481,6 +489,9 @@ class _Reader:
                 message = f"right answer {dumps(logged)} here, {other}"
                 problems.append(Problem(item.line, item.id, message))
         labelled = [item for item in items if item.label is not None]
+        if self._unlabelled:
+            self._block["labelled"] = len(labelled)
+            return [*items], []
         if not labelled:
             raise ShapeError(self._no_labels(items))
         if len(labelled) < len(items):
@@ -510,7 +521,7 @@ class _Reader:
             f"{self._path}: {len(items):,} answers{listed} were read, of "
             f"{self._model or 'an unknown model'}, and none has a right answer. Give a file that "
             f"has them, with columns id{column} and label: --data FILE. Ids are such as "
-            f"{items[0].request}"
+            f"{items[0].request}. {NO_LABELS}"
         )
 
     def _read_labels(self, items: Sequence[_Item]) -> list[Problem]:
@@ -583,7 +594,13 @@ class _Reader:
         prompt = self._prompts.get(item.name, {}).get(item.asked.wording)
         further = {"question": item.name or None, "prompt": prompt, **facts}
         kept = {name: value for name, value in further.items() if value is not None}
-        return LogRow(item.line, item.id, row, further=kept)
+        return LogRow(
+            *(item.line, item.id, row),
+            further=kept,
+            options=asked.texts or asked.options,
+            wording=asked.wording,
+            state=item.state,
+        )
 
     def _count(self, exchanges: Sequence[Exchange], items: Sequence[_Item]) -> None:
         """Count questions, requests, tokens and price, for `run.json`; say what has no answer."""
@@ -628,7 +645,3 @@ def _index(asked: Asked, cell: Json, form: Form) -> int | None:
     text = cell_text(cell) or ""
     number = int(text) - int(form == POSITIONS[1]) if text.isascii() and text.isdigit() else -1
     return number if 0 <= number < len(asked.options) else None
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[\w./:@-]+", name) else f"'{name}'"

@@ -21,7 +21,7 @@ from typing import Final
 from pact_eval._json import Json, dumps, finite_number, loads, sha256_of_json
 from pact_eval.data.labelled.answers import cell_text
 from pact_eval.data.labelled.entries import Entry
-from pact_eval.errors import Problem
+from pact_eval.errors import Problem, ShapeError
 
 __all__ = [
     "FACTS",
@@ -32,11 +32,12 @@ __all__ = [
     "first_of",
     "pair",
     "parts_of",
+    "several_models",
     "without_secrets",
 ]
 
-_REQUEST: Final = ("request", "req", "params", "body")
-_REPLY: Final = ("response", "reply", "resp", "output", "completion", "result")
+_REQUEST: Final = ("request", "req", "params", "body", "inputs")
+_REPLY: Final = ("response", "reply", "resp", "output", "outputs", "completion", "result")
 _BODY: Final = ("body", "json", "content", "data")
 _ASKS: Final = ("questions", "messages")
 _ANSWERS: Final = ("answers", "choices")
@@ -50,10 +51,16 @@ _ERRORS: Final = tuple(
 FACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "time": ("timestamp", "ts", "time", "created_at", "started_at", "created"),
     "latency_ms": ("latency_ms", "duration_ms", "elapsed_ms", "wall_ms"),
-    "latency_s": ("latency_s", "duration_s", "elapsed_s", "latency_seconds", "duration_seconds"),
+    "latency_s": (
+        *("latency_s", "duration_s", "elapsed_s", "latency_seconds", "duration_seconds"),
+        "response_time",
+    ),
     "input_tokens": ("usage.input_tokens", "usage.prompt_tokens", "input_tokens", "prompt_tokens"),
     "output_tokens": ("usage.output_tokens", "usage.completion_tokens", "output_tokens"),
-    "price": ("cost", "cost_usd", "price", "price_usd", "usage.cost", "usage.cost_usd"),
+    "price": (
+        *("cost", "cost_usd", "price", "price_usd", "usage.cost", "usage.cost_usd"),
+        *("response_cost", "total_cost"),
+    ),
     "split": ("split",),
     "version": ("model_version", "system_fingerprint"),
 }
@@ -70,6 +77,7 @@ _RANDOM: Final = re.compile(
 )
 """Ids that name a request: another log of the same items has others."""
 
+_PLAIN: Final = re.compile(r"[\w./:@-]+")
 _SECRET: Final = re.compile(
     r"auth(?!or(?!i))|api.?key|secret|passw|bearer|cookie|credential|header|access.?key|token$",
     re.IGNORECASE,
@@ -133,6 +141,13 @@ class Exchange:
     def model(self) -> str | None:
         """The model that answered; that of the request if the reply does not say."""
         return cell_text(self.get("model_served", "model"))
+
+    @property
+    def served(self) -> str | None:
+        """The model that answered, with its version if the log has one."""
+        version = cell_text(self.get("model_version"))
+        named = (name for name in (self.model, version) if name is not None)
+        return "@".join(named) or None
 
     @property
     def error(self) -> str | None:
@@ -204,6 +219,23 @@ def _clock(value: Json) -> tuple[str, str | None]:
 
 def _iso(moment: dt.datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
+
+
+def several_models(
+    source: str, lines: Mapping[str, Sequence[int]], chosen: str | None
+) -> ShapeError:
+    """Return the error of a log with answers of several models.
+
+    Args:
+        source: the log.
+        lines: by model, the lines of its answers.
+        chosen: a model that the user names, of which there are none; None without one.
+    """
+    listed = ", ".join(f"{name} ({len(at):,} from line {at[0]})" for name, at in lines.items())
+    quoted = (name if _PLAIN.fullmatch(name) else f"'{name}'" for name in lines)
+    remedies = " or ".join(f"--filter {name}" for name in quoted)
+    what = f"--filter {chosen}: no answer is of it" if chosen else "answers of several models"
+    return ShapeError(f"{source}: {what}: {listed}. Read those of one: {remedies}")
 
 
 def clocks(exchanges: Sequence[Exchange]) -> list[Problem]:

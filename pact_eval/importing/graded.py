@@ -15,8 +15,8 @@ from pact_eval._json import Json, dumps
 from pact_eval.data.labelled.answers import cell_text
 from pact_eval.data.labelled.entries import Entry, read_entries
 from pact_eval.data.labelled.reading import PREDICTED, ROLES
-from pact_eval.errors import InputError, Problem, ShapeError
-from pact_eval.importing.exchanges import first_of
+from pact_eval.errors import InputError, Problem
+from pact_eval.importing.exchanges import first_of, several_models
 from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Source, Start
 from pact_eval.importing.table_cells import number_of, truth_of
 
@@ -80,9 +80,7 @@ class GradedSource(Source):
             lines[_cell(entry, self.models) or ""].append(entry.line)
         model = options.filter or next(iter(lines), "")
         if model not in lines or (options.filter is None and len(lines) > 1):
-            listed = ", ".join(f"{n} ({len(at):,} from line {at[0]})" for n, at in lines.items())
-            remedies = " or ".join(f"--filter {name}" for name in lines)
-            raise ShapeError(f"{path}: grades of several models: {listed}. Read one: {remedies}")
+            raise several_models(str(path), lines, options.filter)
         own = [entry for entry in entries if (_cell(entry, self.models) or "") == model]
         return [*self._rows(own, options)], LogFacts({"rows": len(own)}, model or None)
 

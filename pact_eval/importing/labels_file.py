@@ -20,10 +20,13 @@ from pact_eval.data.labelled.reading import ROLES, Reading, columns_option
 from pact_eval.errors import Problem, RecordError, ShapeError
 from pact_eval.importing.exchanges import content_id
 
-__all__ = ["LABELS", "Label", "LabelsFile", "read_labels"]
+__all__ = ["LABELS", "NO_LABELS", "Label", "LabelsFile", "read_labels"]
 
 LABELS: Final = (*ROLES["reference"], "labels", "expected", "expect", "outcome")
 """Names of right answers, in a log and in a file of its own."""
+
+NO_LABELS: Final = "Two logs without right answers are compared by pact-eval drift BEFORE AFTER"
+"""End of a message on a log that has none."""
 
 _IDS: Final = ("id", "item_id", "case_id", "custom_id", "request_id", "record_id")
 _QUESTIONS: Final = ("question", "question_id", "field", "decision")

@@ -19,6 +19,7 @@ from pact_eval.data.labelled.answers import TEXT, Options
 from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.reading import IGNORED, columns_option, roles_option
 from pact_eval.errors import ShapeError
+from pact_eval.importing.labels_file import NO_LABELS
 from pact_eval.importing.table_cells import number_of
 
 __all__ = [
@@ -217,6 +218,9 @@ def _settle_stated(question: Question, column: str) -> OneNumber:
         )
     else:
         message += ". Name a column for each of them: --columns probabilities=NAME+NAME"
+        if not question.answers:
+            named = columns_option("probabilities", [column])
+            message += f", or the answers, that of this column first: {named} --options NAME,NAME"
     raise ShapeError(message)
 
 
@@ -310,12 +314,18 @@ def _may_be_several(question: Question, columns: Sequence[str]) -> ShapeError:
     }
     row = ", ".join(f"{name} = {dumps(cell)}" for name, cell in cells.items())
     decide = " or ".join(option for _, option in readings)
+    unlabelled = question.prediction is None and question.reference == "answer"
+    no_labels = (
+        f". If answer is what a model said: {NO_LABELS[0].lower()}{NO_LABELS[1:]}"
+        if unlabelled
+        else ""
+    )
     verb = "has" if len(columns) == 1 else "have"
     message = (
         f"{question.source}: {' and '.join(columns)} {verb} one number per row, which may be "
         f"{may_be}. The first row has {row}. "
     )
-    return ShapeError(f"{message}{f'Decide with {decide}' if decide else ''}".rstrip())
+    return ShapeError(f"{message}{f'Decide with {decide}' if decide else ''}".rstrip() + no_labels)
 
 
 def _readings(question: Question, column: str) -> Iterator[tuple[str, str]]:

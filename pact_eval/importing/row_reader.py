@@ -130,6 +130,7 @@ class _View:
         view_tv: TV between orders that the log states of the item.
         scored: whether the log counts the row.
         right: whether the answer is right.
+        answer: the index of the answer; None without one.
     """
 
     n_choices: int
@@ -142,6 +143,7 @@ class _View:
     view_tv: float | None = None
     scored: bool = True
     right: bool = False
+    answer: int | None = None
 
 
 class RowReader:
@@ -303,7 +305,7 @@ class RowReader:
                 # Of equal ones, the answer of the log is the most probable: probabilities that were
                 # rounded tie, and the first would be taken.
                 logits[answer] += _AHEAD
-        view.right = answer in right
+        view.right, view.answer = answer in right, answer
         correct = self._get(obj, "correct")
         if correct is None or self.values == OUTCOMES:
             return

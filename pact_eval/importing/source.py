@@ -368,6 +368,10 @@ class LogRow:
         row: a row in our format.
         where: the place in messages if the log has several files; then there is no line.
         further: columns that are no part of our format; None takes those of the row.
+        question: its question, if the row or the further columns do not have it.
+        options: names of the answers in canonical order; empty if they are not known.
+        wording: hash of the text of the question; "" if it is not known.
+        state: hash of what was asked about, likewise.
     """
 
     line: int | None
@@ -375,6 +379,10 @@ class LogRow:
     row: Mapping[str, Json]
     where: str = ""
     further: Mapping[str, Json] | None = None
+    question: str = ""
+    options: tuple[str, ...] = ()
+    wording: str = ""
+    state: str = ""
 
 
 @dataclass(frozen=True)

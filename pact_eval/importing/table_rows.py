@@ -21,7 +21,7 @@ from pact_eval.data.labelled.answers import (
 )
 from pact_eval.data.labelled.columns import SETS, find_roles
 from pact_eval.data.labelled.entries import ROW_NAMES, Entries, Entry
-from pact_eval.data.labelled.identity import is_constant, text_of_row
+from pact_eval.data.labelled.identity import column_of_ids, is_constant, is_shared, text_of_row
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import (
     IGNORED,
@@ -33,6 +33,7 @@ from pact_eval.data.labelled.reading import (
 )
 from pact_eval.data.records import Record
 from pact_eval.errors import Problem, ShapeError
+from pact_eval.importing.labels_file import NO_LABELS
 from pact_eval.importing.likely_columns import likely_labels, score_remedies
 from pact_eval.importing.one_number import (
     ANSWER_COLUMN,
@@ -85,6 +86,8 @@ class TableRoles:
         outcomes: whether rows say how sure a model is and whether it is right, and no answers.
         rest: the other answer, if there are two and one column has the probability of one.
         percent: whether confidences are in percent.
+        unlabelled: whether right answers are left out.
+        labels: columns of right answers that are left out.
     """
 
     columns: Mapping[str, tuple[str, ...]]
@@ -93,6 +96,8 @@ class TableRoles:
     outcomes: bool = False
     rest: str | None = None
     percent: bool = False
+    unlabelled: bool = False
+    labels: tuple[str, ...] = ()
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -136,14 +141,61 @@ def roles_of_table(
         elif names:
             columns[role] = names
     single = _take_single_numbers(columns, entries)
-    roles = TableRoles(columns, groups, None if known is None else SETS[known][1])
+    form = None if known is None else SETS[known][1]
+    roles = TableRoles(columns, groups, form, unlabelled=reading.unlabelled)
     if roles.has_scores:
         columns.pop("confidence", None)
-    _settle_answer(columns, roles, reading, source, references)
+    if reading.unlabelled:
+        _check_repeats(columns, entries, source)
+        roles = _without_labels(roles)
+        columns = {**roles.columns}
+    else:
+        _settle_answer(columns, roles, reading, source, references)
     _check_roles(roles, reading, source)
     if not roles.has_scores:
         roles = _with_one_number(roles, single, entries, reading, source, references)
     return _check_parts(roles, entries, reading, source, references)
+
+
+def _check_repeats(columns: Mapping[str, tuple[str, ...]], entries: Entries, source: str) -> None:
+    """Check that a column decides which rows ask about one item, if no text does.
+
+    Raises:
+        ShapeError: a column of ids, or the question, repeats, and either reading of it fits.
+    """
+    if {"id", "state", "family"} & columns.keys():
+        return
+    taken = {name for names in columns.values() for name in names}
+    named = column_of_ids(entries, [n for n in entries.columns if n not in taken], repeats=True)
+    question = next(iter(columns.get("question", ())), None)
+    texts = [as_text(entry.value.get(str(question))) for entry in entries.entries]
+    if named is not None:
+        other = columns_option("family", [named])
+        what, is_no_id = f"{named} repeats", f"items that belong together: {other}"
+    elif question is not None and is_shared(texts) and not is_constant(texts):
+        named, other = question, columns_option(IGNORED, [question])
+        what, is_no_id = f"{question} repeats, and nothing else names items", f"others: {other}"
+    else:
+        return
+    message = (
+        f"{source}: {what}: its rows ask about one item again, {columns_option('id', [named])}, or "
+        f"are of {is_no_id}"
+    )
+    raise ShapeError(message)
+
+
+def _without_labels(roles: TableRoles) -> TableRoles:
+    """Return the roles without right answers; a column "answer" alone is of the model."""
+    columns = {**roles.columns}
+    labels = columns.pop("reference", ())
+    answers = roles.has_scores or "prediction" in columns
+    if not answers and "answer" in labels:
+        columns["prediction"] = ("answer",)
+        labels = tuple(name for name in labels if name != "answer")
+    labels += columns.get("correct", ())
+    if roles.has_scores or "prediction" in columns:
+        columns.pop("correct", None)
+    return replace(roles, columns=columns, labels=labels)
 
 
 def _take_single_numbers(columns: dict[str, tuple[str, ...]], entries: Entries) -> tuple[str, ...]:
@@ -180,7 +232,7 @@ def _with_one_number(
         if "confidence" in reading.columns or (answered and not of_answer):
             return replace(roles, percent=is_in_percent(entries, column))
         free.append(column)
-    if question.reference is None and references is None:
+    if question.reference is None and references is None and not roles.unlabelled:
         return roles
     # Who names the column of predictions has said what the answers are.
     asks = "prediction" not in reading.columns
@@ -309,6 +361,7 @@ def _check_parts(
         percent = is_in_percent(entries, columns["confidence"][0])
         return replace(roles, columns=columns, outcomes=True, percent=percent)
     lacks_reference = references is None and "reference" not in roles.columns
+    lacks_reference = lacks_reference and not roles.unlabelled
     lacks_answer = not roles.has_scores and "prediction" not in roles.columns
     if not lacks_reference and not lacks_answer:
         return roles
@@ -322,7 +375,7 @@ def _check_parts(
         message = (
             f"{source}: no column is known as the right answer ({', '.join(ROLES['reference'])}); "
             f"there are {names}. Name it: {' or '.join(named) or unnamed}"
-            f"{_or_outcomes(roles, entries, free)}"
+            f"{_or_outcomes(roles, entries, free)}. {NO_LABELS}"
         )
         raise ShapeError(message)
     remedies = _remedies_of_answers(roles, entries, reading, free, source, references)
@@ -330,6 +383,8 @@ def _check_parts(
         f"{source}: no column is known as what a model said; there are {names}. Name it: "
         f"{' or '.join(remedies)}{_or_outcomes(roles, entries, free)}"
     )
+    if roles.columns.get("reference") == ("answer",):
+        message += f". If answer is what a model said: {NO_LABELS[0].lower()}{NO_LABELS[1:]}"
     raise ShapeError(message)
 
 
@@ -345,7 +400,7 @@ def _remedies_of_answers(
     question = _question(roles, entries, reading, source, references)
     remedies = score_remedies(entries, free, question.reference, question.answers)
     words = _words_of_rows(roles, entries, reading)
-    likely = likely_labels(entries, free, words) if words else []
+    likely = likely_labels(entries, free, words) if words or roles.unlabelled else []
     remedies += [columns_option("prediction", [name]) for name in likely[:_MOST_OFFERED]]
     return remedies or [columns_option(role, ["NAME"]) for role in ("probabilities", "prediction")]
 
@@ -460,11 +515,13 @@ def parse_rows(
     repeats: Counter[str] = Counter()
     has_views = "view" in entries.columns
     texts = [text_of_row(entry.value, roles.texts) for entry in entries.entries]
-    constant = is_constant(texts) and not has_views
+    few = roles.unlabelled and "state" not in roles.columns and is_shared(texts)
+    constant = few or (is_constant(texts) and not has_views)
     for entry, text in zip(entries.entries, texts, strict=True):
         row = TableRow(entry, _id_of(entry, roles, constant=constant), text)
         repeats[row.id] += 1
-        if roles.first("id") is None and repeats[row.id] > 1 and not has_views:
+        again = roles.first("id") is None and repeats[row.id] > 1
+        if again and not has_views and not roles.unlabelled:
             row.id = f"{row.id}-{repeats[row.id]}"
         try:
             if references is not None:

@@ -52,8 +52,9 @@ from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.identity import counts_in_order, families_of_texts, is_constant
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
+from pact_eval.data.records import MIN_ANSWERS
 from pact_eval.errors import Problem, ShapeError
-from pact_eval.importing.row_reader import confident_logits
+from pact_eval.importing.row_reader import confident_logits, fewest_answers
 from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRow, References
 from pact_eval.importing.table_cells import Scores
 from pact_eval.importing.table_rows import (
@@ -72,6 +73,7 @@ __all__ = ["Table", "read_table"]
 
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
 _VARIANTS: Final = ("base", "counterfactual")
+_BOOLEAN: Final = ("false", "true")
 _KINDS: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 
 
@@ -176,7 +178,7 @@ class _TableReader:
         for row in self._rows:
             try:
                 values = self._values(row, *indices.get(id(row), (None, None)))
-                made.append(LogRow(row.entry.line, row.id, values, further=self._further(row)))
+                made.append(self._log_row(row, values))
             except ValueError as error:
                 made.append(Problem(row.entry.line, row.id, str(error), "values out of range"))
         return Table(made, (self._remark(chosen), *self._remarks), self._block(chosen))
@@ -201,6 +203,8 @@ class _TableReader:
         """Return families by the identity of the row, unless something else names them."""
         data, rows = self._data, self._rows
         stated = {"family", "source_family"} & {*self._roles.columns, *self._grouping.labels}
+        # A log has few questions: with ids, they do not say what was asked about.
+        stated |= {"id"} if self._roles.unlabelled and "state" not in self._roles.columns else set()
         if stated or (data is not None and not data.lacks_families):
             return {}
         names = families_of_texts([row.text for row in rows], [row.id for row in rows])
@@ -284,9 +288,12 @@ class _TableReader:
         elif "options" in self._roles.columns:
             return self._options_of_columns()
         else:
-            read = {**self._roles.columns, "": tuple(self._roles.used)}
-            check_unread(read, self._entries, self._reading, self._source)
-            self._options_of_file(str(self._reference))
+            read = {**self._roles.columns, "": (*self._roles.used, *self._roles.labels)}
+            column = self._reference or self._prediction
+            if column is not None:
+                read.setdefault("reference", (column,))
+                check_unread(read, self._entries, self._reading, self._source)
+            self._options_of_file(str(column))
             self._order_levels()
         return []
 
@@ -352,9 +359,11 @@ class _TableReader:
             return
         cells = [row.cell(column) for row in self._rows]
         if self._roles.has_scores:
+            unnamed = self._roles.unlabelled and self._prediction is None
             sizes = [len(row.scores.numbers) for row in self._rows if row.scores is not None]
             most = max(sizes, default=0)
-            if not all(fold_label(cell_text(cell) or "").isdigit() for cell in cells):
+            numbers = all(fold_label(cell_text(cell) or "").isdigit() for cell in cells)
+            if not numbers and not unnamed:
                 self._order_lists(cells)
                 return
             for row in self._rows:
@@ -377,6 +386,8 @@ class _TableReader:
         named = [(row, row.scores) for row in self._rows if row.scores and row.scores.names]
         if any(scores.listed for _, scores in named):
             labels, _ = distinct_labels(row.cell(column) for row, _ in named)
+            tops = [max(zip(s.numbers, s.names or (), strict=True))[1] for _, s in named]
+            labels = labels or distinct_labels(tops)[0]
             message = (
                 f"{self._source}: the most probable tokens are listed, and the answers are not "
                 f"known. Name them: --options {shlex.quote(','.join(labels[:6]))}"
@@ -584,6 +595,8 @@ class _TableReader:
         Raises:
             ShapeError: none does.
         """
+        if column is None and self._roles.unlabelled:
+            return {None: [0] * len(rows)}
         if column is None:
             indices = [row.options.index(row.recorded, TEXT) for row in rows]
             return {None: [index for index in indices if index is not None]}
@@ -690,6 +703,15 @@ class _TableReader:
 
     # Rows of our format
 
+    def _log_row(self, row: TableRow, values: Mapping[str, Json]) -> LogRow:
+        """Return a row with what our format has no column for."""
+        return LogRow(
+            *(row.entry.line, row.id, values),
+            further=self._further(row),
+            question=cell_text(row.cell(self._roles.first("question"))) or "",
+            options=row.options.texts,
+        )
+
     def _values(
         self, row: TableRow, reference: int | None, prediction: int | None
     ) -> dict[str, Json]:
@@ -704,7 +726,8 @@ class _TableReader:
             cell = row.recorded if self._reference is None else row.cell(self._reference)
             indices = [row.options.index(cell, form) for form in row.options.forms]
             reference = next((index for index in indices if index is not None), None)
-        values |= {"reference": reference, "n_choices": len(row.options)}
+        known = None if self._roles.unlabelled else reference
+        values |= {"reference": known, "n_choices": self._count(row)}
         if self._roles.outcomes:
             values |= {"reference": 0, "n_choices": 2, "code_order": [], "kind": "choice"}
         if not self._has_answer(row):
@@ -716,6 +739,17 @@ class _TableReader:
         # Of answers that tie, the prediction is the answer.
         named = {} if prediction is None else {"answer": prediction}
         return values | named | self._numbers(row, row.scores)
+
+    def _count(self, row: TableRow) -> int:
+        """Return the number of answers of a row; without labels, the least that there can be.
+
+        Raises:
+            ValueError: its confidence is too small for any number.
+        """
+        known = len(row.options)
+        if not self._roles.unlabelled or row.scores is not None or row.options.texts == _BOOLEAN:
+            return known
+        return max(known, MIN_ANSWERS, fewest_answers(row.confidence or 1.0))
 
     def _confidence(self, row: TableRow, prediction: int | None) -> dict[str, Json]:
         """Return the answer of a row, its probability, or both.
@@ -733,7 +767,7 @@ class _TableReader:
             raise ValueError(f"{column}: expected true or false, got none; fill the cell in")
         if prediction is not None and not self._roles.outcomes:
             try:
-                confident_logits(row.confidence, prediction, len(row.options))
+                confident_logits(row.confidence, prediction, self._count(row))
             except ValueError as error:
                 message = (
                     f"{error}; if {column} is not the probability of {self._prediction}: "
@@ -804,7 +838,7 @@ class _TableReader:
             if record is not None:
                 del facts["source_family"]  # of the data, which have no groups
         kind = self._kind(row)
-        if kind is None and record is None and row.options.texts == ("false", "true"):
+        if kind is None and record is None and row.options.texts == _BOOLEAN:
             kind = "boolean"
         facts |= {} if kind is None else {"kind": kind}
         facts["code_order"] = []  # which letters a prompt showed is not known
@@ -824,10 +858,14 @@ class _TableReader:
         columns: dict[str, Json] = {r: [*names] for r, names in self._roles.columns.items()}
         columns |= {kind: [*group] for kind, group in self._roles.groups.items()}
         block: dict[str, Json] = {"columns": columns}
+        if self._roles.labels:
+            block["labelled"] = True
         column = self._roles.first("id")
         if self._families:
             block["texts"] = len({*self._families.values()})
-        elif is_constant([row.text for row in self._rows]):
+        elif is_constant([row.text for row in self._rows]) or (
+            self._roles.unlabelled and all(row.id == str(row.entry.line) for row in self._rows)
+        ):
             block["texts"] = 1
         if column is not None and counts_in_order(self._entries, column):
             block["numbered"] = True

@@ -115,6 +115,7 @@ class CiReport:
 _RULES: Final[Mapping[str, Rule]] = {
     "data": Rule("Items leak, or a file is not the one of its manifest.", "error"),
     "accuracy": Rule("Accuracy changed beyond the margin, or the runs cannot tell.", "error"),
+    "drift": Rule("Answers changed, or the logs are too small to tell.", "error"),
     "requirement": Rule("A requirement is contradicted, or not shown.", "error"),
     "gate": Rule("A gate does not hold on the run, or the run cannot tell.", "error"),
     "sets": Rule("Answer sets do not hold on the run, or the run cannot tell.", "error"),

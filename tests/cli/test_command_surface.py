@@ -19,7 +19,7 @@ from pact_cli.main import main
 
 COMMANDS = {
     "pact-eval": (
-        *("demo", "plan", "score", "import", "experiment", "report", "compare", "sweep"),
+        *("demo", "plan", "score", "import", "experiment", "report", "compare", "drift", "sweep"),
         *("calibrate", "thresholds", "decide", "paper", "export", "register", "scorecard"),
         "verify",
     ),
@@ -27,7 +27,7 @@ COMMANDS = {
 }
 PROGRAMS: dict[str, PactGroup] = {"pact-eval": main, "pact-audit": audit}
 HELP = ("--help", "--help-all")
-MOST_SHOWN, MOST, MOST_OF = 12, 20, {"pact-eval score": 30, "pact-eval report": 22}
+MOST_SHOWN, MOST, MOST_OF = 12, 20, {"pact-eval score": 30, "pact-eval report": 23}
 
 
 def commands() -> Iterator[tuple[str, PactCommand]]:

@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
+import polars as pl
 import pytest
 from foreign_tables import Numbers, numbers_of, write_table
-from random_tables import Table, random_table
+from random_tables import REFERENCE, REFERENCE_OF_OPTIONS, Table, random_table
 
 import pact_eval
 from logs import read_rows
 from pact_eval.errors import InputError, ShapeError
+from pact_eval.importing.answers import answers_of_log
 from pact_eval.importing.source import LogOptions, import_options
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import OUTCOMES
 
 BLOCK: Final = 20
 """Tables of one test; their seeds are those of the block."""
@@ -91,3 +94,45 @@ def test_an_import_states_the_truth_or_asks(tmp_path: Path, block: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_table_is_the_same_for_a_seed(seed: int) -> None:
     assert random_table(seed) == random_table(seed)
+
+
+def _said(path: Path, options: Mapping[str, Any]) -> dict[str, tuple[object, float | None]]:
+    """The answer to each item and its probability, read without right answers."""
+    rows = answers_of_log(path, import_options(cast("LogOptions", options))).rows
+    return {
+        row["id"]: (row["options"][row["at"]] if row["options"] else row["at"], row["confidence"])
+        for row in rows.filter(pl.col("at").is_not_null()).iter_rows(named=True)
+    }
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_answers_are_the_same_without_right_answers(tmp_path: Path, block: int) -> None:
+    """Of tables that have them, and of the same tables without their column, or it asks."""
+    read = 0
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        table = random_table(seed)
+        options = dict(table.statement or table.options)
+        columns = dict(options.get("columns", {}))
+        labels = {*REFERENCE, *REFERENCE_OF_OPTIONS, *columns.pop("reference", ())}
+        bare = [{k: v for k, v in row.items() if k not in labels} for row in table.rows]
+        without = options | ({"columns": columns} if "columns" in options else {})
+        path = write_table(tmp_path, table.rows, table.dialect, f"t{seed}")
+        try:
+            imported = read_rows(path, import_options(cast("LogOptions", options)))
+            said = _said(path, options)
+            read += 1
+            assert _said(write_table(tmp_path, bare, table.dialect, f"u{seed}"), without) == said
+        except ShapeError:
+            continue
+        frame = imported.frame.filter(pl.col("view") == 0)
+        names = imported.facts.log.get("options")
+        for item, logits in frame.select("id", "logits").drop_nulls("logits").iter_rows():
+            if item not in said or imported.values == OUTCOMES:
+                continue
+            answer, sure = said[item]
+            best = int(np.argmax(logits))
+            shares = np.exp(np.array(logits) - max(logits))
+            assert sure is None or math.isclose(sure, shares[best] / shares.sum(), rel_tol=1e-6)
+            if isinstance(names, list):
+                assert answer == names[best]
+    assert read >= LEAST_READ * BLOCK

@@ -282,7 +282,11 @@ CAMPAIGNS: Final = {
         f"exchanges of {name}": Campaign(
             f"exchanges/{name}.jsonl",
             JSON,
-            ("import", f"exchanges/{name}.jsonl", "--data", _ANSWERS, "--out", "imported"),
+            (
+                *("import", f"exchanges/{name}.jsonl", "--data", _ANSWERS, "--out", "imported"),
+                # Its own right answers are positions; those of the file are texts.
+                *(("--answers", "text") if name == "s1ops" else ()),
+            ),
             source=name,
             weight=0.5,
         )
@@ -297,6 +301,15 @@ CAMPAIGNS: Final = {
             weight=0.5,
         )
         for name, (file, _) in GRADED.items()
+    },
+    **{
+        f"drift of {file}": Campaign(file, mutations, ("drift", file, file, *words), weight=0.5)
+        for file, mutations, words in (
+            ("exchanges/chat.jsonl", JSON, ("--options", "A,B,C")),
+            ("exchanges/system-one.jsonl", JSON, ()),
+            ("rows.jsonl", JSON, ("--below", "0.8")),
+            ("answers.json", JSON, ()),
+        )
     },
     "right answers of exchanges": Campaign(
         _ANSWERS,

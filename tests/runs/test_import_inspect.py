@@ -506,3 +506,15 @@ def test_the_answer_of_a_log_wins_a_tie(answers: int) -> None:
     _, read = RowReader(OWN_NAMES).read(row)
     logits = np.array([read["logits"]], dtype=np.float64)
     assert metrics.predicted(metrics.log_softmax(logits, np.array([answers]))).tolist() == [last]
+
+
+def test_summaries_that_are_no_objects_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    with ZipMembers(LOGS / "logprobs.eval") as members, zipfile.ZipFile(path, "w") as new:
+        for name in members.names:
+            content = members.read(name)
+            if name == "summaries.json":
+                content = json.dumps(["text", *json.loads(content)[1:]]).encode()
+            new.writestr(name, content)
+    with pytest.raises(RecordError, match="sample 1, epoch 1"):
+        read_rows(path)

@@ -247,7 +247,7 @@ def _groups_of_options(
     """
     named = [(name,) for name in roles.get("options", ()) if name in ROLES["options"]]
     if (
-        "reference" not in roles
+        ("reference" not in roles and not reading.unlabelled)
         or "options" in reading.columns
         or ("options" in roles and not named)
     ):

@@ -21,7 +21,14 @@ from pact_eval._json import Json, dumps, sha256_of_json
 from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.questions import as_text
 
-__all__ = ["column_of_ids", "counts_in_order", "families_of_texts", "is_constant", "text_of_row"]
+__all__ = [
+    "column_of_ids",
+    "counts_in_order",
+    "families_of_texts",
+    "is_constant",
+    "is_shared",
+    "text_of_row",
+]
 
 _BREAK: Final = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 _IDS: Final = frozenset({"id", "uuid", "guid", "uid", "qid"})
@@ -55,7 +62,9 @@ def _rank(name: str) -> int | None:
     return 1 if len(words) == 1 and words[0] in _ITEMS else None
 
 
-def column_of_ids(entries: Entries, free: Sequence[str], *, counters: bool) -> str | None:
+def column_of_ids(
+    entries: Entries, free: Sequence[str], *, counters: bool = False, repeats: bool = False
+) -> str | None:
     """Return the column whose name and values say that it identifies rows; None without one.
 
     Args:
@@ -63,6 +72,7 @@ def column_of_ids(entries: Entries, free: Sequence[str], *, counters: bool) -> s
         free: columns without another role, in file order.
         counters: whether columns that only count rows are ids: they are within one file or two of
             the same rows, and not between a file for training and one for tests.
+        repeats: whether values may repeat, if some differ.
 
     Examples:
         >>> from pact_eval.data.labelled.entries import Entry
@@ -81,7 +91,7 @@ def column_of_ids(entries: Entries, free: Sequence[str], *, counters: bool) -> s
             continue
         cells = [as_text(entry.value.get(name)) for entry in entries.entries]
         ids = [cell.strip() for cell in cells if cell is not None and cell.strip()]
-        if len(ids) < len(cells) or not _are_ids(ids, views):
+        if len(ids) < len(cells) or not (_are_ids(ids, views) or (repeats and len({*ids}) > 1)):
             continue
         counted = {*ids} in [{str(start + n) for n in range(len({*ids}))} for start in (0, 1)]
         if counters or not counted:
@@ -154,6 +164,16 @@ def families_of_texts(texts: Sequence[str | None], ids: Sequence[str]) -> list[s
         return [None] * len(texts)
     names = {text: sha256_of_json(text)[:_HASH] for text in different}
     return [None if text is None else names[text] for text in texts]
+
+
+def is_shared(texts: Collection[str | None]) -> bool:
+    """Return whether rows share their texts: each is that of two or more rows on average.
+
+    Examples:
+        >>> is_shared(["spam?", "spam?", "urgent?", "urgent?"]), is_shared(["a", "b", "b"])
+        (True, False)
+    """
+    return 0 < 2 * len({*texts}) <= len(texts)
 
 
 def is_constant(texts: Collection[str | None]) -> bool:

@@ -105,6 +105,7 @@ class Reading:
         form: how the file writes answers; see `answers.py`.
         levels: whether `options` are the levels of a rubric.
         bare: whether contexts may be missing, as in a file of right answers; ids stand for them.
+        unlabelled: whether right answers are left out: what a model said is read without them.
     """
 
     shape: str | None = None
@@ -115,11 +116,12 @@ class Reading:
     form: Form | None = None
     levels: bool = False
     bare: bool = False
+    unlabelled: bool = False
 
     @property
     def named(self) -> bool:
         """Whether the user says anything."""
-        return replace(self, bare=False) != AUTOMATIC
+        return replace(self, bare=False, unlabelled=False) != AUTOMATIC
 
     def to_json(self) -> dict[str, Json]:
         """Return what the user says, for `run.json`."""

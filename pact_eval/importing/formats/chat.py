@@ -11,17 +11,22 @@ log-probability, the answer is the text, and there are no probabilities.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from pact_eval._json import Json, sha256_of_json
+from pact_eval.data.labelled.answers import fold_label
 from pact_eval.importing.exchange_rows import ExchangeSource, first_entries
 from pact_eval.importing.exchanges import Exchange, parts_of
+from pact_eval.importing.one_number import options_option
 from pact_eval.importing.source import ImportOptions, Start, as_dict, as_list
 from pact_eval.importing.table_cells import log_sum, scores_of
 from pact_eval.importing.wire import Asked, Said
 
 _NOT_LISTED: Final = -9999.0
 _SYSTEM: Final = ("system", "developer")
+_MOST_REPLIES: Final = 8
+_LONGEST: Final = 20
 _STOPPED: Final = {"content_filter": "refused", "length": "failed"}
 
 
@@ -33,11 +38,13 @@ class Chat(ExchangeSource):
     id_keys = ("custom_id",)
 
     def recognises(self, start: Start) -> bool:
-        """A file whose first objects have messages or choices with a message."""
+        """A file whose first objects have messages, or an id of a batch, and replies to them."""
         if start.path.is_dir():
             return False
-        parts = [parts_of(entry) for entry in first_entries(start)]
+        entries = first_entries(start)
+        parts = [parts_of(entry) for entry in entries]
         asks = any("messages" in request for request, _ in parts)
+        asks |= any("custom_id" in entry for entry in entries)
         listed = [
             choices for _, reply in parts if isinstance(choices := reply.get("choices"), list)
         ]
@@ -69,14 +76,27 @@ class Chat(ExchangeSource):
         """
         if len(labels) >= 2:
             return _asked(labels)
-        texts = sorted({str(_message(answer).get("content"))[:20] for answer in answers})
-        listed = ", ".join(texts[:8])
-        message = f"nothing tells the options; name them: --options A,B,C. Replies are: {listed}"
+        texts = {_word(_message(answer).get("content")) for answer in answers}
+        replies = {fold_label(text): text for text in sorted(filter(None, texts))}
+        listed = [text[:_LONGEST] for text in replies.values()]
+        few = 2 <= len(listed) <= _MOST_REPLIES and max(map(len, replies.values())) <= _LONGEST
+        offer = options_option(listed) if few else None
+        message = (
+            f"nothing tells the options; name them all: {offer or '--options A,B,C'}. Replies are: "
+            f"{', '.join(listed[:_MOST_REPLIES])}"
+        )
         raise ValueError(message)
 
     def answers(self, exchange: Exchange, names: Sequence[str]) -> dict[str, Json]:
         """Return the reply as the answer to the only question."""
         return {names[0]: {**exchange.reply}}
+
+    def samples(self, exchange: Exchange) -> list[Exchange]:
+        """Return an exchange for each completion of a request with `n` above 1."""
+        choices = exchange.reply.get("choices")
+        if not isinstance(choices, list) or len(choices) < 2:
+            return [exchange]
+        return [replace(exchange, reply={**exchange.reply, "choices": [c]}) for c in choices]
 
     def said(self, answer: Json, asked: Asked) -> Said:
         """Read the token that is an option, with the log-probabilities of the others.
@@ -126,9 +146,14 @@ def _message(reply: Json) -> dict[str, Json]:
     return as_dict(_choice(reply).get("message"))
 
 
+def _word(text: Json) -> str:
+    """Return a token or text without the marks around it."""
+    return text.strip(" \t\r\n.:;,()[]{}*\"'`") if isinstance(text, str) else ""
+
+
 def _at(text: Json, asked: Asked) -> int | None:
     """Return the option that a token or text is; one letter has to be the same letter."""
-    word = text.strip(" \t\r\n.:;,()[]{}*\"'`") if isinstance(text, str) else ""
+    word = _word(text)
     if word in asked.options:
         return asked.options.index(word)
     return asked.index(word) if len(word) > 1 else None

@@ -163,7 +163,8 @@ class _EvalFile:
                 raise InputError(message)
             self.header = as_dict(loads_with_constants(members.read(_HEADER), f"{path}: {_HEADER}"))
             summaries = loads_with_constants(members.read(_SUMMARIES), f"{path}: {_SUMMARIES}")
-        self.samples: Sequence[Any] = summaries if isinstance(summaries, list) else []
+        listed = summaries if isinstance(summaries, list) else []
+        self.samples: Sequence[Any] = [*map(as_dict, listed)]
 
     def with_details(self) -> Iterator[dict[str, Any]]:
         """Yield every sample in full."""

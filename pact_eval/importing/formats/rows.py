@@ -82,6 +82,7 @@ def is_own(entries: Entries, options: ImportOptions) -> bool:
     present = {*entries.columns}
     references = [mapped["reference"]] if "reference" in mapped else [*_REFERENCES]
     references = [name for name in references if name in present]
+    unlabelled = options.reading.unlabelled and not references
     given = {mapped.get(name, name) for name in _ANSWERED} & present
     if mapped.get("id", "id") not in present or not given:
         return False
@@ -92,11 +93,12 @@ def is_own(entries: Entries, options: ImportOptions) -> bool:
     others = {name for role in roles for name in {**ROLES, **PREDICTED}[role]} & present
     if others - facts - {*_NUMBERS} or (answer in present and "n_choices" not in present):
         return False
-    if len(references) != 1:
+    if len(references) != 1 and not unlabelled:
         return not references and not others and "status" in present
     values = [mapped.get(name, name) for name in _NUMBERS]
+    reference = next(iter(references), None)
     return all(
-        not isinstance(entry.value.get(references[0]), str)
+        not isinstance(entry.value.get(str(reference)), str)
         and not isinstance(entry.value.get(answer), str)
         and not any(isinstance(entry.value.get(name), str | dict) for name in values)
         for entry in entries.entries

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from pact_eval._json import Json
-from pact_eval.drift.unlabelled import SameItems, Shift, UnlabelledDrift
+from pact_eval.drift.unlabelled import Finding, LogSide, SameItems, Shift, UnlabelledDrift
 from pact_eval.errors import counted
 from pact_eval.numbers import estimate_text, p_value_number, p_value_text, value_text
 from pact_eval.plain_text import one_line
+from pact_reports.cases import CaseStatus, CiReport, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import Fact, facts_table
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import to_json
+from pact_reports.writers.json import to_json, warnings_json
 
-_MOST_SHIFTS: Final = 4
+_STATUS: Final[dict[Finding, CaseStatus]] = {
+    "no change shown": "passed",
+    "changed": "failed",
+    "too few to tell": "cannot tell",
+}
+_MOST_SHIFTS: Final = 2
 
 
 def present_unlabelled_drift(drift: UnlabelledDrift) -> Presenter:
@@ -28,12 +36,23 @@ def present_unlabelled_drift(drift: UnlabelledDrift) -> Presenter:
         first=lambda: [facts_table([*drift_facts(drift)])],
         tables=partial(_tables, drift),
         to_json=lambda: _json(drift),
+        warnings=[*map(str, drift.warnings)],
+        ci=partial(_report, drift) if drift.logs else None,
     )
 
 
+def _report(drift: UnlabelledDrift) -> CiReport:
+    """Return the case for CI."""
+    text = drift_sentence(drift)
+    case = judged_case("drift", "drift", _STATUS[drift.finding], text, Path(drift.logs[1].place))
+    return gate_report("pact-eval drift", text, [case], map(str, drift.warnings))
+
+
 def _json(drift: UnlabelledDrift) -> dict[str, Json]:
-    parts = ("names", "items", "families", "same", "shifts", "below", "to_label")
-    return {"finding": drift.finding} | {name: to_json(getattr(drift, name)) for name in parts}
+    parts = ["names", "items", "families", "same", "shifts", "below", "to_label"]
+    parts += ["logs", "prompts"] if drift.logs else []
+    numbers = {name: to_json(getattr(drift, name)) for name in parts}
+    return {"finding": drift.finding, **numbers, "warnings": warnings_json(drift.warnings)}
 
 
 def drift_sentence(drift: UnlabelledDrift) -> str:
@@ -74,6 +93,8 @@ def shift_name(shift: Shift, below: float | None) -> str:
             return "mean confidence"
         case "below":
             return f"answers below {100 * (below or 0):g}%"
+        case "unanswered":
+            return "without an answer"
         case "question":
             return f"items of question {shift.name}"
         case "answer":
@@ -82,19 +103,58 @@ def shift_name(shift: Shift, below: float | None) -> str:
 
 
 def drift_facts(drift: UnlabelledDrift) -> Iterator[Fact]:
-    """Yield the first screen below the sentence."""
+    """Yield the first screen below the sentence: at most ten lines."""
     same, shown = drift.same, drift.shown
     if same is not None:
         yield Fact("same items", f"{changed_text(same)}; {same.items:,} items in both")
-    others = [shift for shift in drift.shifts if shift.what in {"confidence", "below"}]
-    listed = dict.fromkeys([*shown[:_MOST_SHIFTS], *others])
-    for shift in listed:
-        yield Fact("shown" if shift.shown else "not shown", shift_text(shift, drift.below))
-    if len(shown) > _MOST_SHIFTS:
-        yield Fact("", f"{len(shown) - _MOST_SHIFTS} more are shown")
+    for shift in shown[:_MOST_SHIFTS]:
+        yield Fact("shown", shift_text(shift, drift.below))
+    always = {"unanswered", "confidence", "below"}
+    others = [s for s in drift.shifts if s.what in always and s not in shown[:_MOST_SHIFTS]]
+    yield Fact("others", "; ".join(shift_text(shift, drift.below) for shift in others))
+    yield from _service(drift)
     sizes = " and ".join(f"{n:,}" for n in drift.items)
-    yield Fact("compared", f"{sizes} items; {counted(len(drift.shifts), 'number')} tested together")
+    tested = f"{counted(len(drift.shifts), 'number')} tested together, {len(shown)} shown"
+    yield Fact("compared", f"{sizes} items; {tested}")
     yield Fact("not known", "".join(_unknown(drift)))
+    labelled = [log for log in drift.logs if log.labelled]
+    if labelled:
+        where = "in both logs" if len(labelled) == 2 else f"in {labelled[0].place}"
+        before, after = (log.place for log in drift.logs)
+        words = (
+            ["compare", after, before, "--not-worse", "2"] if same else ["report", before, after]
+        )
+        yield Fact("not used", one_line(f"right answers {where}: pact-eval {shlex.join(words)}"))
+
+
+def _service(drift: UnlabelledDrift) -> Iterator[Fact]:
+    """Yield what is known of the models and requests of two logs."""
+    if not drift.logs:
+        return
+    models = [log.model for log in drift.logs]
+    if models[0] != models[1]:
+        first, second = (model or "not known" for model in models)
+        yield Fact("model", one_line(f"{first}, then {second}"), "caution")
+    else:
+        yield Fact("model", one_line(models[0] or ""))
+    others = ", ".join(name or "the only question" for name in drift.prompts)
+    yield Fact("prompt", one_line(f"another text: {others}") if others else "", "caution")
+    yield Fact("service", "; ".join(_measured(*drift.logs)))
+
+
+def _measured(*logs: LogSide) -> Iterator[str]:
+    """Yield latency, price and replies without an answer, if a log has any."""
+    latencies = ["{:,.0f} ms (95%: {:,.0f})".format(*log.latency_ms) for log in logs]
+    for name, texts in (
+        ("latency", latencies),
+        ("price of an answer", [f"{log.price:.3g}" for log in logs]),
+    ):
+        known = [text if "nan" not in text else "not known" for text in texts]
+        if {*known} != {"not known"}:
+            yield f"{name} {' to '.join(known)}"
+    if any(log.refused for log in logs):
+        shares = (f"{value_text(log.refused, 'percent')}%" for log in logs)
+        yield f"refused {' to '.join(shares)}"
 
 
 def _unknown(drift: UnlabelledDrift) -> Iterator[str]:
