@@ -4,11 +4,16 @@ It builds the wheel, installs it without any extra, from wheels only and with no
 new environment, and starts the first commands of a visitor in an empty folder. It prints what each
 takes and what weighs. It ends with 1 if a command fails, if the demo takes too much processor time
 or if the installation is too large. It needs the package index, and environments with `bin`.
+
+`make floors` (`--floors`) installs the smallest version of everything that pyproject.toml allows,
+with the extras that need no accelerator, and scores the demo too. torch is that of constraints.txt:
+older ones of the index bring gigabytes of CUDA.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +33,7 @@ COMMANDS: Final = (
     "pact-eval verify runs/tickets-new runs/tickets-old",
     "pact-audit data tickets-new.csv",
 )
+EXTRAS: Final = "model,server,ray,inspect,remote"
 MOST_MIB: Final = 540
 """polars has 178, scipy 136, matplotlib with what it needs 85, numpy 68."""
 MOST_SECONDS: Final = 10.0
@@ -46,6 +52,18 @@ def install(folder: Path) -> Path:
     constraint = ["--constraint", str(ROOT / "constraints.txt")]
     environment = {**os.environ, "CC": "no-compiler", "CXX": "no-compiler"}
     subprocess.run([*pip, *constraint, str(wheel)], check=True, env=environment)
+    return programs
+
+
+def install_floors(folder: Path) -> Path:
+    """Install this checkout with the smallest versions, and return the folder of its programs."""
+    (torch,) = re.findall("^torch==.+$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    (folder / "torch.txt").write_text(torch)
+    venv.create(folder / "floors")
+    programs = folder / "floors" / "bin"
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python"]
+    options = ["--resolution", "lowest-direct", "--override", str(folder / "torch.txt")]
+    subprocess.run([*uv, str(programs / "python"), *options, f"{ROOT}[{EXTRAS}]"], check=True)
     return programs
 
 
@@ -90,8 +108,14 @@ def _processor_seconds() -> float:
 def main() -> None:
     """Install, weigh and start."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        programs, home = install(folder), folder / "home"
+        folder, home = Path(name), Path(name) / "home"
+        if "--floors" in sys.argv:
+            home.mkdir()
+            programs = install_floors(folder)
+            for command in (*COMMANDS, "pact-eval demo --score --out scored"):
+                start(command.split(), programs, home)
+            return
+        programs = install(folder)
         found = weights(folder / "plain")
         sizes = ", ".join(f"{name} {size:.0f}" for name, size in found.most_common(_SHOWN))
         sys.stdout.write(f"{found.total():.0f} MiB: {sizes}\n")

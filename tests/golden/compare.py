@@ -76,7 +76,7 @@ def _rounded_hashes(old: Any, new: Any) -> Iterator[tuple[str, str]]:
         return
     for key in old.keys() & new.keys():
         yield from _rounded_hashes(old[key], new[key])
-    before, after = old.get("sha256"), new.get("sha256")
+    before, after = str(old.get("sha256")), str(new.get("sha256"))
     if _is_hash(before) and _is_hash(after) and before != after:
         one, other = ({**side, "sha256": ""} for side in (old, new))
         if one != other and not any(_places(one, other, "")):

@@ -282,11 +282,7 @@ CAMPAIGNS: Final = {
         f"exchanges of {name}": Campaign(
             f"exchanges/{name}.jsonl",
             JSON,
-            (
-                *("import", f"exchanges/{name}.jsonl", "--data", _ANSWERS, "--out", "imported"),
-                # Its own right answers are positions; those of the file are texts.
-                *(("--answers", "text") if name == "s1ops" else ()),
-            ),
+            ("import", f"exchanges/{name}.jsonl", "--data", _ANSWERS, "--out", "imported"),
             source=name,
             weight=0.5,
         )
