@@ -616,7 +616,8 @@ def choose_thresholds(
         run: a run of families on which nothing was fitted.
         target: the largest error among accepted items, or a `pact_eval.thresholds.Target`.
         signal: what the gates are on: top, margin, entropy or disagreement.
-        by: which items share a gate: all, or those of a kind or domain.
+        by: which items share a gate: all, those of a kind, domain or question, or those to which
+            the model gives the same answer.
         confidence: of the guarantee, in (0, 1).
         together: whether it holds for all gates together, or for each alone.
         counting: whether every family counts the same in the guarantee, or every item.

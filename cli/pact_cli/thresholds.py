@@ -105,7 +105,8 @@ def thresholds(
         --cost-wrong: Cost of a wrong decision; the review of a person costs 1.
         --gate: What the gate is on: top probability, its distance to the second, entropy, or the
             mean TV between the K views.
-        --gates-by: One gate for all items, or one for every kind or domain.
+        --gates-by: One gate for all items, or one for every kind, domain or question, or for every
+            answer that the model gives.
         --together: The confidence holds for all gates together (Bonferroni).
         --confidence: Confidence of the guarantee, of each gate alone. Default: 0.95. With --sets:
             keep the coverage with this confidence in this choice. Default: keep it on average over

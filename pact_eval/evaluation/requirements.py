@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pact_eval._choices import ClusterUnit
@@ -19,6 +19,7 @@ from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import leak_prefix
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.joins import LeftOutItems
+from pact_eval.evaluation.questions import QUESTION, has_several_questions
 from pact_eval.evaluation.registry import Metric, MetricSpec, find_metric, metrics_for
 from pact_eval.evaluation.resampled_groups import resampled_groups
 from pact_eval.evaluation.run_records import item_texts
@@ -315,14 +316,15 @@ class Release(Result):
 
 
 def judge_release(
-    experiment: Experiment, requirements: Sequence[Requirement], *, grouped: bool = False
+    experiment: Experiment, requirements: Sequence[Requirement], *, grouped: bool | None = None
 ) -> Release:
     """Judge whether a run meets what is required.
 
     Args:
         experiment: the run, and after it the one before, on the same items, if there is one.
         requirements: one or more, each metric once.
-        grouped: require them of every group of `settings.by`, in place of all items.
+        grouped: require them of every group of `settings.by`, in place of all items; those of
+            "all" are one group. None: of every question, if the items are of several.
 
     Raises:
         InputError: there are not one or two runs, only one although it must not be worse than
@@ -330,6 +332,7 @@ def judge_release(
         RunError: a run is on ablated contexts, which have no references.
     """
     _check(experiment, requirements)
+    experiment, grouped = _grouping(experiment, grouped)
     numbers = [
         (requirement, group, estimate)
         for requirement in requirements
@@ -343,6 +346,17 @@ def judge_release(
     judged.sort(key=lambda one: (_ORDER.index(one.test.finding), one.lead))
     by = str(experiment.settings.by) if grouped else ""
     return Release(experiment, tuple(judged), by, *_deciding(experiment))
+
+
+def _grouping(experiment: Experiment, grouped: bool | None) -> tuple[Experiment, bool]:
+    """Return an experiment with the groups that are judged, and whether there are any."""
+    settings = experiment.settings
+    if grouped is None:
+        grouped = has_several_questions(experiment.runs[0])
+        settings = replace(settings, by=QUESTION, bins=None) if grouped else settings
+    if settings.by == _ALL:
+        grouped, settings = False, replace(settings, by="kind")
+    return replace(experiment, settings=settings), grouped
 
 
 def _check(experiment: Experiment, requirements: Sequence[Requirement]) -> None:

@@ -36,6 +36,7 @@ from pact_eval.calibration.temperatures import calibrator_sha256
 from pact_eval.errors import InputError
 from pact_eval.numbers import CLUSTERS
 from pact_eval.runs.custody import trained_on_json
+from pact_eval.runs.folder import unanswered_items
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.schema import Section, convert_hashed, with_sha256
 from pact_eval.thresholds.answer_sets import AnswerSets, KindSets
@@ -178,8 +179,8 @@ def thresholds_json(thresholds: Thresholds) -> dict[str, Json]:
         **_origin(
             thresholds,
             rule,
-            items=sum(gate.items for gate in thresholds.gates),
-            unanswered=sum(gate.unanswered for gate in thresholds.gates),
+            items=thresholds.share.n,
+            unanswered=len(unanswered_items(thresholds.run.run)),
         ),
     }
     return with_sha256(content)

@@ -16,11 +16,13 @@ from pact_eval.numbers import (
     CLUSTER,
     CLUSTERS,
     UNDEFINED,
+    about,
     has_width,
     methods_text,
     p_value_number,
     p_value_text,
     plain_decoding,
+    plain_units,
     rate_text,
     sample_text,
     value_text,
@@ -205,7 +207,11 @@ def _by_group(gates: Sequence[Gate], rule: Rule, target: Target) -> Iterator[Fac
         tested = "" if test is None else f"; {test.wrong:,} {what} of {test.accepted:,} tested"
         accepts = sure_answers(gate.chosen.threshold, rule.signal)
         share = f" ({rate_text(gate.coverage)} of the items)" if gate.guaranteed else ""
-        yield Fact(one_line(gate.group), f"{accepts}{share}{tested}")
+        needed = ""
+        if gate.needed is not None and gate.needed > gate.units:
+            units = plain_units(gate.items, gate.units, rule.unit)
+            needed = f"; about {about(gate.needed):,} {units} like these would do"
+        yield Fact(one_line(gate.group), f"{accepts}{share}{tested}{needed}")
     if len(gates) > _MOST_ROWS:
         yield Fact("...", f"{len(gates) - _MOST_ROWS:,} more {rule.by}s")
 
