@@ -20,6 +20,7 @@ FEWEST_FAMILIES: Final = 10
 """A question is asked again if so many families have it."""
 
 _SHARE: Final = 0.5
+_OWN: Final = ("id", "family", "source_family")
 
 
 def question_texts(column: pl.Series) -> TextArray:
@@ -77,14 +78,34 @@ def several_questions(names: TextArray, families: TextArray) -> bool:
 
 def has_several_questions(run: ExperimentRun) -> bool:
     """Return whether the items of a run are of several questions; see `several_questions`."""
+    facts = item_facts(run, QUESTION)
+    if QUESTION not in facts.columns:
+        return False
+    return several_questions(question_texts(facts[QUESTION]), facts["family"].to_numpy())
+
+
+def item_facts(run: ExperimentRun, *columns: str) -> pl.DataFrame:
+    """Return id and families of the answered items of a run, and the further columns that it has.
+
+    Args:
+        run: a run; the rows of a large one are not read.
+        columns: names of further columns.
+    """
     if run.in_memory:
         views = run.predictions
-        if views.metadata is None or QUESTION not in views.metadata.columns:
-            return False
-        return several_questions(question_texts(views.metadata[QUESTION]), views.family)
+        own = {"id": views.ids, "family": views.family, "source_family": views.source_family}
+        facts = pl.DataFrame({name: values.tolist() for name, values in own.items()})
+        known = () if views.metadata is None else views.metadata.columns
+        kept = [name for name in columns if name in known]
+        return facts if views.metadata is None else facts.hstack(views.metadata.select(kept))
     path = run.run.predictions_file
-    scan, column = pl.scan_parquet(path, glob=False), PREFIX + QUESTION
-    if column not in scan.collect_schema():
-        return False
-    rows = collected(path, scan.filter(pl.col("view") == 0).select(column, "family"))
-    return several_questions(question_texts(rows[column]), rows["family"].to_numpy())
+    scan = pl.scan_parquet(path, glob=False)
+    names = scan.collect_schema().names()
+    kept = [PREFIX + name for name in columns if PREFIX + name in names]
+    rows = collected(path, scan.filter(pl.col("view") == 0).select(*_OWN, *kept))
+    return without_prefix(rows)
+
+
+def without_prefix(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of a file with the own names of further columns."""
+    return rows.rename({name: name.removeprefix(PREFIX) for name in rows.columns})

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pact_eval._choices import ClusterUnit
@@ -23,6 +24,7 @@ from pact_eval.evaluation.questions import QUESTION, has_several_questions
 from pact_eval.evaluation.registry import Metric, MetricSpec, find_metric, metrics_for
 from pact_eval.evaluation.resampled_groups import resampled_groups
 from pact_eval.evaluation.run_records import item_texts
+from pact_eval.evaluation.spending import Spending, compare_spending
 from pact_eval.evaluation.wrong_items import SUREST, WrongItem, differing_items, wrong_items
 from pact_eval.notes import Note
 from pact_eval.numbers import (
@@ -275,6 +277,21 @@ class Release(Result):
         if self.experiment.data.status == "leak" or self.count("contradicted"):
             return "FAIL"
         return "CANNOT TELL" if self.count("not shown") else "PASS"
+
+    @cached_property
+    def spending(self) -> Spending | None:
+        """Which run is cheaper or faster, and whether it is not worse as required; None if unknown.
+
+        Without a requirement that it is not worse, that is not asked.
+        """
+        if len(self.experiment.runs) == 1:
+            return None
+        spending = compare_spending(self.experiment, *self.experiment.runs)
+        before = [one for one in self.judged if one.requirement.than_before]
+        if spending is None or not before:
+            return spending
+        shown = all(one.test.finding == "shown" for one in before)
+        return replace(spending, not_worse=shown, margin=before[0].requirement.bound)
 
     @property
     def warnings(self) -> tuple[CalibrationWarning | Note, ...]:
