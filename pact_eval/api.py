@@ -24,6 +24,7 @@ from pact_eval._choices import (
     GateGroups,
     Mode,
     RunRole,
+    SetGroups,
     Signal,
     check_choice,
 )
@@ -684,6 +685,7 @@ def choose_answer_sets(
     run: RunSource,
     coverage: float = COVERAGE,
     *,
+    by: SetGroups = "kind",
     confidence: float | None = None,
     counting: Counting = "families",
     ties_seed: int | None = None,
@@ -694,6 +696,7 @@ def choose_answer_sets(
     Args:
         run: a run of families on which nothing was fitted.
         coverage: share of new items whose set contains the right answer, in (0, 1).
+        by: which items share a level: those of a kind, or of a question.
         confidence: with which this choice keeps the coverage; None keeps it on average over
             choices.
         counting: whether every family counts the same in the guarantee, or every item.
@@ -717,6 +720,7 @@ def choose_answer_sets(
     return answer_sets.choose_answer_sets(
         run,
         coverage,
+        by=by,
         confidence=confidence,
         counting=counting,
         ties_seed=ties_seed,

@@ -474,7 +474,9 @@ class AnswerSetsCheck(PromiseCheck):
     def left_out(self) -> tuple[str, ...]:
         """Items of kinds that have no sets, and items without an answer."""
         counted = {
-            "items are of kinds without sets; they take every answer": self.without_sets,
+            f"items are of {self.file.rule.by}s without sets; they take every answer": (
+                self.without_sets
+            ),
             "items have no answer, and no set": self.unanswered,
         }
         return tuple(f"{items:,} {text}" for text, items in counted.items() if items)

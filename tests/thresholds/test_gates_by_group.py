@@ -1,4 +1,4 @@
-"""Gates of questions and of given answers: the guarantee at the border, and logs of questions."""
+"""Gates and sets of questions and of given answers: at the border, and for logs of questions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from pact_cli.main import main
 from pact_eval.api import import_run
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
 from pact_eval.thresholds.accept import accept as untyped_accept
-from pact_eval.thresholds.checking import check_thresholds
+from pact_eval.thresholds.answer_set import answer_set as untyped_answer_set
+from pact_eval.thresholds.answer_sets import choose_answer_sets, choose_level
+from pact_eval.thresholds.checking import check_answer_sets, check_thresholds
 from pact_eval.thresholds.choice import choose_thresholds
-from pact_eval.thresholds.files import read_thresholds
+from pact_eval.thresholds.files import read_thresholds, write_answer_sets
 from pact_eval.thresholds.gates import GateItems, Target, choose_gate
 from pact_eval.thresholds.groups import group_rows
 
 accept: Any = untyped_accept  # without types: callers copy it
+answer_set: Any = untyped_answer_set
 TARGET = Target.of_error(0.05)
 thresholds = runner(main, "thresholds")
 
@@ -176,3 +180,45 @@ def test_names_are_needed(tmp_path: Path) -> None:
         choose_thresholds(unnamed, TARGET, by="question")
     with pytest.raises(InputError, match="no names"):
         choose_thresholds(unnamed, TARGET, by="answer")
+
+
+def test_sets_of_a_question_are_chosen_on_its_items_alone(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    """The right answer's probability of the hard question is lower, and so is its level."""
+    settings = Settings(resamples=100)
+    chosen = choose_answer_sets(runs["january"], 0.97, by="question", settings=settings)
+    scored = Experiment.read([runs["january"]]).runs[0].scored("single")
+    views, p = scored.predictions, np.exp(scored.log_probs)
+    question = np.array([name.split("/")[1] for name in views.ids])
+    rows, largest = np.arange(len(p)), p.argmax(axis=1)
+    right = np.asarray(views.reference)
+    sure = np.where(largest == right, 1.0, p[rows, right])
+    items = GateItems(views.ids, views.family, views.family, sure, np.zeros(len(p), dtype=bool))
+    assert [kind.kind for kind in chosen.kinds] == ["refund", "spam"]
+    for kind in chosen.kinds:
+        assert kind.level == choose_level(items.taken(question == kind.kind), 0.97)
+        assert kind.sets.items == 600
+    easy, hard = chosen.kinds
+    assert easy.sets.size.value < hard.sets.size.value
+    write_answer_sets(tmp_path / "sets.json", chosen)
+    written = json.loads((tmp_path / "sets.json").read_text("utf-8"))
+    made = [answer_set(row, written, name) for row, name in zip(p.tolist(), question, strict=True)]
+    for kind in chosen.kinds:
+        sizes = [len(one) for one, name in zip(made, question, strict=True) if name == kind.kind]
+        assert np.mean(sizes) == pytest.approx(kind.sets.size.value)
+    checked = check_answer_sets(tmp_path / "sets.json", runs["february"])
+    assert checked.file.rule.by == "question"
+    assert checked.without_sets == 0
+    for one in checked.kinds:
+        assert one.sets.coverage.value > 0.94
+
+
+def test_levels_of_a_question_are_intervals_and_few_items_take_every_answer(
+    runs: dict[str, Path],
+) -> None:
+    sets = {"kinds": {"anger": {"probability_at_least": 0.3, "kind": "score"}}}
+    assert answer_set([0.4, 0.2, 0.4], sets, "anger") == [0, 1, 2]
+    few = choose_answer_sets(runs["few"], 0.97, by="question", settings=Settings(resamples=100))
+    assert all(kind.level.threshold is None for kind in few.kinds)
+    assert [kind.needed for kind in few.kinds] == [33, 33], "0.97 / 0.03 is 32.3"
