@@ -469,7 +469,7 @@ def fit_calibrator(
 
 
 def fit_remedy(run: RunSource, name: str, *, allow: Sequence[Allowance] = ()) -> FittedRemedy:
-    """Fit a remedy of order effects on a run, as `pact-eval calibrate --remedy` does.
+    """Fit a remedy of order effects on a run, as `pact-eval sweep --fit` does.
 
     Args:
         run: the run to fit on.
