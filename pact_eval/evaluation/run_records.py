@@ -17,7 +17,7 @@ from pact_eval.data.labelled.reading import AUTOMATIC, ROLES, Reading
 from pact_eval.data.records import LETTERS, Answer, Record, content_of, context_text, position_name
 from pact_eval.errors import InputError, RecordError, counted
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.questions import QUESTION, question_texts
+from pact_eval.evaluation.questions import QUESTION, item_facts, question_texts
 from pact_eval.evaluation.run_data import (
     MOST_AUDITED,
     count_lines,
@@ -158,14 +158,12 @@ def texts_of(run: ExperimentRun, records: Mapping[str, Record]) -> ItemTexts:
     options = log.get("options") if isinstance(log, dict) else None
     if isinstance(options, list):
         return ItemTexts(records, tuple(map(str, options)))
-    metadata = run.predictions.metadata if isinstance(options, dict) else None
-    if not isinstance(options, dict) or metadata is None or QUESTION not in metadata.columns:
+    facts = item_facts(run, QUESTION) if isinstance(options, dict) else None
+    if not isinstance(options, dict) or facts is None or QUESTION not in facts.columns:
         return ItemTexts(records)
-    names = question_texts(metadata[QUESTION]).tolist()
+    names = question_texts(facts[QUESTION]).tolist()
     known = {key: tuple(map(str, v)) for key, v in options.items() if isinstance(v, list)}
-    return ItemTexts(
-        records, (), dict(zip(run.predictions.ids.tolist(), names, strict=True)), known
-    )
+    return ItemTexts(records, (), dict(zip(facts["id"], names, strict=True)), known)
 
 
 def _read_records(
