@@ -115,17 +115,26 @@ def test_cheaper_and_not_worse_needs_both(tmp_path: Path) -> None:
     assert release.spending.finding == "cheaper and not worse (margin 2 points)"
 
 
-def test_every_surface_says_it(tmp_path: Path) -> None:
+@pytest.fixture
+def half_the_price(tmp_path: Path) -> tuple[Path, Path]:
     price, time = np.random.default_rng(3).uniform(1, 2, (2, 100))
-    new = log(tmp_path / "new.jsonl", price / 2, time)
     old = log(tmp_path / "old.jsonl", price, time)
+    return log(tmp_path / "new.jsonl", price / 2, time), old
+
+
+def test_a_comparison_says_it(half_the_price: tuple[Path, Path]) -> None:
+    new, old = half_the_price
     words = "new is cheaper and not worse (margin 5 points)"
     screen = run("compare", new, old, "--margin", 0.05)
     assert_says(" ".join(screen.stdout.split()), words)
     values = json.loads(run("compare", new, old, "--margin", 0.05, "--json").stdout)
     assert values["comparisons"][0]["spending"]["finding"] in words
+
+
+def test_a_release_and_a_report_say_it(half_the_price: tuple[Path, Path]) -> None:
+    new, old = half_the_price
     released = run("compare", new, old, "--not-worse", 5)
-    assert_says(" ".join(released.stdout.split()), words)
+    assert_says(" ".join(released.stdout.split()), "new is cheaper and not worse (margin 5 points)")
     assert "100, price" in run("report", new).stdout
 
 
