@@ -75,8 +75,12 @@ ExperimentStage: TypeAlias = Literal[
 Signal: TypeAlias = Literal["top", "margin", "entropy", "disagreement"]
 """Top probability; its distance to the second; entropy in nats; mean TV between the K views."""
 
-GateGroups: TypeAlias = Literal["all", "kind", "domain"]
-"""Which items share a gate: all of them, those of a kind, or those of a domain."""
+GateGroups: TypeAlias = Literal["all", "kind", "domain", "question", "answer"]
+"""Which items share a gate: all of them, those of a kind, of a domain or of a question, or those to
+which the model gives the same answer."""
+
+SetGroups: TypeAlias = Literal["kind", "question"]
+"""Which items share the level of answer sets: those of a kind, or those of a question."""
 
 Counting: TypeAlias = Literal["families", "items"]
 """What counts the same in a guarantee: every family, or every item."""

@@ -24,6 +24,7 @@ from pact_eval._choices import (
     GateGroups,
     Mode,
     RunRole,
+    SetGroups,
     Signal,
     check_choice,
 )
@@ -468,7 +469,7 @@ def fit_calibrator(
 
 
 def fit_remedy(run: RunSource, name: str, *, allow: Sequence[Allowance] = ()) -> FittedRemedy:
-    """Fit a remedy of order effects on a run, as `pact-eval calibrate --remedy` does.
+    """Fit a remedy of order effects on a run, as `pact-eval sweep --fit` does.
 
     Args:
         run: the run to fit on.
@@ -624,7 +625,8 @@ def choose_thresholds(
         run: a run of families on which nothing was fitted.
         target: the largest error among accepted items, or a `pact_eval.thresholds.Target`.
         signal: what the gates are on: top, margin, entropy or disagreement.
-        by: which items share a gate: all, or those of a kind or domain.
+        by: which items share a gate: all, those of a kind, domain or question, or those to which
+            the model gives the same answer.
         confidence: of the guarantee, in (0, 1).
         together: whether it holds for all gates together, or for each alone.
         counting: whether every family counts the same in the guarantee, or every item.
@@ -691,6 +693,7 @@ def choose_answer_sets(
     run: RunSource,
     coverage: float = COVERAGE,
     *,
+    by: SetGroups = "kind",
     confidence: float | None = None,
     counting: Counting = "families",
     ties_seed: int | None = None,
@@ -701,6 +704,7 @@ def choose_answer_sets(
     Args:
         run: a run of families on which nothing was fitted.
         coverage: share of new items whose set contains the right answer, in (0, 1).
+        by: which items share a level: those of a kind, or of a question.
         confidence: with which this choice keeps the coverage; None keeps it on average over
             choices.
         counting: whether every family counts the same in the guarantee, or every item.
@@ -724,6 +728,7 @@ def choose_answer_sets(
     return answer_sets.choose_answer_sets(
         run,
         coverage,
+        by=by,
         confidence=confidence,
         counting=counting,
         ties_seed=ties_seed,

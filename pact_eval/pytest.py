@@ -35,7 +35,8 @@ def assert_not_worse(
         new: the run, or its folder.
         old: the run before, on the same items.
         points: how many points of accuracy may be lost.
-        by: require everything of every group of this column, in place of all items.
+        by: require everything of every group of this column, in place of all items. None: of every
+            question, if the items are of several; "all": of all items as one group.
         settings: decoding, bootstrap and further choices; None takes the defaults.
         bounds: least or largest values of metrics of the new run, as for `--require`; rates are in
             percent.
@@ -100,7 +101,7 @@ def _asserted(
     chosen = chosen if by is None else replace(chosen, by=by)
     requirements = [*required, *(Requirement.parse(f"{name}={bounds[name]}") for name in bounds)]
     experiment = Experiment.read(runs, chosen, unique_labels=False)
-    release = judge_release(experiment, requirements, grouped=by is not None)
+    release = judge_release(experiment, requirements, grouped=None if by is None else True)
     if release.verdict != "PASS":
         raise AssertionError(str(release))
     return release

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import click
 
-from pact_cli.commands import command, refuse_given
+from pact_cli.commands import command
 from pact_cli.console import emit, warn
 from pact_cli.options import RUN, Json, RunFolder, settings_options
 from pact_eval._choices import Mode
@@ -15,15 +15,11 @@ from pact_eval.calibration.portable import check_decision_file, write_decision_f
 from pact_eval.calibration.runs import fit_on_run
 from pact_eval.errors import GateError
 from pact_eval.evaluation.settings import Settings
-from pact_eval.remedies.fitting import fit_remedy
 from pact_eval.runs.places import shown
 from pact_reports.views.calibration import present_fitted_run
-from pact_reports.views.remedies import present_fitted_remedy
-
-_OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "full", "decoding")
 
 
-@command()
+@command(elsewhere={"--remedy": "pact-eval sweep RUN --fit k1_additive"})
 @settings_options("decoding", "allow")
 def calibrate(
     run: Annotated[Path, RUN, "CALIB_RUN"],
@@ -32,7 +28,6 @@ def calibrate(
     out: Path | None = None,
     holdout: tuple[RunFolder, ...] = (),
     export: Path | None = None,
-    remedy: str | None = None,
     overwrite: bool = False,
     force: bool = False,
     full: bool = False,
@@ -48,14 +43,8 @@ def calibrate(
     The NLL of families that were left out of the fit says whether calibrating helps. If it does not
     fall, nothing is written, and the exit code is 3; --force writes.
 
-    --remedy NAME fits what `sweep --remedies` compares. A wrong name lists those that CALIB_RUN
-    can fit.
-
     Numbers:
         --mode: Form of the temperature; auto selects one by cross-validation over source families.
-        --remedy NAME: Fit a remedy of order effects instead, such as k1_additive: its letter prior
-            and a temperature. Default file: CALIB_RUN/remedy.json. `sweep RUN --fitted FILE`
-            applies it to other families.
 
     Data:
         --holdout: Run to apply it to: show the scores before and after, and write the calibrator
@@ -70,14 +59,6 @@ def calibrate(
         --force: Write the calibrator even if NLL does not fall on left-out families.
         --full: Print every table below the answer.
     """
-    if remedy is not None:
-        refuse_given(_OF_TEMPERATURES, "{} changes nothing with --remedy; leave one of them out")
-        fitted_remedy = fit_remedy(run, remedy, allow=settings.allow)
-        warned = warn(map(str, fitted_remedy.warnings))  # before a file is refused
-        path = fitted_remedy.write(out, overwrite=overwrite)
-        presenter = present_fitted_remedy(fitted_remedy, path)
-        emit(presenter, files=[path], warned=warned, as_json=as_json)
-        return
     if export is not None:  # before the fit, which may take minutes
         export = check_decision_file(export, overwrite=overwrite)
     fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow)

@@ -102,8 +102,9 @@ def compare(
         --not-worse POINTS: NEW may answer at most so many points fewer right than OLD; better is
             fine.
         --require METRIC=VALUE: Least or largest value of a metric of NEW, such as accuracy=85,
-            ece=8 or flips=10; rates are in percent. May be given several times. With --by, every
-            group must meet what is required, in place of all items.
+            ece=8 or flips=10; rates are in percent. May be given several times. Every group of
+            --by must meet what is required, in place of all items; of several questions, every
+            question, unless --by all is given.
         --gate: Has B drifted from A? Exits with 0 if accuracy is equivalent within --margin, with 3
             if it changed beyond it, and with 4 if the runs cannot tell. Files of thresholds after A
             and B are checked on both; one that is broken on B exits with 3.

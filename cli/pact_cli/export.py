@@ -68,7 +68,7 @@ def export(
         --layout: What the folder has: the LoRA alone; with-base, the full base model too, with the
             LoRA in the subfolder `adapter`; or merged, the base model with the LoRA in its weights.
         --calibrator: Calibrator whose temperatures are shipped, one per kind. Default: none.
-        --letter-prior REMEDY: File of `pact-eval calibrate --remedy` whose letter prior is shipped
+        --letter-prior REMEDY: File of `pact-eval sweep --fit` whose letter prior is shipped
             as letter_prior.json.
     """
     with needs_model_extra():

@@ -130,8 +130,9 @@ def report(
 
     Numbers:
         --require METRIC=VALUE: Least or largest value of a metric of one run, such as accuracy=85,
-            ece=8 or flips=10; rates are in percent. May be given several times. With --by, every
-            group must meet what is required, in place of all items.
+            ece=8 or flips=10; rates are in percent. May be given several times. Every group of
+            --by must meet what is required, in place of all items; of several questions, every
+            question, unless --by all is given.
 
     Output:
         --full: Print every table; with --json, the whole order audit. --by prints the tables too.

@@ -68,11 +68,11 @@ def print_release(
 
     Args:
         experiment: the run, and the one before it if there is one.
-        requirements: one or more; with --by, of every group.
+        requirements: one or more; of every group of --by, or of every question of several.
         ci_format: print the cases in this format.
         as_json: print JSON.
     """
-    grouped = bool(given(["by"])) or from_settings("by")
+    grouped = True if given(["by"]) or from_settings("by") else None
     release = judge_release(experiment, requirements, grouped=grouped)
     context = click.get_current_context()
     presenter = present_release(release, command=f"pact-eval {context.info_name}")

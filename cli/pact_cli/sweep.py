@@ -15,6 +15,7 @@ from pact_cli.options import RUN, Json, named_data, settings_options
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.remedies.comparison import remedies_of_run
+from pact_eval.remedies.fitting import fit_remedy
 from pact_eval.runs.places import run_folder
 from pact_reports.views.remedies import present_remedy_comparison
 from pact_reports.views.sweep import present_sweep
@@ -57,6 +58,7 @@ def sweep(
     *,
     views: Views | None = None,
     remedies: bool = False,
+    fit: str | None = None,
     fitted: tuple[Path, ...] = (),
     data: tuple[Path, ...] = (),
     full: bool = False,
@@ -80,8 +82,11 @@ def sweep(
         --views: Show only these numbers of orders, such as 1..4.
         --remedies: Compare what removes order effects: more orders, letter priors, batch
             calibration.
-        --fitted FILE: As --remedies, with the remedy that `calibrate --remedy` fitted on other
-            items. May be given several times.
+        --fit NAME: As --remedies, and fit this one, such as k1_additive, for other items: its
+            letter prior and a temperature, in RUN/remedy.json. A wrong name lists those that RUN
+            can fit.
+        --fitted FILE: As --remedies, with the remedy that --fit fitted on other items. May be given
+            several times.
 
     Data:
         --data FILE_OR_FOLDER: Dataset of the run, which is audited. Default: the file that run.json
@@ -91,7 +96,7 @@ def sweep(
         --full: Print every table.
     """
     settings = replace(settings, data=named_data(data))
-    remedies = remedies or bool(fitted)
+    remedies = remedies or bool(fitted) or fit is not None
     if remedies:
         refuse_given(
             _OF_VIEWS, "{} is for numbers of orders; --remedies starts from what was scored"
@@ -101,11 +106,13 @@ def sweep(
     experiment = Experiment.read([run_folder(run)], settings)
     (read,) = experiment.all_runs
     warned: tuple[str, ...] = ()
+    made = None if fit is None else fit_remedy(run_folder(run), fit, allow=settings.allow)
+    files = [] if made is None else [made.write()]
     if remedies:
         comparison = remedies_of_run(experiment, read, fitted)
         warned = warn(map(str, experiment.applied_warnings))
-        presenter = present_remedy_comparison(comparison, full=full)
+        presenter = present_remedy_comparison(comparison, made, full=full)
     else:
         presenter = present_sweep(experiment, read, experiment.sweep(read, views), full=full)
-    emit(presenter, warned=warned, as_json=as_json)
+    emit(presenter, files=files, warned=warned, as_json=as_json)
     exit_on_leak([experiment.data])

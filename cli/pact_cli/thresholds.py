@@ -34,7 +34,7 @@ _OF_CHOICE: Final = (
     *("gate", "gates_by", "together", "coverage", "confidence", "counting", "out", "decoding"),
     "unit",
 )
-_OF_GATES: Final = ("gate", "gates_by", "together")
+_OF_GATES: Final = ("gate", "together")
 _ELSEWHERE: Final = {
     "--cost-review": "--cost-wrong, the cost of a wrong decision in reviews",
     "--target-accuracy": "--target-error 0.05, for an accuracy of 95%",
@@ -56,9 +56,8 @@ _EXIT_CODES: Final = {
         "counting",
         "unit",
         "allow",
-        "resamples",
     ),
-    settings=("ties_seed", "bootstrap_seed"),
+    settings=("ties_seed", "resamples", "bootstrap_seed"),
 )
 @settings_options("decoding", "calibration", "unit", "allow", "resamples", "bootstrap_seed")
 def thresholds(
@@ -105,7 +104,9 @@ def thresholds(
         --cost-wrong: Cost of a wrong decision; the review of a person costs 1.
         --gate: What the gate is on: top probability, its distance to the second, entropy, or the
             mean TV between the K views.
-        --gates-by: One gate for all items, or one for every kind or domain.
+        --gates-by: One gate for all items, or one for every kind, domain or question, or for every
+            answer that the model gives. With --sets: question chooses sets for every question, in
+            place of every kind.
         --together: The confidence holds for all gates together (Bonferroni).
         --confidence: Confidence of the guarantee, of each gate alone. Default: 0.95. With --sets:
             keep the coverage with this confidence in this choice. Default: keep it on average over
@@ -134,6 +135,10 @@ def thresholds(
     sets = sets or coverage is not None or (check is not None and is_answer_sets(check))
     _check_usage(sets=sets, check=check, target=is_target)
     refuse(
+        sets and gates_by not in ("all", "kind", "question"),
+        f"--gates-by {gates_by} is for gates; answer sets are of kinds, or of questions",
+    )
+    refuse(
         ci_format and check is None,
         "--format is for --check, which fails or passes: add --check FILE",
     )
@@ -151,6 +156,7 @@ def thresholds(
         chosen_sets = choose_answer_sets(
             run,
             coverage or COVERAGE,
+            by="question" if gates_by == "question" else "kind",
             confidence=confidence,
             counting=counting,
             ties_seed=ties_seed,
@@ -214,8 +220,6 @@ def _check_usage(*, sets: bool, check: Path | None, target: bool) -> None:
     elif sets:
         message = "{} is for gates; answer sets have a --coverage. Leave out --sets or --coverage"
         _refuse_choice(_OF_GATES, message, target=target)
-    if not sets:
-        refuse_given(["resamples"], "{} is for answer sets: add --sets")
 
 
 def _refuse_choice(names: Sequence[str], message: str, *, target: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.spending import Spending, compare_spending
 from pact_eval.metrics import log_softmax
 from pact_eval.numbers import estimate_text
 from pact_eval.remedies.priors import fit_letter_prior, letters_of_answers
@@ -275,6 +277,11 @@ class RunComparison(Comparison):
             return (*served, *quantised)
         names = (self.runs[0].title, self.runs[1].title)
         return (*served, *quantised, self.prior_removal.sentence(names))
+
+    @cached_property
+    def spending(self) -> Spending | None:
+        """Which run is cheaper or faster; None if their logs do not say."""
+        return compare_spending(self.experiment, *self.runs)
 
     @property
     def orders(self) -> tuple[OrderConclusion, OrderConclusion]:

@@ -86,6 +86,7 @@ from pact_eval.evaluation.run_comparisons import RunComparisons
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.run_records import item_texts
 from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.spending import Spent, spent
 from pact_eval.evaluation.wrong_items import (
     SUREST,
     ItemLists,
@@ -946,6 +947,11 @@ class RunReport(Framed):
         experiment = self.experiment
         texts = item_texts(self.run, experiment.settings.data)
         return question_answers(self.run, experiment.items(self.run, letters=False), texts)
+
+    @cached_property
+    def spent(self) -> Spent | None:
+        """Price and latency of the requests; None if the log does not say."""
+        return spent(self.run)
 
     def item_lists(self, most: int) -> ItemLists:
         """Return items that are worth a look: wrong answers, and answers that change.

@@ -210,7 +210,7 @@ def _questions(run: ExperimentRun, items: ScoredItems, texts: ItemTexts) -> Iter
     n_choices = item_column(run.run, "n_choices") if views is None else views.n_choices
     groups: _Groups = _by_kind(kinds.names[kinds.codes[::repeats]], n_choices)
     orders: Mapping[int, tuple[str, ...]] = {}
-    if texts.records:
+    if texts.records or texts.options_of:
         groups, orders = _by_question(run.alone().predictions, texts)
     for key, members in groups.items():
         if len(members) < FEWEST_ITEMS:
@@ -249,13 +249,13 @@ def _by_question(
     columns = (views.ids.tolist(), views.kind.tolist(), views.n_choices.tolist())
     for at, (item, kind, n) in enumerate(zip(*columns, strict=True)):
         names, record = texts.answers(item, kind, n), texts.records.get(item)
-        if record is None and kind == "choice":
+        text = texts.questions.get(item)
+        if record is None and text not in texts.options_of and kind == "choice":
             continue
         if kind == "choice" and first.setdefault(frozenset(names), names) != names:
             orders[at] = names
             names = first[frozenset(names)]
         levels: tuple[str | None, ...] = ()
-        text = None
         if record is not None:
             text = content_of(record.field.instructions)
             if kind == "score":

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pact_eval._choices import ClusterUnit
@@ -19,9 +20,11 @@ from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import leak_prefix
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.joins import LeftOutItems
+from pact_eval.evaluation.questions import QUESTION, has_several_questions
 from pact_eval.evaluation.registry import Metric, MetricSpec, find_metric, metrics_for
 from pact_eval.evaluation.resampled_groups import resampled_groups
 from pact_eval.evaluation.run_records import item_texts
+from pact_eval.evaluation.spending import Spending, compare_spending
 from pact_eval.evaluation.wrong_items import SUREST, WrongItem, differing_items, wrong_items
 from pact_eval.notes import Note
 from pact_eval.numbers import (
@@ -275,6 +278,21 @@ class Release(Result):
             return "FAIL"
         return "CANNOT TELL" if self.count("not shown") else "PASS"
 
+    @cached_property
+    def spending(self) -> Spending | None:
+        """Which run is cheaper or faster, and whether it is not worse as required; None if unknown.
+
+        Without a requirement that it is not worse, that is not asked.
+        """
+        if len(self.experiment.runs) == 1:
+            return None
+        spending = compare_spending(self.experiment, *self.experiment.runs)
+        before = [one for one in self.judged if one.requirement.than_before]
+        if spending is None or not before:
+            return spending
+        shown = all(one.test.finding == "shown" for one in before)
+        return replace(spending, not_worse=shown, margin=before[0].requirement.bound)
+
     @property
     def warnings(self) -> tuple[CalibrationWarning | Note, ...]:
         """Warnings on the runs, and on items of a single run that it left unanswered."""
@@ -315,14 +333,15 @@ class Release(Result):
 
 
 def judge_release(
-    experiment: Experiment, requirements: Sequence[Requirement], *, grouped: bool = False
+    experiment: Experiment, requirements: Sequence[Requirement], *, grouped: bool | None = None
 ) -> Release:
     """Judge whether a run meets what is required.
 
     Args:
         experiment: the run, and after it the one before, on the same items, if there is one.
         requirements: one or more, each metric once.
-        grouped: require them of every group of `settings.by`, in place of all items.
+        grouped: require them of every group of `settings.by`, in place of all items; those of
+            "all" are one group. None: of every question, if the items are of several.
 
     Raises:
         InputError: there are not one or two runs, only one although it must not be worse than
@@ -330,6 +349,7 @@ def judge_release(
         RunError: a run is on ablated contexts, which have no references.
     """
     _check(experiment, requirements)
+    experiment, grouped = _grouping(experiment, grouped)
     numbers = [
         (requirement, group, estimate)
         for requirement in requirements
@@ -343,6 +363,17 @@ def judge_release(
     judged.sort(key=lambda one: (_ORDER.index(one.test.finding), one.lead))
     by = str(experiment.settings.by) if grouped else ""
     return Release(experiment, tuple(judged), by, *_deciding(experiment))
+
+
+def _grouping(experiment: Experiment, grouped: bool | None) -> tuple[Experiment, bool]:
+    """Return an experiment with the groups that are judged, and whether there are any."""
+    settings = experiment.settings
+    if grouped is None:
+        grouped = has_several_questions(experiment.runs[0])
+        settings = replace(settings, by=QUESTION, bins=None) if grouped else settings
+    if settings.by == _ALL:
+        grouped, settings = False, replace(settings, by="kind")
+    return replace(experiment, settings=settings), grouped
 
 
 def _check(experiment: Experiment, requirements: Sequence[Requirement]) -> None:

@@ -17,6 +17,7 @@ from pact_eval.data.labelled.reading import AUTOMATIC, ROLES, Reading
 from pact_eval.data.records import LETTERS, Answer, Record, content_of, context_text, position_name
 from pact_eval.errors import InputError, RecordError, counted
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.questions import QUESTION, item_facts, question_texts
 from pact_eval.evaluation.run_data import (
     MOST_AUDITED,
     count_lines,
@@ -41,10 +42,14 @@ class ItemTexts:
         records: by id, the records that are known.
         options: the answers of every item in canonical order, if an import says that all items have
             the same; empty otherwise.
+        questions: by id, the names of the questions of a log of several.
+        options_of: by question, its answers in canonical order.
     """
 
     records: Mapping[str, Record] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    questions: Mapping[str, str] = field(default_factory=dict)
+    options_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def text(self, item: str) -> str | None:
         """Return the question of an item or its context, whichever differs more between items.
@@ -67,6 +72,11 @@ class ItemTexts:
         questions = {content_of(record.field.instructions) for record in records}
         return len(questions), len({content_of(record.state) for record in records})
 
+    def knows(self, item: str, kind: str) -> bool:
+        """Return whether the names of the answers of an item are known, not only letters."""
+        named = item in self.records or self.questions.get(item) in self.options_of
+        return kind != "choice" or bool(self.options) or named
+
     def answers(self, item: str, kind: str, n_choices: int) -> tuple[str, ...]:
         """Return the names of the answers of an item, in canonical order.
 
@@ -80,8 +90,9 @@ class ItemTexts:
         record = self.records.get(item)
         if record is not None and len(record.field.answers) == n_choices:
             return answer_names(record.field.answers)
-        if len(self.options) == n_choices:
-            return self.options
+        options = self.options_of.get(self.questions.get(item, ""), self.options)
+        if len(options) == n_choices:
+            return options
         if kind == "score":
             return tuple(map(str, range(n_choices)))
         return _OF_KIND.get(kind) or tuple(map(position_name, range(n_choices)))
@@ -145,7 +156,14 @@ def texts_of(run: ExperimentRun, records: Mapping[str, Record]) -> ItemTexts:
     """Return the texts of the items of a run, whose records are read already."""
     log = run.provenance.recorded.get("log")
     options = log.get("options") if isinstance(log, dict) else None
-    return ItemTexts(records, tuple(map(str, options)) if isinstance(options, list) else ())
+    if isinstance(options, list):
+        return ItemTexts(records, tuple(map(str, options)))
+    facts = item_facts(run, QUESTION) if isinstance(options, dict) else None
+    if not isinstance(options, dict) or facts is None or QUESTION not in facts.columns:
+        return ItemTexts(records)
+    names = question_texts(facts[QUESTION]).tolist()
+    known = {key: tuple(map(str, v)) for key, v in options.items() if isinstance(v, list)}
+    return ItemTexts(records, (), dict(zip(facts["id"], names, strict=True)), known)
 
 
 def _read_records(

@@ -605,7 +605,7 @@ class _Reader:
     def _count(self, exchanges: Sequence[Exchange], items: Sequence[_Item]) -> None:
         """Count questions, requests, tokens and price, for `run.json`; say what has no answer."""
         questions = Counter(item.name for item in items if item.name)
-        self._block |= {"tasks": [*questions], "questions": dict(questions)}
+        self._block |= {"tasks": [*questions], "questions": dict(questions), **_options(items)}
         calls = {cell_text(e.entry.get("call")) or str(e.line): e for e in exchanges}
         self._block["requests"] = len(calls)
         for name in ("input_tokens", "output_tokens", "price"):
@@ -621,6 +621,19 @@ class _Reader:
             self._remarks.append(
                 f"Without an answer: {counted(len(missing), 'question')} (lines {listed}{more})."
             )
+
+
+def _options(items: Sequence[_Item]) -> dict[str, Json]:
+    """Return the answers of the only question, or by question, of those that keep their answers."""
+    asked: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+    for item in items:
+        asked[item.name].add(item.asked.options)
+    constant: dict[str, Json] = {
+        name: [*min(found)] for name, found in asked.items() if len(found) == 1
+    }
+    if not constant:
+        return {}
+    return {"options": constant if len(asked) > 1 else next(iter(constant.values()))}
 
 
 def _logged_label(entry: Mapping[str, Json]) -> Json:

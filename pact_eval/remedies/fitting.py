@@ -44,7 +44,7 @@ from pact_eval.schema import Section, convert_hashed, with_sha256
 FORMAT: Final = "pact-remedy-1"
 """What the format calls itself."""
 
-_ADVICE: Final = "restore it from a copy, or fit it again with `pact-eval calibrate --remedy`"
+_ADVICE: Final = "restore it from a copy, or fit it again with `pact-eval sweep RUN --fit NAME`"
 
 REMEDY_NAME = "remedy.json"
 """Name of a fitted remedy in the folder of the run that it was fitted on. Not sealed."""
@@ -119,8 +119,7 @@ class FittedRemedy(Result):
         refuse_remote(path)
         if path.is_file() and not overwrite and not _is_same_fit(path, self):
             message = (
-                f"{path}: holds another file or fit; nothing was written. Use --overwrite to "
-                "replace it, or give another --out"
+                f"{path}: holds another file or fit; nothing was written. Move it to another place"
             )
             raise InputError(message)
         write_atomically(path, dumps_indented(remedy_json(self)) + "\n")
@@ -280,7 +279,7 @@ def _remedy_named(name: str, predictions: Predictions, content_free: FloatArray 
         if remedy.name == name:
             return remedy
     hint = did_you_mean(name, [remedy.name for remedy in fittable])
-    raise InputError(f"--remedy: a run with K = {predictions.k} cannot fit {name!r}{hint}")
+    raise InputError(f"--fit: a run with K = {predictions.k} cannot fit {name!r}{hint}")
 
 
 def _provenance(run: Run) -> dict[str, Json]:
@@ -303,7 +302,7 @@ def exported_prior(path: Path, adapter_sha256: str, records: Sequence[Record]) -
     """Return the content of `letter_prior.json`.
 
     Args:
-        path: the file of a fitted remedy, from `pact-eval calibrate --remedy`.
+        path: the file of a fitted remedy, from `pact-eval sweep RUN --fit NAME`.
         adapter_sha256: SHA-256 of the weights of the adapter that is exported.
         records: those on which the export is going to be used, as far as they are known.
 
@@ -316,7 +315,7 @@ def exported_prior(path: Path, adapter_sha256: str, records: Sequence[Record]) -
     if fitted.prior is None:
         message = (
             f"{path}: {fitted.remedy.name} removes no letter prior; fit one with `pact-eval "
-            "calibrate RUN --remedy k1_additive`"
+            "sweep RUN --fit k1_additive`"
         )
         raise InputError(message)
     owner = fitted.identity.adapter_sha256

@@ -1,14 +1,16 @@
-"""The answer sets of a run: a level for every kind, and the size and error of the sets.
+"""The answer sets of a run: a level for every kind or question, and the size and error of the sets.
 
-Each kind has its own level, so the promise holds for each kind alone. Coverage is shown out of
+Each has its own level, so the promise holds for each alone (Mondrian conformal prediction, Vovk et
+al. 2005, chapter 4). Coverage is shown out of
 sample: each source family is left out once, and covered by the level of the others.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -16,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace as changed
 
-from pact_eval._choices import COVERAGE, ClusterUnit, Counting
+from pact_eval._choices import COVERAGE, ClusterUnit, Counting, GateGroups, SetGroups
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.labels import ordered_groups
+from pact_eval.evaluation.questions import questions_of
 from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import plain_units
@@ -29,6 +32,7 @@ from pact_eval.plain_text import upper_first
 from pact_eval.results import Result
 from pact_eval.runs.custody import TrainedOnRun
 from pact_eval.runs.folder import RunSource, unanswered_items
+from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.bootstrap import bootstrap_intervals, mean_statistic
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.proportions import critical_count, rate_limit
@@ -37,12 +41,12 @@ from pact_eval.thresholds.choice import (
     choice_warnings,
     decodings_of,
     folds,
-    group_rows,
     rate_over_units,
     rule_of,
     run_with_answers,
 )
 from pact_eval.thresholds.gates import ROUNDING, GateItems
+from pact_eval.thresholds.groups import group_rows
 
 FLOOR_CONFIDENCE: Final = 0.95
 """Confidence of the floor, unless another one was asked for."""
@@ -178,14 +182,16 @@ class SetItems:
         covering: the items with the sureness of their right answers: a gate at the level of the
             sets accepts the items whose sets contain the right answer.
         sureness: (n, C) sureness of every answer.
-        columns: family, source_family, kind and domain, (n,) each.
+        columns: family, source_family, kind and domain, and question if it is asked for, (n,) each.
         unanswered: items without an answer, which have no set.
+        by: the column of the groups that have a level each.
     """
 
     covering: GateItems
     sureness: npt.NDArray[np.float64]
     columns: Mapping[str, TextArray]
     unanswered: int
+    by: GateGroups = "kind"
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,24 +232,26 @@ class GroupSets:
 
 @dataclass(frozen=True)
 class KindSets:
-    """The sets of a kind.
+    """The sets of a kind, or of a question.
 
     Attributes:
-        kind: choice, boolean or score.
+        kind: choice, boolean or score; or the question.
         level: how sure an answer must be.
         sets: what the sets are like; their coverage is that of source families that were left out.
         needed: families with which sets can have less than every answer, if these are too few.
+        kind_of_field: choice, boolean or score.
     """
 
     kind: str
     level: SetLevel
     sets: GroupSets
     needed: int | None
+    kind_of_field: str = field(repr=False)
 
     @property
     def size_text(self) -> str:
         """Size of its sets: "1.65 of 4.03 answers for choice"."""
-        what = "levels" if self.kind == "score" else "answers"
+        what = "levels" if self.kind_of_field == "score" else "answers"
         return f"{self.sets.size.value:.2f} of {self.sets.answers:.2f} {what} for {self.kind}"
 
     def needed_text(self, unit: ClusterUnit) -> str:
@@ -335,6 +343,7 @@ def choose_answer_sets(
     source: RunSource,
     coverage: float = COVERAGE,
     *,
+    by: SetGroups = "kind",
     confidence: float | None = None,
     counting: Counting = "families",
     ties_seed: int | None = None,
@@ -345,6 +354,7 @@ def choose_answer_sets(
     Args:
         source: a complete run with references, of families that nothing was fitted on.
         coverage: share of new items whose set contains the right answer, in (0, 1).
+        by: which items share a level: those of a kind, or of a question.
         confidence: with which this choice keeps the coverage; None keeps it on average.
         counting: whether every family counts the same in the guarantee, or every item.
         ties_seed: breaks ties between probabilities at random; None breaks none.
@@ -352,8 +362,8 @@ def choose_answer_sets(
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: a share is not in (0, 1), or the run lacks the decoding, the calibrator, or
-            probabilities.
+        InputError: a share is not in (0, 1), or the run lacks the decoding, the calibrator,
+            probabilities, or questions of one kind each.
     """
     for name, share in (("coverage", coverage), ("confidence", confidence)):
         if share is not None and not 0 < share < 1:
@@ -361,7 +371,7 @@ def choose_answer_sets(
             raise InputError(message)
     settings = settings or Settings()
     run = run_with_answers(source, settings)
-    rule = changed(rule_of(run, "top", "kind", settings), counting=counting)
+    rule = changed(rule_of(run, "top", by, settings), counting=counting)
     items = set_items(run, rule, ties_seed)
     levels = kind_levels(items, coverage, confidence)
     made = replace(
@@ -381,8 +391,9 @@ def choose_answer_sets(
                 needed=None
                 if levels[kind].threshold is not None
                 else families_for_sets(items.covering.taken(rows), coverage, confidence),
+                kind_of_field=str(items.columns["kind"][rows][0]),
             )
-            for kind, rows in group_rows(items.columns, "kind").items()
+            for kind, rows in group_rows(items.columns, by).items()
         ),
         groups=described_groups(items, made, settings),
         alternatives=tuple(
@@ -414,6 +425,8 @@ def set_items(run: ExperimentRun, rule: Rule, ties_seed: int | None = None) -> S
         name: np.asarray(getattr(views, name), dtype=np.object_)
         for name in ("family", "source_family", "kind", "domain")
     }
+    if rule.by == "question":
+        columns["question"] = _questions(run.place, views, columns["kind"])
     levels = np.asarray(columns["kind"] == "score", dtype=np.bool_)
     ids = np.asarray(views.ids, dtype=np.object_)
     p = np.exp(scored.log_probs) + tie_breakers(ids, ties_seed)[:, None]
@@ -427,15 +440,30 @@ def set_items(run: ExperimentRun, rule: Rule, ties_seed: int | None = None) -> S
         wrong=np.zeros(len(sureness), dtype=np.bool_),
         counting=rule.counting,
     )
-    return SetItems(covering, sureness, columns, len(unanswered_items(run.run)))
+    return SetItems(covering, sureness, columns, len(unanswered_items(run.run)), rule.by)
+
+
+def _questions(place: str, views: Predictions, kinds: TextArray) -> TextArray:
+    """Return the question of each item.
+
+    Raises:
+        InputError: there is no column of questions, or one has items of several kinds.
+    """
+    names = questions_of(views.metadata, len(views), place)
+    pairs = sorted(set(zip(names.tolist(), kinds.tolist(), strict=True)))
+    for (name, kind), (other, another) in itertools.pairwise(pairs):
+        if name == other:
+            message = f"{place}: question {name} has items of {kind} and {another}; choose by kind"
+            raise InputError(message)
+    return names
 
 
 def kind_levels(
     items: SetItems, coverage: float, confidence: float | None, kept: BoolArray | None = None
 ) -> dict[str, SetLevel]:
-    """Choose the level of every kind, from the items that are kept; None keeps all of them."""
+    """Choose the level of every group, from the items that are kept; None keeps all of them."""
     levels = {}
-    for kind, rows in group_rows(items.columns, "kind").items():
+    for kind, rows in group_rows(items.columns, items.by).items():
         here = rows if kept is None else rows & kept
         levels[kind] = choose_level(items.covering.taken(here), coverage, confidence)
     return levels
@@ -446,10 +474,11 @@ def made_sets(items: SetItems, levels: Mapping[str, float | None]) -> MadeSets:
 
     Args:
         items: those of a run.
-        levels: by kind, the least sureness of an answer in a set; None, and kinds without one,
+        levels: by group, the least sureness of an answer in a set; None, and groups without one,
             take every answer.
     """
-    least = np.array([levels.get(kind) or 0.0 for kind in items.columns["kind"]], dtype=np.float64)
+    groups = items.columns[items.by]
+    least = np.array([levels.get(group) or 0.0 for group in groups], dtype=np.float64)
     inside = items.sureness >= least[:, None]
     covered = np.asarray(items.covering.sureness >= least)
     return MadeSets(np.asarray(inside.sum(axis=1), dtype=np.int64), covered)

@@ -50,7 +50,6 @@ from pact_eval.thresholds.answer_sets import (
 )
 from pact_eval.thresholds.choice import (
     gate_items,
-    group_rows,
     rate_over_units,
     run_with_answers,
 )
@@ -62,6 +61,7 @@ from pact_eval.thresholds.files import (
     read_thresholds,
 )
 from pact_eval.thresholds.gates import GateItems, Target, gate_test
+from pact_eval.thresholds.groups import group_rows
 
 GateVerdict: TypeAlias = Literal["holds", "cannot tell", "broken"]
 """What a check says of a gate."""
@@ -74,7 +74,7 @@ class CheckedGate:
     """A gate on another run.
 
     Attributes:
-        group: all, or the kind or domain.
+        group: all, or the name of the kind, domain, question or answer.
         threshold: the gate; None accepts nothing.
         verdict: holds, cannot tell or broken. A gate that accepts nothing holds: it guarantees
             nothing.
@@ -243,7 +243,8 @@ class ThresholdsCheck(PromiseCheck):
         """Items of groups that have no gate."""
         if not self.without_gate:
             return ()
-        what = "items are of a kind or domain without a threshold; they are left to a person"
+        by = self.file.rule.by
+        what = f"items are of another {by} than the thresholds; they are left to a person"
         return (f"{self.without_gate:,} {what}",)
 
 
@@ -473,7 +474,9 @@ class AnswerSetsCheck(PromiseCheck):
     def left_out(self) -> tuple[str, ...]:
         """Items of kinds that have no sets, and items without an answer."""
         counted = {
-            "items are of kinds without sets; they take every answer": self.without_sets,
+            f"items are of {self.file.rule.by}s without sets; they take every answer": (
+                self.without_sets
+            ),
             "items have no answer, and no set": self.unanswered,
         }
         return tuple(f"{items:,} {text}" for text, items in counted.items() if items)

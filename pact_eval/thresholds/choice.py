@@ -1,4 +1,4 @@
-"""The thresholds of a run: a gate for all items or for every kind or domain, and its effect.
+"""The thresholds of a run: a gate for all items or for every group of them, and its effect.
 
 With several gates, `confidence` holds for each of them alone, and all G of them keep their targets
 together with a confidence of at least 1 - G (1 - confidence). `together=True` tests each at
@@ -20,7 +20,6 @@ from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.labels import ordered_groups
 from pact_eval.evaluation.report import Calibration
 from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import CLUSTER
@@ -43,6 +42,7 @@ from pact_eval.thresholds.gates import (
     gates_of,
     sureness,
 )
+from pact_eval.thresholds.groups import group_rows, named_groups
 
 CHANCE: Final = 0.8
 """Chance of a gate with the number of families of a plan."""
@@ -237,7 +237,7 @@ class Gate:
     """A gate and what it does on the run.
 
     Attributes:
-        group: all, or the kind or domain.
+        group: all, or the name of the kind, domain, question or answer.
         chosen: the gate and its tests.
         items: items of the group, unanswered ones included.
         unanswered: items without an answer, which are always escalated.
@@ -391,10 +391,12 @@ def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, 
         rule: what the gate looks at.
 
     Returns:
-        The items, and the columns family, source_family, kind and domain of each.
+        The items, and the columns family, source_family, kind and domain of each, and that of the
+        groups. The answer of an item without one is "".
 
     Raises:
-        InputError: the run lacks the decoding, the calibrator or the views of the signal.
+        InputError: the run lacks the decoding, the calibrator or the views of the signal; or its
+            items are to be grouped by questions, or by answers, and have no such names.
     """
     if rule.signal == "top":
         run.require_confidences()
@@ -413,6 +415,8 @@ def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, 
         ]
         for name in ("family", "source_family", "kind", "domain")
     }
+    if rule.by in ("question", "answer"):
+        columns[rule.by] = named_groups(run, scored, without, rule.by)
     missing = len(without)
     items = GateItems(
         ids=np.r_[views.ids, without["id"].to_numpy().astype(np.object_)],
@@ -423,14 +427,6 @@ def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, 
         counting=rule.counting,
     )
     return items, columns
-
-
-def group_rows(columns: Mapping[str, TextArray], by: GateGroups) -> dict[str, BoolArray]:
-    """Return which items belong to each group, kinds in their own order."""
-    if by == "all":
-        return {"all": np.ones(len(columns["family"]), dtype=np.bool_)}
-    names = ordered_groups(sorted(set(columns[by].tolist())))
-    return {name: np.asarray(columns[by] == name, dtype=np.bool_) for name in names}
 
 
 def rate_over_units(

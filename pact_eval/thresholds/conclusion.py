@@ -41,7 +41,7 @@ class ActingGate:
     """A gate of a conclusion.
 
     Attributes:
-        group: all, or the kind or domain.
+        group: all, or the name of the kind, domain, question or answer.
         threshold: least sureness that it accepts; None accepts nothing.
         share: share of the items of the group that it accepts.
         accepted: tested items that it accepts, or that the most promising gate accepts if there is
@@ -287,7 +287,7 @@ def _say_guaranteed(conclusion: Acting, rule: Rule) -> Sentence:
     sure = 1 - (1 - sure) * len(gates) if conclusion.together else sure
     scope = "all together" if conclusion.together else "each"
     return Sentence(
-        f"Yes, in {first_of(kept)}",
+        f"Yes, {'for' if rule.by == 'answer' else 'in'} {first_of(kept)}",
         f"{limit} in new {units} like these{once}, with {100 * sure:.4g}% confidence, "
         f"{scope}{rest}.",
     )

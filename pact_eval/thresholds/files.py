@@ -1,7 +1,7 @@
 """Files of choices: gates or answer sets, their guarantee, and the model that they belong to.
 
 `thresholds.json` holds gates, and `sets.json` has "coverage", "ties_seed" and "kinds" in place of
-"target" and "gates":
+"target" and "gates" (by question, "rule" has "by", and each of "kinds" its "kind"):
 
     {"format": "pact-thresholds-1",
      "guarantee": one sentence,
@@ -36,6 +36,7 @@ from pact_eval.calibration.temperatures import calibrator_sha256
 from pact_eval.errors import InputError
 from pact_eval.numbers import CLUSTERS
 from pact_eval.runs.custody import trained_on_json
+from pact_eval.runs.folder import unanswered_items
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.schema import Section, convert_hashed, with_sha256
 from pact_eval.thresholds.answer_sets import AnswerSets, KindSets
@@ -178,8 +179,8 @@ def thresholds_json(thresholds: Thresholds) -> dict[str, Json]:
         **_origin(
             thresholds,
             rule,
-            items=sum(gate.items for gate in thresholds.gates),
-            unanswered=sum(gate.unanswered for gate in thresholds.gates),
+            items=thresholds.share.n,
+            unanswered=len(unanswered_items(thresholds.run.run)),
         ),
     }
     return with_sha256(content)
@@ -285,6 +286,8 @@ def answer_sets_json(answer_sets: AnswerSets) -> dict[str, Json]:
         name: getattr(answer_sets.rule, name)
         for name in ("decoding", "calibration", "k", "unit", "counting")
     }
+    by = answer_sets.rule.by
+    rule |= {} if by == "kind" else {"by": by}
     content: dict[str, Json] = {
         "format": SETS_FORMAT,
         "guarantee": sets_guarantee(answer_sets),
@@ -292,7 +295,10 @@ def answer_sets_json(answer_sets: AnswerSets) -> dict[str, Json]:
         "coverage": answer_sets.coverage,
         "confidence": answer_sets.confidence,
         "ties_seed": answer_sets.ties_seed,
-        "kinds": {kind.kind: _kind_json(kind) for kind in answer_sets.kinds},
+        "kinds": {
+            kind.kind: _kind_json(kind) | ({} if by == "kind" else {"kind": kind.kind_of_field})
+            for kind in answer_sets.kinds
+        },
         **_origin(
             answer_sets,
             rule,
@@ -311,7 +317,7 @@ def sets_guarantee(answer_sets: AnswerSets) -> str:
         if answer_sets.confidence is None
         else f"with {100 * answer_sets.confidence:g}% confidence over the {units} of the run"
     )
-    scope = ", for each kind alone" if len(answer_sets.kinds) > 1 else ""
+    scope = f", for each {answer_sets.rule.by} alone" if len(answer_sets.kinds) > 1 else ""
     return (
         f"The right answer of an item is in its set with a probability of at least "
         f"{100 * answer_sets.coverage:g}%, {sure}{scope}, in new {units} from the same population"
@@ -349,7 +355,8 @@ def read_answer_sets(path: Path) -> AnswerSetsFile:
     """
     noun, command = "file of answer sets", "thresholds --sets"
     file = _read_promise(path, SETS_FORMAT, noun, command, AnswerSetsFile)
-    return msgspec.structs.replace(file, rule=msgspec.structs.replace(file.rule, by="kind"))
+    by = "question" if file.rule.by == "question" else "kind"
+    return msgspec.structs.replace(file, rule=msgspec.structs.replace(file.rule, by=by))
 
 
 def _kind_json(kind_sets: KindSets) -> dict[str, Json]:

@@ -87,11 +87,10 @@ def test_answer_sets_that_are_broken_on_the_new_run_fail(tmp_path: Path) -> None
     cal, march = simulated(tmp_path / "cal", 1), simulated(tmp_path / "march", 2)
     april = simulated(tmp_path / "april", 3, skill=0.3)
     file = tmp_path / "sets.json"
-    fast = ("--resamples", 200)
-    run("thresholds", cal, "--coverage", 0.8, "--confidence", 0.95, "--out", file, *fast)
-    held = statuses(("thresholds", march, "--check", file, *fast), 4)
+    run("thresholds", cal, "--coverage", 0.8, "--confidence", 0.95, "--out", file)
+    held = statuses(("thresholds", march, "--check", file), 4)
     assert held == {"choice": "passed", "score": "cannot tell"}
-    broken = statuses(("thresholds", april, "--check", file, *fast), 3)
+    broken = statuses(("thresholds", april, "--check", file), 3)
     assert held.keys() == broken.keys()
     assert "failed" in broken.values()
 

@@ -115,7 +115,7 @@ def test_a_path_in_place_of_a_command_names_the_command(
 
 def test_a_setting_is_no_option_and_is_read_from_the_file(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", rows(1, families=12), arm="a", seed=1)
-    words = ("thresholds", run, "--coverage", 0.8, "--resamples", 100, "-v")
+    words = ("thresholds", run, "--coverage", 0.8, "-v")
     refused = refuser(main)(*words, "--ties-seed", 3, code=2)
     assert_says(refused, "--ties-seed", "ties-seed = ... below [options.thresholds] in pact.toml")
     told = runner(main)(*words, **with_settings(tmp_path, "thresholds", ties_seed=3)).stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -101,11 +102,12 @@ def test_one_shared_family_is_enough_to_refuse(
     assert_says(error.value, "1 family")
 
 
-def test_calibrate_writes_it_and_lists_what_can_be_fitted(
+def test_sweep_writes_it_and_lists_what_can_be_fitted(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    path = tmp_path / "remedy.json"
-    words = ("calibrate", runs[0], "--remedy", "k2_additive", "--out", path)
+    folder = shutil.copytree(runs[0], tmp_path / "fit")
+    path = folder / "remedy.json"
+    words = ("sweep", folder, "--fit", "k2_additive")
     written = _command(*words)
     assert written.exit_code == 0
     assert_says(written.stdout, "Letter prior", "Temperature")
@@ -113,18 +115,19 @@ def test_calibrate_writes_it_and_lists_what_can_be_fitted(
     before = path.read_bytes()
     assert _command(*words).exit_code == 0
     assert path.read_bytes() == before
-    other = _command("calibrate", runs[0], "--remedy", "k1_batch", "--out", path)
+    other = _command("sweep", folder, "--fit", "k1_batch")
     assert other.exit_code == 1
-    assert_says(other.stderr, str(path), "--overwrite")
+    assert_says(other.stderr, str(path), "Move it")
     assert path.read_bytes() == before
-    wrong = _command("calibrate", runs[0], "--remedy", "k9")
+    wrong = _command("sweep", folder, "--fit", "k9")
     assert wrong.exit_code == 1
-    assert_says(wrong.stderr, "--remedy", "k9", "k1_additive", "k2_additive")
-    near = _command("calibrate", runs[0], "--remedy", "k1_aditive")
+    assert_says(wrong.stderr, "--fit", "k9", "k1_additive", "k2_additive")
+    near = _command("sweep", folder, "--fit", "k1_aditive")
     assert near.exit_code == 1
-    assert_says(near.stderr, "--remedy", "k1_aditive", "did you mean k1_additive?")
-    idle = _command("calibrate", runs[0], "--remedy", "k1_batch", "--mode", "scalar")
-    assert idle.exit_code == 2
+    assert_says(near.stderr, "--fit", "k1_aditive", "did you mean k1_additive?")
+    moved = _command("calibrate", folder, "--remedy", "k1_batch")
+    assert moved.exit_code == 2
+    assert_says(moved.stderr, "pact-eval sweep RUN --fit k1_additive")
 
 
 def test_a_run_of_one_view_fits_no_additive_prior(tmp_path: Path) -> None:

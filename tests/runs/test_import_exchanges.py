@@ -17,7 +17,9 @@ from tool_logs import exchange_logs as logs
 from tool_logs.exchange_logs import KEY, QUESTIONS, WRITERS, Ticket, tickets, write
 
 from pact_cli.main import main
+from pact_eval.api import import_run
 from pact_eval.errors import InputError, RecordError, ShapeError
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.importing.exchanges import without_secrets
 from pact_eval.importing.registry import sources
 from pact_eval.importing.source import ImportedRows, import_options
@@ -493,3 +495,65 @@ def test_lines_may_come_in_any_order(tmp_path: Path, seed: int) -> None:
     assert {name: sum(found) for name, found in right(rows).items()} == {
         name: sum(t.right[name] for t in made) for name in QUESTIONS
     }
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_answers_are_called_what_the_log_calls_them(tmp_path: Path, name: str) -> None:
+    """Every wrong answer that is listed, and its right one, against the tickets."""
+    made = tickets(30)
+    log = write(tmp_path / "log.jsonl", WRITERS[name](made))
+    labels = write(tmp_path / "cases.jsonl", logs.cases(made)) if name == "jevassert" else None
+    folder = import_run(log, tmp_path / "run", data=labels).folder
+    alone = {"chat": "topic", "decguard": "topic"}.get(name)
+    letters = dict(zip(QUESTIONS["topic"]["criteria"], "ABC", strict=True))
+    called = letters.__getitem__ if name == "chat" else str
+    hand = [
+        {"given": called(given), "right": called(right)}
+        for ticket in made
+        for question in ([alone] if alone else QUESTIONS)
+        for given, right in [said_and_right(ticket, question)]
+        if given != right
+    ]
+    listed = Experiment.read([folder]).report().item_lists(1000).wrong
+    assert listed is not None
+    found = [{"given": item.given, "right": item.right[0]} for item in listed.items]
+    assert sorted(map(str, found)) == sorted(map(str, hand))
+
+
+def said_and_right(ticket: Ticket, question: str) -> tuple[str, str]:
+    """Return the names of the most probable answer and of the right one."""
+    label = ticket.labels[question]
+    if question == "refund":
+        said = ticket.answers["refund"]["noul"] >= 0.5
+        return str(said).lower(), str(label).lower()
+    p = ticket.answers[question]["probabilities"]
+    return max(p, key=p.get), str(label)
+
+
+def test_options_that_differ_between_requests_give_no_names(tmp_path: Path) -> None:
+    """`city` has other options every time; `refund` keeps its own."""
+    entries = [
+        {
+            "id": f"t{at}",
+            "label": {"city": f"town {at}", "refund": True},
+            "request": {
+                "state": f"ticket {at}",
+                "questions": {
+                    "city": {"type": "choice", "criteria": {f"city {at}": "", f"town {at}": ""}},
+                    "refund": QUESTIONS["refund"],
+                },
+            },
+            "response": {
+                "answers": {
+                    "city": {"probabilities": {f"city {at}": 0.9, f"town {at}": 0.1}},
+                    "refund": {"noul": 0.2},
+                }
+            },
+        }
+        for at in range(20)
+    ]
+    folder = import_run(write(tmp_path / "log.jsonl", entries), tmp_path / "run").folder
+    listed = Experiment.read([folder]).report().item_lists(100).wrong
+    assert listed is not None
+    names = {(item.id.split("/")[1], item.given, item.right) for item in listed.items}
+    assert names == {("city", "A", ("B",)), ("refund", "false", ("true",))}

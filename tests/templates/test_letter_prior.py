@@ -19,7 +19,7 @@ from transformers_server import serving
 from pact_cli.main import main
 from pact_eval.data.records import read_records
 from pact_eval.remedies.decodings import remedied
-from pact_eval.remedies.fitting import read_remedy
+from pact_eval.remedies.fitting import fit_remedy, read_remedy
 from pact_eval.runs.folder import read_run
 
 run, refused = runner(main), refuser(main)
@@ -52,7 +52,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     score = ("score", adapter, "--allow", "other-data")
     run(*score, "--data", home / "calib.jsonl", "--k", 3, "--out", home / "fit")
     run(*score, "--data", home / "eval.jsonl", "--k", 1, "--out", home / "local")
-    run("calibrate", home / "fit", "--remedy", "k1_additive")
+    run("sweep", home / "fit", "--fit", "k1_additive")
     remedy = home / "fit" / "remedy.json"
     shipped = ("--layout", "with-base", "--letter-prior", remedy, "--data", home / "eval.jsonl")
     exported = run("export", adapter, "--out", home / "model", *shipped)
@@ -146,7 +146,7 @@ def test_a_prior_of_the_families_of_the_data_is_refused(home: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_no_letter_prior_is_refused(home: Path) -> None:
-    run("calibrate", home / "fit", "--remedy", "k2", "--out", home / "k2.json")
+    fit_remedy(home / "fit", "k2").write(home / "k2.json")
     words = ("export", home / "adapter", "--out", home / "x", "--letter-prior")
     assert_says(refused(*words, home / "k2.json"), "k2", "no letter prior", "k1_additive")
     assert_says(refused(*words, home / "fit" / "run.json"), "expected a remedy")

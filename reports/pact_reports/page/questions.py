@@ -35,6 +35,7 @@ from pact_eval.evaluation.diagnostics import (
 )
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes
+from pact_eval.evaluation.spending import compare_spending, spent
 from pact_eval.plain_text import first_of
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import on_verdicts
@@ -54,6 +55,7 @@ SECTIONS: Final[Mapping[Topic, tuple[str, str, str]]] = {
 """By topic: the id of its section, its title, and its name in the navigation."""
 
 _MOST_NAMES: Final = 4
+_PAIR: Final = 2
 _MOST_IDS: Final = 300
 """Of a link; a list of more items is too long for an address."""
 
@@ -123,7 +125,11 @@ def run_findings(
             finding = Finding(request.called[at], conclusion.tone, _words(conclusion), items)
             findings.setdefault(topic, []).append(finding)
     joined = {topic: _shared(of_runs) for topic, of_runs in findings.items()}
-    return {**joined, "acting": [acting_finding(request)]}
+    spent_by_run = zip(request.called, map(spent, request.experiment.runs), strict=True)
+    made = [
+        Finding(name, "open", Sentence("Requests", one.words)) for name, one in spent_by_run if one
+    ]
+    return {**joined, "acting": [acting_finding(request)], "runs": made}
 
 
 def _words(conclusion: Conclusion) -> Sentence:
@@ -246,6 +252,11 @@ def better_findings(
         several = len(conclusions) > 1 and finding.startswith(NOT_SHOWN)
         words = Sentence(finding, numbers if named.claims else named.words.numbers)
         yield Finding(f"{named.left} − {named.right}" if several else "", conclusion.tone, words)
+    experiment = request.experiment
+    if conclusions and len(experiment.runs) == _PAIR and experiment.same_items:
+        spending = compare_spending(experiment, *experiment.runs)
+        if spending is not None:
+            yield Finding("", "open", Sentence("Requests", spending.words(*request.called)))
 
 
 def remarks_of(

@@ -76,6 +76,7 @@ def brief_comparison(
             ),
             Fact("order", beside(names, [one.mark for one in orders]), worst_tone(orders)),
             *_letter_prior(comparison),
+            Fact("requests", spending_words(comparison)),
             data_fact(comparison.data),
         ],
         notes=notes,
@@ -130,6 +131,12 @@ def _where(comparison: RunComparison, names: Sequence[str], turn: int) -> Iterat
         if where.status == "found"
     ]
     yield Fact("where", "; ".join(found), "bad")
+
+
+def spending_words(comparison: RunComparison) -> str:
+    """Say which run is cheaper or faster; "" if that is not known."""
+    spending, names = comparison.spending, short_names([run.name for run in comparison.runs])
+    return "" if spending is None else one_line(spending.words(*names))
 
 
 def _letter_prior(comparison: RunComparison) -> Iterator[Fact]:

@@ -177,6 +177,7 @@ def brief_report(report: RunReport, names: ArmNames = KEYS, read: str = "") -> t
             *_conclusions(report),
             Fact("wrong", "" if report.wrong is None else report.wrong.words),
             *_rates(report.rates, evaluation),
+            Fact("requests", "" if report.spent is None else report.spent.words),
             Fact("not known", not_known_text(report.conclusions), spare=True),
             Fact("run", run_text(report, names)),
             Fact("log", "; ".join(gap.words for gap in gaps), "caution"),

@@ -55,13 +55,14 @@ from pact_reports.tables.brief_comparison import (
     cautions,
     comparison_headline,
     decoding_text,
+    spending_words,
 )
 from pact_reports.tables.cells import NOISE, STANDING_LEGEND, chance_text, estimate_cell, leak_lines
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
 from pact_reports.views.drift import tempering_json
 from pact_reports.views.presenter import Presenter, answer_lines
 from pact_reports.views.report import has_row, items_and_units, titled
-from pact_reports.writers.json import answer_json, to_json, warnings_json
+from pact_reports.writers.json import answer_json, spending_json, to_json, warnings_json
 
 
 def present_run_comparison(
@@ -142,6 +143,7 @@ def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[
         *comparison_parts(comparison, names=(first.title, second.title)),
         *(_differing(comparison, texts, items) if items else ()),
         *map(Line, comparison.sentences),
+        *(Line(f"Requests: {text}.") for text in filter(None, [spending_words(comparison)])),
         *answer_lines([_answer(comparison)]),
     )
 
@@ -180,6 +182,8 @@ def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
         "prior_removal": comparison.prior_removal,
     }
     shown = {name: to_json(analysis) for name, analysis in analyses.items() if analysis is not None}
+    if comparison.spending is not None:
+        shown["spending"] = spending_json(comparison.spending)
     return {"a": a, "b": b, "comparison": numbers, **items, **shown}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final, cast
 
 from pact_eval._json import Json
@@ -31,11 +30,14 @@ from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json
 
 
-def present_remedy_comparison(comparison: RemedyComparison, *, full: bool = True) -> Presenter:
+def present_remedy_comparison(
+    comparison: RemedyComparison, fitted: FittedRemedy | None = None, *, full: bool = True
+) -> Presenter:
     """Present the remedies of a run.
 
     Args:
         comparison: the remedies.
+        fitted: one that was fitted on all of its items, for others; None without.
         full: show every table below the answer; otherwise at most twelve lines.
     """
 
@@ -43,14 +45,14 @@ def present_remedy_comparison(comparison: RemedyComparison, *, full: bool = True
         yield remedies_answer(comparison)
 
     def tables() -> Iterable[Part]:
-        if full:
-            return remedies_parts(comparison)
-
-        return brief_remedies(comparison)
+        made = () if fitted is None else fitted_remedy_parts(fitted)
+        return (*(remedies_parts if full else brief_remedies)(comparison), *made)
 
     return Presenter(
         tables=tables,
-        to_json=lambda: _json(comparison),
+        to_json=lambda: (
+            _json(comparison) | ({} if fitted is None else {"fitted": remedy_json(fitted)})
+        ),
         warnings=[*fit_sentences(comparison.fit_notes)],
         leak=lambda: comparison.leak,
         headline=headline,
@@ -73,7 +75,7 @@ def _json(comparison: RemedyComparison) -> dict[str, Json]:
 
 
 def _row(row: RemedyRow) -> dict[str, Json]:
-    """Return a row with the name of its remedy, which `calibrate --remedy` and hypotheses take."""
+    """Return a row with the name of its remedy, which `sweep --fit` and hypotheses take."""
     return {
         "name": row.remedy.name,
         "title": row.remedy.title,
@@ -81,19 +83,11 @@ def _row(row: RemedyRow) -> dict[str, Json]:
     }
 
 
-def present_fitted_remedy(fitted: FittedRemedy, path: Path | None = None) -> Presenter:
-    """Present a fitted remedy.
-
-    Args:
-        fitted: the remedy.
-        path: its file, if it was written.
-    """
+def present_fitted_remedy(fitted: FittedRemedy) -> Presenter:
+    """Present a fitted remedy."""
     return Presenter(
         tables=partial(fitted_remedy_parts, fitted),
-        to_json=lambda: {
-            "file": None if path is None else str(path),
-            "remedy": remedy_json(fitted),
-        },
+        to_json=lambda: {"remedy": remedy_json(fitted)},
         warnings=[*map(str, fitted.warnings)],
     )
 

@@ -134,6 +134,7 @@ def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]
         "rates": to_json(report.rates),
         "answer": answer_json(report.conclusions),
         **_wrong_json(report.wrong),
+        **({} if report.spent is None else {"requests": to_json(report.spent)}),
         "order": _order_json(report.order, report.order_audit if audit else None),
         **(_questions_json(report.questions) if audit else {}),
         "digest": report.digest.json,
@@ -382,7 +383,8 @@ def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
     heading = run_heading(report.run.title, report.run.provenance, names)
     parts = lay_out(report.evaluation, report.order_audit)
     answers = (Line(conclusion.sentence, "strong") for conclusion in report.conclusions)
-    return (*heading, *parts, *answers_parts(report.questions), *answers)
+    spent = () if report.spent is None else (Line(f"Requests: {report.spent.words}."),)
+    return (*heading, *parts, *answers_parts(report.questions), *spent, *answers)
 
 
 def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> tuple[Part, ...]:

@@ -14,7 +14,7 @@ from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_reports.cases import CaseStatus, CiReport, data_case, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Table, Tone, table_row
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import answer_json, to_json, warnings_json
+from pact_reports.writers.json import answer_json, spending_json, to_json, warnings_json
 
 _MOST_ROWS: Final = 8
 _TONES: Final[dict[str, Tone | None]] = {"contradicted": "bad", "not shown": "caution"}
@@ -58,6 +58,8 @@ def release_parts(release: Release, most: int) -> Iterator[Part]:
             for finding in dict.fromkeys(judged.test.finding for judged in left)
         )
         yield Line(f"More requirements: {', '.join(counts)}. --json lists all.", "faint")
+    if release.spending is not None:
+        yield Line(f"Requests: {one_line(release.spending.words(*release.names))}.")
     yield from _items(release)
 
 
@@ -111,6 +113,7 @@ def _json(release: Release) -> dict[str, Json]:
         "intervals": GENERALISATION[release.experiment.settings.unit],
         "by": release.by or None,
         "requirements": judged,
+        **({} if release.spending is None else {"spending": spending_json(release.spending)}),
         "items": to_json(release.wrong),
         "items_in_all": release.wrong_in_all,
         "warnings": warnings_json(release.warnings),

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -16,11 +15,13 @@ from pact_eval.numbers import (
     CLUSTER,
     CLUSTERS,
     UNDEFINED,
+    about,
     has_width,
     methods_text,
     p_value_number,
     p_value_text,
     plain_decoding,
+    plain_units,
     rate_text,
     sample_text,
     value_text,
@@ -118,7 +119,7 @@ def present_answer_sets_check(check: AnswerSetsCheck) -> Presenter:
         [Fact("asked", coverage_text(file.coverage, file.confidence))],
         lambda: [
             _check_table(check),
-            *_groups(check.groups, len(check.kinds), file.rule.unit, ""),
+            *_groups(check.groups, len(check.kinds), file.rule, ""),
         ],
     )
 
@@ -205,7 +206,11 @@ def _by_group(gates: Sequence[Gate], rule: Rule, target: Target) -> Iterator[Fac
         tested = "" if test is None else f"; {test.wrong:,} {what} of {test.accepted:,} tested"
         accepts = sure_answers(gate.chosen.threshold, rule.signal)
         share = f" ({rate_text(gate.coverage)} of the items)" if gate.guaranteed else ""
-        yield Fact(one_line(gate.group), f"{accepts}{share}{tested}")
+        needed = ""
+        if gate.needed is not None and gate.needed > gate.units:
+            units = plain_units(gate.items, gate.units, rule.unit)
+            needed = f"; about {about(gate.needed):,} {units} like these would do"
+        yield Fact(one_line(gate.group), f"{accepts}{share}{tested}{needed}")
     if len(gates) > _MOST_ROWS:
         yield Fact("...", f"{len(gates) - _MOST_ROWS:,} more {rule.by}s")
 
@@ -418,30 +423,27 @@ def sets_facts(sets: AnswerSets) -> list[Part]:
 
 
 def sets_tables(sets: AnswerSets) -> list[Part]:
-    """Lay out the sets of a run by kind, by domain, and under other decodings."""
-    unit = sets.rule.unit
+    """Lay out the sets of a run by kind or question, by domain, and under other decodings."""
+    left_out = "Coverage of source families that were left out."
     return [
         _kinds_table(sets),
-        *_groups(
-            sets.groups, len(sets.kinds), unit, "Coverage of source families that were left out."
-        ),
+        *_groups(sets.groups, len(sets.kinds), sets.rule, left_out),
         *_other_decodings(sets),
     ]
 
 
-def _groups(
-    groups: Sequence[GroupSets], kinds: int, unit: ClusterUnit, note: str
-) -> Iterator[Table]:
+def _groups(groups: Sequence[GroupSets], kinds: int, rule: Rule, note: str) -> Iterator[Table]:
     """Yield the sets of all items and of every domain, unless there is one kind and one domain."""
     if len(groups) == 1 and kinds == 1:
         return
+    unit, kind = rule.unit, f"{rule.by}s"
     method = methods_text(
         [estimate for group in groups for estimate in (group.coverage, group.size)], unit
     )
-    caption = f"Shares in %; in brackets the {method}. The guarantee is for kinds. {note}".strip()
+    caption = f"Shares in %; in brackets the {method}. The guarantee is for {kind}. {note}".strip()
     yield Table(
         name="answer-sets-groups",
-        title="All kinds" if len(groups) == 1 else "All kinds, and domains",
+        title=f"All {kind}" if len(groups) == 1 else f"All {kind}, and domains",
         caption=caption,
         columns=(
             Column("items", "left", below=f"n, {CLUSTERS[unit]}"),
@@ -472,7 +474,7 @@ def _kinds_table(sets: AnswerSets) -> Table:
         name="answer-sets",
         caption=caption,
         columns=(
-            Column("kind", "left", below=f"n, {CLUSTERS[unit]}"),
+            Column(sets.rule.by, "left", below=f"n, {CLUSTERS[unit]}"),
             Column("probability"),
             Column("floor", below="missed of drawn"),
             *_like_columns(),
@@ -501,18 +503,18 @@ def _check_table(check: AnswerSetsCheck) -> Table:
         unit,
     )
     caption = (
-        f"Guarantee, by kind: {coverage_text(file.coverage, file.confidence)}. Tested: this "
-        f"coverage, by one item of each {CLUSTER[unit]}; missed of drawn, the coverage that they "
-        "show, and the p-values of a lower and of a higher one. Shares in %; in brackets the "
-        f"{method}."
+        f"Guarantee, by {file.rule.by}: {coverage_text(file.coverage, file.confidence)}. "
+        f"Tested: this coverage, by one item of each {CLUSTER[unit]}; missed of drawn, the "
+        "coverage that they show, and the p-values of a lower and of a higher one. Shares in %; "
+        f"in brackets the {method}."
     )
     if len(check.kinds) > 1:
-        caption += " The p-values are adjusted for all kinds together (Holm)."
+        caption += f" The p-values are adjusted for all {file.rule.by}s together (Holm)."
     return Table(
         name="answer-sets-check",
         caption=caption,
         columns=(
-            Column("kind", "left", below=f"n, {CLUSTERS[unit]}"),
+            Column(file.rule.by, "left", below=f"n, {CLUSTERS[unit]}"),
             Column("probability"),
             *_like_columns()[::2],
             Column("shown", below="tested"),

@@ -20,6 +20,7 @@ from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.registry import MetricDecoding
+from pact_eval.evaluation.spending import Spending
 from pact_eval.hub.downloads import hub_json
 from pact_eval.notes import Note
 from pact_eval.numbers import CLUSTERS, reason_text
@@ -146,6 +147,12 @@ def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
         "text": str(conclusion.words),
     }
     return {"question": conclusion.question, **numbers, **behind}
+
+
+def spending_json(spending: Spending) -> Json:
+    """Turn price and latency of two runs into JSON values, with what is shown."""
+    changes = [{"finding": one.finding, **_members(vars(one))} for one in spending.changes]
+    return {"finding": spending.finding, **_members(vars(spending)), "changes": [*changes]}
 
 
 def data_json(conclusion: DataConclusion) -> dict[str, Json]:
