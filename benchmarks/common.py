@@ -46,7 +46,7 @@ __all__ = [
 
 Work = Callable[[], object]
 
-OPTIONAL_PEERS: Final = {"lm-eval": "lm_eval"}
+OPTIONAL_PEERS: Final = {"lm-eval": "lm_eval", "mapie": "mapie", "safedecide": "safedecide"}
 """Peers that `make test` does not install, by distribution: the module."""
 
 NOT_MEASURED: Final = "not measured"

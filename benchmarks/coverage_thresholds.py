@@ -5,36 +5,44 @@
 `coverage_thresholds.md` next to this file has the last table.
 
 Families have two members, or one to four. The members of a family share a difficulty, and in half
-of the families the luck of all members. A model is more or less able, and its sureness says the
-truth, too much, or the opposite for its surest items. Every split is a new draw of families. The
-true error of a gate is that of a population of 400,000 families, by the chances of its items.
+of the families the luck of all members. A model is more or less able, and its confidence says the
+truth, too much, little, one of few numbers, or the opposite for its surest items. Every split is a
+new draw of families. The true error of a gate is that of a population of 400,000 families, by the
+chances of its items.
 
-- `naive`: the loosest gate whose error on the same items is at most the target.
+- `ours`: the tests of `pact_eval.thresholds.choose_gate`, on one item per family.
 - `Bonferroni`: on a grid of gates, the Clopper-Pearson bound of one item per family at
-  (1 - confidence) / gates. All families count, since there is nothing to learn.
-- `ours`: `pact_eval.thresholds.choose_gate`.
+  (1 - confidence) / gates.
+- `SafeDecide`: its `calibrate_selective`, on all items. It needs torch.
+- `MAPIE`: its `BinaryClassificationController` of the precision, as it is by default, on all items.
+- `naive`: the loosest gate whose error on the same items is at most the target.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from common import chosen_options, markdown_table, publish
+from common import NOT_MEASURED, chosen_options, installed, markdown_table, publish, versions
 
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats.proportions import p_value_below
-from pact_eval.thresholds.gates import GateItems, Target, choose_gate
+from pact_eval.thresholds.gates import RankedTests, Target
 
-FAMILIES: Final = (120, 1_000)
+FAMILIES: Final = (100, 200, 400, 1_000)
 CONFIDENCE: Final = 0.95
 GRID: Final = 20
+PEERS_EVERY: Final = 25
+"""Peers choose on every 25th draw: they take longer."""
 POPULATION: Final = 400_000
 
 
@@ -49,6 +57,9 @@ class Model:
         luck: share of families whose members are right or wrong by the same draw.
         sizes: numbers of members, equally frequent.
         odd: share of items that are wrong more often than right, and look sure.
+        noise: standard deviation of what the logit of the confidence has beside the truth.
+        sharpness: what that logit is multiplied by.
+        digits: of the confidence.
     """
 
     name: str
@@ -57,28 +68,37 @@ class Model:
     luck: float = 0.5
     sizes: tuple[int, ...] = (2,)
     odd: float = 0.0
+    noise: float = 0.5
+    sharpness: float = 1.0
+    digits: int = 12
 
 
 MODELS: Final = (
-    Model("easy: 88% right", 2.8),
-    Model("easy, copies", 2.8, shared=1.6, luck=1.0),
-    Model("hard: 70% right", 1.2),
-    Model("hard, families of 1 to 4", 1.2, sizes=(1, 2, 3, 4)),
+    Model("calibrated, 89% right", 2.8),
+    Model("calibrated, families of one", 2.8, sizes=(1,)),
+    Model("calibrated, copies", 2.8, shared=1.6, luck=1.0),
+    Model("71% right", 1.2),
+    Model("71% right, families of 1 to 4", 1.2, sizes=(1, 2, 3, 4)),
+    Model("over-confident, 89% right", 2.8, sharpness=4.0, digits=4),
+    Model("coarse: one digit", 2.8, digits=1),
+    Model("flat: 92% right", 3.2, noise=8.0),
+    Model("flat: 89% right", 2.8, noise=8.0),
     Model("sure of some errors", 2.8, odd=0.04),
-    Model("hopeless: 55% right", 0.25, shared=0.2),
+    Model("56% right", 0.25, shared=0.2),
 )
-CASES: Final = (*((model, 0.1) for model in MODELS), (MODELS[0], 0.05))
+CASES: Final = (*((model, 0.1) for model in MODELS), (MODELS[0], 0.05), (MODELS[5], 0.05))
 """Models, and the target of their gates."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Items of families: (n,) family, sureness, chance to be wrong, whether wrong."""
+    """Items of families: (n,) family, confidence, chance to be wrong, whether wrong, and drawn."""
 
     family: IntArray
     sureness: FloatArray
     chance: FloatArray
     wrong: npt.NDArray[np.bool_]
+    drawn: npt.NDArray[np.bool_]
 
 
 def draw(model: Model, rng: np.random.Generator, families: int) -> Sample:
@@ -94,9 +114,13 @@ def draw(model: Model, rng: np.random.Generator, families: int) -> Sample:
     logit = model.ability + model.shared * common[family] + own * rng.normal(size=n)
     odd = rng.random(n) < model.odd
     chance = np.where(odd, 0.6, 1 / (1 + np.exp(logit)))
-    sureness = np.where(odd, 3.5 + rng.normal(size=n), logit + 0.5 * rng.normal(size=n))
+    says = np.where(odd, 3.5 + rng.normal(size=n), logit + model.noise * rng.normal(size=n))
+    sureness = np.round(1 / (1 + np.exp(-model.sharpness * says)), model.digits)
     draws = np.where(same[family], luck[family], rng.random(n))
-    return Sample(family, sureness, chance, draws < chance)
+    first = np.cumsum(size) - size
+    drawn = np.zeros(n, dtype=np.bool_)
+    drawn[first + (rng.random(families) * size).astype(np.int64)] = True
+    return Sample(family, sureness, chance, draws < chance, drawn)
 
 
 class Population:
@@ -107,6 +131,7 @@ class Population:
         order = np.argsort(-sample.sureness)
         self.sureness = sample.sureness[order]
         self._error = np.cumsum(sample.chance[order]) / np.arange(1, order.size + 1)
+        self._ends = np.append(self.sureness[:-1] > self.sureness[1:], True)
 
     def accepted(self, threshold: float) -> int:
         """Return how many items a gate accepts."""
@@ -123,80 +148,111 @@ class Population:
 
     def most(self, target: float) -> float:
         """Return the largest coverage of a gate that keeps the target."""
-        kept = np.flatnonzero(self._error <= target)
+        kept = np.flatnonzero((self._error <= target) & self._ends)
         return float(kept[-1] + 1) / self._error.size if kept.size else 0.0
 
 
-def naive(items: GateItems, target: float) -> float | None:
+@cache
+def population_of(model: Model) -> Population:
+    """Return the population of a model, drawn once."""
+    return Population(model)
+
+
+Choice = Callable[[Sample, float], float | None]
+"""A way to choose: the gate for a sample and a target, or None."""
+
+
+def naive(sample: Sample, target: float) -> float | None:
     """Return the loosest gate whose error on the same items is at most the target."""
-    order = np.argsort(-items.sureness)
-    error = np.cumsum(items.wrong[order]) / np.arange(1, order.size + 1)
+    order = np.argsort(-sample.sureness)
+    error = np.cumsum(sample.wrong[order]) / np.arange(1, order.size + 1)
     kept = np.flatnonzero(error <= target)
-    return float(items.sureness[order[kept[-1]]]) if kept.size else None
+    return float(sample.sureness[order[kept[-1]]]) if kept.size else None
 
 
-def bonferroni(
-    items: GateItems, first: npt.NDArray[np.bool_], grid: FloatArray, target: float
-) -> float | None:
+def bonferroni(sample: Sample, target: float) -> float | None:
     """Return the loosest gate of a grid whose corrected bound is at most the target."""
-    accepted = (items.sureness >= grid[:, None]) & first
-    wrong = (accepted & items.wrong).sum(axis=1)
+    grid = np.quantile(sample.sureness, 1 - np.arange(1, GRID + 1) / GRID)
+    accepted = (sample.sureness >= grid[:, None]) & sample.drawn
+    wrong = (accepted & sample.wrong).sum(axis=1)
     passed = p_value_below(wrong, accepted.sum(axis=1), target) <= (1 - CONFIDENCE) / len(grid)
     return float(grid[passed].min()) if passed.any() else None
 
 
-def one_of_each(family: IntArray, largest: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Return (n,) whether an item is the drawn one: a slot of its family, as in `choose_gate`."""
-    sizes = np.bincount(family)
-    place = np.arange(family.size) - (np.cumsum(sizes) - sizes)[family]
-    return np.asarray(place == rng.integers(0, largest, sizes.size)[family])
+def ours(sample: Sample, target: float) -> float | None:
+    """Return the gate of this package."""
+    sureness, wrong = sample.sureness[sample.drawn], sample.wrong[sample.drawn]
+    order = np.argsort(-sureness, kind="stable")
+    target_error = Target.of_error(target)
+    tests = RankedTests.of(sureness[order], wrong[order], target_error, 1 - CONFIDENCE)
+    return float(tests.gates[tests.passed][-1]) if tests.passed.any() else None
 
 
-def gate_items(sample: Sample) -> GateItems:
-    """Return a sample as a gate sees it."""
-    unit = sample.family.astype(np.str_).astype(np.object_)
-    ids = np.arange(unit.size).astype(np.str_).astype(np.object_)
-    return GateItems(ids, unit, unit, sample.sureness, sample.wrong)
+def safedecide(sample: Sample, target: float) -> float | None:
+    """Return the gate of SafeDecide."""
+    choose = import_module("safedecide.conformal").calibrate_selective
+    rule = choose(sample.sureness, ~sample.wrong, alpha=target, delta=1 - CONFIDENCE)
+    return None if np.isinf(rule.threshold) else float(rule.threshold)
+
+
+def mapie(sample: Sample, target: float) -> float | None:
+    """Return the gate of MAPIE: "right" is what is predicted, so its precision is 1 - error."""
+    control = import_module("mapie.risk_control")
+    controller = control.BinaryClassificationController(
+        predict_function=lambda sureness: np.c_[1 - sureness, sureness],
+        risk=control.precision,
+        target_level=1 - target,
+        confidence_level=CONFIDENCE,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        controller.calibrate(sample.sureness, (~sample.wrong).astype(int))
+    best = controller.best_predict_param
+    return None if best is None else float(best)
+
+
+PEERS: Final[Mapping[str, tuple[str, Choice]]] = {
+    "SafeDecide": ("safedecide", safedecide),
+    "MAPIE": ("mapie", mapie),
+}
+"""Peers by name: the distribution, and how it chooses."""
+
+CHOICES: Final[Mapping[str, Choice]] = {
+    "ours": ours,
+    "Bonferroni": bonferroni,
+    **{name: choose for name, (package, choose) in PEERS.items() if installed(package)},
+    "naive": naive,
+}
 
 
 def row(model: Model, families: int, target: float, sets: int, seed: int) -> list[str]:
-    """Return one row: how often the target is broken, and the coverage, by way of choosing."""
-    population = Population(model)
-    grid = np.quantile(population.sureness, 1 - np.arange(1, GRID + 1) / GRID)
+    """Return one row: for each way of choosing, what its gates are like."""
+    population = population_of(model)
     rng = np.random.default_rng([seed, families, round(1000 * target)])
-    gates_by_rule: dict[str, list[float | None]] = {"naive": [], "Bonferroni": [], "ours": []}
-    for _ in range(sets):
+    gates: dict[str, list[float | None]] = {name: [] for name in CHOICES}
+    for number in range(sets):
         sample = draw(model, rng, families)
-        items = gate_items(sample)
-        first = one_of_each(sample.family, max(model.sizes), rng)
-        gates_by_rule["naive"].append(naive(items, target))
-        gates_by_rule["Bonferroni"].append(bonferroni(items, first, grid, target))
-        gates_by_rule["ours"].append(
-            choose_gate(items, Target.of_error(target), CONFIDENCE).threshold
-        )
-    broken = {
-        name: np.mean([gate is not None and population.error(gate) > target for gate in gates])
-        for name, gates in gates_by_rule.items()
-    }
-    covered = {
-        name: np.mean([population.coverage(gate) for gate in gates])
-        for name, gates in gates_by_rule.items()
-    }
-    return [
-        model.name,
-        f"{target:.0%}",
-        f"{families:,}",
-        *(f"{100 * broken[name]:.1f}" for name in ("naive", "Bonferroni", "ours")),
-        *(f"{100 * covered[name]:.0f}" for name in ("Bonferroni", "ours")),
-        f"{100 * population.most(target):.0f}",
-    ]
+        for name, choose in CHOICES.items():
+            if name not in PEERS or number % PEERS_EVERY == 0:
+                gates[name].append(choose(sample, target))
+    columns = []
+    for chosen in gates.values():
+        none = np.mean([gate is None for gate in chosen])
+        covered = np.mean([population.coverage(gate) for gate in chosen])
+        broken = np.mean([gate is not None and population.error(gate) > target for gate in chosen])
+        columns.append(f"{100 * none:.0f}, {100 * covered:.1f}, **{100 * broken:.1f}**")
+    best = f"{100 * population.most(target):.0f}"
+    return [model.name, f"{target:.0%}", f"{families:,}", best, *columns]
 
 
 def table(rows: Sequence[Sequence[str]], sets: int) -> str:
     """Lay out the rows."""
-    head = ["model", "target", "families", "broken: naive (%)", "Bonferroni (%)", "ours (%)"]
-    head += ["coverage: Bonferroni (%)", "ours (%)", "best possible (%)"]
-    return f"{markdown_table(head, rows)}\n\n{sets:,} draws of families per row."
+    head = ["model", "target", "families", "best possible", *CHOICES]
+    missing = [f"{name}: {NOT_MEASURED}." for name in PEERS if name not in CHOICES]
+    packages = versions("numpy", "scipy", *(package for package, _ in PEERS.values()))
+    drawn = f"{sets:,} draws of families per row, for peers every 25th; {packages}."
+    notes = " ".join([drawn, *missing])
+    return f"{markdown_table(head, rows)}\n\n{notes}"
 
 
 def main() -> None:
@@ -206,7 +262,7 @@ def main() -> None:
     parser.add_argument("--families", type=int, nargs="+", default=FAMILIES, help="of a draw")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", type=Path, metavar="FILE")
-    chosen = chosen_options(parser, sets=1, families=[120])
+    chosen = chosen_options(parser, sets=1, families=[100])
     rows = []
     for model, target in CASES:
         for families in chosen.families:

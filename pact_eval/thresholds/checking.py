@@ -389,7 +389,7 @@ def _test_gate(
     """Return a gate with its p-values alone; a gate that accepts nothing holds."""
     accepted = items.accepted(threshold)
     drawn = items.taken(items.draw.one)
-    test = gate_test(drawn, np.inf if threshold is None else threshold, target, level)
+    test = gate_test(drawn, np.inf if threshold is None else threshold, target)
     return CheckedGate(
         group=group,
         threshold=threshold,

@@ -30,16 +30,13 @@ from pact_eval.schema import Section
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.proportions import critical_count, p_value_below, rate_estimate, trials_needed
 from pact_eval.thresholds.gates import (
-    LEARNING_SHARE,
     SIGNALS,
     ChosenGate,
     GateItems,
     Target,
-    chance_to_pass,
     choose_gate,
     expected_cost,
-    first_test,
-    gates_of,
+    starts_of_tests,
     sureness,
 )
 from pact_eval.thresholds.groups import group_rows, named_groups
@@ -51,11 +48,7 @@ MOST_FAMILIES: Final = 1_000_000
 """Plans with more families are not made."""
 
 _STEP: Final = 1.03
-_RESAMPLES: Final = 64
-_GATES: Final = 50
-_SHARES: Final = 8
-_SEED: Final = 1
-_ADDED: Final = 0.75
+_ADDED: Final = 0.5
 _SIGNIFICANT: Final = 1.645
 
 
@@ -68,9 +61,9 @@ def families_needed(items: GateItems, target: Target, confidence: float) -> int 
         confidence: of the guarantee.
 
     Returns:
-        Families with which the chance is 80%, learning families included. None if every gate
-        seems to miss the target, if nothing shows that a gate has a lower error than all items, or
-        if a million families would not do.
+        Families with which the chance is 80%. None if the first gates that are tested seem to miss
+        the target, if nothing shows that a gate has a lower error than all items, or if a million
+        families would not do.
     """
     if len(items.units) < 2:
         return None
@@ -80,8 +73,8 @@ def families_needed(items: GateItems, target: Target, confidence: float) -> int 
     if not (_keeps_without_gate(items, target) or surer_is_better(items)):
         return None
     plan = _Plan.of(items, target.rate, level)
-    steps = int(np.log(MOST_FAMILIES / LEARNING_SHARE) / np.log(_STEP))
-    sizes = np.unique(np.ceil(LEARNING_SHARE * _STEP ** np.arange(steps + 1)).astype(np.int64))
+    steps = int(np.log(MOST_FAMILIES) / np.log(_STEP))
+    sizes = np.unique(np.ceil(_STEP ** np.arange(steps + 1)).astype(np.int64))
     low, high = -1, len(sizes) - 1
     if plan.chance(int(sizes[high])) < CHANCE:
         return None
@@ -126,79 +119,63 @@ def _for_escalation(items: GateItems, target: Target, level: float) -> int | Non
     if trials is None:
         return None
     per_family = chance.sum() / len(items.units)
-    return int(np.ceil(trials / per_family * LEARNING_SHARE / (LEARNING_SHARE - 1)))
+    return int(np.ceil(trials / per_family))
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """Sums per family that resampling needs.
+    """What gates at every share of the items would have as errors.
 
     Attributes:
-        accepted: (F, G) items of each family that each gate accepts.
-        wrong: (F, G) those of them that are wrong, with a part of the added ones.
-        drawn: (F, G) chance that the drawn item of each family is accepted.
-        error: (G,) error among the accepted drawn items, with the added ones.
+        share: (n,) share of the drawn items that the gate at each item accepts, ascending.
+        error: (n,) error among them, with added items.
+        drawn: drawn items with an answer per family.
         rate: the target.
-        level: of the test.
+        level: of the tests together.
     """
 
-    accepted: FloatArray
-    wrong: FloatArray
-    drawn: FloatArray
+    share: FloatArray
     error: FloatArray
+    drawn: float
     rate: float
     level: float
 
     @classmethod
     def of(cls, items: GateItems, rate: float, level: float) -> _Plan:
-        """Count what gates at equal shares of the items accept."""
-        gates = gates_of(items)
-        gates = gates[np.unique(np.linspace(0, len(gates) - 1, _GATES).round().astype(int))]
-        passed = np.array([items.accepted(gate) for gate in gates])
-        wrong = passed & items.wrong
-        chance = items.draw.chance
-        n, errors = passed.sum(axis=1), wrong.sum(axis=1)
-        added = (errors + _ADDED) / (n + 2 * _ADDED) - errors / np.maximum(n, 1)
-        drawn_error = (wrong @ chance) / np.maximum(passed @ chance, 1e-12)
-        accepted = _by_family(items, passed)
-        return cls(
-            accepted=accepted,
-            wrong=_by_family(items, wrong) + accepted * added,
-            drawn=_by_family(items, passed * chance),
-            error=(n * drawn_error + _ADDED) / (n + 2 * _ADDED),
-            rate=rate,
-            level=level,
-        )
+        """Count what the gate at each item accepts, items as sure as it included."""
+        rows = np.flatnonzero(items.sureness > -np.inf)
+        rows = rows[np.argsort(-items.sureness[rows])]
+        sure, chance, wrong = items.sureness[rows], items.draw.chance[rows], items.wrong[rows]
+        last = np.searchsorted(-sure, -sure, side="right") - 1
+        drawn, n = np.cumsum(chance)[last], last + 1
+        error = np.cumsum(chance * wrong)[last] / drawn
+        error = (n * error + _ADDED) / (n + 2 * _ADDED)
+        return cls(drawn / drawn[-1], error, float(drawn[-1]) / len(items.units), rate, level)
 
     def chance(self, families: int) -> float:
-        """Return the chance that so many families give a gate."""
-        learning = families // LEARNING_SHARE
-        tested = families - learning
-        share = np.full(len(self.accepted), 1 / len(self.accepted))
-        draws = np.random.default_rng(_SEED).multinomial(learning, share, size=_RESAMPLES)
-        n, wrong, drawn = (
-            draws @ per_family for per_family in (self.accepted, self.wrong, self.drawn)
-        )
-        trials = np.floor(tested * drawn / max(learning, 1)).astype(np.int64)
-        critical = critical_count(trials, self.rate, self.level)
-        at = first_test(chance_to_pass(n, np.maximum(wrong, 0), trials, critical, _SHARES))
-        return float(self._power(tested, self.drawn.mean(axis=0)[at], self.error[at]).mean())
-
-    def _power(self, tested: int, share: FloatArray, error: FloatArray) -> FloatArray:
-        """Return the power of the tests of gates, over how many drawn items they accept."""
+        """Return the chance that the first test of a sequence passes, with so many families."""
         from scipy import stats
 
-        middles = (np.arange(_SHARES) + 0.5) / _SHARES
-        trials = np.asarray(stats.binom.ppf(middles, tested, share[:, None]), dtype=np.int64)
-        critical = critical_count(trials, self.rate, self.level)
-        power = p_value_below(np.maximum(critical, 0), trials, error[:, None])
-        return np.asarray(np.where(critical < 0, 0.0, power), dtype=np.float64)
+        n = int(families * self.drawn)
+        tests = [
+            (start, int(critical_count(start, self.rate, level)), self._errors(start, n))
+            for start, level in starts_of_tests(n, self.rate, self.level)
+        ]
+        if not tests:
+            return 0.0
+        first, most, errors = tests[0]
+        chance = float(p_value_below(most, first, errors / first))
+        for start, more, later in tests[1:]:
+            wrong = np.arange(most + 1, more + 1)  # too many for the first, not for the second
+            rate = min(max((later - errors) / (start - first), 0.0), 1.0)
+            passes = p_value_below(more - wrong, start - first, rate)
+            chance += float(stats.binom.pmf(wrong, first, errors / first) @ passes)
+        return chance
 
-
-def _by_family(items: GateItems, of_gates: FloatArray | BoolArray) -> FloatArray:
-    """Return (F, G) sums over the items of each family, from (G, n)."""
-    code, families = items.units.codes, len(items.units)
-    return np.array([np.bincount(code, weights=sums, minlength=families) for sums in of_gates]).T
+    def _errors(self, accepted: int, drawn: int) -> float:
+        """Return the errors to expect among so many accepted of the drawn items."""
+        at = np.searchsorted(self.share, accepted / drawn)
+        return accepted * float(self.error[min(int(at), len(self.error) - 1)])
 
 
 MOST_FOLDS: Final = 10

@@ -44,8 +44,8 @@ class ActingGate:
         group: all, or the name of the kind, domain, question or answer.
         threshold: least sureness that it accepts; None accepts nothing.
         share: share of the items of the group that it accepts.
-        accepted: tested items that it accepts, or that the most promising gate accepts if there is
-            none; for an escalation target, all tested items.
+        accepted: tested items that it accepts, or that the first gate of a sequence accepts if
+            there is none; for an escalation target, all tested items.
         wrong: those of them that are wrong, or escalated.
         p_value: of "the target is exceeded"; None without a test.
         families: families of the group.
