@@ -185,7 +185,7 @@ def _arrange(
     under = below + (0.0 if legend is None else _size(legend)[1] + _EDGE)
 
     def lay_out(height: float) -> None:
-        total = height + under
+        total = round(height + under, 6)  # the last bits may differ from one time to the next
         figure.set_figheight(total)
         rect = ((1 - width / full) / 2, under / total, width / full, height / total)
         engine = ConstrainedLayoutEngine(rect=rect, w_pad=_EDGE, h_pad=_EDGE)
@@ -203,7 +203,6 @@ def _arrange(
     lay_out(height)
     figure.set_layout_engine(None)  # with one, a figure is drawn twice to be saved
     for ax in figure.axes:
-        # The last bits may differ from one time to the next.
         ax.set_position(np.round(ax.get_position(original=True).bounds, 6).tolist())
     total = figure.get_figheight()
     if note is not None:
