@@ -145,8 +145,8 @@ def compare(
         experiment = Experiment.read_arms(runs, settings)
         names = names_of(experiment.arms)
         texts = _texts(experiment, data) if items else NO_TEXTS
-        presenter = present_arms(experiment, names, full=full, items=items or 0, texts=texts)
-        emit(presenter, as_json=as_json)
+        presenter = present_arms(experiment, names, items=items or 0, texts=texts)
+        emit(presenter, full=full, as_json=as_json)
         exit_on_leak([experiment.data])
         return
     experiment = Experiment.read(runs, settings, unique_labels=False)
@@ -173,8 +173,8 @@ def print_comparison(
     warn(map(str, experiment.applied_warnings))  # before runs are refused
     comparisons = compare_runs(experiment)
     texts = _texts(experiment, data) if items else NO_TEXTS
-    presenter = present_run_comparison(*comparisons, full=full, items=items or 0, texts=texts)
-    emit(presenter, warned=presenter.warnings, as_json=as_json)
+    presenter = present_run_comparison(*comparisons, items=items or 0, texts=texts)
+    emit(presenter, warned=presenter.warnings, full=full, as_json=as_json)
     exit_on_leak([experiment.data])
 
 

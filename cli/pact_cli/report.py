@@ -397,5 +397,5 @@ def print_reports(
         )
         for report in reports
     ]
-    emit(present_reports(presented, skipped, left_out_files()), as_json=as_json)
+    emit(present_reports(presented, skipped, left_out_files()), full=full, as_json=as_json)
     return [experiment.data for experiment in experiments]

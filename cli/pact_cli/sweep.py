@@ -104,8 +104,8 @@ def sweep(
     if remedies:
         comparison = remedies_of_run(experiment, read, fitted)
         warned = warn(map(str, experiment.applied_warnings))
-        presenter = present_remedy_comparison(comparison, full=full)
+        presenter = present_remedy_comparison(comparison)
     else:
-        presenter = present_sweep(experiment, read, experiment.sweep(read, views), full=full)
-    emit(presenter, warned=warned, as_json=as_json)
+        presenter = present_sweep(experiment, read, experiment.sweep(read, views))
+    emit(presenter, warned=warned, full=full, as_json=as_json)
     exit_on_leak([experiment.data])

@@ -58,6 +58,7 @@ from pact_reports.tables.brief_comparison import (
 )
 from pact_reports.tables.cells import NOISE, STANDING_LEGEND, chance_text, estimate_cell, leak_lines
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
+from pact_reports.views.brief import Brief
 from pact_reports.views.drift import tempering_json
 from pact_reports.views.presenter import Presenter, answer_lines
 from pact_reports.views.report import has_row, items_and_units, titled
@@ -66,7 +67,6 @@ from pact_reports.writers.json import answer_json, to_json, warnings_json
 
 def present_run_comparison(
     *comparisons: RunComparison,
-    full: bool = True,
     items: int = 0,
     texts: ItemTexts = NO_TEXTS,
 ) -> Presenter:
@@ -74,7 +74,6 @@ def present_run_comparison(
 
     Args:
         comparisons: one for each of the others, from one experiment.
-        full: show every table below the answer; otherwise the first screen.
         items: number of items to list that only A answers correctly, and that only B does.
         texts: texts of the items.
     """
@@ -83,10 +82,7 @@ def present_run_comparison(
     def headline() -> list[str]:
         return [comparison_headline(comparisons)]
 
-    def blocks() -> Iterable[Iterable[Part]]:
-        if not full:
-            yield _brief(comparisons, texts, items)
-            return
+    def blocks(_full: bool) -> Iterable[Iterable[Part]]:
         if len(comparisons) > 1:
             yield answer_lines(headline())
         for pair in comparisons:
@@ -117,6 +113,11 @@ def present_run_comparison(
         answers=lambda: map(_answer, comparisons),
         leak=lambda: experiment.data.leak,
         headline=headline,
+        first=partial(_brief, comparisons, items=items > 0),
+        retold=True,
+        listed=lambda: (
+            part for pair in comparisons if items for part in _differing(pair, texts, items)
+        ),
         blocks=blocks,
     )
 
@@ -146,15 +147,12 @@ def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[
     )
 
 
-def _brief(comparisons: Sequence[RunComparison], texts: ItemTexts, items: int) -> Iterable[Part]:
-    """Lay out the first screen, and the items if they are shown."""
+def _brief(comparisons: Sequence[RunComparison], *, items: bool) -> Brief:
+    """Return the first screen."""
     analysed = [Line(text) for pair in comparisons for text in pair.sentences]
     if len(comparisons) > 1:
-        parts = brief_comparisons(comparisons, analysed, items=items > 0)
-    else:
-        parts = brief_comparison(comparisons[0], analysed, items=items > 0)
-    shown = comparisons if items else ()
-    return (*parts, *(part for pair in shown for part in _differing(pair, texts, items)))
+        return brief_comparisons(comparisons, analysed, items=items)
+    return brief_comparison(comparisons[0], analysed, items=items)
 
 
 def _differing(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterator[Part]:

@@ -33,7 +33,7 @@ from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
 from pact_reports.cases import CaseStatus, CiReport, data_case, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.views.brief import Fact, facts_table
+from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.thresholds import NO_GUARANTEE, rule_text
 from pact_reports.writers.json import answer_json, to_json, warnings_json
@@ -42,7 +42,7 @@ from pact_reports.writers.json import answer_json, to_json, warnings_json
 def present_drift(drift: Drift) -> Presenter:
     """Present the drift between two runs."""
     return Presenter(
-        first=lambda: [facts_table([*drift_facts(drift)])],
+        first=lambda: Brief([*drift_facts(drift)]),
         tables=partial(drift_tables, drift),
         to_json=partial(_json, drift),
         headline=lambda: [drift_answer(drift)],

@@ -47,7 +47,7 @@ from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.item_lists import item_parts
 from pact_reports.tables.order_runs import noise_note, order_parts, slots_sentence
 from pact_reports.tables.per_answer import answers_parts
-from pact_reports.views.brief import answer_line, brief_ablated, brief_report
+from pact_reports.views.brief import answer_line, brief_report
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
 
@@ -67,21 +67,15 @@ def present_run_report(
     Args:
         report: the report.
         names: display names of arms.
-        full: show every table, and the audit of the order slot by slot; otherwise at most twelve
-            lines.
+        full: let JSON have the audit of the order slot by slot.
         items: number of wrong answers, and of answers that change with the order, to list below;
             None lists none.
         read: how the log of the run was read, if it was read now.
     """
 
     def tables() -> Iterable[Part]:
-        listed = () if items is None else item_parts(report.item_lists(items))
-        if full:
-            lines = [Line(one_line(f"Read: {read}."))] if read else []
-            return (*run_parts(report, names), *lines, *listed)
-        if report.run.ablated:
-            return (*brief_ablated(report, names), *listed)
-        return (*brief_report(report, names, read), *listed)
+        lines = [Line(one_line(f"Read: {read}."))] if read else []
+        return (*run_parts(report, names), *lines)
 
     def headline() -> Iterable[str]:
         return [answer_line(report.evaluation, leak())]
@@ -101,7 +95,9 @@ def present_run_report(
         warnings=[*map(str, report.warnings)],
         leak=leak,
         headline=headline,
-        headed=not full,
+        first=partial(brief_report, report, names, read),
+        retold=True,
+        listed=lambda: () if items is None else item_parts(report.item_lists(items)),
     )
 
 
@@ -121,7 +117,9 @@ def present_reports(
         tables=lambda: (part for _, presenter in reports for part in presenter.tables()),
         to_json=partial(_reports_json, reports, skipped, left_out),
         warnings=[sentence for _, presenter in reports for sentence in presenter.warnings],
-        blocks=lambda: (block for _, presenter in reports for block in presenter.printed()),
+        blocks=lambda full: (
+            block for _, presenter in reports for block in presenter.printed(full=full)
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from pact_eval.numbers import estimate_text, p_value_number, p_value_text, value
 from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.views.brief import Fact, facts_table
+from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json
 
@@ -25,7 +25,7 @@ def present_unlabelled_drift(drift: UnlabelledDrift) -> Presenter:
     """Present the drift between two logs."""
     return Presenter(
         headline=lambda: [drift_sentence(drift)],
-        first=lambda: [facts_table([*drift_facts(drift)])],
+        first=lambda: Brief([*drift_facts(drift)]),
         tables=partial(_tables, drift),
         to_json=lambda: _json(drift),
     )

@@ -24,7 +24,7 @@ def present_verification(runs: Sequence[CheckedRun], roles: Sequence[FamilyRoles
     return Presenter(
         tables=lambda: (*(line for run in runs for line in checks_lines(run)), *roles_parts(roles)),
         to_json=lambda: {"runs": [*map(to_json, runs)], "roles": to_json(roles)},
-        blocks=lambda: (*map(checks_lines, runs), roles_parts(roles)),
+        blocks=lambda _full: (*map(checks_lines, runs), roles_parts(roles)),
     )
 
 
