@@ -86,7 +86,7 @@ def present_run_comparison(
         if len(comparisons) > 1:
             yield answer_lines(headline())
         for pair in comparisons:
-            yield _block(pair, texts, items)
+            yield _block(pair)
 
     def as_json() -> dict[str, Json]:
         better = [comparison.conclusion for comparison in comparisons]
@@ -133,7 +133,7 @@ def _items_json(comparison: RunComparison, texts: ItemTexts, items: int) -> dict
     return {"items": values}
 
 
-def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[Part]:
+def _block(comparison: RunComparison) -> Iterable[Part]:
     """Lay out every table of a comparison, between its answer in short and in full."""
     first, second = comparison.runs
     return (
@@ -141,7 +141,6 @@ def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[
         *answer_lines([comparison_headline([comparison])]),
         *heading(comparison.experiment),
         *comparison_parts(comparison, names=(first.title, second.title)),
-        *(_differing(comparison, texts, items) if items else ()),
         *map(Line, comparison.sentences),
         *answer_lines([_answer(comparison)]),
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pact_eval._json import Json
 from pact_eval.evaluation.conclusions.data import DataLeak
-from pact_reports.cases import CiReport
+from pact_reports.cases import Case, CiReport
 from pact_reports.table import Line, Part
 from pact_reports.tables.cells import leak_lines
 from pact_reports.views.brief import Brief
@@ -32,7 +32,7 @@ class Presenter:
         blocks: makes what a command prints if that is more than one block, between which there are
             no blank lines, by whether all is printed; files that were written are named after the
             first.
-        ci: makes the cases and annotations of `--format`; None if the result is not a gate.
+        ci: makes the cases and annotations of `--format`; None if nothing is judged; see `cases`.
 
     Examples:
         >>> presenter = Presenter(tuple, dict, ["Look."], lambda: ["All is well."])
@@ -66,6 +66,38 @@ class Presenter:
         headline = next(iter((*self.headline(), *self.answers())), None)
         return ({} if headline is None else {"headline": headline}) | self.to_json()
 
+    def with_below(self, name: str, other: Presenter, *, full: bool) -> Presenter:
+        """Return the presenter with that of another result below it.
+
+        Args:
+            name: of the other result in JSON.
+            other: its presenter.
+            full: show everything of it.
+        """
+
+        def listed() -> Iterable[Part]:
+            blocks = other.printed(full=full)
+            return (*self.listed(), *(part for block in blocks for part in block))
+
+        return replace(
+            self,
+            listed=listed,
+            to_json=lambda: self.to_json() | {name: other.json()},
+            warnings=[*dict.fromkeys((*self.warnings, *other.warnings))],
+        )
+
+    def cases(self, command: str) -> CiReport:
+        """Return the cases of `--format`: without a gate, that of the data, which may leak.
+
+        Args:
+            command: whose cases they are.
+        """
+        if self.ci is not None:
+            return self.ci()
+        leak, said = self.leak(), (*self.headline(), *self.answers(), "Nothing is judged.")
+        case = Case("data", "failed" if leak else "skipped", str(leak or said[0]))
+        return CiReport(command, said[0], (case,), {}, tuple(self.warnings))
+
     def first_lines(self) -> tuple[Line, ...]:
         """Return the leak and the headline."""
         return (*leak_lines(self.leak()), *answer_lines(self.headline()))
@@ -79,7 +111,8 @@ class Presenter:
         if self.first is not None and not full:
             return ((*self.first().parts(self.first_lines()), *self.listed()),)
         if self.blocks is not None:
-            return self.blocks(full)
+            listed = tuple(self.listed())
+            return (*self.blocks(full), *([listed] if listed else []))
         return ((*self.first_lines(), *self._rest()),)
 
     def _rest(self) -> Iterable[Part]:

@@ -41,6 +41,7 @@ from pact_eval.plain_text import one_line
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity
+from pact_reports.cases import CiReport
 from pact_reports.table import Cell, Column, Line, Part, Table, right_columns, table_row
 from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
@@ -117,6 +118,16 @@ def present_reports(
         tables=lambda: (part for _, presenter in reports for part in presenter.tables()),
         to_json=partial(_reports_json, reports, skipped, left_out),
         warnings=[sentence for _, presenter in reports for sentence in presenter.warnings],
+        ci=lambda: CiReport(
+            "pact-eval report",
+            "; ".join(sentence for _, presenter in reports for sentence in presenter.headline()),
+            tuple(
+                replace(case, name=report.run.place)
+                for report, presenter in reports
+                for case in presenter.cases("").cases
+            ),
+            {},
+        ),
         blocks=lambda full: (
             block for _, presenter in reports for block in presenter.printed(full=full)
         ),
