@@ -82,6 +82,7 @@ def scorecard(
     settings: Settings,
     outputs: Outputs,
     demand: Annotated[Demand, DemandChoice(get_args(Demand))] | None = None,
+    full: bool = False,
     as_json: Json = False,
 ) -> None:
     """Judge hypotheses on run folders, or on a .csv of metrics.
@@ -94,11 +95,14 @@ def scorecard(
             them.
         --demand: Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict:
             by the values, or as shown. --demand alone means values, and so does --format.
+
+    Output:
+        --full: Print the evidence of every verdict.
     """
     demand = "values" if demand is None and ci_format() else demand
     judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
     presenter = present_judged_hypotheses(judged, names_of(judged.scorecard.arms), criteria, demand)
-    emit(presenter, as_json=as_json)
+    emit(presenter, full=full, as_json=as_json)
     if outputs.html is not None:
         of_page = replace(settings, resamples=resamples if given(["resamples"]) else None)
         written = page_of(sources, of_page, replace(outputs, criteria=criteria))

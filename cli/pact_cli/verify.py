@@ -94,7 +94,7 @@ def _judge(checked: Sequence[CheckedRun], roles: Sequence[FamilyRoles], *, stric
         raise InputError("\n".join(unreadable))
     leaking = [run.place for run in checked if run.leaks]
     if leaking or any(adapter_roles.overlap for adapter_roles in roles):
-        message = "families have two roles, so numbers rest on data that something was made from"
+        message = "items have two roles, so numbers rest on data that something was made from"
         raise GateError(f"{', '.join(leaking)}: {message}" if leaking else message)
     open_questions = [run.place for run in checked if not run.complete]
     if strict and open_questions:

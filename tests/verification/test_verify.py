@@ -406,4 +406,4 @@ def test_json_of_one_run_has_a_digest_and_that_of_a_comparison_has_none(
         arguments = ["report", *map(str, folders), "--json", "--resamples", "100"]
         path.write_text(CliRunner().invoke(main, arguments).stdout)
         assert verify(path, *folders).exit_code == code
-    assert_says(verify(path, a, b).stderr, "no digest", "comparison")
+    assert_says(verify(path, a, b).stderr, "no SHA-256", "comparison")

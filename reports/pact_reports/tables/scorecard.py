@@ -34,7 +34,7 @@ from pact_reports.tables.cells import NOISE, chance_text, counted, estimate_cell
 from pact_reports.tables.request import TableRequest
 
 _MOST_DIFFERENCES: Final = 4
-_TONE: Final[dict[Verdict, Tone]] = {
+VERDICT_TONES: Final[dict[Verdict, Tone]] = {
     "SUPPORTED": "good",
     "PARTLY SUPPORTED": "caution",
     "PARTLY TESTED": "caution",
@@ -233,7 +233,7 @@ def scorecard_parts(judged: JudgedHypotheses, names: ArmNames = KEYS) -> tuple[P
         rows=tuple(
             table_row(
                 f"{result.hypothesis.id} {result.hypothesis.title}",
-                Cell(result.verdict, tone=_TONE[result.verdict]),
+                Cell(result.verdict, tone=VERDICT_TONES[result.verdict]),
                 result.shown_words or UNDEFINED,
             )
             for result in results

@@ -24,7 +24,7 @@ def _lines(export: Export) -> tuple[Line, ...]:
     shipped = ", ".join(f"{kind} {number:.3g}" for kind, number in export.temperatures.items())
     texts = {
         "wrote": f"{export.folder}: {len(export.files)} files, layout {export.layout}",
-        "token ids": f"equal to those of the contract on {export.prompts:,} prompts",
+        "token ids": f"equal to ours on {export.prompts:,} prompts",
         "answers": f'within {export.tolerance:g} through pipeline("decision") on '
         f"{export.answers:,} questions; largest difference of a probability "
         f"{export.largest_difference:.1g}",
