@@ -19,7 +19,7 @@ from pact_cli.requirements import NotWorse, Required, judge_places
 from pact_eval._files import is_url
 from pact_eval.drift.drift import measure_drift
 from pact_eval.drift.run_comparison import compare_runs
-from pact_eval.errors import GateError, InconclusiveError
+from pact_eval.errors import GateError, InconclusiveError, PactError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import has_data_of
 from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts, item_texts
@@ -194,11 +194,14 @@ def print_comparison(
         data: datasets with their texts.
         as_json: print JSON.
     """
-    warned = warn(map(str, experiment.applied_warnings))  # before runs are refused
-    presenter = _present(experiment, items=items, data=data)
+    try:
+        presenter = _present(experiment, items=items, data=data)
+    except PactError:
+        warn(map(str, experiment.applied_warnings))
+        raise
     if below is not None:
         presenter = presenter.with_below("reports", below, full=full)
-    emit(presenter, warned=warned, full=full, as_json=as_json)
+    emit(presenter, full=full, as_json=as_json)
     exit_on_leak([experiment.data])
 
 

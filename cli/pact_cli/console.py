@@ -127,6 +127,8 @@ def emit(
 ) -> None:
     """Print a result: its warnings to stderr, and then its JSON, its first screen, or everything.
 
+    A warning that is among the first lines is not printed twice.
+
     With `--format`, print its cases instead, and nothing else.
 
     Args:
@@ -137,7 +139,9 @@ def emit(
         full: print everything, and not the first screen alone.
         as_json: print one JSON object.
     """
-    warn(sentence for sentence in presenter.warnings if sentence not in warned)
+    warnings = [sentence for sentence in presenter.warnings if sentence not in warned]
+    if as_json or ci_format():
+        warn(warnings)
     if as_json:
         print_json({**(provenance or {}), **presenter.json()})
         return
@@ -147,10 +151,13 @@ def emit(
         return
     from pact_reports.writers.terminal import show
 
+    blocks = iter(presenter.printed(full=full))
+    first = [*next(blocks, ())]
+    said = {getattr(part, "text", "") for part in first}
+    warn(sentence for sentence in warnings if f"Caution: {sentence}." not in said)
     if remarks := [*presenter.remarks()]:
         show(output(to_stderr=True), remarks)
-    blocks = iter(presenter.printed(full=full))
-    show(output(), next(blocks, ()))
+    show(output(), first)
     tell(f"wrote {path}" for path in files)
     for block in blocks:
         show(output(), block)

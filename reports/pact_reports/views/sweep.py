@@ -162,7 +162,9 @@ def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
     """Write the gain of several orders over the first; None if the points do not show it."""
     last = points[-1]
     gain = last.group.estimates["ensemble_gain"]
-    if last.k < 2 or math.isnan(gain.value):
+    if last.k < 2:
+        return "Cannot tell what more orders would do: each item was asked in one order."
+    if math.isnan(gain.value):
         return None
     shown = "is not shown to change accuracy"
     if gain.excludes_zero:
