@@ -131,7 +131,8 @@ def _evidence(result: JudgedCheck) -> str:
     measured = [
         comparison for comparison in result.comparisons if not math.isnan(comparison.difference)
     ]
-    text = f"{result.check.says}: {check_summary(result)}"
+    shown = f", {result.shown}" if result.shown else ""
+    text = f"{result.check.says}: {result.summary}{shown}"
     if not measured:
         return text
     if len(measured) <= _MOST_DIFFERENCES:
@@ -143,11 +144,6 @@ def _evidence(result: JudgedCheck) -> str:
         {cell.decoding for comparison in measured for cell in comparison.question.cells}
     )
     return f"{text} ({', '.join(map(str, decodings))})"
-
-
-def check_summary(result: JudgedCheck) -> str:
-    """Write the results of a check by value, and whether they are shown."""
-    return f"{result.summary}, {result.shown}" if result.shown else result.summary
 
 
 def basis_text(comparison: CheckComparison) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pact_eval.errors import counted
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak_prefix
@@ -122,18 +123,14 @@ class Brief:
         left = of - len(notes)
         more = self.more
         if left:
-            counted = f"{left} more note{'' if left == 1 else 's'}" if notes else _count_notes(left)
-            more = more.replace("All metrics", f"{counted} and all metrics", 1)
+            hidden = counted(left, "more note" if notes else "note")
+            more = more.replace("All metrics", f"{hidden} and all metrics", 1)
         return (*replace(self, facts=facts).everything, Line(more, "faint"))
 
 
 def line_count(parts: Iterable[Part]) -> int:
     """Count the lines of a first screen of `COLUMNS` columns."""
     return to_text(*parts, width=COLUMNS).count("\n")
-
-
-def _count_notes(notes: int) -> str:
-    return "1 note" if notes == 1 else f"{notes} notes"
 
 
 def facts_table(facts: Sequence[Fact]) -> Table:

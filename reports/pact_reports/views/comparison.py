@@ -36,7 +36,6 @@ from pact_eval.numbers import (
 )
 from pact_eval.plain_text import one_line
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.paired_tests import McNemarTest
 from pact_reports.table import (
     Cell,
     Column,
@@ -406,7 +405,8 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
             "not."
         )
     if tests.pairs is not None:
-        yield f"Pair accuracy, over pairs: {_mcnemar_line(tests.pairs)}."
+        counts = f"only A {tests.pairs.b:,}, only B {tests.pairs.c:,}"
+        yield f"Pair accuracy, over pairs: {counts}, {p_value_text(tests.pairs.p_value)}."
     if math.isfinite(tests.detectable):
         smallest = value_text(tests.detectable, "percent")
         yield f"Smallest difference that this holdout shows with 80% power: {smallest} points."
@@ -444,10 +444,6 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
         if counts:
             named = ", ".join(f"{one_line(name)} ({count:,})" for name, count in counts.items())
             yield f"too few {unit} differ for any p-value below {LEVEL:g}: {named}"
-
-
-def _mcnemar_line(test: McNemarTest) -> str:
-    return f"only A {test.b:,}, only B {test.c:,}, {p_value_text(test.p_value)}"
 
 
 def arms_parts(comparison: ArmsComparison, names: ArmNames = KEYS) -> tuple[Part, ...]:

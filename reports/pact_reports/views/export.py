@@ -30,14 +30,10 @@ def _lines(export: Export) -> tuple[Line, ...]:
         f"{export.largest_difference:.1g}",
         "precision": _precision(export),
         "ships": f"temperatures {shipped}" if shipped else "no temperatures",
-        **({"letters": _letters(export)} if _ships_prior(export) else {}),
+        **({"letters": _letters(export)} if "letter_prior.json" in export.files else {}),
         "load it": f"three lines in {export.folder / 'README.md'}",
     }
     return tuple(Line(f"{subject:<11}{one_line(text)}") for subject, text in texts.items())
-
-
-def _ships_prior(export: Export) -> bool:
-    return "letter_prior.json" in export.files
 
 
 def _letters(export: Export) -> str:

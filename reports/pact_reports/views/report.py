@@ -78,12 +78,6 @@ def present_run_report(
         lines = [Line(one_line(f"Read: {read}."))] if read else []
         return (*run_parts(report, names), *lines)
 
-    def headline() -> Iterable[str]:
-        return [answer_line(report.evaluation, leak())]
-
-    def leak() -> DataLeak | None:
-        return report.experiment.data.leak
-
     def as_json() -> dict[str, Json]:
         values = _json(report, names, audit=full)
         if items is not None:
@@ -94,8 +88,8 @@ def present_run_report(
         tables=tables,
         to_json=as_json,
         warnings=[*map(str, report.warnings)],
-        leak=leak,
-        headline=headline,
+        leak=lambda: report.experiment.data.leak,
+        headline=lambda: [answer_line(report.evaluation, report.experiment.data.leak)],
         first=partial(brief_report, report, names, read),
         retold=True,
         listed=lambda: () if items is None else item_parts(report.item_lists(items)),
@@ -223,32 +217,19 @@ def present_evaluation(evaluation: Evaluation) -> Presenter:
     leaks = [warning for warning in evaluation.warnings if isinstance(warning, DataLeak)]
     others = [warning for warning in evaluation.warnings if not isinstance(warning, DataLeak)]
 
-    def tables() -> Iterable[Part]:
-
-        return evaluation_parts(evaluation)
-
-    def answers() -> Iterable[str]:
-
-        return (conclusion.sentence for conclusion in evaluation.conclusions)
-
-    def leak() -> DataLeak | None:
-        return next(iter(leaks), None)
-
-    def headline() -> Iterable[str]:
-        return [answer_line(evaluation, leak())]
-
+    leak = next(iter(leaks), None)
     return Presenter(
-        tables=tables,
+        tables=partial(evaluation_parts, evaluation),
         to_json=lambda: {
             **evaluation_json(evaluation),
             "answer": answer_json(evaluation.conclusions),
             **_wrong_json(evaluation.wrong),
             **_questions_json(evaluation.questions),
         },
-        answers=answers,
+        answers=lambda: [conclusion.sentence for conclusion in evaluation.conclusions],
         warnings=[*map(str, others)],
-        leak=leak,
-        headline=headline,
+        leak=lambda: leak,
+        headline=lambda: [answer_line(evaluation, leak)],
     )
 
 
