@@ -45,6 +45,7 @@ from pact_cli.config import Config, Value, read_config
 from pact_cli.console import CI_FORMAT, QUIET, VERBOSE, announce, warn
 from pact_cli.param_types import INTEGER, PATH
 from pact_cli.steps import watched_steps
+from pact_eval._choices import CiFormat
 from pact_eval.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -283,10 +284,8 @@ class PactCommand(click.Command):
                 raise
             message = f"{error.option_name} is not an option of {self.name}; use: {place}"
             raise click.UsageError(message, ctx) from None
-        # Noted for errors, which are printed when the command has ended.
-        ctx.meta[CI_FORMAT] = ctx.params.get("ci_format")
         refuse(
-            ctx.params.get("as_json") and ctx.params.get("ci_format"),
+            ctx.params.get("as_json") and ctx.meta.get(CI_FORMAT),
             "--json and --format both say what stdout has: give one of them",
         )
         return rest
@@ -365,6 +364,7 @@ def command(
     *,
     more: Sequence[str] = (),
     settings: Sequence[str] = (),
+    for_ci: bool = False,
     **attributes: Any,
 ) -> Callable[[Callable[..., Any]], PactCommand]:
     """Return a decorator that makes a command of a function.
@@ -373,6 +373,7 @@ def command(
         name: of the command; None takes that of the function.
         more: parameters that `--help-all` alone shows.
         settings: parameters that are not on the command line, but in pact.toml.
+        for_ci: whether it has --format, which `emit` obeys.
         attributes: as for `PactCommand`.
     """
     moved: dict[str | None, Group] = {**dict.fromkeys(more, "More")}
@@ -390,6 +391,7 @@ def command(
         own = parameters_of(function, [each for each in names if each not in groups])
         by_name = {each.name: [each] for each in own}
         lists = [groups[each][1] if each in groups else by_name[each] for each in names]
+        lists[-1:-1] = [[_for_ci()]] if for_ci else []
         parameters = [
             parameter.moved(moved[parameter.name])
             if isinstance(parameter, Option) and parameter.name in moved
@@ -402,6 +404,20 @@ def command(
         return PactCommand(called, callback=run, params=parameters, help=text, **attributes)
 
     return decorate
+
+
+def _for_ci() -> Option:
+    def note(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+        ctx.meta[CI_FORMAT] = value
+
+    return Option(
+        ["--format", "ci_format"],
+        type=click.Choice(get_args(CiFormat)),
+        expose_value=False,
+        callback=note,
+        help="Print the result for CI: SARIF 2.1.0, JUnit XML, or annotations of GitHub Actions, "
+        "which also get a summary in $GITHUB_STEP_SUMMARY. Exit codes stay the same.",
+    )
 
 
 def config_of(ctx: click.Context) -> Config:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import click
 
-from pact_cli.commands import command, from_settings, given, refuse, refuse_given
-from pact_cli.console import emit, exit_on_leak, warn
-from pact_cli.options import Ci, Json, RunPath, named_data, names_of, settings_options
+from pact_cli.commands import command, from_settings, given, refuse
+from pact_cli.console import ci_format, emit, exit_on_leak, warn
+from pact_cli.options import Json, RunPath, named_data, names_of, settings_options
 from pact_cli.param_types import Count
 from pact_cli.requirements import NotWorse, Required, judge_places
-from pact_eval._choices import CiFormat
 from pact_eval._files import is_url
 from pact_eval.drift.drift import measure_drift
 from pact_eval.drift.run_comparison import compare_runs
-from pact_eval.errors import GateError, InconclusiveError
+from pact_eval.errors import GateError, InconclusiveError, PactError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import has_data_of
 from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts, item_texts
@@ -26,6 +27,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_reports.views.arms import present_arms
 from pact_reports.views.comparison import present_run_comparison
 from pact_reports.views.drift import present_drift
+from pact_reports.views.presenter import Presenter
 
 _PAPER: Final = "pact-eval paper A B"
 _ELSEWHERE: Final = {
@@ -37,6 +39,7 @@ _ELSEWHERE: Final = {
     "--markdown": f"{_PAPER} --tables all --format markdown",
     "--target-error": "pact-eval thresholds RUN --target-error 0.05",
     "--method": "pact-eval paper RUN... --method ARM",
+    "--arms": "NAME=PATTERN in place of runs: pact-eval compare pact='runs/pact-*' ce='runs/ce-*'",
     "--mcnemar": "pact-eval compare A B --full for the test, or --items 20 for the items",
     "--calibrated": "--calibration own",
     "--as-shipped": "--calibration shipped",
@@ -49,8 +52,13 @@ _EXIT_CODES: Final = {
 }
 
 
+_OWN_OR_SHIPPED: Final = (
+    "--calibration: expected own or shipped, as a calibrator is fitted on one adapter"
+)
+
+
 class RunOrArm(RunPath):
-    """The type of a run, or of NAME=PATTERN with --arms; the library gets text."""
+    """The type of a run, or of the runs of an arm, NAME=PATTERN; the library gets text."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the text of the path; that of an arm is returned as it is."""
@@ -63,6 +71,7 @@ class RunOrArm(RunPath):
 
 @command(
     elsewhere=_ELSEWHERE,
+    for_ci=True,
     more=(
         *("decoding", "calibration", "unit", "ece_bins", "allow", "audit", "resamples"),
         "bootstrap_seed",
@@ -78,17 +87,16 @@ def compare(
     not_worse: NotWorse | None = None,
     require: Required = (),
     gate: bool = False,
-    arms: bool = False,
     items: Count | None = None,
     full: bool = False,
     data: tuple[Path, ...] = (),
     settings: Settings,
-    ci_format: Ci = None,
     as_json: Json = False,
 ) -> None:
     """Compare A with B (and with C, ...), item by item.
 
-    Runs are folders, or URLs such as s3://bucket/runs/pact-17. They are joined on item ids.
+    Runs are folders, or URLs such as s3://bucket/runs/pact-17. They are joined on item ids. Arms
+    over seeds are NAME=PATTERN each, such as pact=runs/pact-*.
     Differences are A - B, with intervals over items that belong together (or sources, see --unit);
     accuracy also has an exact test over items (McNemar) and one over such groups.
 
@@ -108,7 +116,6 @@ def compare(
         --gate: Has B drifted from A? Exits with 0 if accuracy is equivalent within --margin, with 3
             if it changed beyond it, and with 4 if the runs cannot tell. Files of thresholds after A
             and B are checked on both; one that is broken on B exits with 3.
-        --arms: Compare arms over seeds: give NAME=PATTERN, such as pact=runs/pact-*.
 
     Data:
         --data FILE_OR_FOLDER: Dataset of the runs, which is audited; --items shows its questions
@@ -123,39 +130,55 @@ def compare(
     """
     settings = replace(settings, data=named_data(data))
     required = (*((not_worse,) if not_worse else ()), *require)
-    if required:
-        refuse_given(
-            ["gate", "arms", "items", "full", "margin"],
-            "{} does not go with --not-worse and --require, which judge a release",
+    refuse(
+        gate and required,
+        "--gate fails NEW that is better, too; --not-worse and --require do not: give one of them",
+    )
+    tables = full or bool(given(["by"]))
+    if gate or (ci_format() and not required and settings.margin is not None):
+        _gate(runs, settings, items=items, data=data, full=tables, as_json=as_json)
+    elif required:
+        shown = full or items is not None or bool(given(["margin"]))
+        below = partial(_present, items=items, data=data) if shown else lambda _: None
+        judge_places(*(runs, settings, required, below), full=full, as_json=as_json)
+    elif any(map(_is_arm, runs)):
+        _print_arms(runs, settings, full=tables, items=items, data=data, as_json=as_json)
+    else:
+        refuse(
+            len(runs) < 2,
+            f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B",
         )
-        judge_places(runs, settings, required, ci_format=ci_format, as_json=as_json)
-        return
-    full = full or bool(given(["by"]))
-    if gate or ci_format is not None:
-        _gate(runs, settings, ci_format, full=full, as_json=as_json)
-        return
-    refuse(
-        not arms and len(runs) < 2,
-        f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B",
-    )
-    refuse(
-        settings.calibration,
-        "--calibration: expected own or shipped, as a calibrator is fitted on one adapter",
-    )
-    if arms:
-        experiment = Experiment.read_arms(runs, settings)
-        names = names_of(experiment.arms)
-        texts = _texts(experiment, data) if items else NO_TEXTS
-        presenter = present_arms(experiment, names, full=full, items=items or 0, texts=texts)
-        emit(presenter, as_json=as_json)
-        exit_on_leak([experiment.data])
-        return
-    experiment = Experiment.read(runs, settings, unique_labels=False)
-    print_comparison(experiment, full=full, items=items, data=data, as_json=as_json)
+        refuse(settings.calibration, _OWN_OR_SHIPPED)
+        experiment = Experiment.read(runs, settings, unique_labels=False)
+        print_comparison(experiment, full=tables, items=items, data=data, as_json=as_json)
+
+
+def _is_arm(argument: str) -> bool:
+    """Return whether an argument is NAME=PATTERN, and not a run with this name."""
+    return "=" in argument and not is_url(argument) and not Path(argument).exists()
+
+
+def _print_arms(
+    arms: Sequence[str],
+    settings: Settings,
+    *,
+    full: bool,
+    items: int | None,
+    data: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Print the comparison of arms over seeds; exit on a leak."""
+    refuse(settings.calibration, _OWN_OR_SHIPPED)
+    experiment = Experiment.read_arms(arms, settings)
+    texts = _texts(experiment, data) if items else NO_TEXTS
+    presenter = present_arms(experiment, names_of(experiment.arms), items=items or 0, texts=texts)
+    emit(presenter, full=full, as_json=as_json)
+    exit_on_leak([experiment.data])
 
 
 def print_comparison(
     experiment: Experiment,
+    below: Presenter | None = None,
     *,
     full: bool,
     items: int | None = None,
@@ -166,31 +189,39 @@ def print_comparison(
 
     Args:
         experiment: the runs.
+        below: what is shown below it.
         full: print every table.
         items: number of items to list that only one of two runs gets right; None lists none.
         data: datasets with their texts.
         as_json: print JSON.
     """
-    warn(map(str, experiment.applied_warnings))  # before runs are refused
-    comparisons = compare_runs(experiment)
-    texts = _texts(experiment, data) if items else NO_TEXTS
-    presenter = present_run_comparison(*comparisons, full=full, items=items or 0, texts=texts)
-    emit(presenter, warned=presenter.warnings, as_json=as_json)
+    try:
+        presenter = _present(experiment, items=items, data=data)
+    except PactError:
+        warn(map(str, experiment.applied_warnings))
+        raise
+    if below is not None:
+        presenter = presenter.with_below("reports", below, full=full)
+    emit(presenter, full=full, as_json=as_json)
     exit_on_leak([experiment.data])
+
+
+def _present(experiment: Experiment, *, items: int | None, data: tuple[Path, ...]) -> Presenter:
+    """Present the comparison of the first run with each of the others; arguments as above."""
+    texts = _texts(experiment, data) if items else NO_TEXTS
+    return present_run_comparison(*compare_runs(experiment), items=items or 0, texts=texts)
 
 
 def _gate(
     arguments: tuple[str, ...],
     settings: Settings,
-    ci_format: CiFormat | None,
     *,
+    items: int | None,
+    data: tuple[Path, ...],
     full: bool,
     as_json: bool,
 ) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
-    refuse_given(
-        ["arms", "items"], "{} does not go with --gate, which judges two runs by one margin"
-    )
     files = [Path(argument) for argument in arguments[2:]]
     refuse(
         len(arguments) < 2 or any(file.is_dir() for file in files),
@@ -202,7 +233,13 @@ def _gate(
         "0.02 for 2 points",
     )
     drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
-    emit(present_drift(drift), full=full, ci_format=ci_format, as_json=as_json)
+    presenter = present_drift(drift)
+    if items is not None:
+        pair = Experiment.read(arguments[:2], settings, unique_labels=False)
+        presenter = presenter.with_below(
+            "compare", _present(pair, items=items, data=data), full=full
+        )
+    emit(presenter, full=full, as_json=as_json)
     exit_on_leak([drift.data])
     click.get_current_context().exit(_EXIT_CODES[drift.finding])
 

@@ -88,6 +88,12 @@ def verbose() -> bool:
     return context is not None and bool(context.meta.get(VERBOSE))
 
 
+def ci_format() -> CiFormat | None:
+    """Return the value of `--format`; None without it."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(CI_FORMAT)
+
+
 def announce(remarks: Iterable[str]) -> None:
     """Print remarks to stderr, one line each, unless the command was started with `-q`."""
     if quiet():
@@ -117,10 +123,13 @@ def emit(
     files: Iterable[Path] = (),
     warned: Collection[str] = (),
     full: bool = True,
-    ci_format: CiFormat | None = None,
     as_json: bool,
 ) -> None:
     """Print a result: its warnings to stderr, and then its JSON, its first screen, or everything.
+
+    A warning that is among the first lines is not printed twice.
+
+    With `--format`, print its cases instead, and nothing else.
 
     Args:
         presenter: the result.
@@ -128,40 +137,45 @@ def emit(
         files: those that were written; JSON does not name them.
         warned: warnings that are printed already.
         full: print everything, and not the first screen alone.
-        ci_format: print the cases of a gate in this format, and nothing else.
         as_json: print one JSON object.
     """
-    warn(sentence for sentence in presenter.warnings if sentence not in warned)
+    warnings = [sentence for sentence in presenter.warnings if sentence not in warned]
+    if as_json or ci_format():
+        warn(warnings)
     if as_json:
         print_json({**(provenance or {}), **presenter.json()})
         return
-    if ci_format is not None and presenter.ci is not None:
-        print_ci(presenter.ci(), ci_format)
+    if form := ci_format():
+        command = f"pact-eval {click.get_current_context().info_name}"
+        print_ci(presenter.cases(command), form)
         return
     from pact_reports.writers.terminal import show
 
+    blocks = iter(presenter.printed(full=full))
+    first = [*next(blocks, ())]
+    said = {getattr(part, "text", "") for part in first}
+    warn(sentence for sentence in warnings if f"Caution: {sentence}." not in said)
     if remarks := [*presenter.remarks()]:
         show(output(to_stderr=True), remarks)
-    blocks = iter(presenter.printed(full=full))
-    show(output(), next(blocks, ()))
+    show(output(), first)
     tell(f"wrote {path}" for path in files)
     for block in blocks:
         show(output(), block)
 
 
-def print_ci(report: CiReport, ci_format: CiFormat) -> None:
+def print_ci(report: CiReport, form: CiFormat) -> None:
     """Print the cases and annotations of a result.
 
     Args:
         report: the result.
-        ci_format: sarif, junit or github. github also appends Markdown to the file that the
+        form: sarif, junit or github. github also appends Markdown to the file that the
             variable `GITHUB_STEP_SUMMARY` names.
     """
     from pact_reports.writers.ci import to_github, to_junit, to_sarif, to_step_summary
 
-    if ci_format == "sarif":
+    if form == "sarif":
         print_json(to_sarif(report))
-    elif ci_format == "junit":
+    elif form == "junit":
         click.echo(to_junit(report))
     else:
         console_file = output().file  # characters that the encoding lacks are replaced

@@ -13,7 +13,7 @@ from pact_cli.commands import command, gathered, parameters_of, refuse
 from pact_cli.console import announce, emit
 from pact_cli.import_rows import make_import
 from pact_cli.labelled import some_reading_options
-from pact_cli.options import RUN, Ci, Json
+from pact_cli.options import RUN, Json
 from pact_cli.param_types import Rate
 from pact_cli.remedies import remedies_of
 from pact_eval.data.labelled.reading import Reading
@@ -38,7 +38,9 @@ _ELSEWHERE: Final = {
 
 
 @command(
-    elsewhere=_ELSEWHERE, more=("source", "family_from", "suites", "metric", "scorer", "multi")
+    elsewhere=_ELSEWHERE,
+    for_ci=True,
+    more=("source", "family_from", "suites", "metric", "scorer", "multi"),
 )
 @gathered(
     "options",
@@ -55,7 +57,6 @@ def drift(
     options: ImportOptions,
     reading: Reading,
     full: bool = False,
-    ci_format: Ci = None,
     as_json: Json = False,
 ) -> None:
     """Say whether answers changed between two logs without right answers.
@@ -95,5 +96,5 @@ def drift(
         announce(f"{side.place}: {remark}" for side in sides[-1:] for remark in side.remarks)
     result = compare_answers(*sides, below=below)
     presenter = present_unlabelled_drift(result)
-    emit(presenter, full=full, ci_format=ci_format, as_json=as_json)
+    emit(presenter, full=full, as_json=as_json)
     click.get_current_context().exit(_EXIT_CODES[result.finding])

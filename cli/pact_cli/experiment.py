@@ -7,7 +7,7 @@ from typing import Annotated
 
 import click
 
-from pact_cli.commands import command, given, refuse
+from pact_cli.commands import command
 from pact_cli.console import announce, emit, tell
 from pact_cli.options import Json
 from pact_cli.param_types import Count
@@ -30,7 +30,7 @@ def experiment(
     out: Path | None = None,
     dry_run: bool = False,
     print_: bool = False,
-    jobs: Count = 1,
+    jobs: Count | None = None,
     ray: str | None = None,
     only: str | None = None,
     stage: ExperimentStage | None = None,
@@ -51,6 +51,7 @@ def experiment(
 
     Speed:
         --jobs: Processes at a time, each with its own GPUs; without GPUs, they share the cores.
+            Default: 1; with --ray, as many as have room.
         --ray ADDRESS: Run the steps as tasks of a Ray cluster instead: host:port, or auto for the
             cluster that this machine belongs to. All nodes share the folders. Needs the extra
             `ray`.
@@ -58,21 +59,16 @@ def experiment(
     Output:
         --out: Folder of the experiment. Default: next to PLAN.toml, with its name.
         --dry-run: List the steps in order, and which are done; start nothing and load no model.
-        --print: Print the commands of the steps that are not done, in order, as a shell script.
+        --print: Print the commands of the steps that are not done, in order, as a shell script, or
+            as JSON with --json.
         --only ARM: Run the steps of this arm, or of base, and what they need.
         --stage STAGE: Run the steps of this stage, such as train or score, and what they need.
     """
-    refuse(
-        ray is not None and given(["jobs"]),
-        "--jobs is for this machine; with --ray, the plan says what each step has for itself: cpus "
-        "and gpus in [train] and [model]",
-    )
-    refuse(print_ and as_json, "--print writes a shell script; --dry-run --json has every command")
     opened = open_experiment(plan, folder=out, arm=only, stage=stage, jobs=jobs, ray=ray)
-    if print_:
+    if print_ and not as_json:
         tell(opened.shell_script())
         return
-    outcome = opened.dry_run() if dry_run else run_shown(opened)
+    outcome = opened.dry_run() if dry_run or print_ else run_shown(opened)
     emit(present_experiment_outcome(outcome), as_json=as_json)
     click.get_current_context().exit(outcome.exit_code)
 

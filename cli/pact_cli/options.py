@@ -42,7 +42,6 @@ from pact_cli.param_types import (
 from pact_eval._choices import (
     ECE_BINS,
     Allowance,
-    CiFormat,
     ClusterUnit,
     Decoding,
     FigureStyle,
@@ -74,14 +73,6 @@ RUN_OR_LOG: Final = click.Path(path_type=Path)
 
 Json: TypeAlias = Annotated[
     bool, Doc("--json", "Print one JSON object and nothing else to stdout.")
-]
-Ci: TypeAlias = Annotated[
-    CiFormat | None,
-    Doc(
-        "--format",
-        "Print the result for CI: SARIF 2.1.0, JUnit XML, or annotations of GitHub Actions, "
-        "which also get a summary in $GITHUB_STEP_SUMMARY. Exit codes stay the same.",
-    ),
 ]
 OrderSeed: TypeAlias = Annotated[
     int, Doc("--order-seed", "Seed of the permutations of the answers.", "Views")

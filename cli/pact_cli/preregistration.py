@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, get_args
 
 import click
 
-from pact_cli.commands import command, given, refuse
-from pact_cli.console import announce, emit, tell
-from pact_cli.options import RUN, Ci, Json, names_of, output_options, settings_options
+from pact_cli.commands import command, given
+from pact_cli.console import announce, ci_format, emit, tell
+from pact_cli.options import RUN, Json, names_of, output_options, settings_options
 from pact_cli.param_types import Resamples
 from pact_cli.report import page_of
 from pact_eval._choices import Demand
@@ -45,9 +46,9 @@ def register(
             exists is kept.
     """
     if example:
-        refuse(data, "--example writes criteria; --data is for registering them")
         write_example(criteria)
-        tell([f"{criteria}: written; edit it, then register it"])
+        words = [str(criteria), *(word for path in data for word in ("--data", str(path)))]
+        tell([f"{criteria}: written; edit it, then: pact-eval register {shlex.join(words)}"])
         return
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     lock = register_criteria(criteria, data=data, now=now)
@@ -70,7 +71,7 @@ class DemandChoice(click.Choice[str]):
         return word[:1] not in ("", "-") and "/" not in word and not Path(word).exists()
 
 
-@command(settings=("method", "palette", "clear_changes"))
+@command(for_ci=True, settings=("method", "palette", "clear_changes"))
 @settings_options("bootstrap_seed", "allow", "method")
 @output_options("html", "data", "palette", "clear_changes")
 def scorecard(
@@ -81,7 +82,7 @@ def scorecard(
     settings: Settings,
     outputs: Outputs,
     demand: Annotated[Demand, DemandChoice(get_args(Demand))] | None = None,
-    ci_format: Ci = None,
+    full: bool = False,
     as_json: Json = False,
 ) -> None:
     """Judge hypotheses on run folders, or on a .csv of metrics.
@@ -94,11 +95,14 @@ def scorecard(
             them.
         --demand: Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict:
             by the values, or as shown. --demand alone means values, and so does --format.
+
+    Output:
+        --full: Print the evidence of every verdict.
     """
-    demand = "values" if demand is None and ci_format is not None else demand
+    demand = "values" if demand is None and ci_format() else demand
     judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
     presenter = present_judged_hypotheses(judged, names_of(judged.scorecard.arms), criteria, demand)
-    emit(presenter, ci_format=ci_format, as_json=as_json)
+    emit(presenter, full=full, as_json=as_json)
     if outputs.html is not None:
         of_page = replace(settings, resamples=resamples if given(["resamples"]) else None)
         written = page_of(sources, of_page, replace(outputs, criteria=criteria))

@@ -10,11 +10,10 @@ from typing import Annotated, Final, TypeAlias
 
 from pact_cli.commands import command, from_settings, given, refuse, refuse_given
 from pact_cli.compare import print_comparison
-from pact_cli.console import announce, emit, exit_on_leak, verbose, warn
+from pact_cli.console import announce, ci_format, emit, exit_on_leak, verbose, warn
 from pact_cli.labelled import some_reading_options
 from pact_cli.options import (
     RUN,
-    Ci,
     Json,
     left_out_files,
     named_data,
@@ -31,7 +30,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import has_data_of
-from pact_eval.evaluation.joins import select_role
+from pact_eval.evaluation.joins import SkippedRun, select_role
 from pact_eval.evaluation.run_data import remembered_data
 from pact_eval.evaluation.run_list import list_runs
 from pact_eval.evaluation.settings import Settings
@@ -40,6 +39,7 @@ from pact_eval.runs.places import run_folders
 from pact_eval.thresholds.conclusion import with_acting
 from pact_reports.files import WrittenReport, write_report
 from pact_reports.outputs import Outputs
+from pact_reports.views.presenter import Presenter
 from pact_reports.views.report import present_reports, present_run_report
 from pact_reports.views.run_list import present_run_list
 from pact_reports.views.written_report import present_written_report
@@ -76,12 +76,18 @@ _ELSEWHERE: Final = {
     },
 }
 
+_OF_ONE: Final = (
+    "--calibration FILE is for one run: a calibrator is fitted on one adapter; give each run its "
+    "own with `pact-eval calibrate CALIB_RUN --holdout RUN`, and --calibration own"
+)
+
 Given: TypeAlias = Annotated[tuple[Path, ...], RUN, "[RUN|FOLDER|LOG]..."]
 """Run folders or URLs, folders of runs, and logs."""
 
 
 @command(
     elsewhere=_ELSEWHERE,
+    for_ci=True,
     more=(
         *("unit", "ece_bins", "allow", "audit", "resamples", "bootstrap_seed"),
         *("option_texts", "answers", "positions_from", "decoding", "ci_format"),
@@ -106,7 +112,6 @@ def report(
     items: Count | None = None,
     open_: bool = False,
     require: Required = (),
-    ci_format: Ci = None,
     as_json: Json = False,
 ) -> None:
     """Show what runs, logs or predictions are worth.
@@ -135,7 +140,8 @@ def report(
             question, unless --by all is given.
 
     Output:
-        --full: Print every table; with --json, the whole order audit. --by prints the tables too.
+        --full: Print every table, also next to --html; with --json, the whole order audit. --by
+            prints the tables too.
         --items N: Also list N wrong answers, the surest first, and N answers that change with the
             order; of several runs, N items that only one of two gets right.
         --open: Open the page in the browser. Without --html, it is report.html.
@@ -144,41 +150,38 @@ def report(
     outputs = replace(outputs, data=places.texts_in(outputs.data))
     reads = () if places.read else ("columns", "option_texts", "answers", "positions_from")
     refuse_given(reads, "{} is for a log: the runs are stored already, and say how they were read")
-    if require or ci_format is not None:
-        experiment = _judged_run(places, settings, require, outputs)
-        print_release(experiment, require, ci_format=ci_format, as_json=as_json)
-        return
+    shown = full or items is not None
     if open_ and outputs.html is None:
         outputs = replace(outputs, html=Path("report.html"))
     if outputs.html is not None:
-        announce(_how_read(places))
-        _write_page(_runs_of(places), settings, outputs, open_page=open_, as_json=as_json)
+        alone = not (require or shown)
+        _write_page(places, settings, outputs, open_page=open_, as_json=as_json, alone=alone)
+        if alone:
+            return
+    of_terminal = replace(settings, data=named_data(outputs.data))
+    if require:
+        experiment = _judged_run(places, of_terminal)
+        shown = shown or settings.target_error is not None
+        below = present_all([experiment], full=full, items=items) if shown else None
+        print_release(experiment, require, below, full=full, as_json=as_json)
         return
-    full = full or bool(given(["by"]))
     print_places(
         places,
-        replace(settings, data=named_data(outputs.data)),
+        of_terminal,
         outputs.data,
-        full=full,
+        full=full or bool(given(["by"])),
         items=items,
         as_json=as_json,
     )
 
 
-def _judged_run(
-    places: Places, settings: Settings, require: Required, outputs: Outputs
-) -> Experiment:
-    """Return the run that --require is about.
+def _judged_run(places: Places, settings: Settings) -> Experiment:
+    """Return the run that is judged.
 
     Raises:
-        click.UsageError: there are several, or other options say what to show.
+        click.UsageError: there are several.
     """
-    refuse(not require, "--format is for --require METRIC=VALUE")
-    unfit = ("html", "open_", "full", "items", "target_error")
-    refuse_given(unfit, "{} does not go with --require, which judges a run")
-    experiments, _ = Experiment.read_each(
-        open_runs(places.runs), replace(settings, data=named_data(outputs.data))
-    )
+    experiments, _ = Experiment.read_each(open_runs(places.runs), settings)
     refuse(
         places.folders or len(experiments) != 1,
         "--require is for one run; of a run and the one before: pact-eval compare NEW OLD",
@@ -212,7 +215,7 @@ def print_places(
         as_json: print JSON.
     """
     if places.folders:
-        _print_list(places, settings, full=full, as_json=as_json)
+        _print_list(places, settings, full=full, items=items, as_json=as_json)
         return
     opened = open_runs(places.runs)
     kept, _ = select_role(opened)
@@ -222,13 +225,15 @@ def print_places(
         )
         exit_on_leak(conclusions)
         return
-    _refuse_of_one(settings)
+    refuse(settings.calibration, _OF_ONE)
     announce(_how_read(places))
     experiment, reason = _comparable(opened, settings)
     if experiment is None:
-        _print_list(places, settings, full=full, as_json=as_json, reason=reason)
+        _print_list(places, settings, full=full, items=items, as_json=as_json, reason=reason)
         return
-    print_comparison(experiment, full=full, items=items, data=data, as_json=as_json)
+    asked = settings.target_error is not None
+    below = present_all(Experiment.read_each(opened, settings)[0]) if asked else None
+    print_comparison(experiment, below, full=full, items=items, data=data, as_json=as_json)
 
 
 def _comparable(runs: Sequence[RunFolder], settings: Settings) -> tuple[Experiment | None, str]:
@@ -244,46 +249,35 @@ def _comparable(runs: Sequence[RunFolder], settings: Settings) -> tuple[Experime
     return experiment, ""
 
 
-def _refuse_of_one(settings: Settings) -> None:
-    """Refuse options of the report on one run.
-
-    Raises:
-        click.UsageError: one is given.
-    """
-    refuse(
-        settings.calibration,
-        "--calibration FILE is for one run: a calibrator is fitted on one adapter; give each run "
-        "its own with `pact-eval calibrate CALIB_RUN --holdout RUN`, and --calibration own",
-    )
-    refuse(
-        settings.target_error is not None,
-        "--target-error is for one run, and for --html; use: pact-eval thresholds RUN "
-        f"--target-error {settings.target_error}",
-    )
-
-
 def _print_list(
-    places: Places, settings: Settings, *, full: bool, as_json: bool, reason: str = ""
+    places: Places,
+    settings: Settings,
+    *,
+    full: bool,
+    items: int | None,
+    as_json: bool,
+    reason: str = "",
 ) -> None:
-    """Print the leaderboard of runs; with `full`, the report on each after it.
+    """Print the leaderboard of runs, and what is asked of each after it.
 
     Args:
         places: runs, and folders that hold some.
-        settings: of the reports.
-        full: print every report too; with JSON, instead of the leaderboard.
+        settings: of the reports; with a target error, they are printed too.
+        full: print every report too, with all tables; with JSON, instead of the leaderboard.
+        items: number of items to list after each report; None lists none.
         as_json: print JSON.
         reason: why runs are not compared; "" if that was not asked.
     """
-    _refuse_of_one(settings)
-    refuse_given(["items"], "{} is for one run, or for runs on the same items; here is a list")
+    refuse(settings.calibration, _OF_ONE)
+    each = full or items is not None or settings.target_error is not None
     listed = list_runs([*places.folders, *run_folders(places.runs)], settings)
     complete = [run.folder for run in listed if run.state == "complete"]
-    if not (full and as_json):
+    if not (each and (as_json or ci_format())):
         names = names_of(run.arm for run in listed if run.arm is not None)
         presenter = present_run_list(listed, names, places.folders, settings, reason=reason)
         emit(presenter, as_json=as_json)
-    if full and complete:
-        print_reports(complete, settings, as_json=as_json, full=True, read=places.read)
+    if each and complete:
+        print_reports(complete, settings, as_json=as_json, full=full, items=items, read=places.read)
     exit_on_leak([run.data for run in listed if run.data is not None])
 
 
@@ -294,16 +288,17 @@ def _runs_of(places: Places) -> list[Path]:
 
 
 def _write_page(
-    runs: Sequence[Path], settings: Settings, outputs: Outputs, *, open_page: bool, as_json: bool
+    places: Places,
+    settings: Settings,
+    outputs: Outputs,
+    *,
+    open_page: bool,
+    as_json: bool,
+    alone: bool,
 ) -> None:
-    """Write the page, print its path, and open it."""
-    refuse(
-        settings.calibration,
-        "--calibration FILE is for the report on one run in the terminal; the page uses the "
-        "calibration.json in the folder of each run, which `pact-eval calibrate CALIB_RUN "
-        "--holdout RUN` writes",
-    )
-    refuse_given(["full", "items"], "{} is for the terminal; the page has every table and item")
+    """Write the page, say where it is, and open it; `alone` exits on a leak, and prints JSON."""
+    runs = _runs_of(places)
+    refuse(settings.calibration and len(runs) > 1, _OF_ONE)
     refuse(
         settings.unit != "family",
         f"--unit {settings.unit} is for the report in the terminal and --json; the intervals of "
@@ -311,14 +306,18 @@ def _write_page(
     )
     outputs, other_data = _with_data_of(Experiment.read(runs, settings), outputs)
     written = page_of(runs, settings, outputs)
-    presenter = present_written_report(
-        written, left_out=left_out_files(), other_data=other_data, reasons=verbose()
-    )
-    emit(presenter, warned=[*map(str, written.warnings)], as_json=as_json)
+    if alone:
+        announce(_how_read(places))
+        presenter = present_written_report(
+            written, left_out=left_out_files(), other_data=other_data, reasons=verbose()
+        )
+        emit(presenter, warned=[*map(str, written.warnings)], as_json=as_json)
+    else:
+        announce([f"wrote {written.html}"])
     if open_page and written.html is not None:
         open_in_browser(written.html)
     written.check_registration()
-    exit_on_leak([written.data])
+    exit_on_leak([written.data] if alone else [])
 
 
 def page_of(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> WrittenReport:
@@ -384,10 +383,26 @@ def print_reports(
     """
     experiments, skipped = Experiment.read_each(runs, settings)
     warn(map(str, skipped))
-    # With --target-error, the report also says whether the run may act alone.
-    asked = settings is not None and settings.target_error is not None
+    presenter = present_all(experiments, skipped, full=full, items=items, read=read)
+    emit(presenter, full=full, as_json=as_json)
+    return [experiment.data for experiment in experiments]
+
+
+def present_all(
+    experiments: Sequence[Experiment],
+    skipped: Sequence[SkippedRun] = (),
+    *,
+    full: bool = False,
+    items: int | None = None,
+    read: Mapping[Path, str] | None = None,
+) -> Presenter:
+    """Present the report on each of some runs; the arguments are those of `print_reports`."""
     reports = [experiment.report() for experiment in experiments]
-    reports = [with_acting(report) for report in reports] if asked else reports
+    # With --target-error, the report also says whether the run may act alone.
+    reports = [
+        report if report.experiment.settings.target_error is None else with_acting(report)
+        for report in reports
+    ]
     names = names_of(report.run.arm for report in reports)
     texts = {str(folder): text for folder, text in (read or {}).items()}
     presented = [
@@ -399,5 +414,4 @@ def print_reports(
         )
         for report in reports
     ]
-    emit(present_reports(presented, skipped, left_out_files()), as_json=as_json)
-    return [experiment.data for experiment in experiments]
+    return present_reports(presented, skipped, left_out_files())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -12,12 +12,12 @@ from pact_cli.commands import from_settings, given, refuse
 from pact_cli.console import announce, emit, exit_on_leak
 from pact_cli.param_types import Parsed
 from pact_cli.places import find_places
-from pact_eval._choices import CiFormat
 from pact_eval.data.labelled.reading import AUTOMATIC
 from pact_eval.errors import GateError, InconclusiveError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.requirements import Requirement, judge_release
 from pact_eval.evaluation.settings import Settings
+from pact_reports.views.presenter import Presenter
 from pact_reports.views.requirements import present_release
 
 NotWorse: TypeAlias = Annotated[Requirement, Parsed(Requirement.not_worse)]
@@ -34,8 +34,9 @@ def judge_places(
     runs: Sequence[str],
     settings: Settings,
     requirements: tuple[Requirement, ...],
+    below: Callable[[Experiment], Presenter | None] = lambda _: None,
     *,
-    ci_format: CiFormat | None,
+    full: bool,
     as_json: bool,
 ) -> None:
     """Judge a new run, or log, next to the one before; logs are stored as runs.
@@ -43,8 +44,9 @@ def judge_places(
     Args:
         runs: NEW and OLD.
         settings: decoding, grouping, bootstrap and data.
-        requirements: one or more.
-        ci_format: print the cases in this format.
+        requirements: what is required.
+        below: makes what is shown below the verdict.
+        full: show everything of that.
         as_json: print JSON.
     """
     places = find_places([*map(Path, runs)], AUTOMATIC, settings.data)
@@ -54,28 +56,36 @@ def judge_places(
     )
     announce(f"Read: {text}." for text in places.read.values())
     experiment = Experiment.read(places.runs, settings, unique_labels=False)
-    print_release(experiment, requirements, ci_format=ci_format, as_json=as_json)
+    print_release(
+        *(experiment, requirements, below(experiment)),
+        full=full,
+        as_json=as_json,
+    )
 
 
 def print_release(
     experiment: Experiment,
     requirements: tuple[Requirement, ...],
+    below: Presenter | None = None,
     *,
-    ci_format: CiFormat | None,
+    full: bool,
     as_json: bool,
 ) -> None:
     """Print whether a run meets what is required, and exit as the verdict demands.
 
     Args:
         experiment: the run, and the one before it if there is one.
-        requirements: one or more; of every group of --by, or of every question of several.
-        ci_format: print the cases in this format.
+        requirements: what is required; of every group of --by, or of every question of several.
+        below: what is shown below the verdict.
+        full: show everything of that.
         as_json: print JSON.
     """
     grouped = True if given(["by"]) or from_settings("by") else None
     release = judge_release(experiment, requirements, grouped=grouped)
     context = click.get_current_context()
     presenter = present_release(release, command=f"pact-eval {context.info_name}")
-    emit(presenter, ci_format=ci_format, as_json=as_json)
+    if below is not None:
+        presenter = presenter.with_below(str(context.info_name), below, full=full)
+    emit(presenter, as_json=as_json)
     exit_on_leak([experiment.data])
     context.exit(_EXIT_CODES[release.verdict])

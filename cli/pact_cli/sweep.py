@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import click
 
-from pact_cli.commands import command, refuse_given
+from pact_cli.commands import command, given
 from pact_cli.console import emit, exit_on_leak, warn
 from pact_cli.options import RUN, Json, named_data, settings_options
 from pact_eval.evaluation.experiment import Experiment
@@ -97,22 +97,23 @@ def sweep(
     """
     settings = replace(settings, data=named_data(data))
     remedies = remedies or bool(fitted) or fit is not None
-    if remedies:
-        refuse_given(
-            _OF_VIEWS, "{} is for numbers of orders; --remedies starts from what was scored"
-        )
-    else:
-        settings = replace(settings, decoding="ensemble")
-    experiment = Experiment.read([run_folder(run)], settings)
+    of_views = not remedies or bool(given(_OF_VIEWS))
+    scored = replace(settings, calibrated=False, calibration=None, shipped=False)
+    asked = replace(settings, decoding="ensemble") if of_views else scored
+    experiment = Experiment.read([run_folder(run)], asked)
     (read,) = experiment.all_runs
-    warned: tuple[str, ...] = ()
+    warned = warn(map(str, experiment.applied_warnings))
     made = None if fit is None else fit_remedy(run_folder(run), fit, allow=settings.allow)
     files = [] if made is None else [made.write()]
+    presenters = []
+    if of_views:
+        presenters += [present_sweep(experiment, read, experiment.sweep(read, views))]
     if remedies:
-        comparison = remedies_of_run(experiment, read, fitted)
-        warned = warn(map(str, experiment.applied_warnings))
-        presenter = present_remedy_comparison(comparison, made, full=full)
-    else:
-        presenter = present_sweep(experiment, read, experiment.sweep(read, views), full=full)
-    emit(presenter, files=files, warned=warned, as_json=as_json)
+        experiment = Experiment.read([run_folder(run)], scored)
+        comparison = remedies_of_run(experiment, experiment.all_runs[0], fitted)
+        presenters += [present_remedy_comparison(comparison, made)]
+    presenter, *others = presenters
+    for below in others:
+        presenter = presenter.with_below("sweep", below, full=full)
+    emit(presenter, files=files, warned=warned, full=full, as_json=as_json)
     exit_on_leak([experiment.data])

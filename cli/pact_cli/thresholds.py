@@ -11,7 +11,7 @@ import click
 
 from pact_cli.commands import command, refuse, refuse_given
 from pact_cli.console import emit
-from pact_cli.options import RUN, Ci, Json, settings_options
+from pact_cli.options import RUN, Json, settings_options
 from pact_cli.param_types import Positive, Rate
 from pact_eval._choices import CONFIDENCE, COVERAGE, Counting, GateGroups, Signal
 from pact_eval.errors import GateError, InconclusiveError
@@ -48,6 +48,7 @@ _EXIT_CODES: Final = {
 
 @command(
     elsewhere=_ELSEWHERE,
+    for_ci=True,
     more=(
         "gate",
         "together",
@@ -78,7 +79,6 @@ def thresholds(
     check: Path | None = None,
     full: bool = False,
     settings: Settings,
-    ci_format: Ci = None,
     as_json: Json = False,
 ) -> None:
     """Choose which decisions of RUN need no review.
@@ -138,18 +138,14 @@ def thresholds(
         sets and gates_by not in ("all", "kind", "question"),
         f"--gates-by {gates_by} is for gates; answer sets are of kinds, or of questions",
     )
-    refuse(
-        ci_format and check is None,
-        "--format is for --check, which fails or passes: add --check FILE",
-    )
     emit_result = partial(emit, full=full, as_json=as_json)
     if check is not None and sets:
         checked_sets = check_answer_sets(check, run, settings=settings)
-        emit_result(present_answer_sets_check(checked_sets), ci_format=ci_format)
+        emit_result(present_answer_sets_check(checked_sets))
         click.get_current_context().exit(_EXIT_CODES[checked_sets.verdict])
     if check is not None:
         checked = check_thresholds(check, run, settings=settings)
-        emit_result(present_thresholds_check(checked), ci_format=ci_format)
+        emit_result(present_thresholds_check(checked))
         click.get_current_context().exit(_EXIT_CODES[checked.verdict])
     files = [] if out is None else [out]
     if sets:

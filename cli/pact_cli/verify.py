@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pact_cli.commands import command, refuse_given
+from pact_cli.commands import command, given
 from pact_cli.console import emit
 from pact_cli.options import Json, Runs
 from pact_eval.errors import GateError, InconclusiveError, InputError, TamperedError
@@ -19,8 +19,7 @@ from pact_eval.verification.run_checks import (
     family_roles,
     verify_runs,
 )
-from pact_reports.views.registry import presenter_of
-from pact_reports.views.verification import present_verification
+from pact_reports.views.verification import present_checked_report, present_verification
 
 _OF_RUNS: Final = ("adapter", "base_model", "data", "criteria", "thresholds", "strict")
 
@@ -41,7 +40,8 @@ def verify(
 
     It prints one line per check. A page or the JSON of `report` in place of the first RUN: is it
     the report on the RUNs that follow? That is: on their rows and calibrators, with the settings,
-    the files of --data, of criteria and of clear-changes, and the version of pact-eval.
+    the files of --data, of criteria and of clear-changes, and the version of pact-eval. The RUNs
+    are checked too if an option says where their files are.
 
     run.json and the rows must be those that were written. The adapter, the base model and the data
     are compared where they lie now, the tokenizer and its chat template by a probe prompt, and
@@ -68,22 +68,19 @@ def verify(
             or trained on? May be given several times.
     """
     places = Places(adapter=adapter, base=base_model, data=data, criteria=criteria)
-    if runs[0].is_file():
-        refuse_given(
-            _OF_RUNS,
-            "{} is for run folders; a page or JSON is compared with its runs by digest. Use {} "
-            "with the folders alone",
-        )
-        report = verify_report(runs[0], runs[1:])
-        emit(presenter_of(report), as_json=as_json)
-        if report.reasons:
-            message = f"{report.path}: not the report on these runs"
-            raise TamperedError(message)
-        return
-    checked = verify_runs(runs, places)
+    report = verify_report(runs[0], runs[1:]) if runs[0].is_file() else None
+    folders = runs if report is None else runs[1:] if given(_OF_RUNS) else ()
+    checked = verify_runs(folders, places)
     intact = [open_run(run.folder) for run in checked if run.digest is not None]
     roles = family_roles(intact, adapter=adapter, choices=thresholds)
-    emit(present_verification(checked, roles), as_json=as_json)
+    presenter = present_verification(checked, roles)
+    if report is not None:
+        below, presenter = presenter, present_checked_report(report)
+        presenter = presenter.with_below("verified", below, full=True) if folders else presenter
+    emit(presenter, as_json=as_json)
+    if report is not None and report.reasons:
+        message = f"{report.path}: not the report on these runs"
+        raise TamperedError(message)
     _judge(checked, roles, strict=strict)
 
 
@@ -97,7 +94,7 @@ def _judge(checked: Sequence[CheckedRun], roles: Sequence[FamilyRoles], *, stric
         raise InputError("\n".join(unreadable))
     leaking = [run.place for run in checked if run.leaks]
     if leaking or any(adapter_roles.overlap for adapter_roles in roles):
-        message = "families have two roles, so numbers rest on data that something was made from"
+        message = "items have two roles, so numbers rest on data that something was made from"
         raise GateError(f"{', '.join(leaking)}: {message}" if leaking else message)
     open_questions = [run.place for run in checked if not run.complete]
     if strict and open_questions:

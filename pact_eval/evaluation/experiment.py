@@ -994,7 +994,7 @@ def _without_families(
 def _named_pattern(argument: str) -> tuple[str, str]:
     name, equals, pattern = argument.partition("=")
     if not equals or not name or not pattern:
-        message = f"--arms: expected NAME=PATTERN, got {argument!r}"
+        message = f"expected NAME=PATTERN, got {argument!r}"
         raise InputError(message)
     return name, pattern
 
@@ -1007,7 +1007,7 @@ def _folders(pattern: str) -> list[Path]:
         return [Path(pattern)]
     folders = sorted(Path(path) for path in glob.glob(pattern))  # noqa: PTH207 - may be absolute
     if not folders:
-        message = f"--arms: {pattern}: no such run folder"
+        message = f"{pattern}: no such run folder"
         raise InputError(message)
     return folders
 

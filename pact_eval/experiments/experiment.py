@@ -53,6 +53,7 @@ class PlannedExperiment:
         steps: the chosen steps in order.
         environments: the environment of each process at a time; on a cluster, that of a step here.
         ray: address of the Ray cluster; None for this machine.
+        most: tasks at a time on the cluster; None for as many as have room.
     """
 
     plan: Plan
@@ -60,6 +61,7 @@ class PlannedExperiment:
     steps: tuple[Step, ...]
     environments: tuple[Mapping[str, str], ...]
     ray: str | None = None
+    most: int | None = None
 
     def log(self, step: Step) -> Path:
         """Return the log of a step that is done; until then, it has the ending `.part`."""
@@ -182,7 +184,7 @@ def open_experiment(
     folder: Path | None = None,
     arm: str | None = None,
     stage: ExperimentStage | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
     ray: str | None = None,
 ) -> PlannedExperiment:
     """Read a plan and check all of it; nothing is started.
@@ -192,7 +194,7 @@ def open_experiment(
         folder: folder of the experiment; None takes the name of the plan, next to it.
         arm: only the steps of this arm, or of "base", and what they need; None for all.
         stage: only the steps of this stage, and what they need; None for all.
-        jobs: processes at a time on this machine, at least 1.
+        jobs: processes at a time, at least 1; None for 1, or on a cluster as many as have room.
         ray: address of a Ray cluster instead, as host:port, or "auto"; None for this machine.
 
     Raises:
@@ -213,7 +215,7 @@ def open_experiment(
     stated = [plan.reserved(stage, has_gpus=True).gpus or 0 for stage in ("train", "score")]
     try:
         chosen = chosen_steps(steps, arm=arm, stage=stage)
-        here = job_environments(1 if ray else jobs, gpus_here(), max(1, *stated))
+        here = job_environments(1 if ray else jobs or 1, gpus_here(), max(1, *stated))
     except InputError as error:
         raise PlanError(str(path), [Problem(None, None, str(error))]) from None
-    return PlannedExperiment(plan, folder, chosen, here, ray)
+    return PlannedExperiment(plan, folder, chosen, here, ray, jobs if ray else None)

@@ -424,7 +424,8 @@ class _Run:
         for step in [step for step in self.experiment.steps if step.name in ready]:
             outcome = self._why_blocked(step) or self.experiment.standing(step)
             if outcome.state == "to do":
-                execution = self.start(self._order(step))
+                full = len(self.running) == self.experiment.most
+                execution = None if full else self.start(self._order(step))
                 if execution is None:
                     return
                 self.running.append(execution)

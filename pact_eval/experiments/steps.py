@@ -350,7 +350,7 @@ class _Planner:
         if judge.hypotheses is not None:
             read += [judge.hypotheses, lock_path(judge.hypotheses)]
             words, out = (
-                _flat("pact-eval", "scorecard", judge.hypotheses, runs),
+                _flat("pact-eval", "scorecard", judge.hypotheses, runs, "--full"),
                 self._out("scorecard.txt"),
             )
             yield Step(

@@ -518,8 +518,8 @@ class ImportedRows:
             )
         if facts.zero_on_reference and not facts.rounding:
             remarks.append(
-                f"{facts.zero_on_reference:,} rows give the reference a probability of 0, so NLL "
-                "is infinite."
+                f"{facts.zero_on_reference:,} rows give the right answer a probability of 0, so "
+                "NLL is infinite."
             )
         return tuple(remarks)
 

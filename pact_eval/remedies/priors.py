@@ -160,8 +160,8 @@ def letters_of_answers(predictions: Predictions) -> IntArray:
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
         message = (
-            f"letter prior: expected the letter orders of all views, {int(unknown.sum()):,} items "
-            f"have none (such as {predictions.ids[row]}); import them with their orders"
+            "letter prior: expected the order of the answers in every prompt, items such as "
+            f"{predictions.ids[row]} have none; import them with their orders"
         )
         raise InputError(message)
     letters = np.zeros_like(order)

@@ -78,7 +78,7 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
     for report in held:
         content = {key: value for key, value in report.items() if key != "sha256"}
         if sha256_of_json(content) != report.get("sha256"):
-            reasons.append("the digest is not that of the runs and settings next to it")
+            reasons.append("its SHA-256 is not that of the runs and settings next to it")
     return CheckedReport(path, tuple(str(report.get("sha256")) for report in held), tuple(reasons))
 
 
@@ -103,7 +103,7 @@ def _digests(path: Path) -> Iterator[dict[str, Json]]:
         digest = report.get("digest") if match is None and isinstance(report, dict) else report
         if not isinstance(digest, dict):
             message = (
-                f"{path}: no digest: a comparison or a list, or a report of an earlier version"
+                f"{path}: no SHA-256: a comparison or a list, or a report of an earlier version"
             )
             raise InputError(message)
         yield digest

@@ -291,7 +291,7 @@ def _seal(run: _Checked) -> str:
     seal = check_seal(run.folder, run.provenance)
     if foreign := unsealed_files(run.folder, seal):
         raise _differs(
-            f"{' and '.join(foreign)}: not covered by the seal; remove it, or repeat the scoring "
+            f"{' and '.join(foreign)}: no file of the run; remove it, or repeat the scoring "
             "command, which removes what a killed process has left"
         )
     return f"run.json and rows {_short(seal.predictions_sha256)} are intact"
@@ -306,7 +306,7 @@ def _rows(run: _Checked) -> str:
     references = references_sha256(run.frame)
     if seal is not None and references != seal.references_sha256:
         sealed = _short(seal.references_sha256)
-        wrong.append(f"references: the rows have {_short(references)}, recorded are {sealed}")
+        wrong.append(f"right answers: the rows have {_short(references)}, recorded are {sealed}")
     if wrong:
         raise _differs("; ".join(wrong))
     return f"{counted(items, 'item')}, {counted(views, 'row')}"
@@ -328,7 +328,7 @@ def _training(run: _Checked) -> str | None:
     custody, folder = run.provenance.custody, run.adapter_folder
     stated, met = custody.training, custody.trained_on
     if met is not None:
-        families = listed(met.families, "family", "families")
+        families = listed(met.families, "group", "groups")
         finding = f"allowed when it was scored: {families} also in {', '.join(met.files)}"
         raise _NotOkError("leak", finding)
     if stated is None:
@@ -362,11 +362,11 @@ def _manifest(run: _Checked) -> str | None:
         names = f"{check.manifest}: names {_short(check.expected)}"
         raise _differs(f"{names}, the run scored {_short(expected)}")
     if check.families:
-        families = listed(check.families, "family", "families")
+        families = listed(check.families, "group", "groups")
         raise _NotOkError("leak", f"{families} also in {', '.join(check.files)}")
     if check.unchecked:
         raise _unchecked(check.unchecked)
-    return f"{check.manifest} names this file, and no family is in two"
+    return f"{check.manifest} names this file, and no group is in two"
 
 
 def _base(run: _Checked) -> str | None:
@@ -472,8 +472,8 @@ def _calibrator(run: _Checked) -> str | None:
     except (InputError, TamperedError) as error:
         raise _differs(" ".join(str(error).split())) from None
     if UNKNOWN_RUN in notes or UNKNOWN_FAMILIES in notes:
-        raise _unchecked("it or the run does not record its model or its families")
-    return "fitted on this adapter and on other families"
+        raise _unchecked("it or the run does not record its model or its groups")
+    return "fitted on this adapter and on other items"
 
 
 def _registration(run: _Checked) -> str | None:

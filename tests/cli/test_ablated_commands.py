@@ -35,7 +35,7 @@ def ablated(tmp_path: Path) -> Path:
     [
         "compare {ablated} {ablated}",
         "compare {whole} {ablated}",
-        "compare --arms a={ablated} b={whole}",
+        "compare a={ablated} b={whole}",
         "calibrate {ablated}",
         "calibrate {whole} --holdout {ablated}",
         "sweep {ablated}",

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from ci_formats import github_annotations, junit_cases, sarif_annotations
 from commands import refuser, runner
-from messages import assert_says
 from preregistration.checks import criteria
 from run_frames import rows, write_run
 from thresholds.simulated import run as simulated
@@ -123,8 +122,14 @@ def test_a_lock_that_does_not_fit_fails(tmp_path: Path) -> None:
     assert statuses(words, 5)["registration"] == "failed"
 
 
-def test_a_format_is_for_a_gate(tmp_path: Path) -> None:
-    a = write_run(tmp_path / "a", rows(1))
-    assert_says(refused("compare", a, a, "--format", "sarif", code=2), "--gate", "--margin 0.02")
-    words = ("thresholds", a, "--target-error", 0.1, "--format", "sarif")
-    assert "add --check" in refused(*words, code=2)
+def test_what_nothing_is_asked_of_is_skipped_and_not_passed(tmp_path: Path) -> None:
+    """A build that forgets its gate must not look green: no case has passed."""
+    a, b = (write_run(tmp_path / name, rows(seed)) for seed, name in enumerate("ab"))
+    for words in (
+        ("report", a),
+        ("report", tmp_path),
+        ("compare", a, b),
+        ("thresholds", a, "--target-error", 0.1),
+        ("thresholds", a, "--sets"),
+    ):
+        assert {*statuses(words, 0).values()} == {"skipped"}

@@ -64,7 +64,7 @@ def test_only_what_the_first_line_may_name_is_adjusted(
         assert everything["metrics"]["accuracy"]["evidence"] == one["claims"][0]["evidence"]
         assert everything["metrics"]["nll_nats"]["evidence"]["adjusted_p_value"] is None
         assert {group["metrics"]["accuracy"]["evidence"]["tests"] for group in groups} == {0}
-    value = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)
+    value = json.loads(run("compare", *arms, *FAST, "--json").stdout)
     (conclusion,), (pair,) = value["answer"]["better"], value["arms"]["pairs"]
     accuracy = pair["differences"]["all"]["accuracy"]["evidence"]
     assert accuracy == conclusion["claims"][0]["evidence"]
@@ -73,7 +73,7 @@ def test_only_what_the_first_line_may_name_is_adjusted(
 
 def test_arms_without_a_common_seed_say_so(a: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "b-18", rows(12), arm="b", seed=18)
-    text = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST).stdout
+    text = run("compare", f"a={a}", f"b={tmp_path}/b-18", *FAST).stdout
     assert_says(text.splitlines()[0], "a ", "b ", "not compared", "share no seed")
 
 
@@ -81,13 +81,13 @@ def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> No
     other = write_run(tmp_path / "other", rows(2, families=20))
     assert "20 items only in" in refused("compare", a, other, *FAST)
     assert_says(refused("compare", a, code=2), "expected two or more", "got 1")
-    assert "expected NAME=PATTERN" in refused("compare", "--arms", a, b)
-    assert "no such run folder" in refused("compare", "--arms", "a=none*", f"b={b}")
-    assert "two arms or more" in refused("compare", "--arms", f"a={a}")
+    assert "expected NAME=PATTERN" in refused("compare", f"a={a}", b)
+    assert "no such run folder" in refused("compare", "a=none*", f"b={b}")
+    assert "two arms or more" in refused("compare", f"a={a}")
     twin = write_run(tmp_path / "a-17-again", rows(4), arm="a", seed=17)
-    assert "two runs with seed 17" in refused("compare", "--arms", f"a={a}", f"a={twin}")
+    assert "two runs with seed 17" in refused("compare", f"a={a}", f"a={twin}")
     nameless = write_run(tmp_path / "nameless", rows(4))
-    assert "has no seed" in refused("compare", "--arms", f"a={nameless}", f"b={b}")
+    assert "has no seed" in refused("compare", f"a={nameless}", f"b={b}")
     assert_says(
         refused("compare", a, b, "--calibration", "own"), "expected calibration.json", "run folder"
     )
@@ -180,7 +180,7 @@ def test_names_do_not_steer_the_terminal(b: Path, tmp_path: Path) -> None:
     for arguments in (
         ("calibrate", calibration, "--force", "--mode", "scalar", "--holdout", holdout),
         ("compare", holdout, b, *FAST),
-        ("compare", "--arms", f"{HOSTILE}={holdout}", f"b={b}", *FAST, "--items", 9),
+        ("compare", f"{HOSTILE}={holdout}", f"b={b}", *FAST, "--items", 9),
         ("sweep", holdout, *FAST),
     ):
         result = run(*arguments)

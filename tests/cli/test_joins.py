@@ -80,7 +80,7 @@ def test_a_run_next_to_its_own_predictions_is_called_one_run(tmp_path: Path, twi
     "command",
     [
         ("compare", "{a}", "{b}"),
-        ("compare", "--arms", "x={a}", "y={b}"),
+        ("compare", "x={a}", "y={b}"),
         ("scorecard", CRITERIA, "{a}", "{b}"),
         ("paper", "--tables", "all", "{a}", "{b}", "--out", "{out}"),
         ("paper", "--figures", "all", "{a}", "{b}", "--out", "{out}"),
@@ -110,5 +110,5 @@ def test_a_run_that_records_less_opens_no_door(tmp_path: Path, order: tuple[int,
     )
     runs = [(a, b, third)[place] for place in order]
     words = [f"{name}={folder}" for name, folder in zip("xyz", runs, strict=True)]
-    message = run("compare", "--arms", *words, "--resamples", 100, code=1).stderr
+    message = run("compare", *words, "--resamples", 100, code=1).stderr
     assert "--allow other-data" in message

@@ -59,7 +59,7 @@ def test_two_runs_of_one_quantisation_have_no_cost(pair: tuple[Path, Path]) -> N
 
 def test_the_arm_of_a_quantised_run_is_another_one(pair: tuple[Path, Path]) -> None:
     # Also if one name is given to both: no mean is over runs of two quantisations.
-    assert "x (nf4)" in run("compare", "--arms", "x=runs/full", "x=runs/packed", *FAST).stdout
+    assert "x (nf4)" in run("compare", "x=runs/full", "x=runs/packed", *FAST).stdout
 
 
 def test_a_calibrator_belongs_to_one_quantisation(pair: tuple[Path, Path]) -> None:

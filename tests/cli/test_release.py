@@ -97,8 +97,36 @@ def test_what_does_not_go_together_is_refused() -> None:
     assert_says(refused("compare", new, "--require", "ece=8", code=2), "NEW OLD", "report")
     assert "--gate" in refused("compare", new, old, "--gate", "--not-worse", 2, code=2)
     assert_says(refused("report", new, "--require", "good=1", code=2), "accuracy", "ece", "flips")
-    assert "--require" in refused("report", new, "--format", "junit", code=2)
-    assert "--html" in refused("report", new, "--html", "a.html", "--require", "ece=8", code=2)
+
+
+def test_what_is_shown_beside_a_verdict_does_not_change_it() -> None:
+    new, old = log("new", 27, 30), log("old", 24, 30)
+    for words in (
+        ("compare", new, old, "--not-worse", 20),
+        ("report", new, "--require", "accuracy=50"),
+    ):
+        alone = run(*words).stdout
+        more = run(*words, "--items", 2).stdout
+        assert more.startswith(alone)
+        assert_says(more, "Wrong answers" if words[0] == "report" else "Only new right")
+        (below,) = (
+            json.loads(run(*words, "--full", "--json").stdout).keys()
+            - json.loads(run(*words, "--json").stdout).keys()
+        )
+        assert below == words[0]
+    drift = run("compare", "runs/new", "runs/old", "--gate", "--margin", 0.9, "--items", 2).stdout
+    assert_says(drift, "Equivalent", "Only new right")
+
+
+def test_the_page_and_the_tables_are_made_together() -> None:
+    new = log("new", 27, 30)
+    words = ("report", new, "--require", "accuracy=99", "--html", "a.html")
+    assert_says(run(*words, code=3).stdout, "FAIL")
+    page = Path("a.html").read_bytes()
+    tables = run("report", new, "--html", "a.html", "--full")
+    assert tables.stdout == run("report", new, "--full").stdout
+    assert_says(tables.stderr, "wrote a.html")
+    assert page[:100] == Path("a.html").read_bytes()[:100]
 
 
 def test_assertions_say_what_the_command_prints() -> None:

@@ -110,11 +110,21 @@ def test_two_at_once_store_one_run() -> None:
     assert stored() == {"t": share(path)}
 
 
-def test_options_that_change_nothing_are_refused() -> None:
+def test_a_stored_run_is_not_read_again_in_another_way() -> None:
     path = predictions(Path("t.jsonl"), 1)
     run("report", path, *FAST)
     assert_says(refused("report", "runs/t", "--answers", "letter", code=2), "--answers", "log")
-    assert_says(refused("report", "runs", "--items", 3, code=2), "--items", "list")
+
+
+def test_a_list_is_followed_by_what_is_asked_of_each_run() -> None:
+    for n, name in enumerate("ab"):
+        write_run(Path("runs", name), rows(n, families=12), arm=name)
+    listed = run("report", "runs", *FAST).stdout
+    for asked in (("--items", 1), ("--target-error", 0.2)):
+        alone = "".join(run("report", f"runs/{name}", *asked, *FAST).stdout for name in "ab")
+        assert run("report", "runs", *asked, *FAST).stdout == listed + alone
+    both = run("report", "runs/a", "runs/b", "--target-error", 0.2, *FAST).stdout
+    assert both == run("report", "runs/a", "runs/b", *FAST).stdout + alone
 
 
 def test_another_reading_of_the_same_bytes_is_another_run() -> None:
@@ -247,7 +257,6 @@ def test_files_that_are_no_logs_are_left_out_of_patterns_and_refused_alone() -> 
     ("words", "code", "parts"),
     [
         (("a", "b", "--calibration", "x.json"), 2, ("one run", "--calibration own")),
-        (("a", "b", "--target-error", "0.1"), 2, ("pact-eval thresholds RUN --target-error 0.1",)),
         (("empty",), 1, ("empty: not a run", "run.json", "not a log of a known format")),
         (("logs",), 1, ("name a file in it, such as logs/x.csv",)),
         (("a", "nowhere"), 1, ("nowhere: no such run folder",)),

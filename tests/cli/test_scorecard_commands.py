@@ -57,7 +57,7 @@ def test_run_folders_are_judged_with_intervals(criteria: Path, runs: tuple[Path,
     swapped = CRITERIA.replace('arm = "good"', 'arm = "x"').replace('arm = "poor"', 'arm = "good"')
     criteria.write_text(swapped.replace('arm = "x"', 'arm = "poor"'))
     text = run("scorecard", criteria, *runs, "--resamples", 200, "--demand", code=3).stdout
-    assert "H1 A | B: CONTRADICTED" in text
+    assert "A | B: CONTRADICTED" in text
 
 
 @pytest.mark.slow
@@ -65,10 +65,10 @@ def test_a_demand_for_shown_verdicts(criteria: Path, runs: tuple[Path, Path]) ->
     """0 if shown, 3 if refuted as shown, 4 by value only; broken registrations stay 5."""
     arguments = ("scorecard", criteria, *runs, "--resamples", 200)
     text = run(*arguments, "--demand", "shown").stdout
-    assert "H1 A | B: SUPPORTED, shown" in text
+    assert "A | B: SUPPORTED, shown" in text
     criteria.write_text(CRITERIA.replace('"higher"', '"lower"'))
     text = run(*arguments, "--demand", "shown", code=3).stdout
-    assert "H1 A | B: CONTRADICTED, shown" in text
+    assert "A | B: CONTRADICTED, shown" in text
     # About 64 points more accurate, with an interval from 50 to 75: not shown to be above 60.
     margin = '"higher"\nby_more_than = "60 points"'
     criteria.write_text(CRITERIA.replace('"higher"', margin))
@@ -147,7 +147,7 @@ def test_bad_input_is_told(criteria: Path, runs: tuple[Path, Path], tmp_path: Pa
     assert "none" in run("scorecard", criteria, tmp_path / "none", code=1).stderr
     shutil.rmtree(runs[0])
     text = run("scorecard", criteria, runs[1], "--resamples", 200).stdout
-    assert "H1 A | B: UNTESTED" in text
+    assert "A | B: UNTESTED" in text
 
 
 @pytest.mark.parametrize("broken", [b"", b"{", b'{"format": "pact-lock-1"}'])

@@ -19,7 +19,7 @@ FAST = ("--resamples", "100")
 COMMANDS = {
     "report": ("report", "{0}", *FAST),
     "compare": ("compare", "{0}", "{1}", *FAST),
-    "arms": ("compare", "--arms", "a={0}", "b={1}", *FAST),
+    "arms": ("compare", "a={0}", "b={1}", *FAST),
     "sweep": ("sweep", "{0}", *FAST),
     "calibrate": ("calibrate", "{0}", "--force", "--out", "{2}/calibration.json"),
     "tables": ("paper", "--tables", "all", "{0}", "{1}", "--out", "{2}/tables", *FAST),

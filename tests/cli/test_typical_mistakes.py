@@ -32,7 +32,6 @@ MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
     ("report letters --views 2", 2, ("--views", "pact-eval sweep RUN --views 1..4")),
     ("report letters --criteria h.toml", 2, ("criteria =", "[options.report] in pact.toml")),
     ("report letters --multi any", 2, ("--multi", "pact-eval import LOG --multi")),
-    ("sweep letters --remedies --views 2", 2, ("--views", "--remedies starts from")),
     # Options without the one that they belong to.
     ("compare letters b --gate", 2, ("--gate", "--margin 0.02")),
     ("thresholds letters", 2, ("give one of --target-error", "--cost-wrong")),

@@ -43,7 +43,7 @@ COMMANDS = {
         ("compare", "method", "baseline", *ALLOW, "--calibration", "own"),
         {"UnknownRun"},
     ),
-    "arms": (("compare", "--arms", "a=method", "b=baseline", *ALLOW), {"Incompatibility"}),
+    "arms": (("compare", "a=method", "b=baseline", *ALLOW), {"Incompatibility"}),
     "views": (
         ("sweep", "method", "--calibration", "method/calibration.json"),
         {"UnknownRun"},

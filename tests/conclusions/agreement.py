@@ -89,10 +89,7 @@ class Surfaces:
     @cached_property
     def report_texts(self) -> list[tuple[str, str]]:
         """What `report` prints of each run, in short and with `--full`."""
-        short = [run_report.present_run_report(report, full=False) for report in self._asked]
-        return [
-            (_text(brief), _text(full)) for brief, full in zip(short, self._reports, strict=True)
-        ]
+        return [(_text(report, full=False), _text(report)) for report in self._reports]
 
     @cached_property
     def python_texts(self) -> list[str]:
@@ -114,8 +111,8 @@ class Surfaces:
     @cached_property
     def comparison_texts(self) -> tuple[str, str]:
         """What `compare` prints, in short and with `--full`."""
-        brief = run_comparison.present_run_comparison(*self._compared, full=False)
-        return _text(brief), _text(run_comparison.present_run_comparison(*self._compared))
+        presenter = run_comparison.present_run_comparison(*self._compared)
+        return _text(presenter, full=False), _text(presenter)
 
     @cached_property
     def source(self) -> str:
@@ -163,8 +160,8 @@ def _json(presenter: Presenter) -> dict[str, Any]:
     return presenter.json()
 
 
-def _text(presenter: Presenter) -> str:
-    parts = [part for block in presenter.printed() for part in block]
+def _text(presenter: Presenter, *, full: bool = True) -> str:
+    parts = [part for block in presenter.printed(full=full) for part in block]
     return to_text(*parts, width=UNBROKEN)
 
 

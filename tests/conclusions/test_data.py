@@ -255,7 +255,7 @@ def test_a_leak_fails_every_command_and_is_left_out_if_asked(
 
 
 def test_arms_begin_with_the_leak_and_fail(leak: Path) -> None:
-    result = command("compare", "--arms", f"a={leak / 'a'}", f"b={leak / 'a'}", *RESAMPLES)
+    result = command("compare", f"a={leak / 'a'}", f"b={leak / 'a'}", *RESAMPLES)
     assert result.exit_code == 3
     assert first_line(result).startswith("Leak: 12 items")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import chdir
@@ -11,12 +12,15 @@ import pytest
 from click.testing import CliRunner
 from conclusions.planted import CASES, Case
 from conclusions.random_runs import RandomRuns
+from preregistration.checks import criteria
 from run_frames import other_items, write_run
 from spoiled_datasets import healthy
 
+import pact_fixtures
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main
 
+FIXTURES = Path(pact_fixtures.__file__).parent
 OURS = re.compile(
     r"(?i:\b(?:famil(?:y|ies)|arms?|view 0|single|raw|decodings?|contracts?|certificates?"
     r"|separation|noise floor|could hide|direction not shown|nats|seal(?:ed)?|digests?"
@@ -41,6 +45,15 @@ COMMANDS = (
     "report . --decoding ensemble",
     "sweep first",
     "sweep first --remedies",
+    "sweep first --views 1..2 --remedies",
+    "compare first others --gate --margin 0.02",
+    "compare first second --not-worse 2 --require ece=8",
+    "report first --require accuracy=60 --items 2",
+    "verify first second --strict",
+    "verify first --data nowhere.jsonl --thresholds gates.json",
+    "register criteria.toml",
+    "scorecard criteria.toml first second --resamples 200",
+    "scorecard criteria.toml first second --demand shown --resamples 200",
 )
 """Commands on planted runs. Those that a run cannot answer say so on standard error."""
 
@@ -61,6 +74,8 @@ def printed(program: object, words: str) -> str:
 
 def most_lines(command: str) -> int:
     """Six questions, most of them in two lines, are answered by `report`, and by `compare`."""
+    if command.startswith("verify") or "--items" in command or "--views" in command:
+        return 100  # a line per check or item; two screens
     return 10 if "--gate" in command or not command.startswith(("report", "compare")) else 16
 
 
@@ -88,6 +103,7 @@ def test_first_screens_of_planted_runs(case: Case, tmp_path: Path) -> None:
     case.first.write(tmp_path / "first", case.seeds[0])
     (case.second or case.first).write(tmp_path / "second", case.seeds[1])
     write_run(tmp_path / "others", other_items(case.first.rows(case.seeds[1])), arm="first", seed=1)
+    (tmp_path / "criteria.toml").write_text(criteria(arm="first", than="{ arm = 'second' }"))
     with chdir(tmp_path):
         for command in COMMANDS:
             assert not [*faults(printed(main, command), most_lines(command))], command
@@ -108,6 +124,17 @@ def test_first_screens_of_audits(tmp_path: Path) -> None:
     healthy(8).write(tmp_path / "data")
     with chdir(tmp_path):
         assert not [*faults(printed(audit, "data data"))]
+
+
+@pytest.mark.slow
+def test_first_screens_of_models(tmp_path: Path) -> None:
+    adapter = FIXTURES / "adapters" / "pact"
+    question = {"type": "choice", "instructions": "Do what?", "criteria": {"wait": "w", "go": "g"}}
+    (tmp_path / "schema.json").write_text(json.dumps({"next": question}))
+    with chdir(tmp_path):
+        words = f"decide {adapter} --context Red. --schema schema.json --k 2"
+        assert not [*faults(printed(main, words), 100)]
+        assert not [*faults(printed(main, f"export {adapter} --out out --layout with-base"))]
 
 
 def test_the_words_are_found() -> None:

@@ -269,7 +269,7 @@ def test_items_that_one_of_two_runs_gets_right_by_hand(tmp_path: Path) -> None:
     assert_says(run("compare", *runs, "--mcnemar", code=2).stderr, "--full", "--items")
     for folder in runs:
         edit_run(folder, seed=1)
-    assert_says(run("compare", "--arms", *arms, "--resamples", 100, "--items", 9).stdout, "3 of 3")
+    assert_says(run("compare", *arms, "--resamples", 100, "--items", 9).stdout, "3 of 3")
 
 
 @pytest.mark.parametrize("seed", range(20))

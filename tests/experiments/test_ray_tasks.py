@@ -40,7 +40,7 @@ def test_a_step_that_fails_leaves_the_others_running(
     cluster: dict[str, str], tmp_path: Path
 ) -> None:
     plan = odd_plan(tmp_path, ("works", "fails"))
-    process = on_ray(cluster, plan, "--stage", "train", "--json")
+    process = on_ray(cluster, plan, "--stage", "train", "--jobs", "1", "--json")
     stdout, errors = process.communicate(timeout=600)
     assert process.returncode == 1, errors
     steps = steps_of(stdout)

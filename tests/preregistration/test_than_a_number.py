@@ -111,5 +111,5 @@ def test_runs_are_judged_as_they_are_by_a_requirement(tmp_path: Path) -> None:
         assert comparison.interval is not None
         ends = (judged_one.estimate.low - floor / 100, judged_one.estimate.high - floor / 100)
         assert (comparison.interval.low, comparison.interval.high) == pytest.approx(ends)
-    printed = runner(main)("scorecard", path, folder, "--resamples", 300).stdout
+    printed = runner(main)("scorecard", path, folder, "--resamples", 300, "--full").stdout
     assert_says(printed, "vs 80.0")

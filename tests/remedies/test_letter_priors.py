@@ -97,9 +97,7 @@ def test_views_of_unknown_orders_are_refused() -> None:
     unknown = replace(run, code_order=np.full_like(run.code_order, -1))
     with pytest.raises(InputError) as error:
         fit_letter_prior(unknown, "additive")
-    assert_says(
-        error.value, "letter prior", "orders of all views", "10 items have none", "import them"
-    )
+    assert_says(error.value, "letter prior", "order of the answers", "such as i0", "import them")
 
 
 def test_answers_without_probabilities_are_refused() -> None:

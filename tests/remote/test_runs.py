@@ -48,7 +48,7 @@ def remote(local: Path, bucket: Path) -> str:
 
 COMMANDS = {
     "json": "report {0}/one-1 {0}/two-1 --json --resamples 100",
-    "arms": "compare --arms a={0}/one-* b={0}/two-* --json --resamples 100",
+    "arms": "compare a={0}/one-* b={0}/two-* --json --resamples 100",
     "calibrate": "calibrate {0}/calibration --force --mode scalar --out {1}/calibration.json",
     "page": "report {0}/one-1 {0}/two-1 --html {1}/page.html --resamples 100",
     "verify": "verify {0}/one-1 {0}/two-1",

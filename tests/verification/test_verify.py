@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from builders import question, record, write_jsonl
 from click.testing import CliRunner, Result
-from commands import with_settings
+from commands import runner, with_settings
 from messages import assert_says
 from run_frames import edit_rows, edit_run, rows, without_seal, write_content_free, write_run
 
@@ -303,22 +303,15 @@ def test_a_page_of_other_runs_or_settings_is_refused(reported: tuple[Path, Path,
     assert_says(verify(page, a, b).stdout, "not that of the runs", "and settings")
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        ("--adapter", "x"),
-        ("--base-model", "x"),
-        ("--data", "x"),
-        ("--criteria", "x"),
-        ("--strict",),
-    ],
-)
-def test_options_of_runs_are_refused_with_a_report(tmp_path: Path, option: tuple[str, ...]) -> None:
-    page = tmp_path / "page.html"
-    page.write_text("")
-    result = verify(page, *option)
-    assert result.exit_code == 2
-    assert f"{option[0]} is for run folders" in result.stderr
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_figure")
+def test_options_of_runs_check_the_runs_of_a_report_too(tmp_path: Path) -> None:
+    run, page = write_run(tmp_path / "a", rows(1)), tmp_path / "page.html"
+    runner(main, "report")(run, "--html", page)
+    alone, runs = verify(page, run).stdout, verify(run).stdout
+    both = verify(page, run, "--strict")
+    assert both.stdout == alone + runs
+    assert both.exit_code == verify(run, "--strict").exit_code
 
 
 @pytest.mark.slow
@@ -413,4 +406,4 @@ def test_json_of_one_run_has_a_digest_and_that_of_a_comparison_has_none(
         arguments = ["report", *map(str, folders), "--json", "--resamples", "100"]
         path.write_text(CliRunner().invoke(main, arguments).stdout)
         assert verify(path, *folders).exit_code == code
-    assert_says(verify(path, a, b).stderr, "no digest", "comparison")
+    assert_says(verify(path, a, b).stderr, "no SHA-256", "comparison")

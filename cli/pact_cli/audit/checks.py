@@ -16,7 +16,7 @@ from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.hub_places import resolve_adapter, resolve_data_file, resolve_dataset
 from pact_cli.labelled import reading_options
-from pact_cli.options import Ci, Json
+from pact_cli.options import Json
 from pact_cli.param_types import AdapterPath, Count, DatasetPath, Natural, Share
 from pact_eval._choices import (
     DATA_CHECK_NAMES,
@@ -62,6 +62,7 @@ NearDuplicate: TypeAlias = Annotated[
 
 
 @command(
+    for_ci=True,
     more=(
         "manifest",
         "near_duplicate",
@@ -91,7 +92,6 @@ def data(
     fail_on: FailOn = "error",
     max_findings: MaxFindings = FINDINGS_KEPT,
     full: bool = False,
-    ci_format: Ci = None,
     as_json: Json = False,
 ) -> None:
     """Audit a dataset, and conclude whether to trust evaluations on it.
@@ -135,11 +135,6 @@ def data(
         folder is None and not (train or eval_),
         "expected DIR, FILE, or --train and --eval; there is no folder `data` here",
     )
-    refuse("lengths" in only and tokenizer is None, "--only lengths: expected --tokenizer")
-    refuse(
-        "hashes" in only and folder is None and manifest is None,
-        "--only hashes: expected DIR with a manifest, or --manifest",
-    )
     settings = DataAuditSettings(
         only=only or None,
         max_edit_words=max_edit_words,
@@ -152,7 +147,7 @@ def data(
     source = replace(_source(folder, train, eval_, manifest), reading=reading)
     audit = audit_data(source, settings)
     presenter = present_data_audit(audit, fail_on)
-    emit(presenter, provenance=provenance(), full=full, ci_format=ci_format, as_json=as_json)
+    emit(presenter, provenance=provenance(), full=full, as_json=as_json)
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
 
 
@@ -176,7 +171,7 @@ def _tokenizer(folder: Path) -> NamedTokenizer:
     return NamedTokenizer(str(folder), load_tokenizer(folder))
 
 
-@command()
+@command(for_ci=True)
 def adapter(
     folder: Annotated[AdapterPath, "DIR_OR_ID"],
     other: Annotated[AdapterPath | None, "[OTHER]"] = None,
@@ -187,7 +182,6 @@ def adapter(
     near_duplicate: NearDuplicate = NEAR_DUPLICATE,
     fail_on: FailOn = "error",
     max_findings: MaxFindings = FINDINGS_KEPT,
-    ci_format: Ci = None,
     as_json: Json = False,
 ) -> None:
     """Audit a LoRA adapter without loading it.
@@ -230,7 +224,7 @@ def adapter(
     ]
     comparison = None if other is None else compare_adapters(*audits)
     presenter = present_adapter_audit(*audits, comparison=comparison, fail_on=fail_on)
-    emit(presenter, provenance=provenance(), ci_format=ci_format, as_json=as_json)
+    emit(presenter, provenance=provenance(), as_json=as_json)
     checks = [check for audit in audits for check in audit.checks]
     exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))
 

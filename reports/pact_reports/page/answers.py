@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
-from pact_eval.evaluation.conclusions.better import BetterConclusion
+from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
+from pact_eval.evaluation.conclusions.data import AuditedCheck, AuditedCode
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions, conclude_runs
 from pact_eval.evaluation.diagnostics import Topic
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes, item_outcomes
+from pact_eval.evaluation.run_comparisons import run_differences
+from pact_eval.evaluation.run_records import ItemTexts, cut, texts_of
+from pact_eval.evaluation.wrong_items import (
+    SUREST,
+    WrongItem,
+    confidence_text,
+    differing_items,
+    surest_first,
+    wrong_items,
+)
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_reports.figures.style import Looks
-from pact_reports.page.data_audit import audited_checks
 from pact_reports.page.figures import Contents, reliability_diagrams
-from pact_reports.page.first_screen import drawn_claims, examples, pictures
-from pact_reports.page.matrix import MATRIX_RUNS, run_matrix
-from pact_reports.page.plots import Plot, differences_plot, order_plot
+from pact_reports.page.item_blocks import compared_runs
+from pact_reports.page.item_links import Compared, item_href, items_href
+from pact_reports.page.plots import (
+    Axis,
+    Plot,
+    Row,
+    difference_row,
+    differences_plot,
+    ends_of,
+    groups_plot,
+    order_plot,
+)
 from pact_reports.page.questions import (
     SECTIONS,
     Remark,
+    bar_hrefs,
     better_findings,
     judge,
     remarks_of,
@@ -28,6 +50,286 @@ from pact_reports.page.questions import (
 )
 from pact_reports.page.request import PageRequest
 from pact_reports.tables.cells import leak_lines
+
+_LOOKS: Final = {"error": "critical", "warning": "warning", "note": "info"}
+
+
+def _check(check: AuditedCheck, items: Collection[str]) -> dict[str, Any]:
+    """Return a check: its name, its worst severity, findings by code, scope and numbers.
+
+    Args:
+        check: of the audit of the data.
+        items: ids of the items of the page; findings about them are links.
+    """
+    worst = check.codes[0].severity if check.codes else None
+    look, result = "good", "no findings"
+    if check.skipped is not None and worst in (None, "note"):
+        look, result = "severity info", "not checked"
+    elif worst is not None:
+        look, result = f"severity {_LOOKS[worst]}", f"{worst}s"
+    return {
+        "name": check.check,
+        "look": look,
+        "result": result,
+        "codes": [_code(code, items) for code in check.codes],
+        "scope": ": ".join(text for text in (check.skipped, check.scope) if text),
+        "measured": ", ".join(
+            f"{name.replace('_', ' ')} {f'{value:,}' if isinstance(value, int) else f'{value:.3g}'}"
+            for name, value in check.measured.items()
+        ),
+    }
+
+
+def _code(code: AuditedCode, items: Collection[str]) -> dict[str, Any]:
+    """Return the findings of a code: their number, and the places of the first ones."""
+    return {
+        "name": code.code,
+        "count": code.count,
+        "more": code.count - len(code.places),
+        "places": [
+            (
+                str(replace(place, file=Path(place.file).name)),
+                item_href(name)
+                if (name := place.record_id) is not None and name in items
+                else None,
+            )
+            for place in code.places
+        ],
+    }
+
+
+MATRIX_RUNS: Final = 3
+"""From this number of runs on, the matrix is the picture of the headline."""
+
+MOST_REFERENCES: Final = 15
+"""Of more runs, one reference has differences: their number is the square of the runs."""
+
+
+def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> dict[str, Any]:
+    """Return runs by questions, as a template writes them.
+
+    Args:
+        request: the runs.
+        conclusions: on every run, in their order.
+    """
+    chosen, rows = _differences(request)
+    # With one run per arm, the sentences are about these differences.
+    one_each = len(request.experiment.arms) == len(conclusions)
+
+    def row(claim: Claim, run: int, at: int) -> Row:
+        href = items_href(run, b=at)
+        return difference_row("", claim, href, worded=one_each and at == chosen)
+
+    references = [
+        {
+            "at": at,
+            "run": request.called[at],
+            "chosen": at == chosen,
+            "rows": [
+                claim and (row(claim, run, at), claim.status) for run, claim in enumerate(claims)
+            ],
+        }
+        for at, claims in rows.items()
+    ]
+    return {
+        "references": references,
+        "axis": Axis.of_rates(end for run in conclusions for end in ends_of(run.accuracy)),
+        "runs": [
+            {
+                "at": at,
+                "name": request.called[at],
+                "chosen": at == chosen,
+                "accuracy": Row("", run.accuracy, href=items_href(at, outcome="wrong")),
+                "answers": _answers(run),
+            }
+            for at, run in enumerate(conclusions)
+        ],
+        "tones": BetterConclusion.tones,
+        "hint": _hint(len(rows)),
+    }
+
+
+def _differences(request: PageRequest) -> tuple[int, Mapping[int, Sequence[Claim | None]]]:
+    """Return the first reference, and the differences of all runs from every reference."""
+    experiment = request.experiment
+    chosen, _ = compared_runs(experiment)
+    if not experiment.same_items:
+        return chosen, {}
+    runs = len(experiment.runs)
+    every = range(runs) if runs <= MOST_REFERENCES else (chosen,)
+    return chosen, dict(zip(every, run_differences(experiment, every, chosen), strict=True))
+
+
+def _hint(references: int) -> str:
+    text = "Accuracy in %, with 95% intervals; differences in points, run minus reference."
+    if not references:
+        return "With 95% intervals. The runs have different items, so none is compared."
+    if references > 1:
+        return f"{text} Choose a run to make it the reference."
+    return f"{text} With more than {MOST_REFERENCES} runs, the reference is fixed."
+
+
+def _answers(run: RunConclusions) -> list[tuple[str, str, str, str]]:
+    """Return the question, tone, word, and section of what is concluded of a run."""
+    return [
+        ("Order", run.order.tone, run.order.words.finding, SECTIONS["order"][0]),
+        (
+            *("Probabilities", run.probabilities.tone, run.probabilities.words.finding),
+            SECTIONS["probabilities"][0],
+        ),
+    ]
+
+
+_LONGEST: Final = 110
+
+
+@dataclass(frozen=True)
+class Example:
+    """An item of the first screen.
+
+    Attributes:
+        item: the item, and the wrong answer to it.
+        href: the link that opens it.
+        wrong: name of the run that gives the wrong answer; "" if the page has no other.
+        right: name of the run that is right; "" if no run is compared.
+    """
+
+    item: WrongItem
+    href: str
+    wrong: str = ""
+    right: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its question or context, whichever tells items apart; its id if neither is known."""
+        return cut(self.item.text or self.item.id, _LONGEST)
+
+    @property
+    def given(self) -> str:
+        """The wrong answer; "" if it is not known."""
+        return cut(self.item.given or "", _LONGEST)
+
+    @property
+    def sure(self) -> str:
+        """The confidence in the wrong answer; "" if it is not known."""
+        return confidence_text(self.item.confidence)
+
+    @property
+    def reference(self) -> str:
+        """The right answers; "" if they are not known."""
+        return " or ".join(cut(answer, _LONGEST) for answer in self.item.right)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Items to look at first.
+
+    Attributes:
+        title: what they have in common.
+        every: texts and links that lead to all such items.
+        items: the first ones.
+    """
+
+    title: str
+    every: Sequence[tuple[str, str]]
+    items: Sequence[Example]
+
+
+def examples(request: PageRequest, outcomes: Sequence[ItemOutcomes]) -> Examples:
+    """Return three items to look at first.
+
+    Of one run, these are the wrong answers that it is surest of; of several, the items that only
+    one of the two compared runs answers right, the surest wrong answers first.
+
+    Args:
+        request: the runs.
+        outcomes: of every run, in their order.
+    """
+    a, b = compared_runs(request.experiment)
+    differing = None if b is None else _differing(request, outcomes, a, b)
+    return _wrong(request, a) if differing is None else differing
+
+
+def _texts(request: PageRequest, run: ExperimentRun) -> ItemTexts:
+    return texts_of(run, {} if request.records is None else request.records.records)
+
+
+def _wrong(request: PageRequest, at: int) -> Examples:
+    """Return the surest wrong answers of a run."""
+    experiment, run = request.experiment, request.experiment.runs[at]
+    items = experiment.items(run, letters=False)
+    wrong = wrong_items(run, items, _texts(request, run), SUREST)
+    known = any(confidence_text(item.confidence) for item in wrong.items)
+    title = "Surest wrong answers" if known else "Wrong answers"
+    return Examples(
+        f"{title} of {request.called[at]}" if len(request.called) > 1 else title,
+        [(f"all {wrong.wrong:,}", items_href(at, outcome="wrong"))],
+        [Example(item, item_href(item.id, a=at)) for item in wrong.items],
+    )
+
+
+def _differing(
+    request: PageRequest, outcomes: Sequence[ItemOutcomes], a: int, b: int
+) -> Examples | None:
+    """Return the items that only one of two runs answers right; None without any."""
+    names, runs = request.called, request.experiment.runs
+    differing = request.experiment.comparisons.differing(runs[a], runs[b])
+    texts = _texts(request, runs[a])
+    sides = differing_items(differing, runs[a].predictions, texts, SUREST)
+    listed = [
+        Example(item, item_href(item.id, a=a, b=b), names[wrong], names[right])
+        for (right, wrong), items in zip([(a, b), (b, a)], sides.values(), strict=True)
+        for item in items
+    ]
+    every: list[tuple[str, str]] = []
+    pairs: tuple[tuple[int, int, Compared], ...] = ((a, b, "only-a"), (b, a, "only-b"))
+    for at, other, side in pairs:
+        only = int((outcomes[at].correct & ~outcomes[other].correct).sum())
+        every.append((f"only {names[at]}: {only:,}", items_href(a, b=b, compared=side)))
+    first = sorted(listed, key=lambda example: surest_first(example.item))[:SUREST]
+    return Examples("Right in one run only", every, first) if first else None
+
+
+def pictures(
+    request: PageRequest,
+    conclusions: Sequence[RunConclusions],
+    outcomes: Sequence[ItemOutcomes],
+    better: Sequence[BetterConclusion],
+) -> Iterator[Plot]:
+    """Yield what is drawn below the headline of one or two runs; of more, there is the matrix.
+
+    Args:
+        request: the runs.
+        conclusions: on every run, in their order.
+        outcomes: of every run.
+        better: the main arm compared with each of the others.
+    """
+    experiment = request.experiment
+    if len(conclusions) == 1:
+        hrefs = bar_hrefs(request, 0, conclusions[0].where, outcomes[0])
+        yield groups_plot(conclusions[0], hrefs)
+        return
+    a, b = compared_runs(experiment)
+    order = [a] if b is None else [a, b]
+    order += [at for at in range(len(conclusions)) if at not in order]
+    rows = [
+        Row(request.called[at], conclusions[at].accuracy, href=items_href(at, outcome="wrong"))
+        for at in order
+    ]
+    yield Plot("Accuracy of the runs", [(None, rows)], "percent", hint="In %, with 95% intervals.")
+    for claim in drawn_claims(conclusions, better):
+        row = difference_row("points", claim, items_href(a, b=b), worded=True)
+        yield Plot(f"Difference: {rows[0].name} − {rows[1].name}", [(None, [row])])
+
+
+def drawn_claims(
+    conclusions: Sequence[RunConclusions], better: Sequence[BetterConclusion]
+) -> list[Claim]:
+    """Return the differences that the first screen draws: of pairs of runs, in accuracy."""
+    pairs = [each for each in better if each.seeds == 1 and each.claims]
+    if len(conclusions) == 2:
+        return [claim for each in pairs if (claim := each.leading) is not None]
+    return [each.claims[0] for each in pairs]
 
 
 @dataclass(frozen=True)
@@ -124,14 +426,15 @@ class Answers:
                 "diagrams": reliability_diagrams(experiment, looks)
                 if topic == "probabilities"
                 else [],
-                "checks": audited_checks(request.audit, self._ids()) if topic == "data" else [],
+                "checks": self._checks() if topic == "data" else [],
             }
             for topic, (name, title, short) in SECTIONS.items()
         ]
         said = ("findings", "remarks", "contents", "plot")
         return [section for section in sections if any(map(section.get, said))]
 
-    def _ids(self) -> frozenset[str]:
-        """Return the ids of the items of the page, if findings of an audit may name them."""
-        runs = self.request.experiment.runs if self.request.audit.checks else ()
-        return frozenset(item for run in runs for item in run.predictions.ids.tolist())
+    def _checks(self) -> list[dict[str, Any]]:
+        """Return the audit of the data, check by check; only its findings need the ids of items."""
+        checks, runs = self.request.audit.checks, self.request.experiment.runs
+        ids = {item for run in runs if checks for item in run.predictions.ids.tolist()}
+        return [_check(check, ids) for check in checks]

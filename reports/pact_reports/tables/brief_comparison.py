@@ -26,8 +26,7 @@ from pact_eval.numbers import (
     views_words,
 )
 from pact_eval.plain_text import one_line, short_names
-from pact_reports.table import Cell, Column, Line, Part, Table, left_columns, table_row
-from pact_reports.tables.cells import leak_lines
+from pact_reports.table import Cell, Column, Line, Table, left_columns, table_row
 from pact_reports.views.brief import (
     MOST_LINES,
     Brief,
@@ -44,25 +43,21 @@ _LONGEST_NAME: Final = 20
 
 def brief_comparison(
     comparison: RunComparison, others: Sequence[Line] = (), *, items: bool = False
-) -> tuple[Part, ...]:
-    """Lay out which of two runs is better, and what else is known of both.
+) -> Brief:
+    """Return what else is known of two runs, the better one first.
 
     Args:
         comparison: of the runs.
         others: further lines before the last one.
         items: whether the items that only one of them answers correctly follow.
     """
-    conclusion, leak = comparison.conclusion.better_first, comparison.data.leak
+    conclusion = comparison.conclusion.better_first
     turn = -1 if conclusion is not comparison.conclusion else 1
     names = short_names((conclusion.left, conclusion.right))
     orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
     notes = [_name_runs(note, names[::turn]) for note in comparison.notes]
     return Brief(
-        answer=(
-            *leak_lines(leak),
-            Line(comparison_headline([comparison]), "strong"),
-            *cautions(comparison.experiment),
-        ),
+        cautions=[*cautions(comparison.experiment)],
         facts=[
             Fact("items", _discordant(comparison, names, turn)),
             *_difference_not_shown(conclusion, names),
@@ -80,9 +75,9 @@ def brief_comparison(
             data_fact(comparison.data),
         ],
         notes=notes,
-        more="All metrics: --full." if items else "Items: --items 20.  All metrics: --full.",
+        more=more_text(items=items),
         lines=others,
-    ).parts()
+    )
 
 
 def comparison_headline(comparisons: Sequence[RunComparison]) -> str:
@@ -203,8 +198,8 @@ def _margin_facts(
 
 def brief_comparisons(
     comparisons: Sequence[RunComparison], others: Sequence[Line] = (), *, items: bool = False
-) -> tuple[Part, ...]:
-    """Lay out how a run compares with each of several others, one line each.
+) -> Brief:
+    """Return how a run compares with each of several others, one line each.
 
     Args:
         comparisons: of the first run with each of the others, from one experiment.
@@ -216,21 +211,22 @@ def brief_comparisons(
     sample = sample_text(group.items, group.clusters, first.unit)
     notes = _each_once(comparisons)
     return Brief(
-        answer=(
-            *leak_lines(experiment.data.leak),
-            Line(comparison_headline(comparisons), "strong"),
-            *cautions(experiment),
-        ),
+        cautions=[*cautions(experiment)],
         facts=[
             Fact("sample", f"{sample}{unusual_decoding(experiment)}; {shown_text(conclusions)}"),
             data_fact(experiment.data),
         ],
         notes=notes,
-        more="All metrics: --full." if items else "Items: --items 20.  All metrics: --full.",
+        more=more_text(items=items),
         tables=[_runs_table(comparisons)],
         lines=others,
         most=MOST_LINES + len(comparisons) - _TWO,
-    ).parts()
+    )
+
+
+def more_text(*, items: bool) -> str:
+    """Say how to see more than the first screen, which the items may follow."""
+    return "All metrics: --full." if items else "Items: --items 20.  All metrics: --full."
 
 
 def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:

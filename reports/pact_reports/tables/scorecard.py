@@ -34,7 +34,7 @@ from pact_reports.tables.cells import NOISE, chance_text, counted, estimate_cell
 from pact_reports.tables.request import TableRequest
 
 _MOST_DIFFERENCES: Final = 4
-_TONE: Final[dict[Verdict, Tone]] = {
+VERDICT_TONES: Final[dict[Verdict, Tone]] = {
     "SUPPORTED": "good",
     "PARTLY SUPPORTED": "caution",
     "PARTLY TESTED": "caution",
@@ -131,7 +131,8 @@ def _evidence(result: JudgedCheck) -> str:
     measured = [
         comparison for comparison in result.comparisons if not math.isnan(comparison.difference)
     ]
-    text = f"{result.check.says}: {check_summary(result)}"
+    shown = f", {result.shown}" if result.shown else ""
+    text = f"{result.check.says}: {result.summary}{shown}"
     if not measured:
         return text
     if len(measured) <= _MOST_DIFFERENCES:
@@ -143,11 +144,6 @@ def _evidence(result: JudgedCheck) -> str:
         {cell.decoding for comparison in measured for cell in comparison.question.cells}
     )
     return f"{text} ({', '.join(map(str, decodings))})"
-
-
-def check_summary(result: JudgedCheck) -> str:
-    """Write the results of a check by value, and whether they are shown."""
-    return f"{result.summary}, {result.shown}" if result.shown else result.summary
 
 
 def basis_text(comparison: CheckComparison) -> str:
@@ -233,7 +229,7 @@ def scorecard_parts(judged: JudgedHypotheses, names: ArmNames = KEYS) -> tuple[P
         rows=tuple(
             table_row(
                 f"{result.hypothesis.id} {result.hypothesis.title}",
-                Cell(result.verdict, tone=_TONE[result.verdict]),
+                Cell(result.verdict, tone=VERDICT_TONES[result.verdict]),
                 result.shown_words or UNDEFINED,
             )
             for result in results

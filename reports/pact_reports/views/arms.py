@@ -22,7 +22,6 @@ from pact_eval.plain_text import short_names
 from pact_reports.table import (
     Cell,
     Column,
-    Line,
     Part,
     Table,
     left_columns,
@@ -34,10 +33,11 @@ from pact_reports.tables.brief_comparison import (
     claim_cells,
     claim_heads,
     difference_facts,
+    more_text,
     shown_text,
     unusual_decoding,
 )
-from pact_reports.tables.cells import leak_lines, mean_cell
+from pact_reports.tables.cells import mean_cell
 from pact_reports.tables.item_lists import advice_on_texts
 from pact_reports.views.brief import (
     MOST_LINES,
@@ -49,7 +49,7 @@ from pact_reports.views.brief import (
     worst_tone,
 )
 from pact_reports.views.comparison import arms_parts, experiment_json, heading, pair_items
-from pact_reports.views.presenter import Presenter, answer_lines
+from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import answer_json, to_json
 
 
@@ -65,7 +65,6 @@ def present_arms(
     experiment: Experiment,
     names: ArmNames,
     *,
-    full: bool = True,
     items: int = 0,
     texts: ItemTexts = NO_TEXTS,
 ) -> Presenter:
@@ -74,8 +73,6 @@ def present_arms(
     Args:
         experiment: runs of several arms.
         names: display names of arms.
-        full: show every table below the answer; otherwise at most twelve lines, and one more for
-            each arm beyond three.
         items: number of items to list, by seed, that only one of two arms answers correctly.
         texts: texts of the items.
     """
@@ -89,18 +86,12 @@ def present_arms(
             yield str(with_leak_warning(conclusion.named(names).words, leak))
 
     def tables() -> Iterable[Part]:
-        return (*arms_parts(experiment.comparisons.of_arms, names), *listed())
+        return (*heading(experiment), *arms_parts(experiment.comparisons.of_arms, names))
 
     def listed() -> Iterator[Part]:
         for pair in experiment.comparisons.of_arms.pairs if items else ():
             yield from pair_items(experiment, pair, texts, items, names)
         yield from advice_on_texts(known=bool(texts.records)) if items else ()
-
-    def block() -> Iterable[Part]:
-        if full:
-            first = (*leak_lines(experiment.data.leak), *answer_lines(headline()))
-            return (*first, *heading(experiment), *tables(), *answer_lines(answers()))
-        return (*brief_arms(experiment, names, items=items > 0), *listed())
 
     return Presenter(
         tables=tables,
@@ -113,7 +104,9 @@ def present_arms(
         answers=answers,
         leak=lambda: experiment.data.leak,
         headline=headline,
-        blocks=lambda: (block(),),
+        first=partial(brief_arms, experiment, names, items=items > 0),
+        retold=True,
+        listed=listed,
     )
 
 
@@ -157,10 +150,8 @@ _LONGEST_NAME: Final = 20
 _WORST: Final = "; order, probabilities: worst run"
 
 
-def brief_arms(
-    experiment: Experiment, names: ArmNames = KEYS, *, items: bool = False
-) -> tuple[Part, ...]:
-    """Lay out which arm is better, and what else is known of the arms.
+def brief_arms(experiment: Experiment, names: ArmNames = KEYS, *, items: bool = False) -> Brief:
+    """Return what is known of arms, at most twelve lines, and one more for each beyond three.
 
     Order and probabilities of an arm are those of its worst run.
 
@@ -169,16 +160,12 @@ def brief_arms(
         names: display names of arms.
         items: whether the items that only one of two arms answers correctly follow.
     """
-    conclusions, leak = experiment.comparisons.better_arms, experiment.data.leak
+    conclusions = experiment.comparisons.better_arms
     arms = conclude_arms(experiment)
     comparison = experiment.comparisons.of_arms
     two = len(arms) == len("AB")
     return Brief(
-        answer=(
-            *leak_lines(leak),
-            Line(arms_headline(experiment, names), "strong"),
-            *cautions(experiment),
-        ),
+        cautions=[*cautions(experiment)],
         facts=[
             data_fact(experiment.data),
             *(_facts_of_two(conclusions[0], arms, names) if two else ()),
@@ -186,10 +173,10 @@ def brief_arms(
             Fact("sample", _sample(experiment) + ("" if two else f"; {shown_text(conclusions)}")),
         ],
         notes=[named(note, names) for note in comparison.notes],
-        more="All metrics: --full." if items else "Items: --items 20.  All metrics: --full.",
+        more=more_text(items=items),
         tables=() if two else [_arms_table(conclusions, arms, names)],
         most=MOST_LINES + len(conclusions) - 1 - (not two),
-    ).parts()
+    )
 
 
 def arms_headline(experiment: Experiment, names: ArmNames = KEYS) -> str:

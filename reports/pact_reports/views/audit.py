@@ -46,7 +46,7 @@ from pact_reports.table import (
     table_row,
 )
 from pact_reports.tables.cells import estimate_cell, leak_lines
-from pact_reports.views.brief import Fact, facts_table
+from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.datasets import files_table, labelled_json, labelled_remarks
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import checks_json, data_json, file_json, to_json
@@ -60,7 +60,7 @@ def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Present
         fail_on: the lowest severity that fails.
     """
     return Presenter(
-        first=lambda: [facts_table([*_facts_of(audit)])],
+        first=lambda: Brief([*_facts_of(audit)]),
         tables=partial(data_audit_tables, audit, fail_on=fail_on),
         to_json=partial(_json, audit, fail_on),
         headline=lambda: [data_verdict(audit, fail_on)],
@@ -125,6 +125,7 @@ def present_adapter_audit(
     return Presenter(
         tables=partial(adapter_parts, audits, comparison, fail_on=fail_on),
         to_json=lambda: {
+            "headline": adapter_verdict(audits[0], fail_on),
             "adapters": [
                 {
                     "folder": str(audit.folder),
@@ -140,8 +141,6 @@ def present_adapter_audit(
             "fail_on": fail_on,
             "comparison": to_json(comparison),
         },
-        headline=lambda: [adapter_verdict(audit, fail_on) for audit in audits[:1]],
-        headed=True,
         ci=partial(adapters_report, audits, fail_on),
     )
 

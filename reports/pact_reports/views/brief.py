@@ -1,13 +1,14 @@
-"""The first screen that `report` prints without `--full`: twelve lines, if findings leave room."""
+"""First screens, printed without `--full`: twelve lines, if findings leave room."""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from pact_eval.errors import counted
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak_prefix
@@ -34,7 +35,6 @@ from pact_eval.numbers import (
 from pact_eval.plain_text import one_line, short_names
 from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Column, Line, Part, Table, Tone, table_row
-from pact_reports.tables.cells import leak_lines
 from pact_reports.writers.terminal import to_text
 
 MOST_LINES: Final = 12
@@ -73,34 +73,39 @@ class Fact:
 
 @dataclass(frozen=True)
 class Brief:
-    """A brief output.
+    """What a first screen has below the answer.
 
     Attributes:
-        answer: the first lines.
-        facts: below them; spare ones only if they fit.
+        facts: one line each; spare ones only if they fit.
         notes: on the numbers; those that fit are shown. Notes without a short text are next to the
             metrics that they are about, with `--full`.
         more: how to see more, if no note is left out.
-        tables: between the answer and the facts.
+        cautions: directly below the answer.
+        tables: before the facts.
         lines: after the facts.
-        most: number of lines that all of it may take.
+        most: number of lines that all of it may take, with the answer.
     """
 
-    answer: Sequence[Line]
-    facts: Sequence[Fact]
-    notes: Sequence[Note]
-    more: str
+    facts: Sequence[Fact] = ()
+    notes: Sequence[Note] = ()
+    more: str = "All numbers: --full."
+    cautions: Sequence[Line] = ()
     tables: Sequence[Table] = ()
     lines: Sequence[Line] = ()
     most: int = MOST_LINES
 
-    def parts(self) -> tuple[Part, ...]:
-        """Return the answer, the facts and notes that there is room for, and the last line."""
+    @property
+    def everything(self) -> tuple[Part, ...]:
+        """All facts, for an output that has the tables too."""
+        return (*self.cautions, *self.tables, facts_table(self.facts), *self.lines)
+
+    def parts(self, answer: Sequence[Line]) -> tuple[Part, ...]:
+        """Return an answer, the facts and notes that there is room for, and the last line."""
         notes = [note.short for note in self.notes if note.short]
         facts = [fact for fact in self.facts if fact.text]
         shown = [*notes]
         while True:
-            parts = self._with(facts, shown, len(notes))
+            parts = (*answer, *self._with(facts, shown, len(notes)))
             spare = [fact for fact in facts if fact.spare]
             if line_count(parts) <= self.most or not (shown or spare):
                 break
@@ -108,7 +113,7 @@ class Brief:
                 shown.pop()
             else:
                 facts.remove(spare[-1])
-        with_note = self._with(facts, notes, len(notes))
+        with_note = (*answer, *self._with(facts, notes, len(notes)))
         alone = len(notes) == 1 and line_count(with_note) <= MOST_WITH_A_NOTE
         return with_note if alone else parts
 
@@ -118,19 +123,14 @@ class Brief:
         left = of - len(notes)
         more = self.more
         if left:
-            counted = f"{left} more note{'' if left == 1 else 's'}" if notes else _count_notes(left)
-            more = more.replace("All metrics", f"{counted} and all metrics", 1)
-        last = Line(more, "faint")
-        return (*self.answer, *self.tables, facts_table(facts), *self.lines, last)
+            hidden = counted(left, "more note" if notes else "note")
+            more = more.replace("All metrics", f"{hidden} and all metrics", 1)
+        return (*replace(self, facts=facts).everything, Line(more, "faint"))
 
 
 def line_count(parts: Iterable[Part]) -> int:
     """Count the lines of a first screen of `COLUMNS` columns."""
     return to_text(*parts, width=COLUMNS).count("\n")
-
-
-def _count_notes(notes: int) -> str:
-    return "1 note" if notes == 1 else f"{notes} notes"
 
 
 def facts_table(facts: Sequence[Fact]) -> Table:
@@ -160,19 +160,20 @@ def data_fact(conclusion: DataConclusion) -> Fact:
     return Fact("data", text, tone_of(conclusion))
 
 
-def brief_report(report: RunReport, names: ArmNames = KEYS, read: str = "") -> tuple[Part, ...]:
-    """Lay out what a run is worth.
+def brief_report(report: RunReport, names: ArmNames = KEYS, read: str = "") -> Brief:
+    """Say what a run is worth.
 
     Args:
-        report: of a run on full contexts.
+        report: of a run, on full or ablated contexts.
         names: display names of arms.
         read: how its log was read, if it was read now.
     """
-    evaluation, leak = report.evaluation, report.experiment.data.leak
+    evaluation = report.evaluation
+    if report.run.ablated:
+        return _brief_ablated(report, names)
     place = one_line(shlex.quote(report.run.place))
     gaps = [note for note in evaluation.notes if isinstance(note, Incomplete | Unverified)]
     return Brief(
-        answer=(*leak_lines(leak), Line(report_line(evaluation, leak), "strong")),
         facts=[
             *_conclusions(report),
             Fact("wrong", "" if report.wrong is None else report.wrong.words),
@@ -185,7 +186,7 @@ def brief_report(report: RunReport, names: ArmNames = KEYS, read: str = "") -> t
         ],
         notes=[note for note in evaluation.notes if note not in gaps],
         more=f"All metrics: pact-eval report {place} --full, or --html page.html",
-    ).parts()
+    )
 
 
 def _rates(rates: Sequence[DecodedRates], evaluation: Evaluation) -> Iterator[Fact]:
@@ -259,22 +260,16 @@ def _orders(evaluation: Evaluation) -> str:
     return f"{asked}, probabilities averaged" if together else asked
 
 
-def brief_ablated(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
-    """Lay out how sure a run is without the evidence, and how far its answers move.
-
-    Args:
-        report: of a run on ablated contexts, which have no correct answer.
-        names: display names of arms.
-    """
-    evaluation, leak = report.evaluation, report.experiment.data.leak
+def _brief_ablated(report: RunReport, names: ArmNames) -> Brief:
+    """Say how sure a run is without the evidence, and how far its answers move."""
+    evaluation = report.evaluation
     estimates = evaluation.groups[0].estimates
     gap = interval_text(estimates[ABLATED_GAP], "nats")
     flips, tv = (rate_text(estimates[name]) for name in ("flip_rate", "view_tv"))
     moved = "" if evaluation.k == 1 else f"{flips} of answers change with the order; view TV {tv}"
     return Brief(
-        answer=(*leak_lines(leak), Line(ablated_line(evaluation, leak), "strong")),
         facts=[
-            *map(data_fact, [report.experiment.data]),
+            data_fact(report.experiment.data),
             Fact("expected", "no answer is correct here: lower confidence and gap are better"),
             Fact(
                 "answer gap",
@@ -286,7 +281,7 @@ def brief_ablated(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]
         ],
         notes=evaluation.notes,
         more=f"All metrics: pact-eval report {one_line(shlex.quote(report.run.place))} --full",
-    ).parts()
+    )
 
 
 def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:

@@ -20,7 +20,7 @@ from pact_eval.plain_text import one_line
 from pact_eval.runs.places import shown
 from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, table_row
-from pact_reports.views.brief import Fact, facts_table
+from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import note_json, to_json, warnings_json
 
@@ -67,7 +67,7 @@ def present_fitted_run(
         }
 
     return Presenter(
-        first=lambda: [facts_table([*_facts(fitted, sentences)])],
+        first=lambda: Brief([*_facts(fitted, sentences)]),
         tables=lambda: fitted_parts(fitted, fitted.folder),
         to_json=as_json,
         warnings=[*map(str, fitted.warnings)],

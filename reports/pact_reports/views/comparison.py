@@ -36,7 +36,6 @@ from pact_eval.numbers import (
 )
 from pact_eval.plain_text import one_line
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.paired_tests import McNemarTest
 from pact_reports.table import (
     Cell,
     Column,
@@ -59,6 +58,7 @@ from pact_reports.tables.brief_comparison import (
 )
 from pact_reports.tables.cells import NOISE, STANDING_LEGEND, chance_text, estimate_cell, leak_lines
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
+from pact_reports.views.brief import Brief
 from pact_reports.views.drift import tempering_json
 from pact_reports.views.presenter import Presenter, answer_lines
 from pact_reports.views.report import has_row, items_and_units, titled
@@ -67,7 +67,6 @@ from pact_reports.writers.json import answer_json, spending_json, to_json, warni
 
 def present_run_comparison(
     *comparisons: RunComparison,
-    full: bool = True,
     items: int = 0,
     texts: ItemTexts = NO_TEXTS,
 ) -> Presenter:
@@ -75,7 +74,6 @@ def present_run_comparison(
 
     Args:
         comparisons: one for each of the others, from one experiment.
-        full: show every table below the answer; otherwise the first screen.
         items: number of items to list that only A answers correctly, and that only B does.
         texts: texts of the items.
     """
@@ -84,14 +82,11 @@ def present_run_comparison(
     def headline() -> list[str]:
         return [comparison_headline(comparisons)]
 
-    def blocks() -> Iterable[Iterable[Part]]:
-        if not full:
-            yield _brief(comparisons, texts, items)
-            return
+    def blocks(_full: bool) -> Iterable[Iterable[Part]]:
         if len(comparisons) > 1:
             yield answer_lines(headline())
         for pair in comparisons:
-            yield _block(pair, texts, items)
+            yield _block(pair)
 
     def as_json() -> dict[str, Json]:
         better = [comparison.conclusion for comparison in comparisons]
@@ -118,6 +113,11 @@ def present_run_comparison(
         answers=lambda: map(_answer, comparisons),
         leak=lambda: experiment.data.leak,
         headline=headline,
+        first=partial(_brief, comparisons, items=items > 0),
+        retold=True,
+        listed=lambda: (
+            part for pair in comparisons if items for part in _differing(pair, texts, items)
+        ),
         blocks=blocks,
     )
 
@@ -133,7 +133,7 @@ def _items_json(comparison: RunComparison, texts: ItemTexts, items: int) -> dict
     return {"items": values}
 
 
-def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[Part]:
+def _block(comparison: RunComparison) -> Iterable[Part]:
     """Lay out every table of a comparison, between its answer in short and in full."""
     first, second = comparison.runs
     return (
@@ -141,22 +141,18 @@ def _block(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterable[
         *answer_lines([comparison_headline([comparison])]),
         *heading(comparison.experiment),
         *comparison_parts(comparison, names=(first.title, second.title)),
-        *(_differing(comparison, texts, items) if items else ()),
         *map(Line, comparison.sentences),
         *(Line(f"Requests: {text}.") for text in filter(None, [spending_words(comparison)])),
         *answer_lines([_answer(comparison)]),
     )
 
 
-def _brief(comparisons: Sequence[RunComparison], texts: ItemTexts, items: int) -> Iterable[Part]:
-    """Lay out the first screen, and the items if they are shown."""
+def _brief(comparisons: Sequence[RunComparison], *, items: bool) -> Brief:
+    """Return the first screen."""
     analysed = [Line(text) for pair in comparisons for text in pair.sentences]
     if len(comparisons) > 1:
-        parts = brief_comparisons(comparisons, analysed, items=items > 0)
-    else:
-        parts = brief_comparison(comparisons[0], analysed, items=items > 0)
-    shown = comparisons if items else ()
-    return (*parts, *(part for pair in shown for part in _differing(pair, texts, items)))
+        return brief_comparisons(comparisons, analysed, items=items)
+    return brief_comparison(comparisons[0], analysed, items=items)
 
 
 def _differing(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterator[Part]:
@@ -413,7 +409,8 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
             "not."
         )
     if tests.pairs is not None:
-        yield f"Pair accuracy, over pairs: {_mcnemar_line(tests.pairs)}."
+        counts = f"only A {tests.pairs.b:,}, only B {tests.pairs.c:,}"
+        yield f"Pair accuracy, over pairs: {counts}, {p_value_text(tests.pairs.p_value)}."
     if math.isfinite(tests.detectable):
         smallest = value_text(tests.detectable, "percent")
         yield f"Smallest difference that this holdout shows with 80% power: {smallest} points."
@@ -451,10 +448,6 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
         if counts:
             named = ", ".join(f"{one_line(name)} ({count:,})" for name, count in counts.items())
             yield f"too few {unit} differ for any p-value below {LEVEL:g}: {named}"
-
-
-def _mcnemar_line(test: McNemarTest) -> str:
-    return f"only A {test.b:,}, only B {test.c:,}, {p_value_text(test.p_value)}"
 
 
 def arms_parts(comparison: ArmsComparison, names: ArmNames = KEYS) -> tuple[Part, ...]:

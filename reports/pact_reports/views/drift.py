@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange, Mix
-from pact_eval.drift.pairs import ServedTempering, Tempering
+from pact_eval.drift.pairs import ServedTempering
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import after_leak
 from pact_eval.numbers import (
@@ -33,7 +33,7 @@ from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
 from pact_reports.cases import CaseStatus, CiReport, data_case, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.views.brief import Fact, facts_table
+from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.thresholds import NO_GUARANTEE, rule_text
 from pact_reports.writers.json import answer_json, to_json, warnings_json
@@ -42,7 +42,7 @@ from pact_reports.writers.json import answer_json, to_json, warnings_json
 def present_drift(drift: Drift) -> Presenter:
     """Present the drift between two runs."""
     return Presenter(
-        first=lambda: [facts_table([*drift_facts(drift)])],
+        first=lambda: Brief([*drift_facts(drift)]),
         tables=partial(drift_tables, drift),
         to_json=partial(_json, drift),
         headline=lambda: [drift_answer(drift)],
@@ -212,7 +212,9 @@ def temperatures_table(drift: Drift) -> Table:
     )
     rows = tuple(
         table_row(
-            tempering.kind, *map(_temperature, (tempering.a, tempering.b)), _ratio_cell(tempering)
+            tempering.kind,
+            *map(_temperature, (tempering.a, tempering.b)),
+            replace(_temperature(tempering.ratio), reason=tempering.ratio.reason),
         )
         for tempering in _groups(drift.temperings)
     )
@@ -231,10 +233,6 @@ def _temperature(estimate: Estimate) -> Cell:
     if not math.isnan(estimate.low):
         interval = f"[{estimate.low:.2f}, {estimate.high:.2f}]"
     return Cell(f"{estimate.value:.2f}", interval=interval)
-
-
-def _ratio_cell(tempering: Tempering) -> Cell:
-    return replace(_temperature(tempering.ratio), reason=tempering.ratio.reason)
 
 
 def gates_table(drift: Drift) -> Table:

@@ -24,20 +24,16 @@ def _lines(export: Export) -> tuple[Line, ...]:
     shipped = ", ".join(f"{kind} {number:.3g}" for kind, number in export.temperatures.items())
     texts = {
         "wrote": f"{export.folder}: {len(export.files)} files, layout {export.layout}",
-        "token ids": f"equal to those of the contract on {export.prompts:,} prompts",
+        "token ids": f"equal to ours on {export.prompts:,} prompts",
         "answers": f'within {export.tolerance:g} through pipeline("decision") on '
         f"{export.answers:,} questions; largest difference of a probability "
         f"{export.largest_difference:.1g}",
         "precision": _precision(export),
         "ships": f"temperatures {shipped}" if shipped else "no temperatures",
-        **({"letters": _letters(export)} if _ships_prior(export) else {}),
+        **({"letters": _letters(export)} if "letter_prior.json" in export.files else {}),
         "load it": f"three lines in {export.folder / 'README.md'}",
     }
     return tuple(Line(f"{subject:<11}{one_line(text)}") for subject, text in texts.items())
-
-
-def _ships_prior(export: Export) -> bool:
-    return "letter_prior.json" in export.files
 
 
 def _letters(export: Export) -> str:

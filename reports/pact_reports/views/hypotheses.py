@@ -16,7 +16,8 @@ from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import HypothesisResult, JudgedCheck, Standing
 from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
-from pact_reports.tables.scorecard import scorecard_parts
+from pact_reports.tables.scorecard import VERDICT_TONES, scorecard_parts
+from pact_reports.views.brief import MOST_LINES, Brief, Fact
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json, warnings_json
 
@@ -36,14 +37,32 @@ def present_judged_hypotheses(
         demand: what a verdict must be clear by, if that is demanded in CI.
     """
     return Presenter(
+        first=partial(_first, judged),
+        retold=True,
         tables=partial(scorecard_parts, judged, names),
         to_json=partial(_json, judged),
-        answers=lambda: [scorecard_answer(judged)],
+        headline=lambda: [scorecard_answer(judged)],
         warnings=[*map(str, judged.warnings)],
         ci=None
         if criteria is None or demand is None
         else partial(scorecard_report, judged, criteria, demand),
     )
+
+
+def _first(judged: JudgedHypotheses) -> Brief:
+    """Return each hypothesis with its verdict, and what the registration proves."""
+    results, registration = judged.scorecard.results, judged.registration
+    facts = [
+        Fact(
+            one_line(result.hypothesis.id),
+            one_line(f"{result.hypothesis.title}: {result.conclusion}"),
+            VERDICT_TONES[result.verdict],
+        )
+        for result in results
+    ]
+    when = [] if registration.registered_at is None else [f"{registration.registered_at}"]
+    facts.append(Fact("registered", "; ".join([*when, *registration.reasons]), "caution"))
+    return Brief(facts, more="Evidence: --full.", most=MOST_LINES + len(facts))
 
 
 def _json(judged: JudgedHypotheses) -> dict[str, Json]:
@@ -98,11 +117,12 @@ def scorecard_answer(judged: JudgedHypotheses) -> str:
     proven = [result.hypothesis.id for result in results if result.shown == "supported"]
     refuted = [result.hypothesis.id for result in results if result.shown == "refuted"]
     counts = (
-        f"Of {len(results)} hypotheses, by value {_list_ids(supported, 'supported')} and "
+        f"Of {len(results)} hypothes{'is' if len(results) == 1 else 'es'}, by value "
+        f"{_list_ids(supported, 'supported')} and "
         f"{_list_ids(against, 'contradicted')}, {_list_ids(untested, 'untested')}; "
         f"{_list_ids(proven, 'shown to hold')}, {_list_ids(refuted, 'shown to fail')}"
     )
-    return f"{counts}. {judged.registration.status.capitalize()}."
+    return f"{counts}. {judged.registration.status}."
 
 
 def _list_ids(ids: Sequence[str], what: str) -> str:

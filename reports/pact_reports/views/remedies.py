@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -24,39 +24,35 @@ from pact_eval.remedies.decodings import temperature_of
 from pact_eval.remedies.fitting import FittedRemedy, remedy_json
 from pact_eval.remedies.priors import LetterPrior
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, table_row
-from pact_reports.tables.cells import count_cell, leak_lines, unit_of, value_cell
-from pact_reports.views.brief import Fact, facts_table, line_count
+from pact_reports.tables.cells import count_cell, unit_of, value_cell
+from pact_reports.views.brief import Brief, Fact, line_count
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json
 
 
 def present_remedy_comparison(
-    comparison: RemedyComparison, fitted: FittedRemedy | None = None, *, full: bool = True
+    comparison: RemedyComparison, fitted: FittedRemedy | None = None
 ) -> Presenter:
     """Present the remedies of a run.
 
     Args:
         comparison: the remedies.
         fitted: one that was fitted on all of its items, for others; None without.
-        full: show every table below the answer; otherwise at most twelve lines.
     """
 
     def headline() -> Iterator[str]:
         yield remedies_answer(comparison)
 
-    def tables() -> Iterable[Part]:
-        made = () if fitted is None else fitted_remedy_parts(fitted)
-        return (*(remedies_parts if full else brief_remedies)(comparison), *made)
-
+    made = {} if fitted is None else {"fitted": remedy_json(fitted)}
     return Presenter(
-        tables=tables,
-        to_json=lambda: (
-            _json(comparison) | ({} if fitted is None else {"fitted": remedy_json(fitted)})
-        ),
+        tables=partial(remedies_parts, comparison),
+        listed=lambda: () if fitted is None else fitted_remedy_parts(fitted),
+        to_json=lambda: _json(comparison) | made,
         warnings=[*fit_sentences(comparison.fit_notes)],
         leak=lambda: comparison.leak,
         headline=headline,
-        headed=not full,
+        first=partial(brief_remedies, comparison),
+        retold=True,
     )
 
 
@@ -199,27 +195,28 @@ _MAIN: Final = ("k2", "k2_additive", "k1_additive", "k1_batch", "k1_contextual")
 _MOST_BELOW: Final = 10
 
 
-def brief_remedies(comparison: RemedyComparison) -> tuple[Part, ...]:
-    """Lay out whether a remedy helps, and the main ones, in at most ten lines below the answer."""
+def brief_remedies(comparison: RemedyComparison) -> Brief:
+    """Return the main remedies, in at most ten lines below the answer."""
     files = [row.remedy.name for row in comparison.rows if row.remedy.from_file]
     names = [*comparison.references, *files, comparison.enough, *_MAIN]
     compared = {row.remedy.name for row in comparison.rows}
     shown = [name for name in dict.fromkeys(names) if name in compared]
-    answer = (*leak_lines(comparison.leak), Line(remedies_answer(comparison), "strong"))
-    while line_count(below := _below(comparison, shown)) > _MOST_BELOW and len(shown) > 1:
+    while True:
+        brief = _brief(comparison, shown)
+        if line_count(brief.parts(())) <= _MOST_BELOW or len(shown) == 1:
+            return brief
         shown.pop()
-    return (*answer, *below)
 
 
-def _below(comparison: RemedyComparison, shown: Collection[str | None]) -> tuple[Part, ...]:
-    """Lay out some remedies, and the sample."""
+def _brief(comparison: RemedyComparison, shown: Collection[str | None]) -> Brief:
+    """Return some remedies, and the sample."""
     marks = "" if comparison.k == 1 else "; * shown after Holm's adjustment"
     letters = "; right answers favour letters" if comparison.balance == "unbalanced" else ""
     sample = sample_text(comparison.items, comparison.families)
-    return (
-        _brief_remedies_table(comparison, shown),
-        facts_table([Fact("sample", f"{sample}{marks}{letters}")]),
-        Line("Pairs, ECE, flips, costs and letters: --full.", "faint"),
+    return Brief(
+        [Fact("sample", f"{sample}{marks}{letters}")],
+        more="Pairs, ECE, flips, costs and letters: --full.",
+        tables=[_brief_remedies_table(comparison, shown)],
     )
 
 

@@ -41,13 +41,14 @@ from pact_eval.plain_text import one_line
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity
+from pact_reports.cases import CiReport
 from pact_reports.table import Cell, Column, Line, Part, Table, right_columns, table_row
 from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.item_lists import item_parts
 from pact_reports.tables.order_runs import noise_note, order_parts, slots_sentence
 from pact_reports.tables.per_answer import answers_parts
-from pact_reports.views.brief import answer_line, brief_ablated, brief_report
+from pact_reports.views.brief import answer_line, brief_report
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
 
@@ -67,27 +68,15 @@ def present_run_report(
     Args:
         report: the report.
         names: display names of arms.
-        full: show every table, and the audit of the order slot by slot; otherwise at most twelve
-            lines.
+        full: let JSON have the audit of the order slot by slot.
         items: number of wrong answers, and of answers that change with the order, to list below;
             None lists none.
         read: how the log of the run was read, if it was read now.
     """
 
     def tables() -> Iterable[Part]:
-        listed = () if items is None else item_parts(report.item_lists(items))
-        if full:
-            lines = [Line(one_line(f"Read: {read}."))] if read else []
-            return (*run_parts(report, names), *lines, *listed)
-        if report.run.ablated:
-            return (*brief_ablated(report, names), *listed)
-        return (*brief_report(report, names, read), *listed)
-
-    def headline() -> Iterable[str]:
-        return [answer_line(report.evaluation, leak())]
-
-    def leak() -> DataLeak | None:
-        return report.experiment.data.leak
+        lines = [Line(one_line(f"Read: {read}."))] if read else []
+        return (*run_parts(report, names), *lines)
 
     def as_json() -> dict[str, Json]:
         values = _json(report, names, audit=full)
@@ -99,9 +88,11 @@ def present_run_report(
         tables=tables,
         to_json=as_json,
         warnings=[*map(str, report.warnings)],
-        leak=leak,
-        headline=headline,
-        headed=not full,
+        leak=lambda: report.experiment.data.leak,
+        headline=lambda: [answer_line(report.evaluation, report.experiment.data.leak)],
+        first=partial(brief_report, report, names, read),
+        retold=True,
+        listed=lambda: () if items is None else item_parts(report.item_lists(items)),
     )
 
 
@@ -121,7 +112,19 @@ def present_reports(
         tables=lambda: (part for _, presenter in reports for part in presenter.tables()),
         to_json=partial(_reports_json, reports, skipped, left_out),
         warnings=[sentence for _, presenter in reports for sentence in presenter.warnings],
-        blocks=lambda: (block for _, presenter in reports for block in presenter.printed()),
+        ci=lambda: CiReport(
+            "pact-eval report",
+            "; ".join(sentence for _, presenter in reports for sentence in presenter.headline()),
+            tuple(
+                replace(case, name=report.run.place)
+                for report, presenter in reports
+                for case in presenter.cases("").cases
+            ),
+            {},
+        ),
+        blocks=lambda full: (
+            block for _, presenter in reports for block in presenter.printed(full=full)
+        ),
     )
 
 
@@ -215,32 +218,19 @@ def present_evaluation(evaluation: Evaluation) -> Presenter:
     leaks = [warning for warning in evaluation.warnings if isinstance(warning, DataLeak)]
     others = [warning for warning in evaluation.warnings if not isinstance(warning, DataLeak)]
 
-    def tables() -> Iterable[Part]:
-
-        return evaluation_parts(evaluation)
-
-    def answers() -> Iterable[str]:
-
-        return (conclusion.sentence for conclusion in evaluation.conclusions)
-
-    def leak() -> DataLeak | None:
-        return next(iter(leaks), None)
-
-    def headline() -> Iterable[str]:
-        return [answer_line(evaluation, leak())]
-
+    leak = next(iter(leaks), None)
     return Presenter(
-        tables=tables,
+        tables=partial(evaluation_parts, evaluation),
         to_json=lambda: {
             **evaluation_json(evaluation),
             "answer": answer_json(evaluation.conclusions),
             **_wrong_json(evaluation.wrong),
             **_questions_json(evaluation.questions),
         },
-        answers=answers,
+        answers=lambda: [conclusion.sentence for conclusion in evaluation.conclusions],
         warnings=[*map(str, others)],
-        leak=leak,
-        headline=headline,
+        leak=lambda: leak,
+        headline=lambda: [answer_line(evaluation, leak)],
     )
 
 

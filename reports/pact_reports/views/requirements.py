@@ -12,7 +12,8 @@ from pact_eval.numbers import GENERALISATION
 from pact_eval.plain_text import one_line
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_reports.cases import CaseStatus, CiReport, data_case, gate_report, judged_case
-from pact_reports.table import Cell, Column, Line, Part, Table, Tone, table_row
+from pact_reports.table import Cell, Column, Line, Table, Tone, table_row
+from pact_reports.views.brief import Brief
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import answer_json, spending_json, to_json, warnings_json
 
@@ -33,7 +34,7 @@ def present_release(release: Release, *, command: str = "pact-eval compare") -> 
         command: that judged it, for the reports of CI.
     """
     return Presenter(
-        first=lambda: release_parts(release, _MOST_ROWS),
+        first=partial(release_screen, release, _MOST_ROWS),
         tables=tuple,
         to_json=partial(_json, release),
         headline=lambda: [release.answer],
@@ -43,24 +44,23 @@ def present_release(release: Release, *, command: str = "pact-eval compare") -> 
     )
 
 
-def release_parts(release: Release, most: int) -> Iterator[Part]:
-    """Lay out the requirements, those that decide first, and the items that decide.
+def release_screen(release: Release, most: int) -> Brief:
+    """Return the requirements, those that decide first, and the items that decide.
 
     Args:
         release: the judged requirements.
         most: number of requirements to show; further ones are counted.
     """
-    yield requirements_table(release.judged[:most])
-    left = release.judged[most:]
+    left, lines = release.judged[most:], list(_items(release))
+    if release.spending is not None:
+        lines[:0] = [Line(f"Requests: {one_line(release.spending.words(*release.names))}.")]
     if left:
         counts = (
             f"{sum(judged.test.finding == finding for judged in left):,} {finding}"
             for finding in dict.fromkeys(judged.test.finding for judged in left)
         )
-        yield Line(f"More requirements: {', '.join(counts)}. --json lists all.", "faint")
-    if release.spending is not None:
-        yield Line(f"Requests: {one_line(release.spending.words(*release.names))}.")
-    yield from _items(release)
+        lines[:0] = [Line(f"More requirements: {', '.join(counts)}. --json lists all.", "faint")]
+    return Brief(tables=[requirements_table(release.judged[:most])], lines=lines)
 
 
 def requirements_table(judged: tuple[JudgedRequirement, ...]) -> Table:
@@ -77,7 +77,7 @@ def requirements_table(judged: tuple[JudgedRequirement, ...]) -> Table:
     )
 
 
-def _items(release: Release) -> Iterator[Part]:
+def _items(release: Release) -> Iterator[Line]:
     """List the surest wrong answers: of items that the run before answers correctly, if any."""
     names, in_all = release.names, release.wrong_in_all
     what = f"Only {names[1]} right" if names[1:] else "Wrong answers"

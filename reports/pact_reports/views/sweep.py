@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Final
 
@@ -21,39 +21,33 @@ from pact_eval.numbers import (
     value_text,
 )
 from pact_eval.plain_text import one_line
-from pact_reports.table import Column, Line, Part, Table, table_row
-from pact_reports.tables.cells import NOISE, estimate_cell, leak_lines
+from pact_reports.table import Column, Line, Table, table_row
+from pact_reports.tables.cells import NOISE, estimate_cell
 from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import answer_json, to_json, warnings_json
 
 
 def present_sweep(
-    experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPoint], *, full: bool = True
+    experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPoint]
 ) -> Presenter:
     """Present a sweep.
 
     Args:
         experiment: what it was computed with.
         run: the run.
-        points: its numbers for each number of views.
-        full: show every number with its interval below the answer; otherwise at most twelve lines.
+        points: its numbers for each number of views, one or more.
     """
 
     def headline() -> list[str]:
         answer = sweep_answer(points)
         return [] if answer is None else [after_leak(answer, experiment.data.leak)]
 
-    def tables() -> Iterable[Part]:
-        if not full:
-            return brief_sweep(experiment, run, points, headline())
-        return (
+    return Presenter(
+        tables=lambda: (
             Line(one_line(run.run.title), "strong"),
             sweep_table(points, experiment.settings.calibration_name),
-        )
-
-    return Presenter(
-        tables=tables,
+        ),
         to_json=lambda: {
             "answer": answer_json([experiment.data]),
             "run": run.place,
@@ -64,7 +58,8 @@ def present_sweep(
         warnings=[*map(str, experiment.applied_warnings)],
         leak=lambda: experiment.data.leak,
         headline=headline,
-        headed=not full,
+        first=lambda: brief_sweep(experiment, run, points),
+        retold=True,
     )
 
 
@@ -80,34 +75,19 @@ def _point_json(point: SweepPoint) -> Json:
 _MOST_ROWS: Final = 6
 
 
-def brief_sweep(
-    experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPoint], answers: Sequence[str]
-) -> tuple[Part, ...]:
-    """Lay out a run at several numbers of views, without intervals.
-
-    Args:
-        experiment: what it was computed with.
-        run: the run.
-        points: its numbers for each number of views, one or more.
-        answers: the first lines.
-    """
+def brief_sweep(experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPoint]) -> Brief:
+    """Return a run at several numbers of views, without intervals; arguments as above."""
     group, title = points[0].group, run.run.title
     shown, asked = _few(points), "repeats" if run.provenance.repeats else "orders"
     left_out = "" if len(shown) == len(points) else f"All {len(points)} numbers of {asked} and "
     decoding = plain_decoding(1, experiment.settings.calibration_name)
     sample = sample_text(group.items, group.families, experiment.settings.unit)
     return Brief(
-        answer=(
-            *leak_lines(experiment.data.leak),
-            *(Line(answer, "strong") for answer in answers or (one_line(title),)),
-        ),
-        facts=[
-            Fact("run", one_line(f"{title}, {sample}, {decoding}")),
-        ],
-        notes=(),
+        [Fact("run", one_line(f"{title}, {sample}, {decoding}"))],
         more=f"{left_out}{'i' if left_out else 'I'}ntervals: --full.",
+        cautions=[Line(one_line(title), "strong")] if sweep_answer(points) is None else [],
         tables=[_table(shown, asked)],
-    ).parts()
+    )
 
 
 def _few(points: Sequence[SweepPoint]) -> list[SweepPoint]:
@@ -182,7 +162,9 @@ def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
     """Write the gain of several orders over the first; None if the points do not show it."""
     last = points[-1]
     gain = last.group.estimates["ensemble_gain"]
-    if last.k < 2 or math.isnan(gain.value):
+    if last.k < 2:
+        return "Cannot tell what more orders would do: each item was asked in one order."
+    if math.isnan(gain.value):
         return None
     shown = "is not shown to change accuracy"
     if gain.excludes_zero:

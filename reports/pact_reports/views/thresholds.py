@@ -48,7 +48,7 @@ from pact_eval.thresholds.gates import SIGNAL_NAMES, Target, gate_text, sure_ans
 from pact_reports.cases import CaseStatus, CiReport, gate_report, judged_case
 from pact_reports.table import Cell, Column, Part, Row, Table, right_columns, table_row
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.views.brief import Fact, facts_table
+from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import conclusion_json, to_json, warnings_json
 
@@ -133,9 +133,9 @@ def _present_check(
     """Present a check of gates or of sets, with its own numbers, facts and tables."""
     answer, views, path = check.answer, check.run.predictions, check.file.path
     run = _run_fact(check.run, check.file.rule, len(views.ids), {*views.family.tolist()})
-    screen = facts_table([*facts, Fact("file", one_line(str(path))), run])
+    screen = Brief([*facts, Fact("file", one_line(str(path))), run])
     return Presenter(
-        first=lambda: [screen],
+        first=lambda: screen,
         tables=tables,
         to_json=lambda: {
             check.what: str(path),
@@ -162,8 +162,8 @@ _MOST_ROWS: Final = 5
 """Gates or kinds on a first screen."""
 
 
-def thresholds_facts(thresholds: Thresholds, conclusion: Acting) -> list[Part]:
-    """Lay out the first screen on the gates of a run, below the answer."""
+def thresholds_facts(thresholds: Thresholds, conclusion: Acting) -> Brief:
+    """Return the first screen on the gates of a run, below the answer."""
     gates, rule, target = thresholds.gates, thresholds.rule, thresholds.target
     scope = "" if len(gates) == 1 else ", all together" if thresholds.together else ", each"
     unanswered = sum(thresholds.run.provenance.counts.unanswered.values())
@@ -175,7 +175,7 @@ def thresholds_facts(thresholds: Thresholds, conclusion: Acting) -> list[Part]:
         Fact("unanswered", f"{unanswered:,} items are left to a person" if unanswered else ""),
         _run_fact(thresholds.run, rule, sum(gate.items for gate in gates), thresholds.families),
     ]
-    return [facts_table(facts)]
+    return Brief(facts)
 
 
 def _tested_facts(gate: Gate, target: Target) -> Iterator[Fact]:
@@ -401,8 +401,8 @@ def level_text(threshold: float | None) -> str:
     return "most probable" if threshold > _ONLY_TOP else f">= {threshold:.{_DIGITS}g}"
 
 
-def sets_facts(sets: AnswerSets) -> list[Part]:
-    """Lay out the first screen on the sets of a run, below the answer."""
+def sets_facts(sets: AnswerSets) -> Brief:
+    """Return the first screen on the sets of a run, below the answer."""
     everything, kinds = sets.groups[0], sets.kinds
     sure = f"{100 * kinds[0].level.confidence:g}%"
     floors = [
@@ -419,7 +419,7 @@ def sets_facts(sets: AnswerSets) -> list[Part]:
         Fact("unanswered", f"{sets.unanswered:,} items, which have no set" * bool(sets.unanswered)),
         _run_fact(sets.run, sets.rule, sum(kind.sets.items for kind in kinds), sets.families),
     ]
-    return [facts_table(facts)]
+    return Brief(facts)
 
 
 def sets_tables(sets: AnswerSets) -> list[Part]:

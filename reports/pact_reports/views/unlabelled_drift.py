@@ -17,7 +17,7 @@ from pact_eval.plain_text import one_line
 from pact_reports.cases import CaseStatus, CiReport, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.views.brief import Fact, facts_table
+from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json, warnings_json
 
@@ -33,7 +33,7 @@ def present_unlabelled_drift(drift: UnlabelledDrift) -> Presenter:
     """Present the drift between two logs."""
     return Presenter(
         headline=lambda: [drift_sentence(drift)],
-        first=lambda: [facts_table([*drift_facts(drift)])],
+        first=lambda: Brief([*drift_facts(drift)]),
         tables=partial(_tables, drift),
         to_json=lambda: _json(drift),
         warnings=[*map(str, drift.warnings)],

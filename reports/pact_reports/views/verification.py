@@ -24,7 +24,7 @@ def present_verification(runs: Sequence[CheckedRun], roles: Sequence[FamilyRoles
     return Presenter(
         tables=lambda: (*(line for run in runs for line in checks_lines(run)), *roles_parts(roles)),
         to_json=lambda: {"runs": [*map(to_json, runs)], "roles": to_json(roles)},
-        blocks=lambda: (*map(checks_lines, runs), roles_parts(roles)),
+        blocks=lambda _full: (*map(checks_lines, runs), roles_parts(roles)),
     )
 
 
@@ -34,6 +34,9 @@ def present_checked_report(report: CheckedReport) -> Presenter:
         tables=partial(report_lines, report), to_json=lambda: {"report": to_json(report)}
     )
 
+
+_PLAIN: Final = {"seal": "files", "contract": "prompts"}
+"""Checks that the terminal calls otherwise."""
 
 _TONES: Final[dict[Outcome, Tone]] = {
     "ok": "good",
@@ -45,7 +48,7 @@ _TONES: Final[dict[Outcome, Tone]] = {
 
 
 def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
-    """Lay out the checks of a run: its folder, a line per check, and its digest.
+    """Lay out the checks of a run: its folder, a line per check, and what identifies it.
 
     Args:
         run: the run, checked.
@@ -61,12 +64,13 @@ def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
         Line(one_line(f"{run.place}{quantised}"), "strong"),
         *(
             Line(
-                f"  {check.outcome:<13}{check.subject:<14}{one_line(check.finding)}",
+                f"  {check.outcome:<13}{_PLAIN.get(check.subject, check.subject):<14}"
+                f"{one_line(check.finding)}",
                 _TONES[check.outcome],
             )
             for check in run.checks
         ),
-        Line(f"  {'digest':<27}{digest}"),
+        Line(f"  {'SHA-256':<27}{digest}"),
     )
 
 
@@ -82,7 +86,7 @@ def roles_parts(tables: Sequence[FamilyRoles]) -> tuple[Part, ...]:
 def _roles_table(table: FamilyRoles) -> Table:
     columns = (
         Column("role", "left"),
-        Column("families", numbers=("families",)),
+        Column("groups", numbers=("families",)),
         Column("also", "left", width=0.3),
         Column("from", "left", width=0.4),
     )
@@ -97,7 +101,8 @@ def _roles_table(table: FamilyRoles) -> Table:
     )
     named = f" of {one_line(table.adapter)}" if table.adapter else ""
     stated = "" if table.stated else "; training data not stated"
-    return Table("roles", f"Families{named} by role{stated}", "", columns, rows)
+    title = f"Groups that belong together{named}, by role{stated}"
+    return Table("roles", title, "", columns, rows)
 
 
 def _also(role: RoleOfFamilies) -> str:
@@ -109,7 +114,7 @@ def _also(role: RoleOfFamilies) -> str:
 
 
 def report_lines(report: CheckedReport) -> tuple[Line, ...]:
-    """Lay out the comparison of a report with runs: digests and differences.
+    """Lay out the comparison of a report with runs: what identifies it, and differences.
 
     Args:
         report: the report, compared.
@@ -121,5 +126,5 @@ def report_lines(report: CheckedReport) -> tuple[Line, ...]:
     return (
         Line(one_line(str(report.path)), "strong"),
         *(Line(f"  {outcome:<13}{one_line(sentence)}", _TONES[outcome]) for sentence in sentences),
-        *(Line(f"  {'digest':<13}{digest}") for digest in report.digests),
+        *(Line(f"  {'SHA-256':<13}{digest}") for digest in report.digests),
     )

@@ -109,8 +109,8 @@ def test_the_scorecard_writes_the_page_with_its_verdicts(
         (("--html", "page.html", "--data", "nowhere"), "file or folder of records not found", 1),
         (("--data", "eval.jsonl"), "eval.jsonl", 1),
         (("--palette", "p.toml"), "palette = ... below [options.report] in pact.toml", 2),
-        (("--html", "page.html", "--calibration", "c.json"), "--calibration FILE is for the", 2),
-        (("--calibration", "c.json"), "--calibration FILE is for one run", 2),
+        (("--html", "page.html", "--calibration", "c.json"), "FILE is for one run", 2),
+        (("--calibration", "c.json"), "FILE is for one run", 2),
     ],
 )
 def test_bad_input_is_told(
