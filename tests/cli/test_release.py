@@ -120,7 +120,7 @@ def test_what_is_shown_beside_a_verdict_does_not_change_it() -> None:
 
 def test_the_page_and_the_tables_are_made_together() -> None:
     new = log("new", 27, 30)
-    words = ("report", new, "--require", "accuracy=99", "--html", "a.html")
+    words = ("report", new, "--require", "accuracy=99", "--by", "all", "--html", "a.html")
     assert_says(run(*words, code=3).stdout, "FAIL")
     page = Path("a.html").read_bytes()
     tables = run("report", new, "--html", "a.html", "--full")

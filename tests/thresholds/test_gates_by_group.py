@@ -68,7 +68,9 @@ def test_few_draws_of_answers_at_the_border_have_a_gate() -> None:
     """At an error of the target, 5% of the draws at most; their number is binomial."""
     found = guaranteed(np.random.default_rng(1), 20, (0.05, 0.002), 0.95)
     assert found[:, 0].sum() <= binom.ppf(0.999, 20, 0.05)
-    assert found[:, 1].mean() > 0.9, "the other answer is far below the target"
+    # 59 tested items without an error show at most 5%. Its first gate tests fewer than 105, so the
+    # chance of no error is above 0.998 ** 105 = 81%, whatever the sureness is.
+    assert found[:, 1].sum() >= binom.ppf(0.001, 20, 0.81)
 
 
 @pytest.mark.slow
