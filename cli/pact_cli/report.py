@@ -31,6 +31,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import has_data_of
 from pact_eval.evaluation.joins import SkippedRun, select_role
+from pact_eval.evaluation.requirements import shown_groups
 from pact_eval.evaluation.run_data import remembered_data
 from pact_eval.evaluation.run_list import list_runs
 from pact_eval.evaluation.settings import Settings
@@ -155,14 +156,16 @@ def report(
         outputs = replace(outputs, html=Path("report.html"))
     if outputs.html is not None:
         alone = not (require or shown)
-        _write_page(places, settings, outputs, open_page=open_, as_json=as_json, alone=alone)
+        of_page = shown_groups(settings) if require else settings
+        _write_page(places, of_page, outputs, open_page=open_, as_json=as_json, alone=alone)
         if alone:
             return
     of_terminal = replace(settings, data=named_data(outputs.data))
     if require:
         experiment = _judged_run(places, of_terminal)
         shown = shown or settings.target_error is not None
-        below = present_all([experiment], full=full, items=items) if shown else None
+        told = replace(experiment, settings=shown_groups(of_terminal))
+        below = present_all([told], full=full, items=items) if shown else None
         print_release(experiment, require, below, full=full, as_json=as_json)
         return
     print_places(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -15,7 +16,7 @@ from pact_cli.places import find_places
 from pact_eval.data.labelled.reading import AUTOMATIC
 from pact_eval.errors import GateError, InconclusiveError
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.requirements import Requirement, judge_release
+from pact_eval.evaluation.requirements import Requirement, judge_release, shown_groups
 from pact_eval.evaluation.settings import Settings
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.requirements import present_release
@@ -57,7 +58,7 @@ def judge_places(
     announce(f"Read: {text}." for text in places.read.values())
     experiment = Experiment.read(places.runs, settings, unique_labels=False)
     print_release(
-        *(experiment, requirements, below(experiment)),
+        *(experiment, requirements, below(replace(experiment, settings=shown_groups(settings)))),
         full=full,
         as_json=as_json,
     )

@@ -24,6 +24,7 @@ from pact_eval.evaluation.questions import QUESTION, has_several_questions
 from pact_eval.evaluation.registry import Metric, MetricSpec, find_metric, metrics_for
 from pact_eval.evaluation.resampled_groups import resampled_groups
 from pact_eval.evaluation.run_records import item_texts
+from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.spending import Spending, compare_spending
 from pact_eval.evaluation.wrong_items import SUREST, WrongItem, differing_items, wrong_items
 from pact_eval.notes import Note
@@ -365,15 +366,24 @@ def judge_release(
     return Release(experiment, tuple(judged), by, *_deciding(experiment))
 
 
+def shown_groups(settings: Settings) -> Settings:
+    """Return settings for what is shown beside a verdict: "all" is no column of a table.
+
+    Example:
+        >>> shown_groups(Settings(by="all")).by, shown_groups(Settings(by="question")).by
+        ('kind', 'question')
+    """
+    return replace(settings, by="kind") if settings.by == _ALL else settings
+
+
 def _grouping(experiment: Experiment, grouped: bool | None) -> tuple[Experiment, bool]:
     """Return an experiment with the groups that are judged, and whether there are any."""
     settings = experiment.settings
     if grouped is None:
         grouped = has_several_questions(experiment.runs[0])
         settings = replace(settings, by=QUESTION, bins=None) if grouped else settings
-    if settings.by == _ALL:
-        grouped, settings = False, replace(settings, by="kind")
-    return replace(experiment, settings=settings), grouped
+    grouped = grouped and settings.by != _ALL
+    return replace(experiment, settings=shown_groups(settings)), grouped
 
 
 def _check(experiment: Experiment, requirements: Sequence[Requirement]) -> None:

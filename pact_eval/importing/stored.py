@@ -185,9 +185,10 @@ def how_read(folder: Path) -> str:
         for role, names in columns.items()
         if isinstance(names, list) and names != ["id"]
     ]
-    texts = log.get("texts")
-    if isinstance(texts, int) and texts > 1:
-        parts.append(f"rows with one text belong together: {texts:,} texts")
+    for what in ("text", "id"):
+        number = log.get(f"{what}s")
+        if isinstance(number, int) and number > 1:
+            parts.append(f"rows with one {what} belong together: {number:,} {what}s")
     of_data = [] if references is None else [f"right answers from {references}"]
     return ", ".join([*parts, *of_data, *_slices(folder)])
 

@@ -460,11 +460,15 @@ def _has_truths(entries: Entries, column: str) -> bool:
 
 @dataclass
 class TableRow:
-    """One row, parsed; what its cells name is not yet decided."""
+    """One row, parsed; what its cells name is not yet decided.
+
+    `request` is its id if other questions have that too: the items of one request belong together.
+    """
 
     entry: Entry
     id: str
     text: str | None = None
+    request: str | None = None
     scores: Scores | None = None
     confidence: float | None = None
     correct: bool | None = None
@@ -517,8 +521,11 @@ def parse_rows(
     texts = [text_of_row(entry.value, roles.texts) for entry in entries.entries]
     few = roles.unlabelled and "state" not in roles.columns and is_shared(texts)
     constant = few or (is_constant(texts) and not has_views)
+    of_requests = references is None and not roles.unlabelled and _has_requests(entries, roles)
     for entry, text in zip(entries.entries, texts, strict=True):
         row = TableRow(entry, _id_of(entry, roles, constant=constant), text)
+        if of_requests:
+            row.request, row.id = row.id, "/".join(_request_of(entry, roles))
         repeats[row.id] += 1
         again = roles.first("id") is None and repeats[row.id] > 1
         if again and not has_views and not roles.unlabelled:
@@ -538,6 +545,20 @@ def parse_rows(
             problems.append(Problem(entry.line, row.id, str(error), "cells that cannot be read"))
         rows.append(row)
     return rows, problems
+
+
+def _request_of(entry: Entry, roles: TableRoles) -> tuple[str, str]:
+    """Return the id of a row, and the name of its question."""
+    values = [as_text(entry.value.get(str(roles.first(role)))) for role in ("id", "question")]
+    return values[0] or "", values[1] or ""
+
+
+def _has_requests(entries: Entries, roles: TableRoles) -> bool:
+    """Return whether ids repeat, and id and question together do not: several questions each."""
+    if roles.first("id") is None or roles.first("question") is None or "view" in entries.columns:
+        return False
+    asked = [_request_of(entry, roles) for entry in entries.entries]
+    return len({request for request, _ in asked}) < len({*asked}) == len(asked)
 
 
 def _id_of(entry: Entry, roles: TableRoles, *, constant: bool) -> str:

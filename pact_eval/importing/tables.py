@@ -196,7 +196,8 @@ class _TableReader:
             roles["confidence"] += " (in percent)"
         listed = ", ".join(f"{role} = {names}" for role, names in roles.items())
         texts = len({*self._families.values()})
-        of_texts = f" Rows with one text belong together: {texts:,} texts." if texts else ""
+        what = "id" if any(row.request for row in self._rows) else "text"
+        of_texts = f" Rows with one {what} belong together: {texts:,} {what}s." if texts else ""
         return f"{COLUMNS_REMARK}{listed}.{of_texts}"
 
     def _families_of_texts(self) -> dict[int, str]:
@@ -207,7 +208,9 @@ class _TableReader:
         stated |= {"id"} if self._roles.unlabelled and "state" not in self._roles.columns else set()
         if stated or (data is not None and not data.lacks_families):
             return {}
-        names = families_of_texts([row.text for row in rows], [row.id for row in rows])
+        names = [row.request for row in rows]
+        if None in names:
+            names = families_of_texts([row.text for row in rows], [row.id for row in rows])
         return {id(row): name for row, name in zip(rows, names, strict=True) if name is not None}
 
     @property
@@ -851,7 +854,10 @@ class _TableReader:
 
     def _further(self, row: TableRow) -> dict[str, Json]:
         used = self._roles.used | {*_NUMBERS, "code_order"}
-        return {name: value for name, value in row.entry.value.items() if name not in used}
+        further = {name: value for name, value in row.entry.value.items() if name not in used}
+        if row.request is not None:
+            further["question"] = row.id.removeprefix(f"{row.request}/")
+        return further
 
     def _block(self, chosen: _Chosen) -> dict[str, Json]:
         """Return how the table was read, for `run.json`."""
@@ -862,7 +868,8 @@ class _TableReader:
             block["labelled"] = True
         column = self._roles.first("id")
         if self._families:
-            block["texts"] = len({*self._families.values()})
+            what = "ids" if any(row.request for row in self._rows) else "texts"
+            block[what] = len({*self._families.values()})
         elif is_constant([row.text for row in self._rows]) or (
             self._roles.unlabelled and all(row.id == str(row.entry.line) for row in self._rows)
         ):

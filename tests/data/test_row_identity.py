@@ -295,3 +295,32 @@ def test_a_wrong_family_column_is_still_named(tmp_path: Path) -> None:
     with pytest.raises(ShapeError) as raised:
         frame_of(write_csv(tmp_path / "t.csv", rows), columns={"family": "nobody"})
     assert_says(raised.value, "nobody")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_id_of_several_questions_is_a_request(tmp_path: Path, seed: int) -> None:
+    """Its items have both names and belong together; a shuffle changes nothing."""
+    rng = np.random.default_rng(seed)
+    asked = [(f"t{n}", question) for n in range(30) for question in ("spam", "urgent", "topic")]
+    asked = [pair for pair in asked if rng.random() < 0.8]
+    rows = [
+        {"id": request, "question": question, **row}
+        for (request, question), row in zip(asked, answered(len(asked), rng, ""), strict=True)
+    ]
+    rows = [{name: value for name, value in row.items() if name} for row in rows]
+    path = write_csv(tmp_path / "a.csv", rows)
+    read, further = frame_of(path), read_rows(path).metadata
+    found = list(read.select("id", "family").iter_rows())
+    assert found == [(f"{one}/{two}", one) for one, two in asked]
+    assert further is not None
+    assert further["question"].to_list() == [question for _, question in asked]
+    rng.shuffle(rows)
+    again = frame_of(write_csv(tmp_path / "b.csv", rows))
+    assert again.sort("id").equals(read.sort("id"))
+
+
+def test_an_answer_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    row = {"id": "t1", "question": "spam", "label": "no", "prediction": "no"}
+    rows = [row, {**row, "question": "urgent"}, {**row, "prediction": "yes"}]
+    with pytest.raises(InputError, match="already occur"):
+        frame_of(write_csv(tmp_path / "a.csv", [*rows, {**row, "id": "t2", "label": "yes"}]))
