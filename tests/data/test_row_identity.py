@@ -313,7 +313,7 @@ def test_an_id_of_several_questions_is_a_request(tmp_path: Path, seed: int) -> N
     found = list(read.select("id", "family").iter_rows())
     assert found == [(f"{one}/{two}", one) for one, two in asked]
     assert further is not None
-    assert further["question"].to_list() == [question for _, question in asked]
+    assert further["metadata.question"].to_list() == [question for _, question in asked]
     rng.shuffle(rows)
     again = frame_of(write_csv(tmp_path / "b.csv", rows))
     assert again.sort("id").equals(read.sort("id"))
