@@ -116,7 +116,8 @@ def test_a_quiet_pair_exits_with_0_and_ten_lines_and_a_swapped_model_with_3() ->
     items = range(100)
     before = decisions("march.jsonl", 1, items)
     quiet = run("drift", before, decisions("april.jsonl", 2, items), "--below", 0.7)
-    assert quiet.stdout.startswith("NO CHANGE SHOWN between march.jsonl and april.jsonl.")
+    assert_says(quiet.stdout, "NO CHANGE SHOWN between march.jsonl and april.jsonl: the answers")
+    assert_says(quiet.stdout, "items differ", "not shown to be above 10%, and none was asked again")
     assert_says(quiet.stdout, "200 items in both", "jev-1", "latency", "0.001 to 0.001")
     assert_says(quiet.stdout, "not known", "whether answers are right")
     assert len(quiet.stdout.splitlines()) <= 12

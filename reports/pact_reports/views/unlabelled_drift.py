@@ -12,6 +12,7 @@ from typing import Final
 from pact_eval._json import Json
 from pact_eval.drift.unlabelled import Finding, LogSide, SameItems, Shift, UnlabelledDrift
 from pact_eval.errors import counted
+from pact_eval.evaluation.conclusions.order import CHANGES
 from pact_eval.numbers import estimate_text, p_value_number, p_value_text, value_text
 from pact_eval.plain_text import one_line
 from pact_reports.cases import CaseStatus, CiReport, gate_report, judged_case
@@ -60,7 +61,13 @@ def drift_sentence(drift: UnlabelledDrift) -> str:
     if drift.finding == "too few to tell":
         return f"TOO FEW TO TELL: {min(drift.families)} independent items in a log."
     if drift.finding == "no change shown":
-        return f"NO CHANGE SHOWN between {drift.names[0]} and {drift.names[1]}."
+        said = f"NO CHANGE SHOWN between {drift.names[0]} and {drift.names[1]}"
+        same = drift.same
+        if same is None or not same.ids or not math.isnan(same.noise):
+            return f"{said}."
+        differ = f"the answers to {counted(len(same.ids), 'item')} differ"
+        most = f"not shown to be above {100 * CHANGES:g}%, and none was asked again"
+        return one_line(f"{said}: {differ}, {most}.")
     parts = []
     if drift.same is not None and drift.same.shown:
         parts.append(changed_text(drift.same))
