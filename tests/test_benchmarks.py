@@ -23,8 +23,8 @@ TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.g
 # One is started by shapes.py, in a Python with vLLM; the other counts the lines of this tree.
 NO_BENCHMARKS = ("vllm_worker.py", "size.py")
 SCRIPTS = [name for name, text in TEXTS.items() if "__main__" in text and name not in NO_BENCHMARKS]
-# Simulations and the table of the records measure no times.
-UNTIMED = re.compile(r"claim_rates|coverage_thresholds|records")
+# Simulations, what peers say, and the table of the records measure no times.
+UNTIMED = re.compile(r"claim_rates|coverage_thresholds|peers|records")
 LARGE = ("torch", "transformers.models.qwen3.modeling_qwen3", "peft", "torchmetrics")
 
 FORKS = multiprocessing.get_context("forkserver")

@@ -32,8 +32,8 @@ from pact_eval.numbers import (
     about,
     has_width,
     interval_text,
+    plain_reason,
     plain_units,
-    reason_text,
     value_text,
 )
 from pact_eval.plain_text import lower_first, one_line, short_names
@@ -204,7 +204,7 @@ class JudgedRequirement:
         unit = spec.difference_unit if self.requirement.than_before else spec.unit
         word = {"percent": "%", "points": " points"}.get(unit, "")
         if math.isnan(estimate.value):
-            return f"not known ({reason_text(estimate.reason, self.unit) or 'no item counts'})"
+            return f"not known ({plain_reason(estimate) or 'no item counts'})"
         if not isinstance(estimate, CalibrationError) or not has_width(estimate):
             return interval_text(estimate, unit, word)
         true = Estimate(
@@ -217,7 +217,7 @@ class JudgedRequirement:
         """The finding, and what would change it."""
         reason, needed = None, self.test.needed
         if has_width(self.estimate):
-            reason = reason_text(self.test.reason, self.unit)
+            reason = plain_reason(replace(self.estimate, reason=self.test.reason))
         if needed is not None:
             clusters = self.estimate.clusters
             units = plain_units(self.estimate.n, clusters, self.unit)

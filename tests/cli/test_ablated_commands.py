@@ -59,7 +59,7 @@ def test_h3_has_its_evidence(tmp_path: Path, whole: Path, ablated: Path) -> None
         write_run(tmp_path / "pact-abl", ablated_rows(2, lean=0.0), arm="pact_full", seed=17),
     ]
     arguments = ("scorecard", HYPOTHESES, whole, ablated, *other, "--resamples", 200)
-    text = run(*arguments).stdout
+    text = run(*arguments, "--full").stdout
     assert "H3 Necessity" in text
     assert "H3 Necessity: PARTLY TESTED" not in text
     value = json.loads(run(*arguments, "--json").stdout)

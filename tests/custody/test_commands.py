@@ -93,7 +93,7 @@ def test_an_allowed_run_says_so_everywhere(leak: Path, tmp_path: Path) -> None:
     assert_says(leak_line, "4 items", "(2 groups)", "in holdout.jsonl")
     verified = command("verify", run)
     assert verified.exit_code == 3
-    assert re.search(r"leak +training +allowed .*: 2 families", verified.stdout)
+    assert re.search(r"leak +training +allowed .*: 2 groups", verified.stdout)
     assert re.search(r"evaluation[ |]+2[ |]+train 2 ", verified.stdout)
 
 

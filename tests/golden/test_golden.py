@@ -30,7 +30,7 @@ OF_EACH_KIND = (
     ("shapes", "thresholds two --sets", "80"),
     ("server", f"decide {SERVER} --context Hello --schema schema.json", "80"),
     ("arms", "register hypotheses.toml", "80"),
-    ("published", "scorecard paper_hypotheses.toml run_metrics.csv", "json"),
+    ("published", "scorecard paper_hypotheses.toml run_metrics.csv --full", "json"),
     ("spoiled-runs", "verify good rows facts unsealed cut json not-a-run", "160"),
     ("spoiled-runs", f"report . {FAST}", "60"),
     ("refusals", "nonsense", "80"),

@@ -98,7 +98,7 @@ def test_a_run_is_verified_against_its_template(
         (adapter / "decision.json").write_text(json.dumps(json.loads(original) | change))
         result = run("verify", scored, code=5)
         (adapter / "decision.json").write_text(original)
-        assert "differs      contract" in result.stdout
+        assert "differs      prompts" in result.stdout
 
 
 @pytest.mark.slow

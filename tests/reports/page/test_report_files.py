@@ -93,7 +93,7 @@ def test_the_scorecard_writes_the_page_with_its_verdicts(
 ) -> None:
     path, out = tmp_path / "h.toml", tmp_path / "page.html"
     path.write_text(criteria(arm="pact", than='{ arm = "other" }'))
-    words = (path, *folders, *FAST)
+    words = (path, *folders, *FAST, "--full")
     alone, with_page = (runner(main, "scorecard")(*words, *more) for more in ((), ("--html", out)))
     assert with_page.stdout == alone.stdout
     (verdict,) = re.findall(r"^H1 .*: ([A-Z]+)", alone.stdout, re.MULTILINE)
