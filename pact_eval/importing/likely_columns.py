@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Sequence
 
 from pact_eval.data.labelled.answers import (
@@ -23,6 +24,7 @@ __all__ = ["likely_labels", "likely_orders", "score_remedies"]
 _SHARE = 0.9
 _MOST_LABELS = 20
 _SUM_ERROR = 0.01
+_OF_A_MODEL = re.compile(r"pred|guess|output|model|said", re.IGNORECASE)
 
 
 def likely_labels(
@@ -34,7 +36,7 @@ def likely_labels(
         entries: the rows.
         columns: columns without a role.
         words: (n,) the folded answers of every row; empty if they are not known: then the only
-            column of a few labels is returned.
+            column of a few labels is returned, or those whose labels another column has too.
 
     Examples:
         >>> from pact_eval.data.labelled.entries import Entry
@@ -44,7 +46,18 @@ def likely_labels(
     """
     if not words:
         few = [name for name in columns if _has_few_labels(entries, name)]
-        return few if len(few) == 1 else []
+        labels = {name: {*_labels(entries, name)} for name in few}
+        alike = [
+            name
+            for name in few
+            if any(
+                labels[name] <= labels[other] or labels[other] <= labels[name]
+                for other in few
+                if other != name
+            )
+        ]
+        right = [name for name in alike if not _OF_A_MODEL.search(name)] or alike
+        return few if len(few) == 1 else right
     likely = []
     for name in columns:
         cells = [cell_text(entry.value.get(name)) for entry in entries.entries]
@@ -55,9 +68,13 @@ def likely_labels(
     return likely
 
 
+def _labels(entries: Entries, column: str) -> Sequence[str]:
+    return distinct_labels(entry.value.get(column) for entry in entries.entries)[0]
+
+
 def _has_few_labels(entries: Entries, column: str) -> bool:
     """Return whether a column has a few labels that repeat, and no decimal numbers."""
-    labels, _ = distinct_labels(entry.value.get(column) for entry in entries.entries)
+    labels = _labels(entries, column)
     numbers = numbers_of(entries, column) or ()
     whole = all(number is None or number.is_integer() for number in numbers)
     return whole and 2 <= len(labels) <= min(_MOST_LABELS, len(entries.entries) // 2)

@@ -22,6 +22,7 @@ __all__ = [
     "log_sum",
     "naming",
     "number_of",
+    "scored_answer",
     "scores_of",
     "truth_of",
     "with_names",
@@ -159,6 +160,25 @@ def scores_of(kind: str, cell: Json) -> Scores | None:
     if len(present) < len(numbers):
         raise ValueError(f"expected a number for every answer, got {_show(cell)}")
     return Scores(kind, tuple(present))
+
+
+def scored_answer(cell: Json) -> tuple[Json, Json] | None:
+    """Return the label and the score of an object with both, or of a list of one; None for others.
+
+    Examples:
+        >>> scored_answer({"label": "spam", "score": 0.98}), scored_answer("spam")
+        (('spam', 0.98), None)
+    """
+    if isinstance(cell, str):
+        try:
+            cell = _unpack(cell)
+        except ValueError:
+            return None
+    if isinstance(cell, list) and len(cell) == 1:
+        cell = cell[0]
+    value = cell if isinstance(cell, dict) else {}
+    name, number = (next((k for k in keys if k in value), None) for keys in (_NAMES, _VALUES))
+    return None if name is None or number is None else (value[name], value[number])
 
 
 def with_names(scores: Scores, names: Json) -> Scores:

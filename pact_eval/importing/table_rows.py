@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from pact_eval._json import Json, dumps, sha256_of_json
+from pact_eval._json import Json, dumps
 from pact_eval.data.labelled.answers import (
     Form,
     Options,
@@ -21,7 +21,7 @@ from pact_eval.data.labelled.answers import (
 )
 from pact_eval.data.labelled.columns import SETS, find_roles
 from pact_eval.data.labelled.entries import ROW_NAMES, Entries, Entry
-from pact_eval.data.labelled.identity import column_of_ids, is_constant, is_shared, text_of_row
+from pact_eval.data.labelled.identity import is_constant, is_shared, text_of_row
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import (
     IGNORED,
@@ -50,10 +50,12 @@ from pact_eval.importing.table_cells import (
     log_sum,
     naming,
     number_of,
+    scored_answer,
     scores_of,
     truth_of,
     with_names,
 )
+from pact_eval.importing.table_items import check_repeats, has_requests, id_of_row, own_id
 
 __all__ = [
     "TableRoles",
@@ -62,6 +64,7 @@ __all__ = [
     "options_of_record",
     "parse_rows",
     "roles_of_table",
+    "split_predictions",
     "vector_of",
 ]
 
@@ -69,7 +72,6 @@ _OWN_REFERENCES: Final = ("reference", "gold")
 _SCORES: Final = ("probabilities", "log_probabilities", "logits")
 _GROUPS: Final = {"logprob": "log_probabilities", "logit": "logits"}
 _TIE: Final = 1e-12
-_HASH: Final = 12
 _MOST_OFFERED: Final = 3
 _DIGITS: Final = 15
 """So many decimals of 1 - p are kept: 1 - 0.9 is 0.1, as a file with both columns has it."""
@@ -146,7 +148,7 @@ def roles_of_table(
     if roles.has_scores:
         columns.pop("confidence", None)
     if reading.unlabelled:
-        _check_repeats(columns, entries, source)
+        check_repeats(columns, entries, source)
         roles = _without_labels(roles)
         columns = {**roles.columns}
     else:
@@ -157,31 +159,49 @@ def roles_of_table(
     return _check_parts(roles, entries, reading, source, references)
 
 
-def _check_repeats(columns: Mapping[str, tuple[str, ...]], entries: Entries, source: str) -> None:
-    """Check that a column decides which rows ask about one item, if no text does.
+def split_predictions(entries: Entries, reading: Reading) -> tuple[Entries, Reading]:
+    """Take the scores out of a column of predictions that has them too.
 
-    Raises:
-        ShapeError: a column of ids, or the question, repeats, and either reading of it fits.
+    Classifiers return {"label": "spam", "score": 0.98}, or a list with an object for each answer.
+    The first is a prediction with its confidence, the second has the probabilities.
     """
-    if {"id", "state", "family"} & columns.keys():
-        return
-    taken = {name for names in columns.values() for name in names}
-    named = column_of_ids(entries, [n for n in entries.columns if n not in taken], repeats=True)
-    question = next(iter(columns.get("question", ())), None)
-    texts = [as_text(entry.value.get(str(question))) for entry in entries.entries]
-    if named is not None:
-        other = columns_option("family", [named])
-        what, is_no_id = f"{named} repeats", f"items that belong together: {other}"
-    elif question is not None and is_shared(texts) and not is_constant(texts):
-        named, other = question, columns_option(IGNORED, [question])
-        what, is_no_id = f"{question} repeats, and nothing else names items", f"others: {other}"
-    else:
-        return
-    message = (
-        f"{source}: {what}: its rows ask about one item again, {columns_option('id', [named])}, or "
-        f"are of {is_no_id}"
-    )
-    raise ShapeError(message)
+    names = reading.columns.get("prediction") or [
+        name for name in PREDICTED["prediction"] if name in entries.columns
+    ]
+    others = [
+        tried for kind in _SCORES for tried in (*PREDICTED[kind], *reading.columns.get(kind, ()))
+    ]
+    if len(names) != 1 or any(
+        name in others or ANSWER_COLUMN.fullmatch(name) for name in entries.columns
+    ):
+        return entries, reading
+    (name,) = names
+    cells = [entry.value.get(name) for entry in entries.entries]
+    found = [scored_answer(cell) for cell in cells]
+    stated = {role: tuple(each) for role, each in reading.columns.items() if role != "prediction"}
+    full = [at for at, cell in enumerate(cells) if cell not in (None, "")]
+    if full and all(found[at] for at in full):
+        score = f"{name}.score"
+        rows = [
+            replace(
+                entry, value={**entry.value, name: one[0], score: one[1]} if one else entry.value
+            )
+            for entry, one in zip(entries.entries, found, strict=True)
+        ]
+        stated |= {"prediction": (name,), "confidence": (score,)}
+        return replace(entries, entries=rows), replace(reading, columns=stated)
+    if full and all(_are_several(cells[at]) for at in full):
+        return entries, replace(reading, columns=stated | {"probabilities": (name,)})
+    return entries, reading
+
+
+def _are_several(cell: Json) -> bool:
+    """Return whether a cell has numbers with the names of two or more answers."""
+    try:
+        scores = scores_of("probabilities", cell)
+    except ValueError:
+        return False
+    return scores is not None and scores.names is not None and len(scores.names) > 1
 
 
 def _without_labels(roles: TableRoles) -> TableRoles:
@@ -521,13 +541,17 @@ def parse_rows(
     texts = [text_of_row(entry.value, roles.texts) for entry in entries.entries]
     few = roles.unlabelled and "state" not in roles.columns and is_shared(texts)
     constant = few or (is_constant(texts) and not has_views)
-    of_requests = references is None and not roles.unlabelled and _has_requests(entries, roles)
+    question = str(roles.first("question"))
+    of_requests = (
+        references is None and not roles.unlabelled and has_requests(entries, roles.columns)
+    )
     for entry, text in zip(entries.entries, texts, strict=True):
-        row = TableRow(entry, _id_of(entry, roles, constant=constant), text)
-        if of_requests:
-            row.request, row.id = row.id, "/".join(_request_of(entry, roles))
+        own = own_id(entry, roles.columns)
+        row = TableRow(entry, id_of_row(entry, roles.columns, constant=constant), text)
+        if of_requests and own is not None:
+            row.request, row.id = own, f"{own}/{as_text(entry.value.get(question)) or ''}"
         repeats[row.id] += 1
-        again = roles.first("id") is None and repeats[row.id] > 1
+        again = own is None and repeats[row.id] > 1
         if again and not has_views and not roles.unlabelled:
             row.id = f"{row.id}-{repeats[row.id]}"
         try:
@@ -545,31 +569,6 @@ def parse_rows(
             problems.append(Problem(entry.line, row.id, str(error), "cells that cannot be read"))
         rows.append(row)
     return rows, problems
-
-
-def _request_of(entry: Entry, roles: TableRoles) -> tuple[str, str]:
-    """Return the id of a row, and the name of its question."""
-    values = [as_text(entry.value.get(str(roles.first(role)))) for role in ("id", "question")]
-    return values[0] or "", values[1] or ""
-
-
-def _has_requests(entries: Entries, roles: TableRoles) -> bool:
-    """Return whether ids repeat, and id and question together do not: several questions each."""
-    if roles.first("id") is None or roles.first("question") is None or "view" in entries.columns:
-        return False
-    asked = [_request_of(entry, roles) for entry in entries.entries]
-    return len({request for request, _ in asked}) < len({*asked}) == len(asked)
-
-
-def _id_of(entry: Entry, roles: TableRoles, *, constant: bool) -> str:
-    """Return the id of a row: its own, a hash of its text unless all have it, or its number."""
-    column = roles.first("id")
-    own = None if column is None else as_text(entry.value.get(column))
-    if own is not None:
-        return own
-    names = () if constant else roles.texts
-    texts = {name: entry.value[name] for name in names if name in entry.value}
-    return sha256_of_json({**texts})[:_HASH] if texts else str(entry.line)
 
 
 def _scores(value: Mapping[str, Json], roles: TableRoles) -> Scores | None:

@@ -49,7 +49,7 @@ from pact_eval.data.labelled.columns import (
     minus_one,
 )
 from pact_eval.data.labelled.entries import Entries
-from pact_eval.data.labelled.identity import counts_in_order, families_of_texts, is_constant
+from pact_eval.data.labelled.identity import counts_in_order, is_constant
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
 from pact_eval.data.records import MIN_ANSWERS
@@ -57,6 +57,7 @@ from pact_eval.errors import Problem, ShapeError
 from pact_eval.importing.row_reader import confident_logits, fewest_answers
 from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRow, References
 from pact_eval.importing.table_cells import Scores
+from pact_eval.importing.table_items import families_of_rows
 from pact_eval.importing.table_rows import (
     TableRoles,
     TableRow,
@@ -64,6 +65,7 @@ from pact_eval.importing.table_rows import (
     options_of_record,
     parse_rows,
     roles_of_table,
+    split_predictions,
     vector_of,
 )
 from pact_eval.runs.predictions import SUM_TOLERANCE
@@ -112,6 +114,7 @@ def read_table(
         ShapeError: two readings fit and differ, a check contradicts the only one, or a role has no
             column.
     """
+    entries, reading = split_predictions(entries, reading)
     roles = roles_of_table(entries, reading, source, references)
     rows, problems = parse_rows(entries, roles, references)
     problems = [*entries.problems, *problems]
@@ -208,10 +211,25 @@ class _TableReader:
         stated |= {"id"} if self._roles.unlabelled and "state" not in self._roles.columns else set()
         if stated or (data is not None and not data.lacks_families):
             return {}
-        names = [row.request for row in rows]
-        if None in names:
-            names = families_of_texts([row.text for row in rows], [row.id for row in rows])
+        if any(row.request for row in rows):
+            names: Sequence[str | None] = [row.request or row.id for row in rows]
+        else:
+            names = families_of_rows(
+                self._roles.columns,
+                self._entries,
+                self._source,
+                texts=[row.text for row in rows],
+                ids=[row.id for row in rows],
+                labels=[self._label(row) for row in rows],
+            )
         return {id(row): name for row, name in zip(rows, names, strict=True) if name is not None}
+
+    def _label(self, row: TableRow) -> str | None:
+        """Return the right answer of a row, to see whether two are the same; None without one."""
+        if self._reference is None:
+            return row.recorded
+        text = cell_text(row.cell(self._reference))
+        return None if text is None else fold_label(text)
 
     @property
     def _probability_of(self) -> str | None:

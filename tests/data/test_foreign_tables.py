@@ -179,6 +179,12 @@ PROBABILITIES: Final[Mapping[str, Writer]] = {
     "text classification": lines(
         {"text": TEXT, "true_label": LABEL, "scores": ranked("label", "score")}
     ),
+    "text classification, as predictions": lines(
+        {"text": TEXT, "label": LABEL, "prediction": ranked("label", "score")}
+    ),
+    "scores by name, as predictions": table(
+        {"text": TEXT, "label": LABEL, "pred": [repr(row) for row in BY_NAME]}
+    ),
     "mlr3": table({"row_ids": ROWS, "truth": LABEL, "response": SAID} | per_name("prob.")),
     "BigQuery ML": lines(
         {"predicted_label": SAID, "label": LABEL, "predicted_label_probs": ranked("label", "prob")}
@@ -198,6 +204,12 @@ ANSWERS: Final[Mapping[str, Writer]] = {
     "letters of a chat": lines(
         {"id": ID, "question": TEXT, "options": OPTIONS, "gold": ["ABC"[k] for k in RIGHT]}
         | {"prediction": ["ABC"[k] for k in CHOSEN]}
+    ),
+    "text classification, top only": lines(
+        {"text": TEXT, "gold": LABEL, "prediction": [row[0] for row in ranked("label", "score")]}
+    ),
+    "text classification, top only, printed": table(
+        {"text": TEXT, "label": LABEL, "pred": [repr(row[:1]) for row in ranked("label", "score")]}
     ),
     "counted from 1": table(
         {"id": ID, "label": [k + 1 for k in RIGHT], "prediction": [k + 1 for k in CHOSEN]}
@@ -256,6 +268,9 @@ ASKED: Final[Mapping[str, Writer]] = {
         | {"scores": [[answer["score"] for answer in row] for row in SCORED], "true_label": LABEL}
     ),
     "trainer": lines({"text": TEXT, "label_ids": RIGHT, "logits": VALUES}),
+    "a service": table(
+        {"Intent": LABEL, "Predicted Intent": SAID, "Confidence": [f"{p:.2%}" for p in BEST]}
+    ),
     "MLflow": table({"inputs": TEXT, "targets": LABEL, "outputs": SAID}),
     "Excel": raw(excel()),
     "R, with row names": raw(r_table()),
@@ -287,9 +302,6 @@ CARELESS: Final[Mapping[str, Writer]] = {
     "pandas, split": document(
         {"columns": [*PREDICTED], "index": [*ROWS]}
         | {"data": [[*row.values()] for row in rows_of(PREDICTED)]}
-    ),
-    "text classification, top only": lines(
-        {"text": TEXT, "gold": LABEL, "prediction": [row[0] for row in SCORED]}
     ),
     "promptfoo": document(
         {

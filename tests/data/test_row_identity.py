@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
@@ -217,13 +218,15 @@ def test_lines_with_other_right_answers_name_the_remedy(tmp_path: Path) -> None:
 
 
 def texts_and_rows(seed: int) -> tuple[list[str], list[Row]]:
-    """Rows with texts that repeat, in any white space."""
+    """Rows with texts that repeat, in any white space, with one right answer each."""
     rng = np.random.default_rng(seed)
-    texts = [f"Question {n} on sport?" for n in rng.integers(0, 25, 40)]
+    labels = rng.choice(["no", "yes"], 25)
+    numbers = rng.integers(0, 25, 40)
+    texts = [f"Question {n} on sport?" for n in numbers]
     spaced = [text.replace(" ", str(rng.choice([" ", "  ", "\n"]))) for text in texts]
     rows: list[Row] = [
-        {"question": text, "label": row["label"], "prediction": row["prediction"]}
-        for text, row in zip(spaced, answered(40, rng), strict=True)
+        {"question": text, "label": str(labels[n]), "prediction": row["prediction"]}
+        for text, n, row in zip(spaced, numbers, answered(40, rng), strict=True)
     ]
     return texts, rows
 
@@ -317,6 +320,51 @@ def test_an_id_of_several_questions_is_a_request(tmp_path: Path, seed: int) -> N
     rng.shuffle(rows)
     again = frame_of(write_csv(tmp_path / "b.csv", rows))
     assert again.sort("id").equals(read.sort("id"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("key", ["image_id", "id", None])
+def test_a_question_of_different_right_answers_asks_what_belongs_together(
+    tmp_path: Path, seed: int, key: str | None
+) -> None:
+    """Every option that it offers is read, and groups rows by the column that it names."""
+    rng = np.random.default_rng(seed)
+    asked = [(f"i{n}", f"Is it {word}?") for n in range(20) for word in ("round", "red", "big")]
+    rows = [
+        {"question": question, "label": row["label"], "prediction": row["prediction"]}
+        for (_, question), row in zip(asked, answered(60, rng), strict=True)
+    ]
+    images = [image for image, _ in asked]
+    names = images if key == "image_id" else [f"r{n}" for n in range(60)]
+    rows = [row | ({key: name} if key else {}) for row, name in zip(rows, names, strict=True)]
+    path = write_csv(tmp_path / "a.csv", rows)
+    with pytest.raises(ShapeError) as raised:
+        frame_of(path)
+    offered = re.findall(r"--columns (\w+)=(\w+)", str(raised.value))
+    alone = ("family", "id") if key == "id" else ("ignored", "question")
+    expected = {("family", "question"): 3, alone: 60}
+    expected |= {("family", "image_id"): 20} if key == "image_id" else {}
+    found = {each: frame_of(path, columns=dict([each]))["family"].n_unique() for each in offered}
+    assert found == expected
+    _, with_one_answer = texts_and_rows(seed)
+    assert frame_of(write_csv(tmp_path / "b.csv", with_one_answer))["family"].n_unique() < 40
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_without_an_id_are_requests_of_their_own(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    blank = {*map(int, rng.choice(30, 4, replace=False))}
+    rows = [
+        {
+            "id": "" if n // 2 in blank else f"t{n // 2}",
+            "question": ("spam", "urgent")[n % 2],
+            **row,
+        }
+        for n, row in enumerate(answered(60, rng, "n"))
+    ]
+    frame = frame_of(write_csv(tmp_path / "a.csv", rows))
+    assert frame["id"].n_unique() == 60
+    assert frame["family"].n_unique() == 26 + 2 * 4
 
 
 def test_an_answer_that_is_there_twice_is_refused(tmp_path: Path) -> None:
