@@ -640,6 +640,7 @@ def pack_run(
         The numbers of the blocks; those of an item are in the order of `ItemDistributions.names`.
     """
     views, distributions = run.predictions, item_distributions(experiment, run)
+    options, asked = _named_answers(run)
     slots = distributions.used
     shown = views.code_order >= 0
     view_blocks: list[Json] = []
@@ -660,12 +661,28 @@ def pack_run(
         "repeats": views.k if views.repeats else 1,
         "decoding": experiment.settings.decoding,
         "distributions": [*distributions.names],
-        "options": [] if views.known in UNNAMED else [*texts_of(run, {}).options],
-        "columns": _columns(store, run_columns(item_outcomes(experiment, run))),
+        "options": [[*names] for names in options],
+        "columns": _columns(store, [*run_columns(item_outcomes(experiment, run)), *asked]),
         "views": {"size": _VIEWS, "blocks": view_blocks},
         "orders": {"size": _VIEWS, "blocks": order_blocks},
         "tops": {"size": _VIEWS, "blocks": top_blocks},
     }
+
+
+def _named_answers(run: ExperimentRun) -> tuple[list[tuple[str, ...]], list[Column]]:
+    """Return the lists of answers that an import names, and which one each item has, if several.
+
+    An item whose answers have no names has an index beyond them.
+    """
+    if run.predictions.known in UNNAMED:
+        return [], []
+    texts = texts_of(run, {})
+    if not texts.options_of:
+        return [texts.options] if texts.options else [], []
+    places = {question: at for at, question in enumerate(texts.options_of)}
+    ids = run.predictions.ids.tolist()
+    asked = [places.get(texts.questions.get(item, ""), len(places)) for item in ids]
+    return [*texts.options_of.values()], [Column("asked", "u2", np.array(asked))]
 
 
 def item_tables(experiment: Experiment) -> list[int]:

@@ -13,7 +13,9 @@ from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, page_of, records_of, two_runs
 from run_frames import edit_run, frame_of, write_run
 from selenium.webdriver import ActionChains, Keys
+from tool_logs.exchange_logs import QUESTIONS, system_one, tickets, write
 
+import pact_eval
 from pact_eval import metrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import read_item_records
@@ -254,6 +256,26 @@ def test_the_items_of_the_first_screen_open_their_panels(opened: Page, made: Mad
         assert a.correct[row] != b.correct[row]
         panel = f"#rows tr[data-row='{row}'] + tr.detail .answers"
         opened.until(partial(opened.all, panel))
+
+
+def test_every_question_of_a_log_names_its_own_answers(page: Page, tmp_path: Path) -> None:
+    """The list, and the panel of an item, have the words of the question that was asked."""
+    log = write(tmp_path / "log.jsonl", system_one(tickets(4)))
+    pact_eval.import_run(log, tmp_path / "run")
+    request = PageRequest(experiment_of([tmp_path / "run"]), figures=(), tables=("splits",))
+    write_page(make_page(request), tmp_path / "page.html")
+    opened = page.open(tmp_path / "page.html", items_href(0))
+    topics = QUESTIONS["topic"]["criteria"]
+    rows = {row.text.split()[0]: row.text for row in opened.all("#rows tr")}
+    assert len(rows) == 12
+    for ticket in tickets(4):
+        assert ticket.labels["topic"] in rows[f"{ticket.id}/topic"]
+        refund = "true" if ticket.labels["refund"] else "false"
+        assert refund in rows[f"{ticket.id}/refund"]
+    at = next(at for at, item in enumerate(rows) if item.endswith("/topic"))
+    opened.open_item(at)
+    names = [cell.text.split()[0] for cell in opened.all(".answers tbody th")]
+    assert names == sorted(topics)
 
 
 def test_answers_of_an_import_are_its_options(page: Page, tmp_path: Path) -> None:

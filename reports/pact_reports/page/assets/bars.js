@@ -79,7 +79,7 @@ async function runBox(name, run, items, row, texts) {
   const shown = {
     names: place.distributions,
     found: await probabilitiesOf(run, items, row),
-    answers: answersOf(run, texts, items.choices[row]),
+    answers: answersOf(run, columns, row, texts, items.choices[row]),
     kind,
     reference: items.reference[row],
     answer: columns.answer[row],

@@ -13,11 +13,12 @@ function answerName(kind, index) {
   return kind === "score" ? String(index) : letterAt(index);
 }
 
-/* Keys and descriptions of the answers of an item: of its record, or the options of the import. */
-function answersOf(run, texts, choices) {
+/* Keys and descriptions of the answers of an item: of its record, or the options of the import, which
+   may differ between questions. */
+function answersOf(run, columns, row, texts, choices) {
   if (texts) return texts[2];
-  const { options } = packed.runs[run];
-  return options.length === choices ? options.map((option) => [option, null]) : null;
+  const options = packed.runs[run].options[columns.asked?.[row] ?? 0];
+  return options?.length === choices ? options.map((option) => [option, null]) : null;
 }
 
 function metaLine(table, items, tokens, row) {

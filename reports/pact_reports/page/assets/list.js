@@ -117,7 +117,7 @@ async function rowOf(row, items, a, b) {
   const texts = table.texts ? (await inBlocks(table.texts, row, jsonOf))[row % table.texts.size] : null;
   const ids = await inBlocks(table.ids, row, jsonOf);
   const kind = table.kinds[items.kind[row]];
-  const answers = answersOf(state.a, texts, items.choices[row]);
+  const answers = answersOf(state.a, a, row, texts, items.choices[row]);
   const answer = (index) => made("span", "said", answerText(kind, answers, index, 80));
   const cells = {
     item: itemCell(ids[row % table.ids.size], texts),
