@@ -16,6 +16,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import Incomplete, Unverified, gap_notes
 from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.spending import Spent, spent
 from pact_eval.progress import tracked
 from pact_eval.runs.folder import RunFolder, open_run, views_written
 from pact_eval.runs.provenance import EVALUATION, NAME, Provenance, read_provenance
@@ -49,6 +50,7 @@ class ListedRun:
         order: whether it follows the order of the answers.
         probabilities: whether its probabilities are right.
         data: whether its data is sound.
+        spent: what its requests cost, and how long they took.
         data_sha256: SHA-256 of the scored file.
         digest: SHA-256 that identifies the sealed run.
         created: when the run was begun.
@@ -71,6 +73,7 @@ class ListedRun:
     order: OrderConclusion | None = None
     probabilities: ProbabilitiesConclusion | None = None
     data: DataConclusion | None = None
+    spent: Spent | None = None
     data_sha256: str | None = None
     digest: str | None = None
     created: dt.datetime | None = None
@@ -179,6 +182,7 @@ def _conclude(listed: ListedRun, run: RunFolder, settings: Settings) -> ListedRu
         order=experiment.order(only),
         probabilities=experiment.probabilities(only),
         data=experiment.data,
+        spent=spent(only),
     )
 
 

@@ -78,6 +78,19 @@ class Spent:
             texts.append(f"{median} in the median, 95% within {most}")
         return ", ".join(texts)
 
+    @property
+    def cell(self) -> str:
+        """Price and latency for a table.
+
+        Example:
+            >>> Spent(800, 0.00123, 148.2, 1310.0).cell
+            '0.00123, 148 ms (1.31 s)'
+        """
+        texts = [] if self.price is None else [f"{self.price:.3g}"]
+        if self.latency is not None and self.latency_95 is not None:
+            texts.append(f"{_time(self.latency)} ({_time(self.latency_95)})")
+        return ", ".join(texts)
+
 
 @dataclass(frozen=True)
 class SpendingChange:

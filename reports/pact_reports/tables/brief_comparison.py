@@ -17,6 +17,7 @@ from pact_eval.evaluation.conclusions.headline import Side, headline_of
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import DifferentViews, RoundedProbabilities, SeveralRight
 from pact_eval.evaluation.registry import ANSWER_MASS
+from pact_eval.evaluation.spending import spent
 from pact_eval.notes import Note
 from pact_eval.numbers import (
     at_views,
@@ -240,7 +241,7 @@ def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:
 
 
 def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
-    """Lay out the runs: accuracy, its difference from the first run's, order, probabilities."""
+    """Lay out the runs: accuracy, its difference from the first run's, conclusions, and costs."""
     first = comparisons[0].runs[0]
     runs = [first, *(comparison.runs[1] for comparison in comparisons)]
     others = [comparison.conclusion.right for comparison in comparisons]
@@ -249,18 +250,20 @@ def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
     values = [accuracy[0].a.value, *(metric.b.value for metric in accuracy)]
     conclusions = [pair.conclusion for pair in comparisons]
     experiment = comparisons[0].experiment
+    spending = [spent(run) for run in runs]
+    costs = [[Cell(one.cell if one else "")] * any(spending) for one in spending]
     orders = map(experiment.order, runs)
     probabilities = map(experiment.probabilities, runs)
     heads = claim_heads(conclusions)
     differences = claim_cells(conclusions)
-    rows = zip(names, values, differences, orders, probabilities, strict=True)
+    rows = zip(names, values, differences, orders, probabilities, costs, strict=True)
     return Table(
         name="runs",
         columns=(
             Column("run", "left"),
             Column("accuracy"),
             *(Column(head.format(f"{names[0]} - run"), "left") for head in heads),
-            *left_columns("order", "probabilities"),
+            *left_columns("order", "probabilities", *["price, latency (95%)"] * any(spending)),
         ),
         rows=tuple(
             table_row(
@@ -269,8 +272,9 @@ def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
                 *texts,
                 Cell(order.word, tone=tone_of(order)),
                 Cell(probability.word, tone=tone_of(probability)),
+                *cost,
             )
-            for name, value, texts, order, probability in rows
+            for name, value, texts, order, probability, cost in rows
         ),
         bare=True,
     )

@@ -129,8 +129,10 @@ _ORDERS: Final[dict[Decoding, str]] = {
     "ensemble": "all orders together",
 }
 _ECE: Final = "ECE, chance"
+_SPENT: Final = "price, latency (95%)"
 _EXPLAINED: Final = {
     _ECE: " ECE, chance: that of a calibrated model.",
+    _SPENT: " Price of a request; its median latency.",
     "mass": " Mass: the probability on the answer letters.",
 }
 _SOUND: Final = " Sound: as far as checked."
@@ -159,6 +161,7 @@ def run_list_parts(
         Column("mass"),
         Column("order", "left"),
         Column(_ECE),
+        Column(_SPENT, "left"),
         *left_columns("data", "state"),
     )
     title, names = _names(runs)
@@ -226,6 +229,7 @@ def _cells(run: ListedRun, name: str, arms: ArmNames) -> tuple[Cell, ...]:
         _mass_cell(run),
         _word_cell(run.order),
         _ece_cell(run),
+        Cell("" if run.spent is None else run.spent.cell),
         _word_cell(run.data),
         Cell(run.state, reason=reason, tone=_TONES[run.state]),
     )
