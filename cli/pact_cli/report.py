@@ -90,10 +90,13 @@ Given: TypeAlias = Annotated[tuple[Path, ...], RUN, "[RUN|FOLDER|LOG]..."]
     elsewhere=_ELSEWHERE,
     for_ci=True,
     more=(
-        *("unit", "ece_bins", "allow", "audit", "resamples", "bootstrap_seed"),
-        *("option_texts", "answers", "positions_from", "decoding", "ci_format"),
+        *("unit", "allow", "resamples", "option_texts", "answers", "positions_from", "decoding"),
+        "ci_format",
     ),
-    settings=("method", "criteria", "palette", "clear_changes", "thresholds", "cost_wrong"),
+    settings=(
+        *("method", "criteria", "palette", "clear_changes", "thresholds", "cost_wrong"),
+        *("ece_bins", "audit", "bootstrap_seed"),
+    ),
 )
 @some_reading_options("columns", "option_texts", "answers", "positions_from")
 @settings_options(

@@ -162,7 +162,10 @@ def _audit_files(
 ) -> DataConclusion:
     files = DatasetSource.of_paths(paths).files
     if sum(map(count_lines, {file.path for file in files})) > MOST_AUDITED:
-        reason = f"more than {MOST_AUDITED:,} records: give --audit with an audit's JSON"
+        reason = (
+            f"more than {MOST_AUDITED:,} records: name an audit's JSON, audit = FILE below "
+            "[options.report] in pact.toml"
+        )
         return DataConclusion.without_audit(reason)
     contents = tuple(sha256_of_file(file.path) for file in files)
     return DataConclusion.of_audit(_audit(tuple(paths), contents, reading, only), hashes)

@@ -27,7 +27,7 @@ COMMANDS = {
 }
 PROGRAMS: dict[str, PactGroup] = {"pact-eval": main, "pact-audit": audit}
 HELP = ("--help", "--help-all")
-MOST_SHOWN, MOST, MOST_OF = 12, 20, {"pact-eval score": 30, "pact-eval report": 23}
+MOST_SHOWN, MOST, MOST_OF = 12, 20, {"pact-eval score": 30}
 
 
 def commands() -> Iterator[tuple[str, PactCommand]]:

@@ -1,4 +1,4 @@
-"""--ece-bins against the metric itself."""
+"""The number of bins of the ECE against the metric itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import runner
+from commands import runner, with_settings
 from conclusions.planted import Plan, scaled
 
 from pact_cli.main import main
@@ -23,10 +23,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return plan.write(tmp_path_factory.mktemp("bins") / "first", 3)
 
 
-def test_ece_in_as_many_bins_as_are_asked_for(run: Path) -> None:
+def test_ece_in_as_many_bins_as_are_asked_for(run: Path, tmp_path: Path) -> None:
     items = ScoredItems.of(read_run(run).predictions, "single")
-    words = ("report", run, "--resamples", 100, "--ece-bins", BINS, "--json")
-    ece = json.loads(runner(main)(*words).stdout)["answer"]["probabilities"]["ece"]
+    words = ("report", run, "--resamples", 100, "--json")
+    printed = runner(main)(*words, **with_settings(tmp_path, "report", ece_bins=BINS)).stdout
+    ece = json.loads(printed)["answer"]["probabilities"]["ece"]
     assert ece["bins"] == BINS
     assert ece["value"] == pytest.approx(metrics.ece(items.confidence, items.correct, BINS))
     assert ece["value"] != pytest.approx(metrics.ece(items.confidence, items.correct))

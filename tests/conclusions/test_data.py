@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from builders import write_jsonl
 from click.testing import CliRunner, Result
+from commands import with_settings
 from messages import assert_says
 from run_frames import edit_run, write_run
 from spoiled_datasets import Data, healthy
@@ -270,14 +271,18 @@ def test_a_run_whose_items_leak_may_not_act_alone(leak: Path) -> None:
 
 
 @pytest.mark.parametrize("named_by", ["folder", "file", "audit"])
-def test_a_leak_of_data_that_is_named(leak: Path, tmp_path: Path, named_by: str) -> None:
+def test_a_leak_of_data_that_is_named(
+    leak: Path, tmp_path: Path, named_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options: list[object] = ["--data", leak / "data"]
     if named_by == "file":  # the manifest next to it names it
         options = ["--data", leak / "data" / "holdout.jsonl"]
     elif named_by == "audit":
         path = tmp_path / "audit.json"
         path.write_text(audit_command(leak / "data", "--json").stdout)
-        options = ["--audit", path]
+        options = []
+        for name, value in with_settings(tmp_path, "report", audit=str(path)).items():
+            monkeypatch.setenv(name, value)
     result = command("report", leak / "a", *options, *RESAMPLES)
     assert result.exit_code == 3, result.output
     assert_leak(first_line(result))
