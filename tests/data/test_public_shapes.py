@@ -103,6 +103,12 @@ def truthful(n: int) -> dict[str, Any]:
     }
 
 
+def big_bench(n: int) -> dict[str, Any]:
+    """An example of a task file: a score of 1 for the right answer, 0 for the others."""
+    scores = {text: int(at == right(n, 4)) for at, text in enumerate(words(n, 4))}
+    return {"input": f"Which word is {n}?", "target_scores": scores}
+
+
 def race_passage(n: int) -> dict[str, Any]:
     return {
         "example_id": f"high{n}.txt",
@@ -309,6 +315,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
         of_words(4),
     ),
     "RACE": Shape(race_passage, of_words(4)),
+    "BIG-bench": Shape(big_bench, lambda n: Question(tuple(words(n, 4)), words(n, 4)[right(n, 4)])),
     "TruthfulQA": Shape(truthful, lambda n: Question(tuple(words(n, 4)), words(n, 4)[0])),
     "SNLI": Shape(
         lambda n: pair(("premise", "hypothesis"), n) | {"label": right(n, 3)},

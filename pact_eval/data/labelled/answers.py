@@ -360,7 +360,10 @@ def options_of_row(
         DraftError: they cannot be read.
     """
     if len(columns) == 1:
-        listed, names = _list_options(entry.get(columns[0]), columns[0])
+        cell = entry.get(columns[0])
+        if reference in columns and isinstance(cell, dict) and _are_flags(cell):
+            cell = [*cell]
+        listed, names = _list_options(cell, columns[0])
         return Options(_check_options(listed, columns), names)
     texts: list[str | None] = []
     for name in columns:
@@ -385,11 +388,18 @@ def flagged(cell: Json) -> Json:
     Any other cell is returned as it is.
 
     Examples:
-        >>> flagged({"choices": ["a", "b"], "labels": [0, 1]}), flagged("b")
-        (1, 'b')
+        >>> flagged({"choices": ["a", "b"], "labels": [0, 1]}), flagged({"a": 0, "b": 1})
+        (1, 1)
     """
     labels = cell.get("labels") if isinstance(cell, dict) else None
+    if isinstance(cell, dict) and _are_flags(cell):
+        labels = [*cell.values()]
     return labels.index(1) if isinstance(labels, list) and labels.count(1) == 1 else cell
+
+
+def _are_flags(cell: Mapping[str, Json]) -> bool:
+    """Return whether an object says of every answer whether it is right: 1 or 0."""
+    return bool(cell) and all(value in (0, 1) for value in cell.values())
 
 
 def _list_options(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:

@@ -96,6 +96,7 @@ SETS: Final[Mapping[str, tuple[str, Form | None]]] = {
         "options=mc_answer1+mc_answer2+mc_answer3+mc_answer4,reference=correct_answer_num",
         POSITIONS[1],
     ),
+    "BIG-bench": ("question=input,options=target_scores,reference=target_scores", POSITIONS[0]),
     "claims": ("state=claim+evidence", None),
     "COPA": (
         "state=premise,question=question,options=choice1+choice2,reference=label",

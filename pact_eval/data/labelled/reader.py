@@ -38,7 +38,7 @@ from pact_eval.data.labelled.questions import (
     as_text,
     target_of,
 )
-from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled, is_record
 from pact_eval.data.records import (
     LABELLED,
     Defaults,
@@ -230,9 +230,7 @@ def _has(entry: Mapping[str, Json], **types: type | tuple[type, ...]) -> bool:
 
 _TEXT_OR_OBJECT: Final = (str, dict)
 
-RECORDS: Final = Shape(
-    "records", '{"id", "family", "input", "reference", ...}', lambda entry: "input" in entry
-)
+RECORDS: Final = Shape("records", '{"id", "family", "input", "reference", ...}', is_record)
 COLUMNS: Final = Shape("columns", "columns of question, options and answer", has_columns)
 
 SHAPES: Final[Mapping[ShapeName, Shape]] = {

@@ -31,6 +31,7 @@ __all__ = [
     "ReadingOptions",
     "columns_option",
     "is_labelled",
+    "is_record",
     "parse_columns",
     "reading_of",
     "reading_of_json",
@@ -87,7 +88,6 @@ _LISTED_ROLES: Final = frozenset(
     {"state", "options", "probabilities", "log_probabilities", "logits", IGNORED}
 )
 
-_INPUT: Final = "input"
 _OF_RECORDS: Final = frozenset({"source_family", "variant"})
 _LEVELS: Final = re.compile(r"(-?\d{1,4})\.\.(-?\d{1,4})")
 
@@ -358,6 +358,11 @@ def reading_of_json(value: Json) -> Reading:
     )
 
 
+def is_record(entry: Mapping[str, Json]) -> bool:
+    """Return whether an entry is in the full format: its `input` is not that of BIG-bench."""
+    return "input" in entry and "target_scores" not in entry
+
+
 def is_labelled(path: Path, reading: Reading = AUTOMATIC) -> bool:
     """Tell whether a file is to be read by shape: it is not in the full format.
 
@@ -373,7 +378,7 @@ def is_labelled(path: Path, reading: Reading = AUTOMATIC) -> bool:
     if container_of(path) != "JSON lines":
         return True
     first = next(json_lines(path), None)
-    if isinstance(first, Entry) and _INPUT in first.value:
+    if isinstance(first, Entry) and is_record(first.value):
         return False
     if reading.named:
         return True
