@@ -130,7 +130,7 @@ def headline_of(
     seeds = len(runs) > len(sides)
     rates = [*zip(called, (_accuracy(experiment, side) for side in sides), strict=True)]
     if len(sides) > _TWO:
-        text = f"{len(runs):,} runs: {' to '.join(map(_rate_text, _ends(rates)))}"
+        text = f"{len(runs):,} runs: {_range_text(_ends(rates))}"
     else:
         text = ", ".join(map(_rate_text, rates))
     text += " (means over seeds)" if seeds else ""
@@ -156,6 +156,17 @@ def _accuracy(experiment: Experiment, side: Side) -> float:
 def _rate_text(rate: tuple[str, float]) -> str:
     name, accuracy = rate
     return f"{name} {value_text(accuracy, 'percent')}%"
+
+
+def _range_text(ends: Sequence[tuple[str, float]]) -> str:
+    """Write the highest and the lowest accuracy, or the one that all have.
+
+    Examples:
+        >>> _range_text([("pact", 0.667), ("base", 0.5)]), _range_text([("a", 0.5), ("b", 0.5)])
+        ('pact 66.7% to base 50.0%', '50.0% each')
+    """
+    highest, lowest = (value_text(value, "percent") for _, value in ends)
+    return f"{highest}% each" if highest == lowest else " to ".join(map(_rate_text, ends))
 
 
 def _ends(rates: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], tuple[str, float]]:
