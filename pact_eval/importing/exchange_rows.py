@@ -34,6 +34,7 @@ from pact_eval.errors import InputError, Problem, ShapeError, counted
 from pact_eval.importing.exchanges import (
     FACTS,
     Exchange,
+    asks_nothing,
     clocks,
     content_id,
     first_of,
@@ -268,7 +269,7 @@ class _Reader:
         Raises:
             ShapeError: an option has to decide.
         """
-        entries = read_entries(self._path)
+        entries = self._asking(read_entries(self._path))
         exchanges, problems = self._source.exchanges(entries)
         problems = [*entries.problems, *problems]
         exchanges = self._of_one_model(exchanges)
@@ -288,6 +289,17 @@ class _Reader:
         return [*others] or [
             self._row(item, families) for families in [_families(items)] for item in items
         ]
+
+    def _asking(self, entries: Entries) -> Entries:
+        """Return the entries that ask something, and say how many do not."""
+        if self._source.alone:
+            return entries
+        kept = [entry for entry in entries.entries if not asks_nothing(entry)]
+        left_out = len(entries.entries) - len(kept)
+        if left_out:
+            what = counted(left_out, "failed request")
+            self._remarks.append(f"Left out: {what} without a question.")
+        return replace(entries, entries=kept)
 
     def facts(self, _outcome: Outcome) -> LogFacts:
         """Return the model, the questions, and what was left out."""

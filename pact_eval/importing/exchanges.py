@@ -27,6 +27,7 @@ __all__ = [
     "FACTS",
     "MEASURED",
     "Exchange",
+    "asks_nothing",
     "clocks",
     "content_id",
     "first_of",
@@ -42,6 +43,7 @@ _BODY: Final = ("body", "json", "content", "data")
 _ASKS: Final = ("questions", "messages")
 _ANSWERS: Final = ("answers", "choices")
 _KEYS: Final = ("request_id", "custom_id", "trace_id", "id")
+_FAILED: Final = 400
 _ERRORS: Final = tuple(
     f"{place}{name}"
     for place in ("", *(f"{key}{inner}." for key in _REPLY for inner in ("", ".body")))
@@ -273,6 +275,19 @@ def _body(value: Json, keys: Sequence[str]) -> dict[str, Json]:
         return value
     inner = (_body(value.get(key), keys) for key in _BODY if value.get(key) is not value)
     return next(filter(None, inner), {})
+
+
+def asks_nothing(entry: Entry) -> bool:
+    """Return whether an entry is a failed request without a question and without an id.
+
+    Recorders write every call that reaches a server: those to other addresses too.
+    """
+    request, reply = parts_of(entry.value)
+    if request or reply or first_of(entry.value.get(name) for name in _KEYS) is not None:
+        return False
+    status = entry.value.get("status")
+    failed = isinstance(status, int) and status >= _FAILED
+    return failed or Exchange(entry.line, entry.value).error is not None
 
 
 def pair(entries: Sequence[Entry]) -> tuple[list[Exchange], list[Problem]]:

@@ -53,7 +53,7 @@ from pact_eval.data.labelled.identity import counts_in_order, is_constant
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
 from pact_eval.data.records import MIN_ANSWERS
-from pact_eval.errors import Problem, ShapeError
+from pact_eval.errors import Problem, ShapeError, counted
 from pact_eval.importing.row_reader import confident_logits, fewest_answers
 from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRow, References
 from pact_eval.importing.table_cells import Scores
@@ -251,7 +251,9 @@ class _TableReader:
         ]
         if len(labelled) < len(rows):
             left_out = len(rows) - len(labelled)
-            self._remarks.append(f"Left out: {left_out:,} rows without a label ({column}).")
+            self._remarks.append(
+                f"Left out: {counted(left_out, 'row')} without a label ({column})."
+            )
         return labelled
 
     def _missing_labels(

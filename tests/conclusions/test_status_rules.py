@@ -180,7 +180,7 @@ def test_noise_that_could_change_as_many_answers_leaves_it_open() -> None:
     [
         ({"finding": "one view"}, "in one order"),
         ({"finding": "one order"}, "in one order"),
-        ({"orders_hidden": True}, "sorts the options"),
+        ({"orders_hidden": True}, "sorts the options, or"),
     ],
 )
 def test_why_the_order_cannot_be_told(options: dict[str, Any], reason: str) -> None:

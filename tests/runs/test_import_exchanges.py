@@ -426,6 +426,23 @@ def test_replies_that_lack_something_are_unanswered(tmp_path: Path) -> None:
     assert_says(rows.remarks, "Without an answer: 7 questions (lines 2, 4, 5)")
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_failed_requests_that_asked_nothing_change_no_row(tmp_path: Path, seed: int) -> None:
+    """A recorder writes every call that reaches a server; the shape is that of dev-double 0.2.0."""
+    made = logs.system_one(tickets())
+    called = {"ts": "2026-11-29T20:03:53+00:00", "latency_ms": 1, "request": {"model": "mock"}}
+    failed: Entries = [
+        {**called, "path": "/generate", "status": 404, "response": {"detail": "Not Found"}},
+        {**called, "path": "/v1/systemone", "status": 400, "response": {"error": "no state"}},
+    ]
+    mixed: Entries = [*made]
+    for entry in failed * 2:
+        mixed.insert(random.Random(seed).randrange(len(mixed)), entry)
+    read_rows = read(write(tmp_path / "a.jsonl", [*failed, *mixed]))
+    assert read_rows.frame.equals(read(write(tmp_path / "b.jsonl", made)).frame)
+    assert_says(" ".join(read_rows.remarks), "Left out", "6 failed requests")
+
+
 def test_a_reply_to_one_of_two_open_requests_is_refused(tmp_path: Path) -> None:
     first, second = tickets(2)
     entries = [logs.request(first), logs.request(second), logs.reply(first), logs.reply(second)]

@@ -97,7 +97,7 @@ class OrderEffect:
         floor: what noise alone moves.
         view_tv: mean TV between the views of an item, with its interval.
         flip_rate: share of items whose answer differs between views, with its interval.
-        orders_hidden: whether a server sorts the options, so that no order reaches the model.
+        orders_hidden: whether answers of a server are the same in any order of the options.
     """
 
     finding: OrderFinding
@@ -641,7 +641,7 @@ def _reason(
     if effect.finding == "one view":
         return ONE_ORDER
     if effect.orders_hidden:
-        return "the orders did not reach the model: the server sorts the options"
+        return "no order is seen: the server sorts the options, or its model ignores their order"
     if effect.finding == "one order" or not slots.items:
         return ONE_ORDER
     if flips.clusters < FEWEST_FAMILIES or math.isnan(flips.low):
