@@ -31,6 +31,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Final
 
 __all__ = [
@@ -316,9 +317,16 @@ pip install --constraint constraints.txt '.[server]'
     """
     message = (
         f"{purpose} needs {library}, which is not installed; install the extra: "
-        f"pip install --constraint constraints.txt '.[{extra}]'"
+        f"{_install_command(extra)}"
     )
     return MissingExtraError(f"{message}, or {otherwise}" if otherwise else message)
+
+
+def _install_command(extra: str) -> str:
+    """Return the command that installs an extra: of a checkout, or of an installed wheel."""
+    if Path(__file__).parents[1].joinpath("constraints.txt").is_file():
+        return f"pip install --constraint constraints.txt '.[{extra}]'"
+    return f"pip install 'pact-eval[{extra}]'"
 
 
 ONLY_CONFIDENCE: Final = "only the confidence of the answer is known"
@@ -425,7 +433,7 @@ def model_extra(purpose: str = "this command") -> Iterator[None]:
         # Installed, but broken or of another version: what it says is the only clue.
         message = (
             f"{purpose} needs a model, and {error.name or 'a library'} cannot be imported: "
-            f"{error}; install the versions of constraints.txt"
+            f"{error}; install the versions that work together: {_install_command('model')}"
         )
         raise MissingExtraError(message) from error
 

@@ -37,7 +37,7 @@ try:
 except ModuleNotFoundError as error:
     message = (
         f"pact_losses.lightning needs {error.name}, which is not installed; install it: "
-        "pip install --constraint constraints.txt pytorch-lightning"
+        "pip install pytorch-lightning"
     )
     raise ModuleNotFoundError(message, name=error.name) from error
 

@@ -146,7 +146,7 @@ def _needs_model_extra(function: Callable[_P, _R]) -> Callable[_P, _R]:
         except ModuleNotFoundError as error:
             message = (
                 f"{function.__name__} needs {error.name}, which is not installed; install the "
-                "extra: pip install --constraint constraints.txt '.[model]'"
+                "extra: pip install 'pact-eval[model]'"
             )
             raise ModuleNotFoundError(message, name=error.name) from error
 

@@ -43,7 +43,7 @@ try:
 except ModuleNotFoundError as error:
     message = (
         f"pact_losses.transformers needs {error.name}, which is not installed; install both: "
-        "pip install --constraint constraints.txt 'transformers>=5.19' accelerate"
+        "pip install 'transformers>=5.19' accelerate"
     )
     raise ModuleNotFoundError(message, name=error.name) from error
 
