@@ -105,10 +105,17 @@ def test_codes_that_share_a_token_are_refused() -> None:
         Encoder(shared, NIMBLE)
 
 
-@pytest.mark.parametrize("template", [None, "{{ raise_exception('no system role') }}"])
-def test_a_chat_template_that_cannot_render_is_told(template: str | None) -> None:
-    with pytest.raises(PromptError, match="cannot render the contract"):
+@pytest.mark.parametrize(
+    ("template", "remedy"),
+    [
+        (None, "has no chat template"),
+        ("{{ raise_exception('no system role') }}", "no system role; .*--contract generic"),
+    ],
+)
+def test_a_chat_template_that_cannot_render_is_told(template: str | None, remedy: str) -> None:
+    with pytest.raises(PromptError, match=remedy) as refusal:
         Encoder(character_tokenizer(template), NIMBLE)
+    assert_says(str(refusal.value), "cannot render the contract", "--contract plain")
 
 
 def test_a_template_that_ends_prompts_in_different_ways_is_refused() -> None:
