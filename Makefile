@@ -11,7 +11,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo demo-score docs test test-all test-kernels plain floors golden golden-accept pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate clean
+.PHONY: demo demo-score docs test test-all test-kernels plain floors golden golden-accept pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate real clean
 
 demo: $(VENV)/.plain  ## report, compare and show two versions of a made-up model, without torch
 	$(BIN)/pact-eval demo --out $(RUNS)
@@ -106,6 +106,10 @@ docs: $(VENV)/.dev  ## the docs site, in site/: open site/index.html
 replicate: $(VENV)/.model  ## the paper's experiment in miniature: two to six hours on two cores
 	$(BIN)/python -m pact_fixtures replicate --out $(RUNS)/replicate
 
+real: $(VENV)/.real  ## SmolLM2-135M-Instruct and two adapters of it, next to transformers and HFLM: hours on two cores
+	$(BIN)/python -m pact_fixtures real-base --out $(RUNS)/real/base
+	$(BIN)/python benchmarks/real.py --base $(RUNS)/real/base --out $(RUNS)/real
+
 clean:
 	rm -rf $(VENV) runs site
 
@@ -137,4 +141,8 @@ $(VENV)/.mutation: $(VENV)/.dev
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(INSTALL) --group bench
+	touch $@
+
+$(VENV)/.real: $(VENV)/.dev
+	$(INSTALL) --group real
 	touch $@

@@ -51,7 +51,7 @@ def test_a_benchmark_runs_at_its_smallest_size(name: str, tmp_path: Path) -> Non
     text = output.read_text(encoding="utf-8")
     assert process.exitcode == 0, text
     assert "Traceback" not in text
-    if name in ("scoring.py", "shapes.py"):
+    if name in ("scoring.py", "shapes.py", "real.py"):
         assert find_spec("lm_eval") or "not measured" in text
     if not UNTIMED.fullmatch(name.removesuffix(".py")):
         processor = re.search(r".+, \d+ cores, (.+)", text)

@@ -54,8 +54,9 @@ def make_model(
             quantisation, computed in bf16). Every output shows it with the name of the run. Needs
             the extra `quantize`.
         --contract NAME_OR_PATH: Prompt contract: nimble, generic (the prompt that transformers
-            gives any chat model), or a folder or JSON file with a decision template of
-            transformers. Default: the one that the folders state, else nimble.
+            gives any chat model), plain (nimble without a chat template), or a folder or JSON file
+            with a decision template of transformers. Default: the one that the folders state, else
+            nimble.
 
     Speed:
         --device: Device that runs the model; auto takes the accelerator that torch offers here, or

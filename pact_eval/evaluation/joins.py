@@ -333,11 +333,12 @@ class UnsealedFiles(Note):
 
 @dataclass(frozen=True)
 class ContractNotice(Note):
-    """A run whose prompt contract is not the one that the files of its adapter state.
+    """A run whose prompt contract the files of its adapter do not state, or which does not fit.
 
     Attributes:
         run: the run folder.
-        remark: who stated the contract, or the mismatch that was allowed.
+        remark: who stated the contract, the mismatch that was allowed, or the letters that would
+            have more answer mass.
     """
 
     run: str
@@ -415,8 +416,10 @@ def unsealed(runs: Sequence[RunFolder]) -> tuple[UnsealedFiles, ...]:
 
 
 def contract_notices(runs: Sequence[RunFolder]) -> tuple[ContractNotice, ...]:
-    """Return the runs whose prompt contract is not the one that their adapters state."""
-    remarks = ((run.place, run.provenance.contract.remark) for run in runs)
+    """Return the runs whose adapters do not state the contract, or whose letters have less mass."""
+    recorded = [(run.place, run.provenance) for run in runs]
+    remarks = [(place, run.contract.remark) for place, run in recorded]
+    remarks += [(place, run.letters_remark) for place, run in recorded]
     return tuple(ContractNotice(place, remark) for place, remark in remarks if remark is not None)
 
 

@@ -353,6 +353,12 @@ def _without_weights(folder: Path, expected: str) -> str:
             f"{folder}: expected {expected}, found {', '.join(pickled)}; pickled weights can run "
             "code and are refused: save the weights as safetensors"
         )
+    files = sorted(path.name for path in folder.glob("*.gguf"))
+    if files:
+        return (
+            f"{folder}: expected {expected}, found {', '.join(files)}; load it with gguf_file= of "
+            "transformers, delete config.quantization_config, set hf_quantizer to None, and save it"
+        )
     return f"{folder}: expected weights ({expected}), found none"
 
 

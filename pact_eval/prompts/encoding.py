@@ -115,6 +115,29 @@ class EncodedView:
     code_order: tuple[int, ...]
 
 
+_SPACE_SIGNS: Final = ("Ġ", "▁")
+
+
+def other_letters(tokenizer: Any, tokens: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the tokens of letters with a space in front, or without it if they have one.
+
+    Args:
+        tokenizer: a Hugging Face tokenizer.
+        tokens: token of each letter.
+
+    Returns:
+        As many tokens; None if the vocabulary does not have them all.
+    """
+    pieces = tokenizer.convert_ids_to_tokens([*tokens])
+    vocabulary = tokenizer.get_vocab()
+    for sign in _SPACE_SIGNS:
+        spaced = all(piece.startswith(sign) for piece in pieces)
+        others = [piece[1:] if spaced else sign + piece for piece in pieces]
+        if all(piece in vocabulary for piece in others):
+            return tuple(vocabulary[piece] for piece in others)
+    return None
+
+
 class Encoder:
     """Turns records into token ids under one contract and one tokenizer.
 

@@ -46,22 +46,44 @@ def prompt_text(
     return "".join(_render(tokenizer, messages))
 
 
+def needs_chat_template(tokenizer: ChatTokenizer) -> None:
+    """Refuse a tokenizer without a chat template, as that of a model that only continues texts.
+
+    Raises:
+        PromptError: it has none; the message says what to do.
+    """
+    if getattr(tokenizer, "chat_template", "") is None:
+        message = (
+            "the tokenizer has no chat template, so it cannot render the contract; score with "
+            "--contract plain, which needs none, or put that of its training into the folder of "
+            "the base, as chat_template.jinja"
+        )
+        raise PromptError(message)
+
+
+_WITHOUT_SYSTEM: Final = (
+    "if it has no system message, score with --contract generic, which has a user message alone, "
+    "or with --contract plain, which needs no chat template"
+)
+
+
 def _render(tokenizer: ChatTokenizer, messages: Sequence[Message]) -> tuple[str, str]:
     """Return the prompt up to the end of the last message, and the text after it."""
+    needs_chat_template(tokenizer)
     try:
         text = tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
         )
     except Exception as error:  # templates raise whatever their authors chose
         message = f"the tokenizer's chat template cannot render the contract: {error}"
-        raise PromptError(message) from error
+        raise PromptError(f"{message}; {_WITHOUT_SYSTEM}") from error
     end = 0
     for part in messages:
         start = str(text).find(part["content"], end)
         if start < 0:
             message = (
                 f"the tokenizer's chat template drops or alters the {part['role']} message; the "
-                "contract is byte-exact"
+                f"contract is byte-exact; {_WITHOUT_SYSTEM}"
             )
             raise PromptError(message)
         end = start + len(part["content"])

@@ -606,6 +606,8 @@ class Provenance(RunSection, frozen=True, eq=False):
         longest_prompt_tokens: length of the longest prompt.
         view_tokens: tokens by number of views; None for servers, imports and earlier versions.
         wall_seconds: time spent scoring.
+        other_letters_mass: answer mass of the letters with a space in front, or without it, on the
+            first records, if it is low for those that are read and higher for these.
         recorded: the full content of the file.
     """
 
@@ -639,6 +641,7 @@ class Provenance(RunSection, frozen=True, eq=False):
     longest_prompt_tokens: int | None = None
     view_tokens: ViewTokens | None = None
     wall_seconds: float | None = None
+    other_letters_mass: float | None = None
     recorded: Mapping[str, Any] = {}
 
     @classmethod
@@ -678,6 +681,24 @@ class Provenance(RunSection, frozen=True, eq=False):
         except ValueError:
             return None
         return moment if moment.tzinfo is not None else None
+
+    @property
+    def letters_remark(self) -> str | None:
+        """Which form of the letters the model rather answers with; None if those that are read.
+
+        Examples:
+            >>> remark = Provenance(other_letters_mass=0.113).letters_remark
+            >>> print(remark)  # doctest: +ELLIPSIS
+            on the first records, 11.3% of the next-token probability is on the letters in ...
+        """
+        if self.other_letters_mass is None:
+            return None
+        return (
+            f"on the first records, {self.other_letters_mass:.1%} of the next-token probability is "
+            "on the letters in their other form (with or without a space in front), more than on "
+            "those that are read; score with a decision template that has such labels, or with "
+            "--contract plain"
+        )
 
     @property
     def adapter(self) -> RecordedWeights | None:

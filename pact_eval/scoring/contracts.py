@@ -18,7 +18,12 @@ from pact_eval.prompts.contract import PromptContract
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.provenance import Provenance
 from pact_eval.templates.contract import DecisionTemplate
-from pact_eval.templates.files import DecisionFiles, has_decision_files, read_decision_files
+from pact_eval.templates.files import (
+    DecisionFiles,
+    has_decision_files,
+    named_decision_files,
+    read_decision_files,
+)
 
 GENERIC: Final = "generic"
 """Name of the prompt that transformers gives any chat model."""
@@ -28,8 +33,8 @@ def find_contract(named: str | None, adapter: AdapterFiles | None, base: Path) -
     """Return the contract of a model.
 
     Args:
-        named: "nimble", "generic", or a folder or JSON file with a decision template; None takes
-            the one that the files state.
+        named: "nimble", "generic", "plain", or a folder or JSON file with a decision template; None
+            takes the one that the files state.
         adapter: the adapter, or None.
         base: folder of the base model.
 
@@ -68,7 +73,7 @@ def named_contract(name: str) -> PromptContract:
         return NIMBLE
     if name == GENERIC:
         return DecisionTemplate(DecisionFiles())
-    return DecisionTemplate(read_decision_files(Path(name)))
+    return DecisionTemplate(named_decision_files(name))
 
 
 def recorded_contract(run: Provenance) -> PromptContract:

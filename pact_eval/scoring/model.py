@@ -578,8 +578,11 @@ def _refuse_misfit(adapter: AdapterFiles, expected: dict[str, torch.Tensor]) -> 
 def _refuse_incomplete(base: BaseModel, report: Any) -> None:
     missing = sorted(report["missing_keys"])
     if missing:
+        are = "tensor is" if len(missing) == 1 else "tensors are"
+        tied = "; if it equals the embeddings, set tie_word_embeddings to true in config.json"
         message = (
-            f"{base.folder}: {len(missing)} tensors are missing in the weights: {_some(missing)}"
+            f"{base.folder}: {len(missing)} {are} missing in the weights: {_some(missing)}"
+            f"{tied if missing == ['lm_head.weight'] else ''}"
         )
         raise AdapterError(message)
 

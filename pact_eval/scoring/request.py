@@ -49,8 +49,8 @@ class ModelRequest:
         attention: kernel that attends to shared prefixes on a CPU; auto takes the faster one of a
             probe, and a resumed run the one that it has recorded.
         merge: add the adapter to the weights before scoring, and record how much logits change.
-        contract: prompt contract: "nimble", "generic", or a folder or JSON file with a decision
-            template; None takes the one that the files state.
+        contract: prompt contract: "nimble", "generic", "plain", or a folder or JSON file with a
+            decision template; None takes the one that the files state.
         quantize: "nf4" stores the linear layers of the base in four bits; see `quantisation`.
 
     Raises:

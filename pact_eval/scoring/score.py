@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -15,7 +15,7 @@ from pact_eval.data.records import Record
 from pact_eval.errors import PromptError, RunError
 from pact_eval.models.folders import AdapterFiles, read_json_object
 from pact_eval.progress import step
-from pact_eval.prompts.encoding import EncodedView
+from pact_eval.prompts.encoding import EncodedView, other_letters
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.provenance import RunLabels, RunNames
@@ -25,6 +25,7 @@ from pact_eval.scoring.cpu import HeadShape, fastest_kernel
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
 from pact_eval.scoring.request import KernelName
+from pact_eval.scoring.scorer import one_by_one
 from pact_eval.scoring.windows import (
     Dataset,
     OnAnswer,
@@ -174,6 +175,28 @@ def kernel_of_run(
     return kernel
 
 
+_RARELY: Final = 0.5
+"""Below this answer mass, the letters are tried with a space in front, or without it."""
+
+_WORTH_NAMING: Final = 0.01
+"""Answer mass of that form from which it is named: a random model prefers one form by chance."""
+
+
+def _other_letters(loaded: LoadedModel, views: Sequence[EncodedView]) -> dict[str, Json]:
+    """Return the answer mass of the letters in their other form, if it is higher."""
+    tokenizer = loaded.source.encoder.tokenizer
+    forms = [other_letters(tokenizer, view.code_tokens) for view in views]
+    others = [
+        replace(view, code_tokens=form)
+        for view, form in zip(views, forms, strict=True)
+        if form is not None
+    ]
+    scored = one_by_one(loaded.model, others)
+    mass = sum(view.answer_mass for view in scored) / max(1, len(scored))
+    better = mass > max(_WORTH_NAMING, 2 * loaded.scorer.plain_mass)
+    return {"other_letters_mass": mass} if better else {}
+
+
 class LocalScorer:
     """Scores windows with a loaded model; see `WindowScorer`.
 
@@ -196,6 +219,8 @@ class LocalScorer:
             self._facts["adapter_largest_logit_change"] = loaded.scorer.check_adapter_effect(proof)
             if loaded.source.merge:
                 self._facts["merge_drift"] = loaded.scorer.merge_adapter(proof)
+        if loaded.scorer.plain_mass < _RARELY:
+            self._facts |= _other_letters(loaded, proof[:: dataset.k])
         loaded.scorer.reset_counts()
 
     @property

@@ -63,6 +63,9 @@ class Scorer:
         batch_tokens: limit on the tokens of a pass, padding included; lowered when memory runs out.
         engine: name of the engine; auto takes the first of fork, batched and naive that works.
         kernel: name of the kernel that attends to shared prefixes on a CPU.
+
+    Attributes:
+        plain_mass: mean answer mass of the plain passes of `prepare`; 1 before.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Scorer:
         self._gave_way = False
         self._passed_over: list[str] = []
         self._check = EngineCheck()
+        self.plain_mass = 1.0
         self._products = "default"
         self._rope_limit = _rope_limit(model)
 
@@ -130,6 +134,7 @@ class Scorer:
             if self.device.type in ("cpu", "cuda"):
                 raise
             raise AdapterError(_not_on(self.device, error)) from error
+        self.plain_mass = sum(view.answer_mass for view in oracle) / len(oracle)
         for name in self._candidates():
             try:
                 reason = self._try_engine(name, sample, oracle)

@@ -17,6 +17,7 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -28,8 +29,15 @@ from pact_eval._json import Json, sha256_of_json
 from pact_eval.data.records import LETTERS, Field, FieldKind
 from pact_eval.errors import ContractMismatchError, PromptError, RequestError
 from pact_eval.prompts.contract import ChatTokenizer, PromptRequest, code_orders
+from pact_eval.prompts.nimble import needs_chat_template
 from pact_eval.prompts.training_prompts import sha256_of_tokenizer
-from pact_eval.templates.files import TEMPLATE_CONTRACT, TEMPLATE_TASK, TYPES, DecisionFiles
+from pact_eval.templates.files import (
+    PLAIN,
+    TEMPLATE_CONTRACT,
+    TEMPLATE_TASK,
+    TYPES,
+    DecisionFiles,
+)
 from pact_eval.templates.trial import PROBE_STATE, PROBES, first_rendering, trial_fault
 
 Order = tuple[int, ...]
@@ -123,6 +131,8 @@ class TemplatePrompts:
 
     def __init__(self, tokenizer: ChatTokenizer, files: DecisionFiles) -> None:
         self._files = files
+        if files.template is None:
+            needs_chat_template(tokenizer)
         _refuse_endless_prompt(files)
         _refuse_joint_prompt(files)
         own: Any = copy.deepcopy(tokenizer)
@@ -312,6 +322,8 @@ class TemplatePrompts:
 def _label(files: DecisionFiles) -> str:
     if files.source is None:
         return "the generic prompt of transformers"
+    if files.source == Path(PLAIN):
+        return "the plain prompt, without a chat template"
     what = "the generic prompt of transformers" if files.template is None else "decision template"
     return f"{files.source}: {what}"
 
@@ -376,9 +388,11 @@ def are_neutral(labels: Sequence[str]) -> bool:
     Examples:
         >>> are_neutral(["A", "B"]), are_neutral(["Yes", "No"]), are_neutral(["Y", "N"])
         (True, False, False)
+        >>> are_neutral([" A", " B"])
+        True
     """
     letters = "".join(LETTERS)
-    joined = "".join(labels)
+    joined = "".join(label.strip() for label in labels)
     return len(joined) == len(labels) and (joined in letters or joined in letters.lower())
 
 

@@ -13,7 +13,7 @@ type of model: its scores come from hidden states, not from the next token.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -273,7 +273,11 @@ def _error(source: Path, key: str, expected: str, value: Json) -> AdapterError:
     return AdapterError(f"{source}: {key}: expected {expected}, got {shown}")
 
 
+PLAIN: Final = "plain"
+"""Name of the contract for base models without a chat template."""
+
 _MARKER: Final = "pact-eval marks the place of the request"
+_PARAGRAPH: Final = "\n\n"
 
 # As `NimbleContract.messages` renders a schema with one field.
 _REQUEST: Final = """\
@@ -304,6 +308,28 @@ _REQUEST: Final = """\
 """
 
 
+def named_decision_files(name: str) -> DecisionFiles:
+    """Return the decision files of a folder, a JSON file, or the name `plain`.
+
+    The plain prompt is the text of the Nimble contract without a chat template. It ends within
+    JSON, before a letter, as the letters of the schema are shown. If the tokenizer has a token that
+    starts texts, the prompt starts with it.
+
+    Raises:
+        AdapterError: the files cannot be read.
+
+    Examples:
+        >>> named_decision_files("plain").labels_of("boolean")[:2]
+        ('A', 'B')
+    """
+    if name != PLAIN:
+        return read_decision_files(Path(name))
+    # Measured on SmolLM2-135M-Instruct: letters have 63% of the mass here, 10% after "Code:".
+    before = f"bos_token ~ {dumps(NIMBLE.system_prompt + _PARAGRAPH)}"
+    files = _nimble_files(before, dumps(_PARAGRAPH + '{"code": "'))
+    return replace(files, sanitize_control_tokens=True, source=Path(PLAIN))
+
+
 def nimble_template(tokenizer: Any) -> DecisionFiles:
     """Return the Nimble contract as decision files for a tokenizer.
 
@@ -316,9 +342,13 @@ def nimble_template(tokenizer: Any) -> DecisionFiles:
     """
     _refuse_writable_control_tokens(tokenizer)
     before, after = _around(tokenizer)
-    template = _REQUEST.replace("BEFORE", dumps(before)).replace("AFTER", dumps(after))
+    return _nimble_files(dumps(before), dumps(after))
+
+
+def _nimble_files(before: str, after: str) -> DecisionFiles:
+    """Return the request of the Nimble contract between two expressions of Jinja."""
     return DecisionFiles(
-        template=template,
+        template=_REQUEST.replace("BEFORE", before).replace("AFTER", after),
         labels=dict.fromkeys(TYPES.values(), LETTERS),
         noul_options=("false", "true"),
         sanitize_control_tokens=False,

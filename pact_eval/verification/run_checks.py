@@ -52,7 +52,7 @@ from pact_eval.runs.seal import (
     unsealed_files,
     wrong_counts,
 )
-from pact_eval.templates.files import TEMPLATE_CONTRACT, DecisionFiles, read_decision_files
+from pact_eval.templates.files import TEMPLATE_CONTRACT, DecisionFiles, named_decision_files
 
 Outcome = Literal["ok", "differs", "leak", "not stated", "not checked"]
 
@@ -412,7 +412,7 @@ def _template(run: _Checked) -> tuple[str, str]:
     """Read the decision template again, and return its name and fingerprint."""
     recorded, named = run.provenance.contract, run.provenance.contract_files
     try:
-        files = DecisionFiles() if named is None else read_decision_files(Path(named))
+        files = DecisionFiles() if named is None else named_decision_files(named)
     except InputError as error:
         raise _unchecked(str(error)) from None
     where = named or "the generic prompt"

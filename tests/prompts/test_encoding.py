@@ -15,7 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from pact_eval._json import Json
 from pact_eval.data.records import LETTERS, parse_field, parse_record, read_records
 from pact_eval.errors import PromptError, RequestError
-from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.encoding import Encoder, other_letters
 from pact_eval.prompts.nimble import NIMBLE, ChatPrompts, prompt_text
 
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
@@ -105,10 +105,27 @@ def test_codes_that_share_a_token_are_refused() -> None:
         Encoder(shared, NIMBLE)
 
 
-@pytest.mark.parametrize("template", [None, "{{ raise_exception('no system role') }}"])
-def test_a_chat_template_that_cannot_render_is_told(template: str | None) -> None:
-    with pytest.raises(PromptError, match="cannot render the contract"):
+def test_the_other_form_of_a_letter_has_a_space_in_front_or_none() -> None:
+    tokenizer = character_tokenizer(merges=(("Ġ", "A"), ("Ġ", "B")))
+    vocabulary = tokenizer.get_vocab()
+    bare, spaced = ([vocabulary[sign + letter] for letter in "AB"] for sign in ("", "Ġ"))
+    assert spaced == [tokenizer(f" {letter}")["input_ids"][0] for letter in "AB"]
+    assert other_letters(tokenizer, bare) == tuple(spaced)
+    assert other_letters(tokenizer, spaced) == tuple(bare)
+    assert other_letters(tokenizer, [*bare, vocabulary["C"]]) is None
+
+
+@pytest.mark.parametrize(
+    ("template", "remedy"),
+    [
+        (None, "has no chat template"),
+        ("{{ raise_exception('no system role') }}", "no system role; .*--contract generic"),
+    ],
+)
+def test_a_chat_template_that_cannot_render_is_told(template: str | None, remedy: str) -> None:
+    with pytest.raises(PromptError, match=remedy) as refusal:
         Encoder(character_tokenizer(template), NIMBLE)
+    assert_says(str(refusal.value), "cannot render the contract", "--contract plain")
 
 
 def test_a_template_that_ends_prompts_in_different_ways_is_refused() -> None:

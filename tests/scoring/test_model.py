@@ -524,6 +524,10 @@ def pickled_base(base: Path) -> None:
     (base / "model.safetensors").rename(base / "pytorch_model.bin")
 
 
+def gguf_base(base: Path) -> None:
+    (base / "model.safetensors").rename(base / "model.Q4_1.gguf")
+
+
 def cut_short(base: Path) -> None:
     weights = base / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-9])
@@ -532,6 +536,12 @@ def cut_short(base: Path) -> None:
 def without_a_tensor(base: Path) -> None:
     tensors = load_file(base / "model.safetensors")
     del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, base / "model.safetensors", metadata={"format": "pt"})
+
+
+def without_output(base: Path) -> None:
+    tensors = load_file(base / "model.safetensors")
+    del tensors["lm_head.weight"]
     save_file(tensors, base / "model.safetensors", metadata={"format": "pt"})
 
 
@@ -554,11 +564,13 @@ def test_a_device_where_there_is_none(name: str, adapter: Path, qwen3: Path) -> 
 
 DAMAGE_OF_BASES: list[tuple[Callable[[Path], object], tuple[str, ...], type[PactError]]] = [
     (pickled_base, ("found pytorch_model.bin; pickled",), AdapterError),
+    (gguf_base, ("found model.Q4_1.gguf; load it with gguf_file=",), AdapterError),
+    (without_output, ("lm_head.weight; if it equals", "tie_word_embeddings"), AdapterError),
     (cut_short, ("model.safetensors: damaged or cut short",), AdapterError),
-    (without_a_tensor, ("1 tensors are missing in the weights: model.layers.1",), AdapterError),
+    (without_a_tensor, ("1 tensor is missing in the weights: model.layers.1",), AdapterError),
     (without("tokenizer*"), ("expected a tokenizer, found none of",), AdapterError),
     (with_a_damaged_tokenizer, ("the tokenizer cannot be loaded (Token",), AdapterError),
-    (without("chat_template.jinja"), ("chat template cannot render",), PromptError),
+    (without("chat_template.jinja"), ("no chat template", "--contract plain"), PromptError),
     # transformers loads the adapter in silence where trainers saved the tokenizer beside it.
     (
         lambda base: (base / CONFIG).write_text("{}"),

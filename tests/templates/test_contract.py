@@ -15,7 +15,7 @@ from decision_models import FORMS_A_MARK, LETTERS, NEUTRAL, TEMPLATES, write_dec
 from messages import assert_says
 from transformers import AutoTokenizer
 
-from pact_eval.data.records import parse_field, parse_record
+from pact_eval.data.records import parse_field, parse_record, read_records
 from pact_eval.errors import AdapterError, ContractMismatchError, PromptError
 from pact_eval.models.folders import read_adapter_files
 from pact_eval.prompts.contract import PromptContract
@@ -111,6 +111,26 @@ def test_fingerprints_cover_what_makes_ids(tokenizer: Any, files: Any) -> None:
     other = AutoTokenizer.from_pretrained(MODEL)
     other.add_tokens(["seal"])
     assert Encoder(other, DecisionTemplate(made[0])).fingerprint != bound[0]
+
+
+@pytest.mark.parametrize("bos_token", [None, "<|endoftext|>"])
+def test_the_plain_prompt_is_the_text_of_the_nimble_contract(bos_token: str | None) -> None:
+    base = AutoTokenizer.from_pretrained(MODEL)  # as a model that only continues texts
+    base.chat_template, base.bos_token = None, bos_token
+    encoder = Encoder(base, named_contract("plain"))
+    for one in read_records(MODEL.parent / "data" / "holdout.jsonl")[:30]:
+        for view in encoder.encode([one], 3, 0):
+            order = view.code_order
+            system, user = NIMBLE.messages(one.state, [one.field], one.field.name, order)
+            text = f"{bos_token or ''}{system['content']}\n\n{user['content']}\n\n" + '{"code": "'
+
+            assert [*view.token_ids] == base(text, add_special_tokens=False)["input_ids"]
+            answered = [f"{text}{letter}" for letter in LETTERS[: one.n_choices]]
+            ids = base(answered, add_special_tokens=False)["input_ids"]
+            assert ids == [[*view.token_ids, token] for token in view.code_tokens]
+        assert len({view.code_order for view in encoder.encode([one], 2, 0)}) == 2
+    with pytest.raises(PromptError, match="no chat template.*--contract plain"):
+        Encoder(base, named_contract("generic"))
 
 
 @pytest.mark.parametrize(

@@ -112,3 +112,19 @@ def test_decide_applies_temperatures_on_request(adapter: Path, tmp_path: Path) -
     )
     odds = np.log(raw["true"] / raw["false"])
     assert np.log(shipped["true"] / shipped["false"]) == pytest.approx(odds / 2)
+
+
+@pytest.mark.slow
+def test_a_base_without_a_chat_template_is_scored_on_the_plain_prompt(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    shutil.copytree(MODEL, base)
+    (base / "chat_template.jinja").unlink()
+    words = ("--base-model", base, "--data", HOLDOUT, "--limit", 2, "--k", 2)
+    message = refused("score", "--no-adapter", *words, "--out", tmp_path / "none")
+    assert "--contract plain" in message
+    named = ("--contract", "plain", "--out", tmp_path / "plain", "--attention", "fused")
+    made = run("score", "--no-adapter", *words, *named)
+    assert "Contract: the plain prompt, without a chat template" in made.stderr
+    provenance = pact_eval.read_run(tmp_path / "plain").provenance
+    assert provenance.contract_files == "plain"
+    assert "plain, fingerprint" in run("verify", tmp_path / "plain").stdout
