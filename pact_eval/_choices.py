@@ -54,8 +54,9 @@ ClusterUnit: TypeAlias = Literal["family", "source_family"]
 """What intervals and exact tests take as independent: new families of the same source families, or
 new source families."""
 
-Mode: TypeAlias = Literal["scalar", "per-kind", "contextual"]
-"""The form of a calibrator: one temperature, one for each field kind, or one for each item."""
+Mode: TypeAlias = Literal["scalar", "per-kind", "per-question", "contextual"]
+"""The form of a calibrator: one temperature, one for each field kind or question, or one for each
+item."""
 
 ExperimentStage: TypeAlias = Literal[
     "audit",

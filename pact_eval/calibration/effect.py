@@ -13,19 +13,25 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._json import Json
-from pact_eval._typing import FloatArray
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import CalibrationNote
-from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSummary
+from pact_eval.calibration.temperatures import (
+    KINDS,
+    Calibrator,
+    TemperatureSummary,
+    asked_questions,
+)
 from pact_eval.numbers import plain_reason
+from pact_eval.plain_text import first_of, short_names
 from pact_eval.progress import tracked
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.bootstrap import ResampledInference, mean_statistic, resample
 from pact_eval.stats.consistency_resampling import calibrated_gaps
-from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import LinearInference, linear_inference
 from pact_eval.stats.multiplicity import shown_increases
-from pact_eval.stats.proportions import few_clusters, few_outcomes, without_interval
+from pact_eval.stats.proportions import without_interval
 
 ScoreName: TypeAlias = Literal["nll_nats", "brier"]
 """A proper score, by which a calibrator is judged."""
@@ -97,7 +103,7 @@ class GroupEffect:
     """A group of items before and after calibration.
 
     Attributes:
-        name: "all", or a kind.
+        name: "all", a kind or a question.
         items: number of items.
         families: number of families.
         temperature: mean and range of the items' temperatures.
@@ -128,7 +134,8 @@ class CalibrationEffect:
 
     Attributes:
         decoding: how the distributions were made; None if unknown.
-        groups: all items first, then each kind that there is.
+        groups: all items first, then each kind that there is; of a per-question calibrator, each
+            question with a temperature of its own, and the others together.
         notes: how the calibrator is used outside the data of its fit.
     """
 
@@ -214,24 +221,37 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
         >>> effect.warnings
         ()
     """
-    temperature, after = items.temperatures(calibrator), items.calibrated(calibrator)
-    masks = {"all": np.ones(len(items), dtype=np.bool_)}
-    masks |= {kind: items.kind == kind for kind in KINDS if (items.kind == kind).any()}
+    temperature = calibrator.temperatures(items)
+    after = calibrator.apply(items.log_probs, items)
+    rows = {"all": np.arange(len(items))} | _rows_by_group(calibrator, items)
     groups = _with_alarms(
         [
-            _group_effect(name, items.take(mask), after[mask], temperature[mask])
-            for name, mask in tracked(masks.items(), "Computing the effect", "groups")
+            _group_effect(name, items.take(group), after[group], temperature[group])
+            for name, group in tracked(rows.items(), "Computing the effect", "groups")
         ]
     )
     notes = calibration_notes(calibrator, items, items.decoding)
     return CalibrationEffect(items.decoding, groups, notes)
 
 
+def _rows_by_group(calibrator: Calibrator, items: CalibrationItems) -> dict[str, IntArray]:
+    """Return the rows of each kind, or of each question with a temperature of its own."""
+    own = calibrator.weights.questions
+    if own is None:
+        groups = {str(kind): np.flatnonzero(items.kind == kind) for kind in KINDS}
+    else:
+        rows = items.rows_by_question()
+        groups = {f"question {name}": at for name, at in rows.items() if name in own}
+        others = [at for name, at in rows.items() if name not in own]
+        groups["other questions"] = np.sort(np.concatenate([np.arange(0), *others]))
+    return {name: group for name, group in groups.items() if group.size}
+
+
 def _group_effect(
     name: str, items: CalibrationItems, after: FloatArray, temperature: FloatArray
 ) -> GroupEffect:
     changes = _changes(items, after)
-    few = _too_few(items)
+    few = items.too_few()
     return GroupEffect(
         name=name,
         items=len(items),
@@ -246,16 +266,6 @@ def _group_effect(
             score: math.nan if few else change.p_value() for score, change in changes.items()
         },
     )
-
-
-def _too_few(items: CalibrationItems) -> ClusterText | None:
-    """Return why changes have no interval. A temperature leaves the answers as they are."""
-    family, families = items.family_codes()
-    reason = few_clusters(families)
-    if reason is not None or families < 2:
-        return reason
-    right = metrics.correct(items.log_probs, items.reference)
-    return few_outcomes(*(np.unique(family[right == outcome]).size for outcome in (False, True)))
 
 
 def _with_alarms(groups: Sequence[GroupEffect]) -> tuple[GroupEffect, ...]:
@@ -330,7 +340,8 @@ def calibration_notes(
         decoding: how the distributions were made; None if unknown.
 
     Returns:
-        Another decoding, kinds without items in the fit, answers or lengths beyond its range.
+        Another decoding, kinds or questions without items in the fit, answers or lengths beyond
+        its range.
     """
     notes: list[CalibrationNote] = []
     if calibrator.is_neutral:
@@ -354,10 +365,26 @@ def calibration_notes(
             for kind in np.unique(items.kind).tolist()
             if not kinds.get(kind)
         ]
+    questions = fit.get("questions")
+    if items.question is not None and isinstance(questions, dict):
+        notes += _unseen(asked_questions(items), questions)
     if calibrator.mode == "contextual":
         notes += _outside("answers", items.n_choices.astype(np.float64), fit.get("n_choices"))
         notes += _outside("prompt tokens", items.prompt_tokens, fit.get("prompt_tokens"))
     return tuple(notes)
+
+
+def _unseen(asked: Sequence[str], fitted: Mapping[str, Json]) -> list[CalibrationNote]:
+    """Return a note on items whose question is not in the fit; none if there are none."""
+    new = [name for name in asked if name not in fitted]
+    if not new:
+        return []
+    names = sorted(set(new))
+    text = (
+        f"{len(new):,} of {len(asked):,} items are of questions that are not in the fit "
+        f"({first_of(short_names(names))}): their T is that of all its items"
+    )
+    return [CalibrationNote("UnseenQuestion", text, {"items": len(new), "questions": len(names)})]
 
 
 def _outside(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ from pact_eval._choices import Mode
 from pact_eval._json import Json
 from pact_eval._typing import BoolArray, FloatArray
 from pact_eval.calibration.likelihood import (
+    FEWEST,
+    NO_QUESTION,
     SLOPE_BOUND,
     TEMPERATURE_BOUNDS,
     CalibrationItems,
@@ -27,6 +29,7 @@ from pact_eval.calibration.temperatures import (
     Calibrator,
     TemperatureSummary,
     neutral_calibrator,
+    softplus,
 )
 from pact_eval.calibration.uncertainty import (
     FitEvidence,
@@ -36,8 +39,13 @@ from pact_eval.calibration.uncertainty import (
     uncertainty,
     weight_parameters,
 )
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, counted
 from pact_eval.metrics import item_mean
+from pact_eval.numbers import p_value_text
+from pact_eval.plain_text import first_of, short_names
+from pact_eval.progress import tracked
+from pact_eval.stats.estimate import LEVEL
+from pact_eval.stats.multiplicity import holm
 from pact_eval.stats.one_thread import one_blas_thread
 
 # In mean NLL per unit of a scaled parameter; curvatures are about 0.01 to 1.
@@ -46,6 +54,7 @@ _CONVERGED: Final = 1e-6
 _AT_BOUND: Final = 1e-6
 _POLISHING: Final = 2
 """Newton steps: the first leaves the square of the error."""
+_FEWEST_COMPARED: Final = 2
 _NEAR: Final = 1e-3
 """A longer step is none of rounding: the items hardly determine the number."""
 
@@ -206,9 +215,28 @@ def _polished(
     return point
 
 
+def best_scalar(items: CalibrationItems) -> Calibrator:
+    """Return the scalar calibrator of least NLL, without what a reader needs to judge the fit."""
+    design = make_design(items, "scalar")
+    return design.calibrator(minimise(TemperatureLikelihood.of_items(items), design).fitted)
+
+
+def best_by_question(items: CalibrationItems, own: Collection[str]) -> Calibrator:
+    """Return the per-question calibrator of least NLL, with temperatures of their own for `own`."""
+    rows = items.rows_by_question()
+    levels = {name: best_scalar(items.take(rows[name])) for name in own if name in rows}
+    return _of_questions(best_scalar(items), levels)
+
+
+def _of_questions(shared: Calibrator, own: Mapping[str, Calibrator]) -> Calibrator:
+    biases = {name: scalar.weights.bias[0] for name, scalar in own.items()}
+    return Calibrator("per-question", replace(shared.weights, questions=biases))
+
+
 _FORMS: Final[Mapping[Mode, str]] = {
     "scalar": "one for all items",
     "per-kind": "one for each kind of question",
+    "per-question": "one for each question",
     "contextual": "by number of answers and length of the prompt",
 }
 
@@ -220,7 +248,8 @@ class CalibratorFit:
     Attributes:
         calibrator: what was fitted; its `fit` says all that follows, for the file.
         parameters: its weights, with standard errors, and which the data identify.
-        levels: its temperature, one for each kind, or that at the geometric mean of C and L.
+        levels: its temperature, one for each kind, or that at the geometric mean of C and L; of the
+            per-question form that of all items, then those of questions of their own.
         condition_number: of the information scaled to a diagonal of 1, without any ridge; NaN
             where a bound holds everything.
         nll_before: mean NLL of the items in nats, uncalibrated.
@@ -294,6 +323,9 @@ def fit_as_json(fit: CalibratorFit, items: CalibrationItems) -> dict[str, Json]:
         "families": sorted(set(items.family.tolist()) - {""}),
         "source_families": sorted(set(items.source_family.tolist()) - {""}),
     }
+    if fit.calibrator.mode == "per-question":
+        rows = items.rows_by_question()
+        section["questions"] = {name: len(of_question) for name, of_question in rows.items()}
     return {name: _finite(value) for name, value in section.items()}
 
 
@@ -330,7 +362,7 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
 
     Args:
         items: what to fit on: families that the adapter never saw, and that it is not judged on.
-        mode: scalar, per-kind or contextual.
+        mode: scalar, per-kind, per-question or contextual.
         ridge: strength of the ridge on the contextual slopes, 0 or more: the precision of a normal
             prior around 0 for the change of softplus^-1(T) that one standard deviation of log C or
             of log L makes. 0 is plain maximum likelihood, as published.
@@ -340,7 +372,8 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
 
     Raises:
         InputError: A right answer has probability 0; a prompt length is unknown and the form is
-            contextual; `ridge` is negative.
+            contextual; the form is per-question, and the questions are unknown or none has enough
+            families; `ridge` is negative.
 
     References:
         Guo et al., "On calibration of modern neural networks", ICML 2017; the PACT paper, section
@@ -362,6 +395,8 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
         raise InputError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
     if not (ridge >= 0 and math.isfinite(ridge)):
         raise InputError(f"ridge: expected a finite number, 0 or more, got {ridge}")
+    if mode == "per-question":
+        return _fit_questions(items)
     likelihood = TemperatureLikelihood.of_items(items)
     design = make_design(items, mode)
     minimum = minimise(likelihood, design, ridge)
@@ -371,7 +406,7 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
     if not improved:
         minimum, calibrator = Minimum.free_at(design.start), neutral_calibrator(mode)
     evidence = _evidence(items, likelihood, design, minimum, ridge)
-    parameters, temperature = weight_parameters(evidence), items.temperatures(calibrator)
+    parameters, temperature = weight_parameters(evidence), calibrator.temperatures(items)
     fit = CalibratorFit(
         calibrator=calibrator,
         parameters=parameters,
@@ -389,6 +424,95 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
         notes=_notes(items, design, minimum, temperature, improved=improved),
     )
     return replace(fit, calibrator=calibrator.with_provenance(**fit_as_json(fit, items)))
+
+
+def _fit_questions(items: CalibrationItems) -> CalibratorFit:
+    """Fit one temperature on all items, and one on those of each question that has enough."""
+    rows, names = items.rows_by_question(), items.own_questions()
+    if not names:
+        raise InputError(f"{NO_QUESTION}, which a temperature of its own needs: use --mode scalar")
+    shared = fit_calibrator(items, mode="scalar")
+    own = {
+        name: fit_calibrator(items.take(rows[name]), mode="scalar")
+        for name in tracked(names, "Fitting questions", "questions")
+    }
+    calibrator = _of_questions(
+        shared.calibrator, {name: fit.calibrator for name, fit in own.items()}
+    )
+    parameters, levels = (
+        (*getattr(shared, which), *_named(own, which)) for which in ("parameters", "levels")
+    )
+    fits, names = (shared, *own.values()), short_names(names)
+    notes = [
+        *_difference(names, [fit.parameters[0] for fit in own.values()]),
+        *_sharing([name for name in rows if name not in own]),
+        *shared.notes,
+        *(
+            f"{name}: {note}"
+            for name, fit in zip(names, fits[1:], strict=True)
+            for note in fit.notes
+        ),
+    ]
+    fit = replace(
+        shared,
+        calibrator=calibrator,
+        parameters=parameters,
+        levels=levels,
+        condition_number=math.nan,
+        nll_after=item_mean(items.nll(calibrator)),
+        temperature=TemperatureSummary.of(calibrator.temperatures(items)),
+        improved=any(fit.improved for fit in fits),
+        converged=all(fit.converged for fit in fits),
+        at_bound=tuple(parameter.name for parameter in parameters if parameter.at_bound),
+        notes=tuple(notes),
+    )
+    return replace(fit, calibrator=calibrator.with_provenance(**fit_as_json(fit, items)))
+
+
+def _named(fits: Mapping[str, CalibratorFit], which: str) -> Iterator[Parameter]:
+    for name, fit in fits.items():
+        for parameter in getattr(fit, which):
+            yield replace(parameter, name=f"{parameter.name}_{name}")
+
+
+def _sharing(names: Sequence[str]) -> list[str]:
+    """Say which questions have no temperature of their own."""
+    few = (
+        f"{counted(len(names), 'question')} of fewer than {FEWEST} families, or five with an error "
+        f"or a right answer ({first_of(short_names(names))}): T is that of all items"
+    )
+    return [few] if names else []
+
+
+def _difference(names: Sequence[str], levels: Sequence[Parameter]) -> list[str]:
+    """Say which question's temperature differs most from that of the others, if that is shown.
+
+    Levels u = softplus^-1(T) are compared with the mean of the others, weighted by precision.
+    Questions have `FEWEST` families or more, so the normal distribution is near enough. Families in
+    common correlate the two, which makes the test conservative. Two questions are one test.
+    """
+    from scipy import special  # reports on raw runs do without it
+
+    error = np.array([level.by_family.standard_error for level in levels])
+    known = error > 0
+    error, u = error[known], np.array([level.value for level in levels])[known]
+    if u.size < _FEWEST_COMPARED:
+        return []
+    weight = 1 / error**2
+    others = weight.sum() - weight
+    mean = ((weight * u).sum() - weight * u) / others
+    p = 2 * special.ndtr(-np.abs(u - mean) / np.sqrt(error**2 + 1 / others))
+    adjusted = holm(p).adjusted if u.size > _FEWEST_COMPARED else p
+    if not (adjusted <= LEVEL).any():
+        return ["no question's temperature is shown to differ from that of the others"]
+    most = int(np.argmax(np.where(adjusted <= LEVEL, np.abs(u - mean), -1.0)))
+    own, rest = softplus([u[most], mean[most]])
+    compared = [name for name, is_known in zip(names, known, strict=True) if is_known]
+    text = f"the temperature of {compared[most]} differs most: {own:.3f}, of the others {rest:.3f}"
+    if u.size == _FEWEST_COMPARED:
+        between = f"{compared[most]} and {compared[1 - most]}"
+        text = f"the temperatures of {between} differ: {own:.3f} and {rest:.3f}"
+    return [f"{text} ({p_value_text(float(adjusted[most]))})"]
 
 
 def _evidence(

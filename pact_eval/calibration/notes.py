@@ -18,12 +18,13 @@ NoteKind: TypeAlias = Literal[
     "NeutralTemperatures",
     "DifferentDecoding",
     "UnseenKind",
+    "UnseenQuestion",
     "OutsideFit",
     "RoundedItems",
     "WorseScore",
 ]
 """The first five say whether the run of the fit and this one belong together and share no data, the
-next five how a calibrator is used outside the data of its fit, or on probabilities that are
+next six how a calibrator is used outside the data of its fit, or on probabilities that are
 intervals. WorseScore: a proper score is shown to be worse after calibration."""
 
 

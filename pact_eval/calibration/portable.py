@@ -1,8 +1,8 @@
 """Temperatures that transformers can apply: one for each type of question, in `decision.json`.
 
-`pipeline("decision")` divides the scores of a question by the temperature of its type. A contextual
-calibrator has another temperature for each prompt, which such a file cannot hold. Temperatures by
-kind are then fitted on the same items, and compared with what was fitted.
+`pipeline("decision")` divides the scores of a question by the temperature of its type. Contextual
+and per-question calibrators have temperatures that such a file cannot hold. Temperatures by kind
+are then fitted on the same items, and compared with what was fitted.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from pact_eval._typing import FloatArray
 from pact_eval.calibration.effect import Scores
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.calibration.temperatures import KINDS, Calibrator
+from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.metrics import nll_nats
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
-from pact_eval.templates.files import DECISION_CONFIG, TYPES, read_decision_files
+from pact_eval.templates.files import DECISION_CONFIG, read_decision_files
 
 # Keys of decision files alone: a run.json has an "adapter" too.
 _OWN: Final = ("labels", "temperature", "chat_template", "noul_options", "sanitize_control_tokens")
-_LOST: Final = {"log_choices": "the number of answers", "log_tokens": "the prompt's length"}
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,8 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
 
     Args:
         items: what the calibrator was fitted on.
-        calibrator: scalar and per-kind ones have such temperatures; for a contextual one, they are
-            fitted on the items.
+        calibrator: scalar and per-kind ones have such temperatures; for others, they are fitted on
+            the items.
 
     Raises:
         InputError: the calibrator was fitted on an ensemble of views, which is not one question.
@@ -108,13 +107,11 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
             "ensemble of views: fit one with --decoding single"
         )
         raise InputError(message)
-    weights = calibrator.weights
-    lost = tuple(words for name, words in _LOST.items() if getattr(weights, name))
+    lost = calibrator.depends_on
     by_kind = fit_calibrator(items, mode="per-kind").calibrator if lost else calibrator
-    at = by_kind.temperatures([*KINDS], [2] * len(KINDS)).tolist()
-    after = [items.calibrated(candidate) for candidate in (calibrator, by_kind)]
+    after = [candidate.apply(items.log_probs, items) for candidate in (calibrator, by_kind)]
     return PortableCalibration(
-        temperatures={TYPES[kind]: float(number) for kind, number in zip(KINDS, at, strict=True)},
+        temperatures=by_kind.by_type(),
         lost=lost,
         fitted=Scores.of(after[0], items),
         portable=Scores.of(after[1], items),

@@ -14,12 +14,23 @@ import numpy as np
 
 from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator, minimise
-from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
+from pact_eval.calibration.fitting import (
+    CalibratorFit,
+    best_by_question,
+    fit_calibrator,
+    minimise,
+)
+from pact_eval.calibration.likelihood import (
+    NO_QUESTION,
+    CalibrationItems,
+    TemperatureLikelihood,
+    make_design,
+)
 from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, neutral_calibrator
 from pact_eval.errors import counted
 from pact_eval.metrics import item_mean
 from pact_eval.progress import tracked
+from pact_eval.runs.questions import several_questions
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.bootstrap import cluster_sums
 from pact_eval.stats.clusters import dealt_folds
@@ -195,7 +206,7 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
         forms = [form for form in forms if form[0] != "contextual" or form == best_ridge]
     raw = items.nll(neutral_calibrator())
     best = min((nll[form] for form in forms), key=_round_mean)
-    sizes = {form: len(make_design(items, form[0]).names) for form in forms}
+    sizes = {form: _parameters(items, form[0]) for form in forms}
 
     def compared(losses: FloatArray) -> list[Candidate]:
         """Compare T = 1 and all forms with one of them."""
@@ -247,6 +258,14 @@ def left_out_nll(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -> 
     return LeftOutNll(item_mean(neutral), item_mean(nll), unit, clusters, error)
 
 
+def _parameters(items: CalibrationItems, mode: Mode) -> int:
+    """Return the number of parameters that items read."""
+    if mode != "per-question":
+        return len(make_design(items, mode).names)
+    own = items.own_questions()
+    return len(own) + (len(own) < len(items.rows_by_question()))
+
+
 def _unit(source_families: int, families: int) -> Literal["families", "source families"]:
     """Return what is left out: families if there is one source family, or each has its own."""
     return "source families" if 1 < source_families < families else "families"
@@ -260,6 +279,11 @@ def _forms(items: CalibrationItems, ridges: Sequence[float]) -> tuple[list[_Form
         forms.append(("per-kind", 0.0))
     else:
         left_out.append("per-kind: all items are of one kind")
+    if items.question is not None and several_questions(items.question, items.family):
+        if items.own_questions():
+            forms.append(("per-question", 0.0))
+        else:
+            left_out.append(f"per-question: {NO_QUESTION}")
     unknown = int(np.isnan(items.prompt_tokens).sum())
     if unknown:
         left_out.append(f"contextual: the prompt length of {counted(unknown, 'item')} is unknown")
@@ -311,14 +335,18 @@ def _held_out_nll(
 ) -> dict[_Form, FloatArray]:
     """Return by form the NLL of each item (n,) under a calibrator fitted on the other folds."""
     nll = {form: np.full(len(items), np.nan) for form in forms}
+    own = items.own_questions() if any(mode == "per-question" for mode, _ in forms) else ()
     folds = range(int(fold.max()) + 1)
     for left_out in tracked(folds, "Cross-validating", "folds"):
         train, test = items.take(fold != left_out), fold == left_out
         unseen = items.take(test)
         likelihood = TemperatureLikelihood.of_items(train)
-        designs = {mode: make_design(train, mode) for mode, _ in forms}
+        designs = {mode: make_design(train, mode) for mode, _ in forms if mode != "per-question"}
         fitted: dict[Mode, FloatArray] = {}
         for mode, ridge in forms:
+            if mode == "per-question":
+                nll[mode, ridge][test] = unseen.nll(best_by_question(train, own))
+                continue
             minimum = minimise(likelihood, designs[mode], ridge, start=fitted.get(mode))
             fitted[mode] = minimum.fitted
             nll[mode, ridge][test] = unseen.nll(designs[mode].calibrator(minimum.fitted))

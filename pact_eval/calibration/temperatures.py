@@ -3,42 +3,44 @@
     T(x) = max(softplus(a + b log C + c log(L / 1000)), 0.001)        p = softmax(z / T)
 
 C is the number of answers of an item, L the length of its view 0 in tokens. With b = c = 0 this is
-temperature scaling, with one a for all items (`scalar`) or one for each field kind (`per-kind`).
+temperature scaling, with one a for all items (`scalar`), one for each field kind (`per-kind`), or
+one for each question and one for all others (`per-question`).
 
 The file of a calibrator has the released format, or the published form that came before it:
 
     {"format": "pact-calibrator-2",
-     "mode": "scalar" | "per-kind" | "contextual",
-     "weights": {"bias": [choice, boolean, score], "log_choices": b, "log_tokens": c},
+     "mode": "scalar" | "per-kind" | "per-question" | "contextual",
+     "weights": {"bias": [choice, boolean, score], "log_choices": b, "log_tokens": c,
+                 "questions": {name: a} with the mode per-question alone},
      "fit": {how it was fitted: items, families, temperatures, standard errors, notes, ...},
      "sha256": SHA-256 of the other members}
 
 The hash shows weights that were changed by accident or by hand; it is no signature. The published
-form has no "format", "fit" or "sha256", and may have keys besides "mode" and "weights". Scalar and
-contextual calibrators read bias[0] for all kinds; we write it three times.
+form has no "format", "fit" or "sha256", and may have keys besides "mode" and "weights". All but
+per-kind calibrators read bias[0] for all kinds; we write it three times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._choices import Decoding, Mode
+from pact_eval._choices import Mode
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps
 from pact_eval._typing import FloatArray, TextArray
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
-from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
+from pact_eval.runs.questions import QUESTION
 from pact_eval.schema import Section, convert, sha256_fits, with_sha256
-from pact_eval.templates.files import TEMPLATE_CONTRACT
+from pact_eval.templates.files import TEMPLATE_CONTRACT, TYPES
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
@@ -95,15 +97,54 @@ class Weights:
     """The numbers in T(x) = softplus(a + b log C + c log(L / 1000)).
 
     Attributes:
-        bias: a for choice, boolean and score; scalar and contextual calibrators read the first
-            for all kinds.
+        bias: a for choice, boolean and score; all but per-kind calibrators read the first for all
+            kinds.
         log_choices: b.
         log_tokens: c.
+        questions: a by question, of the per-question form; other questions have the first bias.
+            None in other forms.
     """
 
     bias: tuple[float, float, float]
     log_choices: float = 0.0
     log_tokens: float = 0.0
+    questions: Mapping[str, float] | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON object of the released format."""
+        weights: dict[str, Json] = {"bias": [*self.bias]}
+        weights |= {"log_choices": self.log_choices, "log_tokens": self.log_tokens}
+        return weights if self.questions is None else weights | {"questions": {**self.questions}}
+
+
+class TemperedItems(Protocol):
+    """What the temperatures of n items may depend on: the views of a run have it, for example."""
+
+    @property
+    def kind(self) -> npt.ArrayLike:
+        """(n,) "choice", "boolean" or "score"; only the per-kind form reads them."""
+
+    @property
+    def n_choices(self) -> npt.ArrayLike:
+        """(n,) number of answers C, 1 or more."""
+
+    @property
+    def prompt_tokens(self) -> npt.ArrayLike | None:
+        """(n,) tokens L of view 0, NaN if unknown; only needed where c is not 0."""
+
+    @property
+    def question(self) -> npt.ArrayLike | None:
+        """(n,) name of the question; only needed by the per-question form."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemFacts:
+    """The members of `TemperedItems`, given one by one."""
+
+    kind: npt.ArrayLike
+    n_choices: npt.ArrayLike
+    prompt_tokens: npt.ArrayLike | None = None
+    question: npt.ArrayLike | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +173,16 @@ class Calibrator:
         fit: how it was fitted, as its file says; None if unknown.
 
     Raises:
-        InputError: A weight is not finite, or a form without slopes has some.
+        InputError: A weight is not finite, or a form without slopes or questions has some.
 
     Examples:
         >>> import numpy as np
         >>> from pact_eval.calibration.temperatures import Calibrator, Weights
         >>> hot = Calibrator("scalar", Weights(bias=(1.8545865, 0.0, 0.0)))
-        >>> hot.temperatures(["choice"], [2]).round(3)
+        >>> item = ItemFacts(["choice"], [2])
+        >>> hot.temperatures(item).round(3)
         array([2.])
-        >>> np.exp(hot.apply(np.log([[0.9, 0.1]]), kind=["choice"], n_choices=[2])).round(3)
+        >>> np.exp(hot.apply(np.log([[0.9, 0.1]]), item)).round(3)
         array([[0.75, 0.25]])
     """
 
@@ -152,11 +194,15 @@ class Calibrator:
         if self.mode not in MODES:
             raise InputError(f"calibrator: expected mode {_join(MODES)}, got {self.mode!r}")
         slopes = (self.weights.log_choices, self.weights.log_tokens)
+        questions = self.weights.questions
         if (
             len(self.weights.bias) != len(KINDS)
-            or not np.isfinite([*self.weights.bias, *slopes]).all()
+            or not np.isfinite([*self.weights.bias, *slopes, *(questions or {}).values()]).all()
         ):
             raise InputError(f"calibrator: expected 3 biases and 2 finite slopes, got {self}")
+        if (self.mode == "per-question") != (questions is not None):
+            expected = "no questions" if self.weights.questions is not None else "questions"
+            raise InputError(f"calibrator: weights: expected {expected} with mode {self.mode}")
         if self.mode != "contextual" and any(slopes):
             raise InputError(
                 f"calibrator: mode {self.mode} has no slopes, got log_choices {slopes[0]} and "
@@ -172,120 +218,134 @@ class Calibrator:
     def is_neutral(self) -> bool:
         """Whether every temperature is 1."""
         w = self.weights
-        read = w.bias if self.mode == "per-kind" else w.bias[:1]
+        read = w.bias if self.mode == "per-kind" else (w.bias[0], *(w.questions or {}).values())
         return not (w.log_choices or w.log_tokens) and all(
             bias in (NEUTRAL_BIAS, _EXACT_NEUTRAL) for bias in read
         )
 
-    def temperatures(
-        self,
-        kind: npt.ArrayLike,
-        n_choices: npt.ArrayLike,
-        prompt_tokens: npt.ArrayLike | None = None,
-    ) -> FloatArray:
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """What its temperatures depend on besides the kind, in words."""
+        w = self.weights
+        facts = {
+            "the number of answers": w.log_choices,
+            "the prompt's length": w.log_tokens,
+            "the question": w.questions is not None,
+        }
+        return tuple(words for words, depends in facts.items() if depends)
+
+    def by_type(self, where: str = "") -> dict[str, float]:
+        """Return the temperature of each type of question, as transformers names them.
+
+        Args:
+            where: what a message begins with.
+
+        Raises:
+            InputError: they depend on more.
+        """
+        if self.depends_on:
+            message = (
+                f"{where}its temperature depends on {' and '.join(self.depends_on)}; decision.json "
+                "has one number per kind: fit one with `pact-eval calibrate --mode per-kind`"
+            )
+            raise InputError(message)
+        at = self.temperatures(ItemFacts([*KINDS], [2] * len(KINDS))).tolist()
+        return {TYPES[kind]: number for kind, number in zip(KINDS, at, strict=True)}
+
+    def temperatures(self, items: TemperedItems) -> FloatArray:
         r"""Give each item its temperature.
 
         .. math:: T(x) = \max(softplus(a + b \log C + c \log(L / 1000)), 10^{-3})
 
         Args:
-            kind: (n,) "choice", "boolean" or "score"; only the per-kind form reads them.
-            n_choices: (n,) number of answers C, 1 or more.
-            prompt_tokens: (n,) tokens L of view 0, NaN if unknown; only needed where c is not 0.
+            items: n items.
 
         Returns:
             (n,) temperatures, 0.001 or more.
 
         Raises:
-            InputError: Shapes differ, a kind is unknown, a length is needed and unknown or not
-                above 0, or a temperature comes out infinite.
+            InputError: Shapes differ, a kind is unknown, a length or a question is needed and
+                unknown, a length is not above 0, or a temperature comes out infinite.
 
         References:
             The PACT paper, section "Contextual temperature".
         """
-        choices = check_whole("n_choices", n_choices)
+        choices = check_whole("n_choices", items.n_choices)
         if choices.ndim != 1 or (choices < 1).any():
             raise InputError("n_choices: expected shape (n,), every number 1 or more")
-        w, names = self.weights, np.asarray(kind, dtype=np.str_)
+        w, names = self.weights, np.asarray(items.kind, dtype=np.str_)
         if names.shape != choices.shape:
             raise InputError(f"kind: expected shape {choices.shape}, got {names.shape}")
-        biases = [_EXACT_NEUTRAL if bias == NEUTRAL_BIAS else bias for bias in w.bias]
-        index = _kind_index(names) if self.mode == "per-kind" else np.zeros(len(names), np.int64)
+        bias = np.full(len(names), w.bias[0], dtype=np.float64)
+        if self.mode == "per-kind":
+            bias = np.array(w.bias, dtype=np.float64)[_kind_index(names)]
+        elif w.questions is not None:
+            own = [w.questions.get(name, w.bias[0]) for name in asked_questions(items)]
+            if len(own) != len(bias):
+                raise InputError(f"question: expected shape {bias.shape}, got ({len(own)},)")
+            bias = np.array(own, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            u = np.array(biases)[index] + w.log_choices * np.log(choices)
+            u = np.where(bias == NEUTRAL_BIAS, _EXACT_NEUTRAL, bias)
+            u = u + w.log_choices * np.log(choices)
             if w.log_tokens:
-                u = u + w.log_tokens * _log_thousands(prompt_tokens, len(names))
+                u = u + w.log_tokens * _log_thousands(items.prompt_tokens, len(names))
         bad = np.isnan(u) | (u == np.inf)
         if bad.any():
             raise InputError(f"calibrator: no finite temperature for {rows_of(bad)}")
         return np.maximum(softplus(u), TEMPERATURE_FLOOR)
 
-    def apply(
-        self,
-        log_probs: npt.ArrayLike,
-        *,
-        kind: npt.ArrayLike,
-        n_choices: npt.ArrayLike,
-        prompt_tokens: npt.ArrayLike | None = None,
-    ) -> FloatArray:
-        r"""Divide log-probabilities by the temperatures and renormalises.
-
-        That is softmax(z / T), since log-probabilities are logits less a constant; and it is the
-        ensemble of views that were each divided by T, since one item has one T and
-
-        .. math:: \tfrac1K \sum_k \log softmax(z_k / T)_j
-                  = \tfrac1T \Big(\tfrac1K \sum_k \log softmax(z_k)_j\Big) + const_k
-
-        where the constant does not depend on the answer j. A calibrator therefore applies to any
-        decoding. The predicted answer never changes: answers tied to 1e-12 stay tied at any T, and
-        others stay apart (a temperature so high that rounding would tie them leaves 2e-12). At
-        T = 1 a row stays as it is, to the last digit.
-
-        Args:
-            log_probs: (n, C_max) log-probabilities in nats in canonical order, or (n, K, C_max)
-                by view; what unused slots hold is ignored.
-            kind: (n,) as in `temperatures`.
-            n_choices: (n,) number of answers of each item.
-            prompt_tokens: (n,) as in `temperatures`.
-
-        Returns:
-            Log-probabilities of the same shape; unused slots are -inf, probability 0 stays 0.
+    def apply(self, log_probs: npt.ArrayLike, items: TemperedItems) -> FloatArray:
+        """Return the log-probabilities (n, C) or (n, K, C) of items at their temperatures.
 
         Raises:
             InputError: As `temperatures`.
-            ValueError: `log_probs` has NaN or values above 0, or an item has no possible answer.
+            ValueError: As `at_temperatures`.
         """
-        original = check_log_probs(log_probs, ndim=None)
-        temperature = self.temperatures(kind, n_choices, prompt_tokens)
-        normal = log_softmax(original, n_choices)
-        temperature = temperature.reshape(-1, *[1] * (normal.ndim - 1))
-        below = normal - normal.max(axis=-1, keepdims=True)
-        # Ties as `metrics.predicted` sees them, to the last bit, so the answer stays.
-        possible = np.where(np.isneginf(normal), -np.inf, original)
-        tied = possible >= possible.max(axis=-1, keepdims=True) - TIE
-        ordered = np.where(tied, 0.0, np.minimum(below / temperature, -2 * TIE))
-        calibrated = log_softmax(ordered, n_choices)
-        return np.where((temperature == 1.0) & np.isfinite(normal), original, calibrated)
-
-    def decode(self, predictions: Predictions, decoding: Decoding) -> FloatArray:
-        """Return the calibrated log-probabilities of a run under a decoding, shape (n, C).
-
-        Args:
-            predictions: the scored views of a run.
-            decoding: single or ensemble; both are calibrated in the same way, see `apply`.
-
-        Raises:
-            InputError: as `temperatures`.
-        """
-        return self.apply(
-            predictions.log_probs(decoding),
-            kind=predictions.kind,
-            n_choices=predictions.n_choices,
-            prompt_tokens=predictions.prompt_tokens,
-        )
+        return at_temperatures(log_probs, items.n_choices, self.temperatures(items))
 
     def with_provenance(self, **more: Json) -> Calibrator:
         """Return the calibrator with more entries in `fit`, such as the run it was fitted on."""
         return replace(self, fit={**(self.fit or {}), **more})
+
+
+def at_temperatures(
+    log_probs: npt.ArrayLike, n_choices: npt.ArrayLike, temperature: FloatArray
+) -> FloatArray:
+    r"""Divide log-probabilities by temperatures and renormalise.
+
+    That is softmax(z / T), since log-probabilities are logits less a constant; and it is the
+    ensemble of views that were each divided by T, since one item has one T and
+
+    .. math:: \tfrac1K \sum_k \log softmax(z_k / T)_j
+              = \tfrac1T \Big(\tfrac1K \sum_k \log softmax(z_k)_j\Big) + const_k
+
+    where the constant does not depend on the answer j. A calibrator therefore applies to any
+    decoding. The predicted answer never changes: answers tied to 1e-12 stay tied at any T, and
+    others stay apart (a temperature so high that rounding would tie them leaves 2e-12). At
+    T = 1 a row stays as it is, to the last digit.
+
+    Args:
+        log_probs: (n, C_max) log-probabilities in nats in canonical order, or (n, K, C_max)
+            by view; what unused slots hold is ignored.
+        n_choices: (n,) number of answers of each item.
+        temperature: (n,) above 0.
+
+    Returns:
+        Log-probabilities of the same shape; unused slots are -inf, probability 0 stays 0.
+
+    Raises:
+        ValueError: `log_probs` has NaN or values above 0, or an item has no possible answer.
+    """
+    original = check_log_probs(log_probs, ndim=None)
+    normal = log_softmax(original, n_choices)
+    temperature = temperature.reshape(-1, *[1] * (normal.ndim - 1))
+    below = normal - normal.max(axis=-1, keepdims=True)
+    # Ties as `metrics.predicted` sees them, to the last bit, so the answer stays.
+    possible = np.where(np.isneginf(normal), -np.inf, original)
+    tied = possible >= possible.max(axis=-1, keepdims=True) - TIE
+    ordered = np.where(tied, 0.0, np.minimum(below / temperature, -2 * TIE))
+    calibrated = log_softmax(ordered, n_choices)
+    return np.where((temperature == 1.0) & np.isfinite(normal), original, calibrated)
 
 
 def neutral_calibrator(mode: Mode = "scalar") -> Calibrator:
@@ -293,10 +353,11 @@ def neutral_calibrator(mode: Mode = "scalar") -> Calibrator:
 
     Examples:
         >>> from pact_eval.calibration.temperatures import neutral_calibrator
-        >>> neutral_calibrator().temperatures(["score"], [5])
+        >>> neutral_calibrator().temperatures(ItemFacts(["score"], [5]))
         array([1.])
     """
-    return Calibrator(mode, Weights((NEUTRAL_BIAS,) * 3))
+    weights = Weights((NEUTRAL_BIAS,) * 3, questions={} if mode == "per-question" else None)
+    return Calibrator(mode, weights)
 
 
 def _kind_index(names: TextArray) -> npt.NDArray[np.int64]:
@@ -307,6 +368,24 @@ def _kind_index(names: TextArray) -> npt.NDArray[np.int64]:
             f"kind: expected {_join(KINDS)}, got {str(names[unknown][0])!r} in {rows_of(unknown)}"
         )
     return np.asarray(matches.argmax(axis=1), dtype=np.int64)
+
+
+def asked_questions(items: TemperedItems) -> list[str]:
+    """Return the names of the questions of items.
+
+    Raises:
+        InputError: they are unknown.
+
+    Examples:
+        >>> asked_questions(ItemFacts(["choice"] * 2, [3, 3], question=np.array(["a", "b"])))
+        ['a', 'b']
+    """
+    if items.question is None:
+        raise InputError(
+            f"temperatures per question need a column {QUESTION}, and there is none: import a log "
+            "that names the questions, or calibrate with another --mode"
+        )
+    return [str(name) for name in np.asarray(items.question, dtype=np.object_)]
 
 
 def _log_thousands(prompt_tokens: npt.ArrayLike | None, n: int) -> FloatArray:
@@ -345,6 +424,7 @@ class _Weights(Section, frozen=True, forbid_unknown_fields=True):
     bias: tuple[float, float, float]
     log_choices: float
     log_tokens: float
+    questions: Mapping[str, float] | None = None
 
 
 class _Published(Section, frozen=True):
@@ -370,11 +450,10 @@ def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
         >>> calibrator_to_json(neutral_calibrator())["weights"]["log_tokens"]
         0.0
     """
-    weights = calibrator.weights
     content: dict[str, Json] = {
         "format": FORMAT,
         "mode": calibrator.mode,
-        "weights": asdict(weights) | {"bias": [*weights.bias]},
+        "weights": calibrator.weights.to_json(),
         "fit": dict(calibrator.fit or {}),
     }
     return with_sha256(content)
@@ -429,7 +508,7 @@ def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
     try:
         return Calibrator(
             content.mode,
-            Weights(weights.bias, weights.log_choices, weights.log_tokens),
+            Weights(weights.bias, weights.log_choices, weights.log_tokens, weights.questions),
             content.fit or None if isinstance(content, _Released) else None,
         )
     except InputError as error:
@@ -469,7 +548,8 @@ def calibrator_as_shipped(run: Provenance, where: str) -> Calibrator:
     Examples:
         >>> run = Provenance.of({"settings": {"contract": {"name": "decision-template",
         ...                                                "temperatures": {"boolean": 2.0}}}})
-        >>> calibrator_as_shipped(run, "run").temperatures(["boolean", "score"], [2, 3])
+        >>> calibrator_as_shipped(run, "run").temperatures(
+        ...     ItemFacts(["boolean", "score"], [2, 3]))
         array([2., 1.])
     """
     if run.contract.name != TEMPLATE_CONTRACT:

@@ -178,13 +178,11 @@ class ExperimentRun:
         """Mean and range of T(x) over the items; None without a calibrator.
 
         Raises:
-            InputError: the calibrator needs prompt lengths that the run does not record.
+            InputError: the calibrator needs what the run does not record.
         """
         if self.calibrator is None:
             return None
-        views = self.predictions
-        at = self.calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
-        return TemperatureSummary.of(at)
+        return TemperatureSummary.of(self.calibrator.temperatures(self.predictions))
 
     @property
     def fit_notes(self) -> tuple[CalibrationNote, ...]:
@@ -317,7 +315,7 @@ class ExperimentRun:
         calibrator = self.applied(decoding, calibrated=calibrated)
         views, temperature = self.scored(decoding, calibrated=calibrated).predictions, None
         if calibrator is not None:
-            temperature = calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
+            temperature = calibrator.temperatures(views)
         return self.once(
             ("rounded", decoding, calibrated),
             lambda: rounded_scores(views, decoding, self.provenance.rounded_to, temperature),

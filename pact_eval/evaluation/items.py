@@ -23,7 +23,7 @@ import polars as pl
 from pact_eval import metrics
 from pact_eval._choices import OWN_GROUPS, Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
-from pact_eval.calibration.temperatures import Calibrator
+from pact_eval.calibration.temperatures import Calibrator, at_temperatures
 from pact_eval.errors import InputError, RunError, missing_probabilities
 from pact_eval.evaluation.labels import (
     FamilyRuns,
@@ -45,6 +45,7 @@ from pact_eval.evaluation.registry import (
 from pact_eval.progress import step
 from pact_eval.runs.predictions import Predictions, right_answers
 from pact_eval.runs.provenance import UNSURE, Known
+from pact_eval.runs.questions import QUESTION, question_texts
 from pact_eval.runs.rows import PREFIX, check_columns, check_values, collected
 from pact_eval.stats.permuted_slots import distinct_orders
 
@@ -336,7 +337,8 @@ class ScoredItems:
     def log_probs(self) -> FloatArray:
         """(n, C) canonical log-probabilities under the decoding."""
         if self.calibrator is not None:
-            return self.calibrator.decode(self.predictions, self.decoding)
+            raw = self.predictions.log_probs(self.decoding)
+            return self.calibrator.apply(raw, self.predictions)
         return self.predictions.log_probs(self.decoding)
 
     @cached_property
@@ -522,6 +524,8 @@ def read_items(
     scoring = _Scoring(decoding, calibrator, letters=letters)
     columns_read = [*_columns_read(scoring, several_views=k > 1), *groupings]
     optional = ["accepted", *(["view_tv"] if k * per_item == 1 else [])]
+    by_question = calibrator is not None and calibrator.weights.questions is not None
+    optional += [PREFIX + QUESTION] if by_question else []
     columns_read += [name for name in optional if name in scan.collect_schema()]
     frames = scan.select(list(dict.fromkeys(columns_read)))
     size = _SLICE_ROWS if _SLICE_ROWS % (k * per_item) == 0 else _SLICE_ROWS * k * per_item
@@ -666,6 +670,7 @@ class _ViewSlice:
         reference: (n,) canonical index of the correct answer; None for ablated contexts.
         answers: (n, 2) the two answers of ablated contexts, or None.
         prompt_tokens: (n,) length of view 0; None if not read.
+        question: (n,) name of the question; None if not read, or unknown.
         answer_mass: (n, k) share of the next-token distribution on the letters; None if not read.
         other_reference: (n,) reference of the other member of the pair, -1 without one in the
             slice; None if no pair is in it.
@@ -685,6 +690,7 @@ class _ViewSlice:
     reference: IntArray | None
     answers: IntArray | None
     prompt_tokens: FloatArray | None
+    question: TextArray | None
     answer_mass: FloatArray | None
     other_reference: IntArray | None = None
     at_edge: BoolArray | None = None
@@ -780,6 +786,7 @@ def _slice_of_views(views: Predictions, rows_per_item: int) -> _ViewSlice:
         reference=views.references,
         answers=views.answers,
         prompt_tokens=views.prompt_tokens,
+        question=views.question,
         answer_mass=views.answer_mass,
         other_reference=None
         if views.references is None
@@ -824,6 +831,9 @@ def _slice_of_frame(
         reference=reference,
         answers=None,
         prompt_tokens=tokens,
+        question=question_texts(first[PREFIX + QUESTION])
+        if PREFIX + QUESTION in frame.columns
+        else None,
         answer_mass=mass,
         other_reference=_other_references(
             joined_families([families]), is_base, reference, rows_per_item
@@ -971,19 +981,14 @@ def _item_functions(views: _ViewSlice) -> dict[str, BlockFunction]:
 
 
 def _blocks(views: _ViewSlice, scoring: _Scoring) -> Any:
-    calibrator = scoring.calibrator
     decode = None
-    if calibrator is not None:
-        kind = np.asarray(views.kind, dtype=np.str_)
+    if scoring.calibrator is not None:
+        # Those of all items: messages of a block would name its own rows.
+        temperature = scoring.calibrator.temperatures(views)
 
         def decode(log_probs: FloatArray, rows: IntArray) -> FloatArray:
-            tokens = None if views.prompt_tokens is None else views.prompt_tokens[rows]
-            return calibrator.apply(
-                log_probs, kind=kind[rows], n_choices=views.n_choices[rows], prompt_tokens=tokens
-            )
+            return at_temperatures(log_probs, views.n_choices[rows], temperature[rows])
 
-        # Check the temperatures of all items here: messages of a block would name its own rows.
-        calibrator.temperatures(kind, views.n_choices, views.prompt_tokens)
     return metrics.item_blocks(
         views.logits,
         views.n_choices,

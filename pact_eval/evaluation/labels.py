@@ -24,6 +24,7 @@ import polars as pl
 from pact_eval._choices import OWN_GROUPS, Bins, GroupBy
 from pact_eval._typing import BoolArray, IntArray, TextArray
 from pact_eval.errors import InputError
+from pact_eval.runs.questions import MISSING
 
 _LEADING_NUMBER: Final = re.compile(r"\[?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?:, |$)")
 _KIND_ORDER = ("choice", "boolean", "score")
@@ -219,9 +220,6 @@ MOST_NUMBERS: Final = 20
 
 MOST_TEXTS: Final = 200
 """So many different texts are groups."""
-
-MISSING: Final = "(missing)"
-"""Name of the group of items without a value."""
 
 _FEWEST_BINS: Final = 2
 

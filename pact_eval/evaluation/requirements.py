@@ -20,7 +20,7 @@ from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import leak_prefix
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.joins import LeftOutItems
-from pact_eval.evaluation.questions import QUESTION, has_several_questions
+from pact_eval.evaluation.questions import has_several_questions
 from pact_eval.evaluation.registry import Metric, MetricSpec, find_metric, metrics_for
 from pact_eval.evaluation.resampled_groups import resampled_groups
 from pact_eval.evaluation.run_records import item_texts
@@ -39,6 +39,7 @@ from pact_eval.numbers import (
 from pact_eval.plain_text import lower_first, one_line, short_names
 from pact_eval.results import Result
 from pact_eval.runs.folder import unanswered_ids
+from pact_eval.runs.questions import QUESTION
 from pact_eval.stats.bounds import Bounded, BoundFinding, BoundTest, bound_tests
 from pact_eval.stats.estimate import Estimate
 

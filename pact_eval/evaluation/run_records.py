@@ -17,7 +17,7 @@ from pact_eval.data.labelled.reading import AUTOMATIC, ROLES, Reading
 from pact_eval.data.records import LETTERS, Answer, Record, content_of, context_text, position_name
 from pact_eval.errors import InputError, RecordError, counted
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.questions import QUESTION, item_facts, question_texts
+from pact_eval.evaluation.questions import item_facts
 from pact_eval.evaluation.run_data import (
     MOST_AUDITED,
     count_lines,
@@ -28,6 +28,7 @@ from pact_eval.evaluation.run_data import (
 from pact_eval.importing.table_texts import records_of_table
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
+from pact_eval.runs.questions import QUESTION, question_texts
 
 _SHOWN: Final = 5
 _LONGEST_TEXT: Final = 200

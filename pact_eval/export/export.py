@@ -21,7 +21,7 @@ from pact_eval._choices import ExportLayout
 from pact_eval._files import write_atomically, writing
 from pact_eval._json import Json, dumps_indented
 from pact_eval.calibration.runs import check_decoding, identity_of_fit
-from pact_eval.calibration.temperatures import KINDS, Calibrator, read_calibrator
+from pact_eval.calibration.temperatures import read_calibrator
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import AdapterError, InputError, PromptError
 from pact_eval.export.layouts import PRIOR_NOTE, contract_note, readme, write_layout
@@ -237,20 +237,7 @@ def exported_temperatures(path: Path, adapter: AdapterFiles) -> dict[str, float]
         message = f"{path}: fitted on another adapter ({fitted[:12]}), not {adapter.sha256[:12]}"
         raise InputError(message)
     check_decoding(calibrator, "single", allow=(), where=str(path))
-    _refuse_slopes(calibrator, path)
-    at = calibrator.temperatures([*KINDS], [2] * len(KINDS))
-    return {TYPES[kind]: float(number) for kind, number in zip(KINDS, at, strict=True)}
-
-
-def _refuse_slopes(calibrator: Calibrator, path: Path) -> None:
-    weights = calibrator.weights
-    if weights.log_choices or weights.log_tokens:
-        message = (
-            f"{path}: its temperature depends on the number of answers or the prompt's length; "
-            "decision.json has one number per kind: fit one with `pact-eval calibrate --mode "
-            "per-kind`"
-        )
-        raise InputError(message)
+    return calibrator.by_type(f"{path}: ")
 
 
 README: Final = "README.md"

@@ -254,12 +254,7 @@ def with_calibrated_tv(items: ScoredItems) -> ScoredItems:
 
 
 def _calibrated_tv(predictions: Predictions, calibrator: Calibrator) -> FloatArray:
-    views = calibrator.apply(
-        predictions.log_probs_by_view,
-        kind=predictions.kind,
-        n_choices=predictions.n_choices,
-        prompt_tokens=predictions.prompt_tokens,
-    )
+    views = calibrator.apply(predictions.log_probs_by_view, predictions)
     return metrics.pairwise_tv(views, counted_views(distinct_orders(predictions.code_order)))
 
 

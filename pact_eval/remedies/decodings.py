@@ -16,8 +16,8 @@ from typing import Final, Literal
 import numpy as np
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.calibration.fitting import minimise
-from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
+from pact_eval.calibration.fitting import best_scalar
+from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -228,9 +228,7 @@ def fit_temperature(decoded: Predictions) -> Calibrator | None:
     of_right = np.take_along_axis(decoded.logits[:, 0], decoded.reference[:, np.newaxis], axis=1)
     if np.isneginf(of_right).any():
         return None
-    items = CalibrationItems.from_predictions(decoded, "single")
-    design = make_design(items, "scalar")
-    return design.calibrator(minimise(TemperatureLikelihood.of_items(items), design).fitted)
+    return best_scalar(CalibrationItems.from_predictions(decoded, "single"))
 
 
 def temperature_of(calibrator: Calibrator) -> float:
@@ -240,7 +238,7 @@ def temperature_of(calibrator: Calibrator) -> float:
         >>> round(temperature_of(calibrator_of(2.5)), 12)
         2.5
     """
-    return float(calibrator.temperatures(["choice"], [2])[0])
+    return calibrator.by_type()["choice"]
 
 
 def calibrator_of(temperature: float) -> Calibrator:
@@ -250,11 +248,6 @@ def calibrator_of(temperature: float) -> Calibrator:
         InputError: it is not a finite number above 0.
     """
     return Calibrator("scalar", Weights((inverse_softplus(temperature),) * 3))
-
-
-def tempered(decoded: Predictions, calibrator: Calibrator) -> FloatArray:
-    """Return the log-probabilities (n, K, C) of remedied distributions at a temperature."""
-    return calibrator.apply(decoded.logits, kind=decoded.kind, n_choices=decoded.n_choices)
 
 
 FoldUnit = Literal["source family", "family"]
@@ -367,7 +360,7 @@ def cross_fitted(
         raw[rows] = part.logits
         calibrators.append(fit_temperature(decoded(others)) if temperatures else None)
         if calibrators[-1] is not None:
-            at_temperature[rows] = tempered(part, calibrators[-1])
+            at_temperature[rows] = calibrators[-1].apply(part.logits, part)
         left = None if content_free is None else content_free[rows]
         without_prior += untouched(predictions.taken(rows), remedy, prior, left)
         fitted_on.append(0 if prior is None else sum(prior.items.values()))

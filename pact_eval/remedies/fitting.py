@@ -28,7 +28,6 @@ from pact_eval.remedies.decodings import (
     remedies_for,
     remedy_of_name,
     temperature_of,
-    tempered,
     untouched,
 )
 from pact_eval.remedies.priors import ContentFree, LetterPrior, WrittenPrior, fit_letter_prior
@@ -94,7 +93,7 @@ class FittedRemedy(Result):
         """
         decoded = remedied(predictions, self.remedy, self.prior, content_free)
         prior, calibrator = self.prior, self.calibrator
-        fitted = None if calibrator is None else tempered(decoded, calibrator)
+        fitted = None if calibrator is None else calibrator.apply(decoded.logits, decoded)
         return CrossFitted(
             predictions=decoded,
             tempered=None if fitted is None else replace(decoded, logits=fitted),

@@ -23,6 +23,7 @@ from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
 from pact_eval.runs.provenance import Known, Rounding
+from pact_eval.runs.questions import QUESTION, question_texts
 from pact_eval.runs.rows import (
     ABLATED,
     ABLATED_SCHEMA,
@@ -176,6 +177,13 @@ class Predictions:
         """Return the canonical log-probabilities under a decoding, shape (n, C), uncalibrated."""
         decode = decode_single if decoding == "single" else decode_ensemble
         return decode(self.logits, self.n_choices)
+
+    @cached_property
+    def question(self) -> TextArray | None:
+        """Name of the question of each item, shape (n,); None without such a column."""
+        if self.metadata is None or QUESTION not in self.metadata.columns:
+            return None
+        return question_texts(self.metadata[QUESTION])
 
     @cached_property
     def log_probs_by_view(self) -> FloatArray:

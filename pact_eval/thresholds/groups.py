@@ -19,9 +19,10 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import MOST_TEXTS, ordered_groups
-from pact_eval.evaluation.questions import QUESTION, questions_of, several_questions
+from pact_eval.evaluation.questions import questions_of
 from pact_eval.evaluation.run_records import item_texts
 from pact_eval.runs.provenance import UNNAMED
+from pact_eval.runs.questions import QUESTION, several_questions
 from pact_eval.runs.rows import metadata_of_rows
 
 

@@ -11,6 +11,7 @@ from calibration.simulated import constant, simulate
 from pact_eval._json import Json
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.temperatures import (
+    ItemFacts,
     calibrator_as_shipped,
     calibrator_from_json,
     calibrator_sha256,
@@ -37,7 +38,7 @@ def test_the_published_form_is_read() -> None:
     assert calibrator.mode == "contextual"
     assert calibrator.weights.bias[0] == 1.002400279045105
     # bias[0] serves all kinds.
-    kinds = calibrator.temperatures(["choice", "boolean", "score"], [3] * 3, [500.0] * 3)
+    kinds = calibrator.temperatures(ItemFacts(["choice", "boolean", "score"], [3] * 3, [500.0] * 3))
     assert len(set(kinds.tolist())) == 1
     assert calibrator.fit is None
     assert calibrator_from_json(PUBLISHED | {"records": 226}).weights == calibrator.weights
@@ -71,7 +72,10 @@ def test_edited_weights_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"mode": "vector"}, "mode: expected one of scalar, per-kind, contextual, got vec"),
+        (
+            {"mode": "vector"},
+            "expected one of scalar, per-kind, per-question, contextual, got v",
+        ),
         ({"mode": 3}, "mode: expected one of .* got an integer"),
         ({"weights": [1, 2]}, "weights: expected .* got a list"),
         ({"weights": {"bias": [0, 0, 0]}}, "weights: expected log_choices, log_tokens, found none"),
@@ -80,6 +84,7 @@ def test_edited_weights_are_told(tmp_path: Path) -> None:
         ({"format": "pact-calibrator-2", "notes": 1}, "expected only .*, sha256, fit, got notes"),
         ({"format": "pact-calibrator-2", "fit": 1}, "fit: expected an object, got an integer"),
         ({"mode": "scalar"}, "mode scalar has no slopes"),
+        ({"mode": "per-question"}, "weights: expected questions with mode per-question"),
     ],
 )
 def test_what_is_no_calibrator_is_refused(changes: dict[str, Any], message: str) -> None:
@@ -95,6 +100,10 @@ def test_what_is_no_calibrator_is_refused(changes: dict[str, Any], message: str)
         ("bias", 0.5, "weights: bias: expected a list of 3 values, got a number"),
         ("bias", [0.0, True, 0.0], r"weights: bias\[1\]: expected a number, got true/false"),
         ("log_choices", None, "weights: log_choices: expected a number, got null"),
+        ("questions", {"a": 1.0}, "weights: expected no questions with mode contextual"),
+        ("questions", [1.0], "weights: questions: expected an object, got a list"),
+        ("questions", {"a": "1"}, "weights: questions: a: expected a number, got text"),
+        ("questions", {"a": 10**400}, "weights: questions: a: expected a number that fits a float"),
         ("log_tokens", 10**400, "weights: log_tokens: expected a number that fits a float"),
     ],
 )
@@ -137,7 +146,7 @@ def shipped(temperatures: dict[str, float], name: str = "decision-template") -> 
 
 def test_shipped_temperatures_by_kind() -> None:
     calibrator = calibrator_as_shipped(shipped({"score": 3.0, "choice": 0.001}), "run")
-    temperatures = calibrator.temperatures(["choice", "boolean", "score"], [3, 2, 4])
+    temperatures = calibrator.temperatures(ItemFacts(["choice", "boolean", "score"], [3, 2, 4]))
     assert temperatures == pytest.approx([0.001, 1.0, 3.0])
     assert temperatures[1] == 1.0
     assert (calibrator.mode, calibrator.name) == ("per-kind", "as shipped")
@@ -173,6 +182,7 @@ def test_the_fit_of_the_published_form_is_none_of_ours() -> None:
         calibrator_from_json({})
     weights = PUBLISHED["weights"] | {"more": 1.0}
     with pytest.raises(
-        InputError, match="weights: expected only bias, log_choices, log_tokens, got more"
+        InputError,
+        match="weights: expected only bias, log_choices, log_tokens, questions, got more",
     ):
         calibrator_from_json(PUBLISHED | {"weights": weights})

@@ -16,6 +16,7 @@ from pact_eval.calibration.temperatures import (
     NEUTRAL_BIAS,
     SHIPPED,
     Calibrator,
+    ItemFacts,
     TemperatureSummary,
     Weights,
     inverse_softplus,
@@ -34,7 +35,7 @@ CONTEXTUAL = Calibrator("contextual", Weights((1.002400279045105, 0.0, 9.0), -0.
 
 
 def test_temperatures_against_hand_computation() -> None:
-    temperature = CONTEXTUAL.temperatures(["choice", "score"], [4, 2], [700.0, 1000.0])
+    temperature = CONTEXTUAL.temperatures(ItemFacts(["choice", "score"], [4, 2], [700.0, 1000.0]))
     by_hand = [
         np.log1p(np.exp(1.002400279045105 - 0.42 * np.log(4) - 0.48 * np.log(0.7))),
         np.log1p(np.exp(1.002400279045105 - 0.42 * np.log(2))),
@@ -44,7 +45,7 @@ def test_temperatures_against_hand_computation() -> None:
 
 def test_per_kind_reads_the_bias_of_each_kind() -> None:
     calibrator = Calibrator("per-kind", Weights((0.1, 0.2, 0.3)))
-    temperature = calibrator.temperatures(["score", "boolean", "choice"], [4, 2, 3])
+    temperature = calibrator.temperatures(ItemFacts(["score", "boolean", "choice"], [4, 2, 3]))
     np.testing.assert_allclose(temperature, softplus([0.3, 0.2, 0.1]), rtol=1e-15)
 
 
@@ -52,36 +53,36 @@ def test_per_kind_reads_the_bias_of_each_kind() -> None:
 def test_neutral_bias_is_a_temperature_of_exactly_one(mode: Mode) -> None:
     calibrator = Calibrator(mode, Weights((NEUTRAL_BIAS,) * 3))
     assert calibrator.is_neutral
-    assert calibrator.temperatures(["boolean"], [2]).tolist() == [1.0]
+    assert calibrator.temperatures(ItemFacts(["boolean"], [2])).tolist() == [1.0]
     items = simulate(50, np.random.default_rng(1), constant(2.0))
-    after = calibrator.apply(items.log_probs, kind=items.kind, n_choices=items.n_choices)
+    after = calibrator.apply(items.log_probs, items)
     np.testing.assert_array_equal(after, items.log_probs)
 
 
 def test_temperature_never_falls_below_the_floor() -> None:
     cold = Calibrator("contextual", Weights((-50.0, 0.0, 0.0), 1.0, 0.0))
-    assert cold.temperatures(["choice"], [4]).tolist() == [1e-3]
+    assert cold.temperatures(ItemFacts(["choice"], [4])).tolist() == [1e-3]
 
 
 def test_prompt_tokens_are_needed_only_where_they_matter() -> None:
     flat = Calibrator("contextual", Weights((0.5, 0.0, 0.0), 0.3, 0.0))
     unknown = [300.0, np.nan]
-    assert flat.temperatures(["choice"] * 2, [2, 2], unknown).shape == (2,)
+    assert flat.temperatures(ItemFacts(["choice"] * 2, [2, 2], unknown)).shape == (2,)
     for tokens in (unknown, None, [300.0, 0.0], [300.0]):
         with pytest.raises(InputError, match="prompt_tokens"):
-            CONTEXTUAL.temperatures(["choice"] * 2, [2, 2], tokens)
+            CONTEXTUAL.temperatures(ItemFacts(["choice"] * 2, [2, 2], tokens))
 
 
 def test_what_makes_no_temperature_is_refused() -> None:
     huge = Calibrator("contextual", Weights((1e308, 0.0, 0.0), 1e308, 1e308))
     with pytest.raises(InputError, match="no finite temperature .*row 0"):
-        huge.temperatures(["choice"], [5], [9e9])
+        huge.temperatures(ItemFacts(["choice"], [5], [9e9]))
     with pytest.raises(InputError, match="boolean or score, got 'noul' in row 1"):
-        neutral_calibrator("per-kind").temperatures(["choice", "noul"], [2, 2])
+        neutral_calibrator("per-kind").temperatures(ItemFacts(["choice", "noul"], [2, 2]))
     with pytest.raises(InputError, match="n_choices"):
-        neutral_calibrator().temperatures(["choice"], [0])
+        neutral_calibrator().temperatures(ItemFacts(["choice"], [0]))
     with pytest.raises(InputError, match="kind: expected shape"):
-        neutral_calibrator().temperatures(["choice"], [2, 2])
+        neutral_calibrator().temperatures(ItemFacts(["choice"], [2, 2]))
 
 
 def test_apply_against_the_decodings_with_a_temperature() -> None:
@@ -90,14 +91,16 @@ def test_apply_against_the_decodings_with_a_temperature() -> None:
     n_choices, tokens = rng.integers(2, 6, 40), rng.uniform(200, 1200, 40)
     logits = rng.normal(0, 4, (40, 3, 5))
     kind = ["choice"] * 40
-    temperature = CONTEXTUAL.temperatures(kind, n_choices, tokens)
+    temperature = CONTEXTUAL.temperatures(ItemFacts(kind, n_choices, tokens))
     for decode in (decode_single, decode_ensemble):
         after = CONTEXTUAL.apply(
-            decode(logits, n_choices), kind=kind, n_choices=n_choices, prompt_tokens=tokens
+            decode(logits, n_choices),
+            ItemFacts(kind, n_choices, tokens),
         )
         np.testing.assert_allclose(after, decode(logits, n_choices, temperature), atol=1e-12)
     by_view = CONTEXTUAL.apply(
-        log_softmax(logits, n_choices), kind=kind, n_choices=n_choices, prompt_tokens=tokens
+        log_softmax(logits, n_choices),
+        ItemFacts(kind, n_choices, tokens),
     )
     np.testing.assert_allclose(
         by_view, log_softmax(logits / temperature[:, None, None], n_choices), atol=1e-12
@@ -107,7 +110,7 @@ def test_apply_against_the_decodings_with_a_temperature() -> None:
 def test_apply_leaves_probability_zero_and_unused_slots() -> None:
     rows = np.log(np.array([[0.9, 0.1, 1.0]]))
     rows[0, 1] = -np.inf
-    assert hot(3.0).apply(rows, kind=["boolean"], n_choices=[2]).tolist() == [
+    assert hot(3.0).apply(rows, ItemFacts(kind=["boolean"], n_choices=[2])).tolist() == [
         [0.0, -np.inf, -np.inf]
     ]
 
@@ -130,7 +133,7 @@ def test_apply_never_changes_the_answer_and_keeps_rows_normalised(
 ) -> None:
     log_probs, n_choices = rows
     kind = np.full(len(n_choices), "choice")
-    after = hot(temperature).apply(log_probs, kind=kind, n_choices=n_choices)
+    after = hot(temperature).apply(log_probs, ItemFacts(kind=kind, n_choices=n_choices))
     np.testing.assert_array_equal(predicted(after), predicted(log_probs))
     np.testing.assert_allclose(np.exp(after).sum(axis=1), 1.0, rtol=0, atol=1e-9)
     np.testing.assert_array_equal(
@@ -149,9 +152,9 @@ def test_accuracy_never_changes(temperature: float, seed: int) -> None:
 
 def test_one_answer_is_a_question_too_and_none_is_not() -> None:
     calibrator = Calibrator("scalar", Weights((0.5, 0.5, 0.5)))
-    assert calibrator.temperatures(["choice"], [1]) == softplus(0.5)
+    assert calibrator.temperatures(ItemFacts(["choice"], [1])) == softplus(0.5)
     with pytest.raises(InputError, match="every number 1 or more"):
-        calibrator.temperatures(["choice"], [0])
+        calibrator.temperatures(ItemFacts(["choice"], [0]))
 
 
 @pytest.mark.parametrize(
@@ -213,24 +216,24 @@ def test_a_summary_by_hand() -> None:
 def test_prompt_lengths_that_are_no_lengths_are_refused() -> None:
     for length in (0.0, -5.0, np.inf):
         with pytest.raises(InputError, match="above 0, got .* in row 1"):
-            CONTEXTUAL.temperatures(["choice"] * 2, [2, 2], [300.0, length])
-    assert CONTEXTUAL.temperatures(["choice"], [2], [0.5]).shape == (1,)
+            CONTEXTUAL.temperatures(ItemFacts(["choice"] * 2, [2, 2], [300.0, length]))
+    assert CONTEXTUAL.temperatures(ItemFacts(["choice"], [2], [0.5])).shape == (1,)
 
 
 def test_at_one_rows_stay_as_they_are_beside_others() -> None:
     """Of two kinds, one keeps T = 1: its rows are the same to the last digit."""
     calibrator = Calibrator("per-kind", Weights((NEUTRAL_BIAS, inverse_softplus(2.0), 0.0)))
     rows = np.log(np.array([[0.7, 0.3], [0.8, 0.2]]))
-    after = calibrator.apply(rows, kind=["choice", "boolean"], n_choices=[2, 2])
+    after = calibrator.apply(rows, ItemFacts(kind=["choice", "boolean"], n_choices=[2, 2]))
     assert after[0].tolist() == rows[0].tolist()
     assert np.exp(after[1]) == pytest.approx([2 / 3, 1 / 3])
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="n_choices: expected shape"):
-        CONTEXTUAL.temperatures(["choice"], [[2]], [300.0])
+        CONTEXTUAL.temperatures(ItemFacts(["choice"], [[2]], [300.0]))
     with pytest.raises(InputError, match="prompt_tokens: expected shape"):
-        CONTEXTUAL.temperatures(["choice"] * 2, [2, 2], [[300.0, 300.0]])
+        CONTEXTUAL.temperatures(ItemFacts(["choice"] * 2, [2, 2], [[300.0, 300.0]]))
 
 
 def test_a_form_without_slopes_takes_none() -> None:
@@ -239,5 +242,5 @@ def test_a_form_without_slopes_takes_none() -> None:
     with pytest.raises(InputError, match="finite"):
         Calibrator("scalar", Weights((np.nan, 0.0, 0.0)))
     unknown: Any = "vector"
-    with pytest.raises(InputError, match="scalar, per-kind or contextual"):
+    with pytest.raises(InputError, match="scalar, per-kind, per-question or contextual"):
         Calibrator(unknown, Weights((0.0, 0.0, 0.0)))

@@ -25,7 +25,7 @@ from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray
 from pact_eval.calibration.fitting import fit_calibrator, minimise, penalised_nll
 from pact_eval.calibration.likelihood import TEMPERATURE_BOUNDS, TemperatureLikelihood, make_design
-from pact_eval.calibration.temperatures import MODES, NEUTRAL_BIAS, inverse_softplus
+from pact_eval.calibration.temperatures import NEUTRAL_BIAS, ItemFacts, inverse_softplus
 from pact_eval.errors import InputError
 from pact_eval.metrics import item_mean, nll_nats
 
@@ -39,7 +39,7 @@ TRUTHS: dict[Mode, tuple[TrueTemperature, list[float]]] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", TRUTHS)
 def test_known_temperatures_are_recovered(mode: Mode) -> None:
     temperature, truth = TRUTHS[mode]
     fit = fit_calibrator(simulate(8_000, np.random.default_rng(8), temperature), mode=mode)
@@ -52,7 +52,7 @@ def test_known_temperatures_are_recovered(mode: Mode) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", TRUTHS)
 def test_intervals_cover_the_truth_as_often_as_they_say(mode: Mode) -> None:
     """400 fits: 95% coverage within what a binomial allows (one in 10,000 on each side)."""
     temperature, truth = TRUTHS[mode]
@@ -141,7 +141,7 @@ def test_contextual_fit_against_a_search_without_gradients() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_more_freedom_never_costs_nll(seed: int) -> None:
     items = simulate(60, np.random.default_rng(seed), constant(1.3))
-    after = {mode: fit_calibrator(items, mode=mode).nll_after for mode in MODES}
+    after = {mode: fit_calibrator(items, mode=mode).nll_after for mode in TRUTHS}
     ridged = fit_calibrator(items, mode="contextual", ridge=16.0)
     before = ridged.nll_before
     assert after["contextual"] <= ridged.nll_after <= after["scalar"] <= before
@@ -164,7 +164,7 @@ def test_no_other_start_finds_less_nll(seed: int) -> None:
         assert least(rng.normal(design.start, 1.5)) >= best - 1e-9
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", TRUTHS)
 def test_permuted_rows_leave_the_fit_unchanged(mode: Mode) -> None:
     items = simulate(300, np.random.default_rng(21), contextual(1.2, -0.6, 0.8))
     one = fit_calibrator(items, mode=mode)
@@ -178,7 +178,7 @@ def test_permuted_rows_leave_the_fit_unchanged(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", TRUTHS)
 def test_the_last_digit_of_logits_is_the_last_of_the_fit(mode: Mode, seed: int) -> None:
     """Processors differ in the last digit of exp and log; a search alone left 1e-8 to them."""
     rng = np.random.default_rng(seed)
@@ -191,7 +191,7 @@ def test_the_last_digit_of_logits_is_the_last_of_the_fit(mode: Mode, seed: int) 
         assert again.value == pytest.approx(parameter.value, abs=1e-12)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", TRUTHS)
 def test_doubled_rows_leave_the_fit_and_double_the_families_weight(mode: Mode) -> None:
     items = simulate(200, np.random.default_rng(23), constant(1.5))
     one = fit_calibrator(items, mode=mode)
@@ -239,7 +239,7 @@ def test_anti_calibrated_items_hit_the_upper_bound_and_are_reported() -> None:
     assert fit.nll_after < fit.nll_before
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", TRUTHS)
 def test_what_no_temperature_improves_is_left_at_one(mode: Mode) -> None:
     fit = fit_calibrator(unsure(0.5, right=3, wrong=5), mode=mode)
     assert not fit.improved
@@ -251,7 +251,7 @@ def test_what_no_temperature_improves_is_left_at_one(mode: Mode) -> None:
     assert not fit.parameters[0].identified
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", TRUTHS)
 def test_one_item(mode: Mode) -> None:
     right = fit_calibrator(unsure(0.9, right=1, wrong=0), mode=mode)
     assert right.temperature.mean == pytest.approx(TEMPERATURE_BOUNDS[0])
@@ -260,7 +260,7 @@ def test_one_item(mode: Mode) -> None:
     assert wrong.at_bound
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", TRUTHS)
 def test_no_items(mode: Mode) -> None:
     fit = fit_calibrator(items_of(np.zeros((0, 2)), []), mode=mode)
     assert fit.calibrator.is_neutral
@@ -381,9 +381,8 @@ def test_a_scalar_fit_of_two_sorts_of_items_by_hand() -> None:
     assert fit.nll_after == pytest.approx(-(0.75 * np.log(0.75) + 0.25 * np.log(0.25)))
     assert (fit.items, fit.families, fit.ridge) == (40, 40, 0.0)
     assert (fit.improved, fit.converged, fit.at_bound, fit.notes) == (True, True, (), ())
-    assert (
-        fit.temperature.low == fit.temperature.high == fit.calibrator.temperatures(["boolean"], [2])
-    )
+    at = fit.calibrator.temperatures(ItemFacts(["boolean"], [2]))
+    assert fit.temperature.low == fit.temperature.high == at
 
 
 def test_both_separated_kinds_are_named() -> None:
@@ -398,7 +397,7 @@ def test_temperatures_at_the_floor_are_counted() -> None:
     """Slopes that 30 items hardly determine send T of some of them to 0.001."""
     items = simulate(30, np.random.default_rng(1), contextual(1.0, -1.5, -1.5))
     fit = fit_calibrator(items, mode="contextual")
-    at = fit.calibrator.temperatures(items.kind, items.n_choices, items.prompt_tokens)
+    at = fit.calibrator.temperatures(items)
     held = int((at <= 1e-3).sum())
     assert 0 < held < 30
     assert_says(fit.notes, "held at 0.001", str(held))

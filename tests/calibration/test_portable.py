@@ -51,9 +51,7 @@ def test_transformers_tempers_as_the_calibrator_does(fitted: Path, tmp_path: Pat
     )
     config = DecisionConfig.from_file(tmp_path / "decision.json")
     items = CalibrationItems.from_predictions(predictions(1, families=90), "single")
-    ours = read_calibrator(fitted / "calibration.json").apply(
-        items.log_probs, kind=items.kind, n_choices=items.n_choices
-    )
+    ours = read_calibrator(fitted / "calibration.json").apply(items.log_probs, items)
     for row, (kind, n) in enumerate(zip(items.kind, items.n_choices, strict=True)):
         scores = torch.tensor(items.log_probs[row : row + 1, :n])
         processors = config.logits_processors[TYPES[str(kind)]]
@@ -66,7 +64,7 @@ def test_what_a_contextual_calibrator_loses_by_hand() -> None:
     fit = fit_calibrator(items, mode="contextual")
     portable = portable_calibration(items, fit.calibrator)
     by_kind = fit_calibrator(items, mode="per-kind").calibrator
-    after = by_kind.apply(items.log_probs, kind=items.kind, n_choices=items.n_choices)
+    after = by_kind.apply(items.log_probs, items)
     cost = nll_nats(after, items.reference).mean() - fit.nll_after
     assert portable.lost == ("the number of answers", "the prompt's length")
     assert portable.nll_change.value == pytest.approx(cost)
@@ -179,7 +177,7 @@ def test_the_interval_of_the_cost_is_the_outer_one_of_student_and_hall() -> None
     simple = fit_calibrator(items, mode="per-kind").calibrator
     losses = [
         nll_nats(
-            calibrator.apply(items.log_probs, kind=items.kind, n_choices=items.n_choices),
+            calibrator.apply(items.log_probs, items),
             items.reference,
         )
         for calibrator in (simple, fitted)

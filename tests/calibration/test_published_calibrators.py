@@ -19,7 +19,12 @@ from made_experiment import EXTREMES, SHIPPED_TOKENS
 from scipy import optimize
 
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.calibration.temperatures import Calibrator, calibrator_from_json, calibrator_to_json
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    ItemFacts,
+    calibrator_from_json,
+    calibrator_to_json,
+)
 from pact_eval.metrics import brier, confidence, item_mean, nll_nats
 
 KINDS = {"choice": "choice", "noul": "boolean", "score": "score"}
@@ -75,7 +80,7 @@ def test_extreme_temperatures_against_published_runs(
         calibrator = calibrators[row["run"], row["seed"]]
         names = sorted(EXTREMES)
         n_choices, tokens = (np.array(column) for column in zip(*names, strict=True))
-        at = calibrator.temperatures(["choice"] * len(names), n_choices, tokens)
+        at = calibrator.temperatures(ItemFacts(["choice"] * len(names), n_choices, tokens))
         for extreme, place in (("min", at.argmin()), ("max", at.argmax())):
             published = float(row[f"temperature_{extreme}"])
             assert at[place] == pytest.approx(published, rel=2e-6), (row["run"], extreme)
@@ -109,9 +114,9 @@ def test_scores_after_belong_to_prompts_of_published_length(
     def scores(tokens: float) -> tuple[float, float, float]:
         log_probs = shipped.apply(
             part.log_probs,
-            kind=part.kind,
-            n_choices=part.n_choices,
-            prompt_tokens=np.full(len(part), tokens),
+            ItemFacts(
+                kind=part.kind, n_choices=part.n_choices, prompt_tokens=np.full(len(part), tokens)
+            ),
         )
         return (
             item_mean(nll_nats(log_probs, part.reference)),

@@ -98,7 +98,10 @@ def test_members_are_those_of_the_rows_and_of_the_file(fitted_folder: Path) -> N
     assert "" not in unnamed.families
     neutral = neutral_calibrator()
     assert not Members.of_fit(neutral).complete
-    assert (neutral.decode(predictions, "single") == predictions.log_probs("single")).all()
+    assert (
+        neutral.apply(predictions.log_probs("single"), predictions)
+        == predictions.log_probs("single")
+    ).all()
 
 
 def test_source_families_of_a_holdout_are_a_warning(fitted_folder: Path, tmp_path: Path) -> None:

@@ -38,9 +38,7 @@ def test_held_out_nll_against_direct_computation() -> None:
         test = items.source_family == source
         fit = fit_calibrator(items.take(~test), mode="per-kind")
         unseen = items.take(test)
-        log_probs = fit.calibrator.apply(
-            unseen.log_probs, kind=unseen.kind, n_choices=unseen.n_choices
-        )
+        log_probs = fit.calibrator.apply(unseen.log_probs, unseen)
         nll[test] = nll_nats(log_probs, unseen.reference)
     choice = choose_mode(items)
     entry = _entry(choice, "per-kind")
@@ -149,9 +147,7 @@ def held_out(items: CalibrationItems, mode: Mode, ridge: float = 0.0) -> FloatAr
         unseen = items.take(test)
         log_probs = fit.calibrator.apply(
             unseen.log_probs,
-            kind=unseen.kind,
-            n_choices=unseen.n_choices,
-            prompt_tokens=unseen.prompt_tokens,
+            unseen,
         )
         nll[test] = nll_nats(log_probs, unseen.reference)
     return nll

@@ -67,7 +67,7 @@ PROBLEMS = [
     "train: expected gpus as an integer of at least 0, got -1",
     "judge: method: no arm is called mine",
     "judge: expected k as an integer of at least 1, got 0",
-    "judge: expected calibrator, one of auto, scalar, per-kind, contextual",
+    "judge: expected calibrator, one of auto, scalar, per-kind, per-question, contextual",
 ]
 
 

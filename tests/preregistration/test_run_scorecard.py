@@ -103,7 +103,7 @@ def test_tv_under_a_calibrated_decoding_is_that_of_calibrated_views(
     tv = []
     for seed, skill in ((1, 1.5), (2, 0.5)):
         run = predictions(seed, skill=skill)
-        views = HOT.apply(run.log_probs_by_view, kind=run.kind, n_choices=run.n_choices)
+        views = HOT.apply(run.log_probs_by_view, run)
         tv.append(metrics.pairwise_tv(views, distinct_orders(run.code_order)).mean())
     difference, value, *_ = judged(tmp_path, runs, "view_tv", "ensemble_calibrated")
     assert difference == pytest.approx(tv[0] - tv[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
-from pact_eval.calibration.temperatures import Calibrator
+from pact_eval.calibration.temperatures import Calibrator, ItemFacts
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -468,7 +468,7 @@ def temperature_by_length(run: ExperimentRun) -> TemperatureByLength:
         even = np.linspace(lengths.min(), lengths.max(), _LENGTHS).tolist()
         tokens = np.array(sorted({*even, low, high}))
         kinds = np.full(tokens.size, predictions.kind[rows][0])
-        temperature = calibrator.temperatures(kinds, np.full(tokens.size, c), tokens)
+        temperature = calibrator.temperatures(ItemFacts(kinds, np.full(tokens.size, c), tokens))
         curves.append(LengthCurve(c, int(rows.sum()), tokens, temperature, (low, high)))
     identified = _is_identified(calibrator, "log_tokens")
     return TemperatureByLength(run.label, tuple(curves), len(predictions), identified)
@@ -493,7 +493,7 @@ def temperature_by_choices(experiment: Experiment) -> TemperatureByChoices:
 def _run_temperatures(run: ExperimentRun, tokens: float) -> RunTemperatures:
     calibrator, views = _calibrator(run), run.predictions
     lengths = np.full(len(views), tokens)
-    temperature = calibrator.temperatures(views.kind, views.n_choices, lengths)
+    temperature = calibrator.temperatures(replace(views, prompt_tokens=lengths))
     choices = np.unique(views.n_choices)
     return RunTemperatures(
         run=run.label,

@@ -169,7 +169,8 @@ def choice_parts(choice: ModeChoice) -> tuple[Part, ...]:
 def fit_parts(fit: CalibratorFit) -> tuple[Part, ...]:
     """Lay out a fit: its temperature, its parameters with standard errors, and notes."""
     titles = ("value", "by family", "if items were independent", "")
-    rows = [_row(*_parameter(parameter)) for parameter in (*fit.levels, *fit.parameters)]
+    weights = () if fit.calibrator.mode == "per-question" else fit.parameters
+    rows = [_row(*_parameter(parameter)) for parameter in (*fit.levels, *weights)]
     slopes = len(fit.parameters) > len(fit.levels)
     condition = f"Condition number of the information: {_condition(fit.condition_number)}."
     reasons = [

@@ -14,6 +14,7 @@ from pact_eval._choices import ClusterUnit, Severity
 from pact_eval._json import Json
 from pact_eval.audit.findings import CODES, SEVERITIES, CheckResult, Finding, count, failed
 from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
+from pact_eval.calibration.temperatures import Weights
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.better import BetterConclusion
@@ -52,11 +53,11 @@ def to_json(value: Any) -> Json:
         return str(value)
     if isinstance(value, Note):
         return note_json(value)
-    if is_dataclass(value) and not isinstance(value, type):
+    if is_dataclass(value) and not isinstance(value, type | Weights):
         shown_fields = (field for field in fields(value) if field.repr)
         return {field.name: to_json(getattr(value, field.name)) for field in shown_fields}
-    if isinstance(value, Mapping | Section):
-        members = value.to_json() if isinstance(value, Section) else value
+    if isinstance(value, Mapping | Section | Weights):
+        members = value if isinstance(value, Mapping) else value.to_json()
         return {str(key): to_json(item) for key, item in members.items()}
     if isinstance(value, np.ndarray | np.generic):
         return to_json(value.tolist())
