@@ -28,6 +28,12 @@ LOG_NAME: Final = "log.jsonl"
 SELECTION_NLL: Final = "selection_nll_nats"
 """The NLL of the selection split, at the steps that evaluated it."""
 
+SELECTION_MASS: Final = "selection_answer_mass"
+"""The answer mass of the selection split, likewise."""
+
+SELECTED_STEP: Final = "selected_step"
+"""The best step so far, likewise; logs without it select by the NLL alone."""
+
 _STEP: Final = "step"
 _WEIGHTS: Final = "adapter_model.safetensors"
 
@@ -67,13 +73,15 @@ class TrainingLog:
 
     @property
     def selected(self) -> tuple[int, float]:
-        """First step with the lowest selection NLL, and that NLL in nats.
+        """The selected step, and its NLL in nats: by default the first with the lowest.
 
         Raises:
             InputError: no step evaluated the selection split.
         """
         steps, nll = self.logged(SELECTION_NLL)
         best = int(nll.argmin())
+        if SELECTED_STEP in self.columns:
+            best = int(np.flatnonzero(steps == self.logged(SELECTED_STEP)[1][-1])[0])
         return int(steps[best]), float(nll[best])
 
 
