@@ -112,22 +112,23 @@ def _read_logits(
 ) -> AnswerLogits:
     batch = batch.to(next(model.parameters()).device)
     inputs, tokens = _inputs(model, batch)
-    width, head = tokens.shape[-1], _plain_head(model)
-    logits: Tensor
+    head = _plain_head(model)
+    if head is not None:
+        size = len(head.weight) if reads_rest else 0
+        with _few_rows(head, tokens, reads_rest=reads_rest, train_rest=train_rest):
+            both = model(**inputs).logits[:, -1]
+        expected = (len(batch), size + tokens.shape[-1])
+        full, logits = both[:, :size], both[:, size:]
+        if both.shape != expected and not reads_rest:
+            message = f"expected logits of shape {expected}, got {tuple(both.shape)}"
+            raise BatchError(message)
+        if both.shape != expected:
+            head = None  # the model cuts columns off, such as those that pad its vocabulary
     if head is None:
         # Some models lack this argument and return the logits of every position.
         keep = {"logits_to_keep": 1} if _takes(model, "logits_to_keep") else {}
         full = model(**inputs, **keep).logits[:, -1]
         logits = full.gather(-1, tokens)
-    else:
-        size = head.out_features if reads_rest else 0
-        with _few_rows(head, tokens, size, train_rest=train_rest):
-            both = model(**inputs).logits[:, -1]
-        expected = (len(batch), width + size)
-        if both.shape != expected:
-            message = f"expected logits of shape {expected}, got {tuple(both.shape)}"
-            raise BatchError(message)
-        logits, full = both[:, :width], both[:, width:]
     dtype = torch.promote_types(logits.dtype, torch.float32)
     letters = logits.to(dtype).masked_fill(~batch.mask, 0.0)
     if not reads_rest:
@@ -187,13 +188,15 @@ def _plain_head(model: nn.Module) -> nn.Linear | None:
 
 
 @contextlib.contextmanager
-def _few_rows(head: nn.Linear, tokens: Tensor, rest: int, *, train_rest: bool) -> Iterator[None]:
-    """Restrict the head to the last position: the tokens of each row (n, C), then all tokens.
+def _few_rows(
+    head: nn.Linear, tokens: Tensor, *, reads_rest: bool, train_rest: bool
+) -> Iterator[None]:
+    """Restrict the head to the last position: to the tokens of each row (n, C).
 
     Args:
         head: the output head.
         tokens: (n, C).
-        rest: number of all tokens, or 0 to leave them out.
+        reads_rest: whether all tokens come before them, in the columns that models know.
         train_rest: whether these have a gradient. Without one, a token that is not finite spoils
             no gradient of the letters.
     """
@@ -203,11 +206,11 @@ def _few_rows(head: nn.Linear, tokens: Tensor, rest: int, *, train_rest: bool) -
         logits = torch.einsum("nlh,nch->nlc", last, head.weight[tokens])
         if head.bias is not None:
             logits = logits + head.bias[tokens][:, None]
-        if not rest:
+        if not reads_rest:
             return logits
         with torch.set_grad_enabled(torch.is_grad_enabled() and train_rest):
             everything = F.linear(last, head.weight, head.bias)
-        return torch.cat((logits, everything), -1)
+        return torch.cat((everything, logits), -1)
 
     head.forward = forward  # type: ignore[method-assign, assignment]
     try:

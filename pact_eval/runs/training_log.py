@@ -76,12 +76,16 @@ class TrainingLog:
         """The selected step, and its NLL in nats: by default the first with the lowest.
 
         Raises:
-            InputError: no step evaluated the selection split.
+            InputError: no step evaluated the selection split, or not the one that was selected.
         """
         steps, nll = self.logged(SELECTION_NLL)
         best = int(nll.argmin())
         if SELECTED_STEP in self.columns:
-            best = int(np.flatnonzero(steps == self.logged(SELECTED_STEP)[1][-1])[0])
+            selected = self.logged(SELECTED_STEP)[1][-1]
+            if selected not in steps:
+                message = f"{SELECTED_STEP}: the selection split was not evaluated at {selected:g}"
+                raise InputError(message)
+            best = int(np.flatnonzero(steps == selected)[0])
         return int(steps[best]), float(nll[best])
 
 

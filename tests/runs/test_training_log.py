@@ -48,6 +48,9 @@ def test_the_selected_step_is_what_the_training_says(tmp_path: Path) -> None:
         for step, (value, best) in nll.items()
     ]
     assert read_training_log(written(tmp_path, *lines)).selected == (20, 0.3)
+    lines.append('{"step": 40, "selected_step": 39.5}')
+    with pytest.raises(InputError, match=r"selected_step: .* not evaluated at 39\.5"):
+        _ = read_training_log(written(tmp_path, *lines)).selected
 
 
 def test_a_whole_step_written_with_a_point_is_a_step(tmp_path: Path) -> None:
