@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from common import Options, Task, shown
 
-from pact_losses import PACT_SETTINGS, BestCheckpoint, pact_step, pact_steps, selection_nll
+from pact_losses import PACT_SETTINGS, BestCheckpoint, pact_step, pact_steps, selection_score
 
 
 def train(task: Task) -> list[float]:
@@ -25,8 +25,8 @@ def train(task: Task) -> list[float]:
         task.optimizer.step()
         task.schedule.step()
         if (step.number + 1) % select_every == 0:
-            nll = selection_nll(task.model, task.data.selection_batches())
-            best.offer(task.model, step.number + 1, nll)
+            score = selection_score(task.model, task.data.selection_batches())
+            best.offer(task.model, step.number + 1, score.nll, score.answer_mass)
     best.restore(task.model)
     task.data.save(task.model, task.options.out, task.facts | {"selected_step": best.step})
     shown(best.nll)

@@ -90,15 +90,18 @@ def estimate_text(estimate: Estimate, unit: Unit) -> str:
 
 
 def estimate_parts(estimate: Estimate, unit: Unit) -> tuple[str, str]:
-    """Write an estimate, and its interval or nothing.
+    """Write an estimate, and its interval or nothing; neither seems to be 0 if 0 is excluded.
 
     Example:
         >>> estimate_parts(Estimate(0.821, 0.778, 0.861, 324, 162), "percent")
         ('82.1', '[77.8, 86.1]')
+        >>> estimate_parts(Estimate(8e-5, 7e-5, 9e-5, 324, 162), "percent")
+        ('0.008', '[0.007, 0.009]')
     """
     has_interval = not math.isnan(estimate.value) and not math.isnan(estimate.low)
     interval = ends_text(estimate.low, estimate.high, unit) if has_interval else ""
-    return value_text(estimate.value, unit), interval
+    excluded = has_interval and estimate.excludes_zero
+    return _end(estimate.value, unit, 0, excluded=excluded), interval
 
 
 def ends_text(low: float, high: float, unit: Unit, *, decimals: int = 0) -> str:

@@ -1,18 +1,57 @@
-"""The logits of the letters: one position and a few tokens, not the full vocabulary."""
+"""The logits of the letters, and what all other tokens have together, at the answer position."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - the name that torch gives it
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from pact_losses.batch import PactBatch
 from pact_losses.errors import BatchError
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerLogits:
+    """The logits of the letters, and of all other tokens together.
+
+    Attributes:
+        letters: shape (n, C), in letter order, as `candidate_logits` returns them.
+        rest: shape (n,); log of the summed exp of the logits of all other tokens, nats. None if
+            only the letters were read: the answer mass is then unknown.
+
+    Examples:
+        >>> from pact_losses import PactLoss
+        >>> logits = AnswerLogits(torch.zeros(1, 2), rest=torch.zeros(1))  # one more token
+        >>> batch = PactBatch.of([[0, 1]], [0])
+        >>> mass = PactLoss()(logits, batch, progress=1.0).diagnostics["answer_mass"]
+        >>> round(float(mass), 4)
+        0.6667
+    """
+
+    letters: Tensor
+    rest: Tensor | None = None
+
+    @classmethod
+    def of(cls, logits: Tensor | AnswerLogits) -> AnswerLogits:
+        """Return logits of the letters alone as an object without `rest`."""
+        return logits if isinstance(logits, AnswerLogits) else cls(logits)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the logits."""
+        return self.letters.device
+
+
+CodeLogits = Callable[[nn.Module, PactBatch], Tensor | AnswerLogits]
+"""Reads the logits of a batch in letter order: `candidate_logits`, `answer_logits` or another."""
 
 
 def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
@@ -43,23 +82,61 @@ def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
         >>> list(signature(candidate_logits).parameters)
         ['model', 'batch']
     """
+    return _read_logits(model, batch, reads_rest=False).letters
+
+
+def answer_logits(model: nn.Module, batch: PactBatch, *, train_rest: bool = True) -> AnswerLogits:
+    """Run the model as `candidate_logits` does, and also read what all other tokens have.
+
+    The letters have the same logits as there. The other tokens cost one product of the last
+    position with the full head.
+
+    Args:
+        model: as for `candidate_logits`.
+        batch: as for `candidate_logits`.
+        train_rest: whether `rest` has a gradient; a loss of the answer mass needs it.
+
+    Raises:
+        BatchError: as for `candidate_logits`.
+
+    Examples:
+        >>> from inspect import signature
+        >>> list(signature(answer_logits).parameters)
+        ['model', 'batch', 'train_rest']
+    """
+    return _read_logits(model, batch, reads_rest=True, train_rest=train_rest)
+
+
+def _read_logits(
+    model: nn.Module, batch: PactBatch, *, reads_rest: bool, train_rest: bool = False
+) -> AnswerLogits:
     batch = batch.to(next(model.parameters()).device)
     inputs, tokens = _inputs(model, batch)
     head = _plain_head(model)
-    logits: Tensor
+    if head is not None:
+        size = len(head.weight) if reads_rest else 0
+        with _few_rows(head, tokens, reads_rest=reads_rest, train_rest=train_rest):
+            both = model(**inputs).logits[:, -1]
+        expected = (len(batch), size + tokens.shape[-1])
+        full, logits = both[:, :size], both[:, size:]
+        if both.shape != expected and not reads_rest:
+            message = f"expected logits of shape {expected}, got {tuple(both.shape)}"
+            raise BatchError(message)
+        if both.shape != expected:
+            head = None  # the model cuts columns off, such as those that pad its vocabulary
     if head is None:
         # Some models lack this argument and return the logits of every position.
         keep = {"logits_to_keep": 1} if _takes(model, "logits_to_keep") else {}
-        logits = model(**inputs, **keep).logits[:, -1].gather(-1, tokens)
-    else:
-        with _only_letters(head, tokens):
-            logits = model(**inputs).logits[:, -1]
-    if logits.shape != tokens.shape:
-        message = f"expected logits of shape {tuple(tokens.shape)}, got {tuple(logits.shape)}"
-        raise BatchError(message)
-    if logits.dtype != torch.float64:
-        logits = logits.float()
-    return logits.masked_fill(~batch.mask, 0.0)
+        full = model(**inputs, **keep).logits[:, -1]
+        logits = full.gather(-1, tokens)
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    letters = logits.to(dtype).masked_fill(~batch.mask, 0.0)
+    if not reads_rest:
+        return AnswerLogits(letters)
+    # An unused slot repeats the first letter, so that no other token is left out.
+    used = torch.where(batch.mask, tokens, tokens[:, :1])
+    others = (full if train_rest else full.detach()).to(dtype).scatter(-1, used, -math.inf)
+    return AnswerLogits(letters, others.logsumexp(-1))
 
 
 def _inputs(model: nn.Module, batch: PactBatch) -> tuple[dict[str, Any], Tensor]:
@@ -111,12 +188,29 @@ def _plain_head(model: nn.Module) -> nn.Linear | None:
 
 
 @contextlib.contextmanager
-def _only_letters(head: nn.Linear, tokens: Tensor) -> Iterator[None]:
-    """Restrict the head to the tokens of each row (n, C) at the last position."""
+def _few_rows(
+    head: nn.Linear, tokens: Tensor, *, reads_rest: bool, train_rest: bool
+) -> Iterator[None]:
+    """Restrict the head to the last position: to the tokens of each row (n, C).
+
+    Args:
+        head: the output head.
+        tokens: (n, C).
+        reads_rest: whether all tokens come before them, in the columns that models know.
+        train_rest: whether these have a gradient. Without one, a token that is not finite spoils
+            no gradient of the letters.
+    """
 
     def forward(hidden: Tensor) -> Tensor:
-        logits = torch.einsum("nlh,nch->nlc", hidden[:, -1:], head.weight[tokens])
-        return logits if head.bias is None else logits + head.bias[tokens][:, None]
+        last = hidden[:, -1:]
+        logits = torch.einsum("nlh,nch->nlc", last, head.weight[tokens])
+        if head.bias is not None:
+            logits = logits + head.bias[tokens][:, None]
+        if not reads_rest:
+            return logits
+        with torch.set_grad_enabled(torch.is_grad_enabled() and train_rest):
+            everything = F.linear(last, head.weight, head.bias)
+        return torch.cat((everything, logits), -1)
 
     head.forward = forward  # type: ignore[method-assign, assignment]
     try:

@@ -26,7 +26,7 @@ from pact_losses.errors import PactLossError
 from pact_losses.objective import PactLoss
 from pact_losses.optimisation import PACT_SETTINGS
 from pact_losses.processes import rank_and_count, summed
-from pact_losses.selection import mean_nll, nll_sums
+from pact_losses.selection import score_of, selection_sums
 from pact_losses.steps import StepBatches, StepSampler, pact_step
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ class PactModuleMixin(_Module):
     """The PACT objective for a `LightningModule`: inherit from this class and from it.
 
     It logs the loss ("loss"), the terms and diagnostics of every step by their names in
-    `PactOutput`, among them "pair_margin" (mean d, nats) and "pairs_beyond_margin". Validation logs
-    "selection_nll", the exact NLL of the selection split, for `EarlyStopping` and
-    `ModelCheckpoint`.
+    `PactOutput`, among them "pair_margin" (mean d, nats), "pairs_beyond_margin" and "answer_mass".
+    Validation logs "selection_nll", the exact NLL of the selection split, for `EarlyStopping` and
+    `ModelCheckpoint`, and "selection_answer_mass", which these do not look at.
 
     Args:
         model: a causal language model, usually with PEFT.
@@ -81,7 +81,7 @@ class PactModuleMixin(_Module):
         self._pact_loss = PactLoss() if loss is None else loss
         self._optimizer, self._schedule = optimizer, schedule
         self._max_gradient_norm = max_gradient_norm
-        self._nll_sums = {"nll": 0.0, "weight": 0.0}
+        self._selection_sums: dict[str, float] = {}
 
     def configure_optimizers(self) -> Any:
         """Return the optimiser, and the schedule if there is one."""
@@ -102,14 +102,15 @@ class PactModuleMixin(_Module):
         self.log_dict({"loss": out.loss, **out.terms, **out.diagnostics})
 
     def validation_step(self, step: StepBatches, _index: int) -> None:
-        """Add up the NLL of a batch of the selection split."""
-        sums = nll_sums(self.model, step.batches)
-        self._nll_sums = {name: value + sums[name] for name, value in self._nll_sums.items()}
+        """Add up the NLL and the answer mass of a batch of the selection split."""
+        for name, value in selection_sums(self.model, step.batches).items():
+            self._selection_sums[name] = self._selection_sums.get(name, 0.0) + value
 
     def on_validation_epoch_end(self) -> None:
-        """Log the NLL of the selection split."""
-        sums, self._nll_sums = summed(self._nll_sums), {"nll": 0.0, "weight": 0.0}
-        self.log("selection_nll", mean_nll(sums))
+        """Log the NLL and the answer mass of the selection split."""
+        sums, self._selection_sums = summed(self._selection_sums), {}
+        score = score_of(sums)
+        self.log_dict({"selection_nll": score.nll, "selection_answer_mass": score.answer_mass})
 
 
 class PactDataModule(LightningDataModule):

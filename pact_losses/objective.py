@@ -1,10 +1,10 @@
 """The PACT objective: the terms of a batch, weighted, ramped in and summed.
 
-    L = L_CE + r_t (cf L_CF + pc L_PC + nr L_NR + emd L_EMD)
+    L = L_CE + r_t (cf L_CF + pc L_PC + nr L_NR + emd L_EMD + am L_AM)
 
-Every term is the weighted mean over the units that it applies to: cross-entropy over labelled rows,
-the margin over pairs, consistency over pairs of views, necessity over ablated rows, transport over
-labelled rows of Score fields.
+Every term is the weighted mean over the units that it applies to: cross-entropy and answer mass
+over labelled rows, the margin over pairs, consistency over pairs of views, necessity over ablated
+rows, transport over labelled rows of Score fields.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from pact_losses.batch import PactBatch
+from pact_losses.candidates import AnswerLogits
 from pact_losses.errors import BatchError, NonFiniteError, PactLossError
 from pact_losses.terms import (
     ablated_gap,
+    answer_mass_loss,
     counterfactual_margin_loss,
     cross_entropy,
     jensen_shannon,
@@ -31,29 +34,37 @@ from pact_losses.terms import (
 
 _NAMED_AT_MOST = 5
 
+_UNITS_OF: Final = {"am": "ce"}
+"""Terms whose units are those of another one."""
+
 
 @dataclass(frozen=True)
 class PactWeights:
     """The weights of the terms besides cross-entropy (weight 1); defaults from the paper.
+
+    The paper has no term of the answer mass, so its weight is 0. At weight 1 and without a ramp,
+    cross-entropy and that term are together plain cross-entropy over the vocabulary.
 
     Attributes:
         cf: weight of the counterfactual margin.
         pc: weight of permutation consistency.
         nr: weight of evidence necessity.
         emd: weight of ordinal transport.
+        am: weight of the answer mass.
 
     Raises:
         PactLossError: a weight is below 0 or not finite.
 
     Examples:
         >>> PactWeights(nr=0.0)
-        PactWeights(cf=0.5, pc=0.5, nr=0.0, emd=0.3)
+        PactWeights(cf=0.5, pc=0.5, nr=0.0, emd=0.3, am=0.0)
     """
 
     cf: float = 0.5
     pc: float = 0.5
     nr: float = 0.2
     emd: float = 0.3
+    am: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -66,12 +77,13 @@ class PactOutput:
 
     Attributes:
         total: scalar with a graph; call `backward` on it.
-        terms: raw means without weight or ramp, detached: "ce", "cf", "pc", "nr", "emd". A term
-            without units in the batch is absent; a term of weight 0 is present.
+        terms: raw means without weight or ramp, detached: "ce", "cf", "pc", "nr", "emd", "am". A
+            term without units in the batch is absent, and so is "am" if only the letters were read;
+            a term of weight 0 is present.
         diagnostics: detached scalars, each present only if the batch has units for it:
             "pair_margin" (mean d, nats), "pairs_beyond_margin" (share of pairs with d > m),
-            "jsd" (mean, nats), "ablated_gap" (mean, nats), and always "ramp" (r_t). They are
-            weighted like the terms.
+            "jsd" (mean, nats), "ablated_gap" (mean, nats), "answer_mass" (mean share, if it is
+            known), and always "ramp" (r_t). They are weighted like the terms.
         unit_weights: for every entry of `terms`, the summed weight of its units. If all weights are
             1, this is the number of units. Over several batches, sum(weight * term) / sum(weight)
             is the exact mean.
@@ -162,7 +174,7 @@ class PactLoss(nn.Module):
 
     def forward(
         self,
-        code_logits: Tensor,
+        code_logits: Tensor | AnswerLogits,
         batch: PactBatch,
         *,
         progress: float,
@@ -172,7 +184,8 @@ class PactLoss(nn.Module):
 
         Args:
             code_logits: shape (n, C), any floating type; logits of the letter tokens at the last
-                position, in letter order. Values in unused slots are ignored.
+                position, in letter order. Values in unused slots are ignored. `AnswerLogits` also
+                give the answer mass.
             batch: the n rows.
             progress: share of the training up to and with this step: (step + 1) / total_steps for
                 steps from 0, so that the first step has a ramp above 0, as in the released code.
@@ -182,21 +195,23 @@ class PactLoss(nn.Module):
                 mean, and the mean over batches is exact only if all have the same units.
 
         Raises:
-            BatchError: the logits do not fit the batch, or no view is labelled.
+            BatchError: the logits do not fit the batch, no view is labelled, or the answer mass
+                has a weight and is not known.
             NonFiniteError: the total, or a logit that contributes to it, is not a finite number;
                 the message names the term and up to five records.
             PactLossError: progress is outside [0, 1].
         """
         ramp = self.ramp_at(progress)
-        _check_fit(code_logits, batch)
-        canonical = to_canonical(code_logits, batch.code_order)
-        terms = [
-            self._measure(name, rows, canonical, batch, ramp)
-            for name, rows in _unit_rows(batch).items()
-        ]
+        logits = AnswerLogits.of(code_logits)
+        _check_fit(logits.letters, batch)
+        units = _unit_rows(batch)
+        if _knows_mass(logits, batch, self.weights.am):
+            units["am"] = units[_UNITS_OF["am"]]
+        canonical = AnswerLogits(to_canonical(logits.letters, batch.code_order), logits.rest)
+        terms = [self._measure(name, rows, canonical, batch, ramp) for name, rows in units.items()]
         active = [term for term in terms if term.factor > 0]
         total = _weighted_sum(active, totals)
-        _refuse_non_finite(total, active, code_logits, batch)
+        _refuse_non_finite(total, active, logits.letters, batch)
         diagnostics = {
             name: term.mean(values).detach()
             for term in terms
@@ -210,7 +225,7 @@ class PactLoss(nn.Module):
         )
 
     def _measure(
-        self, name: str, rows: Tensor, canonical: Tensor, batch: PactBatch, ramp: float
+        self, name: str, rows: Tensor, canonical: AnswerLogits, batch: PactBatch, ramp: float
     ) -> _Term:
         factor = 1.0 if name == "ce" else ramp * getattr(self.weights, name)
         with torch.set_grad_enabled(torch.is_grad_enabled() and factor > 0):
@@ -219,20 +234,24 @@ class PactLoss(nn.Module):
         return _Term(name, factor, rows, weight, values, diagnostics)
 
     def _values(
-        self, name: str, rows: Tensor, canonical: Tensor, batch: PactBatch
+        self, name: str, rows: Tensor, canonical: AnswerLogits, batch: PactBatch
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """One value per unit, and the diagnostics of the units."""
         first, last = rows[:, 0], rows[:, -1]
-        logits, reference = canonical[first], batch.reference[first]
+        logits, reference = canonical.letters[first], batch.reference[first]
+        if name == "am" and canonical.rest is not None:
+            loss = answer_mass_loss(logits, canonical.rest[first])
+            return loss, {"answer_mass": (-loss).exp()}
         if name == "ce":
             return cross_entropy(logits, reference), {}
         if name == "emd":
             return ordinal_transport_loss(logits, reference), {}
         if name == "pc":
-            divergence = jensen_shannon(logits, canonical[last])
+            divergence = jensen_shannon(logits, canonical.letters[last])
             return divergence, {"jsd": divergence}
         if name == "cf":
-            margins = pair_margin(logits, canonical[last], reference, batch.reference[last])
+            others = canonical.letters[last]
+            margins = pair_margin(logits, others, reference, batch.reference[last])
             loss = counterfactual_margin_loss(margins, self.margin)
             return loss, {"pair_margin": margins, "pairs_beyond_margin": margins > self.margin}
         gap = ablated_gap(logits, *batch.ablations[:, 1:].unbind(-1))
@@ -250,7 +269,8 @@ def unit_totals(batches: Iterable[PactBatch]) -> dict[str, float]:
         batches: all batches of the step.
 
     Returns:
-        A number for each of "ce", "cf", "pc", "nr", "emd" that has units in the batches.
+        A number for each of "ce", "cf", "pc", "nr", "emd" that has units in the batches; those of
+        "am" are those of "ce".
 
     Examples:
         >>> batch = PactBatch.of([[0, 1], [0, 1]], [0, 1], pairs=[[0, 1]])
@@ -281,7 +301,8 @@ def _unit_rows(batch: PactBatch) -> dict[str, Tensor]:
 def _weighted_sum(active: list[_Term], totals: Mapping[str, float] | None) -> Tensor:
     parts = []
     for term in active:
-        unit_total = None if totals is None else totals.get(term.name, 0.0)
+        units = _UNITS_OF.get(term.name, term.name)
+        unit_total = None if totals is None else totals.get(units, 0.0)
         if unit_total is not None and not unit_total > 0:
             message = (
                 f"totals: expected the summed unit weight of term {term.name}, above 0, got "
@@ -319,6 +340,27 @@ def _check_fit(code_logits: Tensor, batch: PactBatch) -> None:
         message = f"expected a labelled view in every batch, got no reference for records: {names}"
     if message is not None:
         raise BatchError(message)
+
+
+def _knows_mass(logits: AnswerLogits, batch: PactBatch, weight: float) -> bool:
+    """Return whether the answer mass is known; it must be if it has a weight."""
+    rest = logits.rest
+    if rest is None:
+        if weight > 0:
+            message = (
+                f"weight am is {weight:g}, but only the logits of the letters are given; pass "
+                "those of answer_logits"
+            )
+            raise BatchError(message)
+        return False
+    expected = (len(batch),)
+    if tuple(rest.shape) != expected or not rest.is_floating_point():
+        message = (
+            f"rest: expected shape {expected} of a floating type, got {tuple(rest.shape)} of "
+            f"{rest.dtype}"
+        )
+        raise BatchError(message)
+    return True
 
 
 def _refuse_non_finite(

@@ -6,22 +6,54 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
 from pact_losses.batch import PactBatch
-from pact_losses.candidates import candidate_logits
+from pact_losses.candidates import AnswerLogits, CodeLogits, answer_logits, candidate_logits
 from pact_losses.errors import BatchError, NonFiniteError, PactLossError
 from pact_losses.processes import summed
 
+LEAST_ANSWER_MASS: Final = 0.5
+"""Below it, a model that generates begins its answers with another token more often than with any
+of the letters: a checkpoint that decides well cannot be served so. Reports call it critical."""
+
+
+@dataclass(frozen=True)
+class SelectionScore:
+    """What a checkpoint reaches on the selection split.
+
+    Attributes:
+        nll: mean NLL of the labelled primary views among the letters, nats.
+        answer_mass: mean probability of the letters together in the whole vocabulary; NaN if only
+            the letters were read.
+    """
+
+    nll: float
+    answer_mass: float = math.nan
+
+
+def selection_score(
+    model: nn.Module, batches: Iterable[PactBatch], *, code_logits: CodeLogits = answer_logits
+) -> SelectionScore:
+    """Return `selection_nll` and the mean answer mass of the same views.
+
+    Arguments and errors are those of `selection_nll`.
+
+    Examples:
+        >>> batch = PactBatch.of([[1, 0], [0, 1]], [0, 1])
+        >>> logits = AnswerLogits(torch.zeros(2, 2), rest=torch.full((2,), math.log(6)))
+        >>> score = selection_score(nn.Identity(), [batch], code_logits=lambda *_: logits)
+        >>> round(score.nll, 4), round(score.answer_mass, 4)
+        (0.6931, 0.25)
+    """
+    return score_of(selection_sums(model, batches, code_logits=code_logits))
+
 
 def selection_nll(
-    model: nn.Module,
-    batches: Iterable[PactBatch],
-    *,
-    code_logits: Callable[[nn.Module, PactBatch], Tensor] = candidate_logits,
+    model: nn.Module, batches: Iterable[PactBatch], *, code_logits: CodeLogits = candidate_logits
 ) -> float:
     """Return the mean NLL of the labelled primary views.
 
@@ -33,7 +65,8 @@ def selection_nll(
         model: a model as for `candidate_logits`.
         batches: batches of the selection split from `PactCollator`; with `require_pairs=False` they
             may have primary views alone.
-        code_logits: returns the logits of a batch in letter order, shape (n, C).
+        code_logits: returns the logits of a batch in letter order, shape (n, C), or
+            `AnswerLogits`.
 
     Returns:
         -log p(reference) in nats, the mean over views by their weights, in float64.
@@ -49,11 +82,11 @@ def selection_nll(
         ...     torch.tensor([[0.0, 0.0], [0.0, 0.0]])), 6)
         0.693147
     """
-    return mean_nll(nll_sums(model, batches, code_logits=code_logits))
+    return score_of(selection_sums(model, batches, code_logits=code_logits)).nll
 
 
-def shared_selection_nll(model: nn.Module, batches: Iterable[PactBatch]) -> float:
-    """Return `selection_nll` of the batches of all processes; each passes its share and calls it.
+def shared_selection_score(model: nn.Module, batches: Iterable[PactBatch]) -> SelectionScore:
+    """Return `selection_score` of the batches of all processes; each passes its share and calls it.
 
     Args:
         model: a model as for `candidate_logits`, without `DistributedDataParallel`: the processes
@@ -64,30 +97,28 @@ def shared_selection_nll(model: nn.Module, batches: Iterable[PactBatch]) -> floa
         BatchError: no process has a labelled primary view.
         NonFiniteError: as for `selection_nll`.
     """
-    return mean_nll(summed(nll_sums(model, batches)))
+    return score_of(summed(selection_sums(model, batches)))
 
 
-def nll_sums(
-    model: nn.Module,
-    batches: Iterable[PactBatch],
-    *,
-    code_logits: Callable[[nn.Module, PactBatch], Tensor] = candidate_logits,
+def selection_sums(
+    model: nn.Module, batches: Iterable[PactBatch], *, code_logits: CodeLogits = answer_logits
 ) -> dict[str, float]:
-    """Return the weighted sum of the NLL ("nll"), and that of the weights ("weight").
+    """Return weighted sums over views: of NLL ("nll"), answer mass ("mass"), and 1 ("weight").
 
     Arguments and errors are those of `selection_nll`.
     """
-    total = weight = 0.0
+    sums = {"nll": 0.0, "mass": 0.0, "weight": 0.0}
     with _evaluating(model):
         for batch in batches:
-            nll, weights = _nll(code_logits(model, batch), batch)
-            total += float((nll * weights).sum())
-            weight += float(weights.sum())
-    return {"nll": total, "weight": weight}
+            for name, values in _measures(
+                AnswerLogits.of(code_logits(model, batch)), batch
+            ).items():
+                sums[name] += float(values.sum())
+    return sums
 
 
-def mean_nll(sums: Mapping[str, float]) -> float:
-    """Return the mean NLL in nats, from the sums of `nll_sums`.
+def score_of(sums: Mapping[str, float]) -> SelectionScore:
+    """Return the means, from the sums of `selection_sums`.
 
     Raises:
         BatchError: no view counts.
@@ -95,16 +126,17 @@ def mean_nll(sums: Mapping[str, float]) -> float:
     if sums["weight"] == 0.0:
         message = "expected labelled primary views for checkpoint selection, got none"
         raise BatchError(message)
-    return sums["nll"] / sums["weight"]
+    return SelectionScore(sums["nll"] / sums["weight"], sums["mass"] / sums["weight"])
 
 
-def _nll(logits: Tensor, batch: PactBatch) -> tuple[Tensor, Tensor]:
-    """NLL in nats and weight of each labelled primary view, float64, on the CPU."""
+def _measures(read: AnswerLogits, batch: PactBatch) -> dict[str, Tensor]:
+    """NLL in nats and answer mass, both weighted, and weight of each labelled primary view."""
     # Not every device has float64.
-    batch, logits = batch.to("cpu"), logits.cpu()
+    batch, logits = batch.to("cpu"), read.letters.cpu().double()
     counts = batch.is_labelled.clone()
     counts[batch.views[:, 1]] = False
-    log_p = logits.double().masked_fill(~batch.mask, -math.inf).log_softmax(-1)
+    logits = logits.masked_fill(~batch.mask, -math.inf)
+    log_p = logits.log_softmax(-1)
     is_reference = batch.code_order == batch.reference[:, None]
     nll = -log_p.masked_fill(~(is_reference & batch.mask), 0.0).sum(-1)
     bad = counts & ~nll.isfinite()
@@ -112,7 +144,11 @@ def _nll(logits: Tensor, batch: PactBatch) -> tuple[Tensor, Tensor]:
         row = int(bad.nonzero()[0])
         message = f"record {batch.record_ids[row]} (row {row}): its NLL is {float(nll[row])}"
         raise NonFiniteError(message)
-    return nll[counts], batch.weight[counts].double()
+    mass = torch.full_like(nll, math.nan)
+    if read.rest is not None:
+        mass = (logits.logsumexp(-1) - read.rest.cpu().double()).sigmoid()
+    weight = batch.weight[counts].double()
+    return {"nll": nll[counts] * weight, "mass": mass[counts] * weight, "weight": weight}
 
 
 @contextlib.contextmanager
@@ -131,16 +167,23 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
 class BestCheckpoint:
     """The checkpoint with the lowest NLL so far; the first one if several are equal.
 
+    One whose answer mass is too low loses to any that has enough, and counts only among its like.
     Keeps a copy of the trainable weights in main memory (a LoRA adapter is small), or calls `save`
     for every new best checkpoint instead.
 
     Args:
         save: called with the model and the step of a new best checkpoint; then no copy is kept.
+        least_answer_mass: mean answer mass that is enough, 0 to 1; 0 for no condition.
 
     Attributes:
         step: step of the best checkpoint; None before the first.
         nll: NLL of the best checkpoint, in nats; infinite before the first.
+        answer_mass: that of the best checkpoint; NaN if it is not known.
         history: (step, nll) of every offered checkpoint.
+        low_mass: (step, answer mass) of every offered checkpoint that has too little.
+
+    Raises:
+        PactLossError: `least_answer_mass` is outside [0, 1].
 
     Examples:
         >>> import torch
@@ -150,21 +193,37 @@ class BestCheckpoint:
         >>> best.step, best.nll
         (292, 0.7)
         >>> best.restore(model)
+        >>> best.offer(model, 584, 0.1, answer_mass=0.00008), best.low_mass
+        (False, [(584, 8e-05)])
     """
 
     save: Callable[[nn.Module, int], object] | None = None
+    least_answer_mass: float = LEAST_ANSWER_MASS
     step: int | None = field(default=None, init=False)
     nll: float = field(default=math.inf, init=False)
+    answer_mass: float = field(default=math.nan, init=False)
     history: list[tuple[int, float]] = field(default_factory=list, init=False)
+    low_mass: list[tuple[int, float]] = field(default_factory=list, init=False)
     _weights: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
 
-    def offer(self, model: nn.Module, step: int, nll: float) -> bool:
+    def __post_init__(self) -> None:
+        if not 0 <= self.least_answer_mass <= 1:
+            message = f"least_answer_mass: expected 0 to 1, got {self.least_answer_mass}"
+            raise PactLossError(message)
+
+    @property
+    def has_low_mass(self) -> bool:
+        """Whether the best checkpoint has too little answer mass, like all that were offered."""
+        return self.step in dict(self.low_mass)
+
+    def offer(self, model: nn.Module, step: int, nll: float, answer_mass: float = math.nan) -> bool:
         """Keep the model if it is the best so far.
 
         Args:
             model: the model at this step.
             step: number of completed optimiser steps; ascending.
             nll: NLL on the selection split, in nats.
+            answer_mass: mean answer mass on it; NaN, if it is not known, is enough.
 
         Returns:
             Whether it was kept.
@@ -179,7 +238,8 @@ class BestCheckpoint:
         if self.history and step <= self.history[-1][0]:
             message = f"expected a step after {self.history[-1][0]}, got {step}"
             raise ValueError(message)
-        is_best = nll < self.nll
+        is_low = answer_mass < self.least_answer_mass
+        is_best = self.step is None or (is_low, nll) < (self.has_low_mass, self.nll)
         if is_best:
             if self.save is None:
                 self._weights = {
@@ -187,8 +247,10 @@ class BestCheckpoint:
                 }
             else:
                 self.save(model, step)
-            self.step, self.nll = step, nll
+            self.step, self.nll, self.answer_mass = step, nll, answer_mass
         self.history.append((step, nll))
+        if is_low:
+            self.low_mass.append((step, answer_mass))
         return is_best
 
     def state_dict(self) -> dict[str, Any]:
@@ -196,14 +258,17 @@ class BestCheckpoint:
         return {
             "step": self.step,
             "nll": self.nll,
+            "answer_mass": self.answer_mass,
             "history": list(self.history),
+            "low_mass": list(self.low_mass),
             "weights": dict(self._weights),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state_dict` returned."""
-        self.step, self.nll = state["step"], state["nll"]
+        self.step, self.nll, self.answer_mass = state["step"], state["nll"], state["answer_mass"]
         self.history = [(step, nll) for step, nll in state["history"]]
+        self.low_mass = [(step, mass) for step, mass in state["low_mass"]]
         self._weights = dict(state["weights"])
 
     def restore(self, model: nn.Module) -> None:

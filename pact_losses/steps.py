@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 from pact_losses.batch import PactBatch
-from pact_losses.candidates import candidate_logits
+from pact_losses.candidates import CodeLogits, answer_logits
 from pact_losses.data import PactData
 from pact_losses.errors import PactLossError
 from pact_losses.families import FamilyBatchSampler
@@ -32,7 +33,13 @@ from pact_losses.objective import PactLoss, PactOutput, unit_totals
 from pact_losses.optimisation import PACT_SETTINGS
 from pact_losses.processes import rank_and_count, summed
 
-_UNITS: Final = {"pair_margin": "cf", "pairs_beyond_margin": "cf", "jsd": "pc", "ablated_gap": "nr"}
+_UNITS: Final = {
+    "pair_margin": "cf",
+    "pairs_beyond_margin": "cf",
+    "jsd": "pc",
+    "ablated_gap": "nr",
+    "answer_mass": "am",
+}
 """The term whose units each diagnostic is a mean over."""
 
 
@@ -72,7 +79,7 @@ class StepMeans:
         loss: total of the step; the mean over steps if there are several.
         terms: raw means of the terms without weight or ramp, as in `PactOutput`.
         diagnostics: "pair_margin" (mean d, nats), "pairs_beyond_margin" (share of pairs with
-            d > m), "jsd" and "ablated_gap" (nats), as in `PactOutput`.
+            d > m), "jsd" and "ablated_gap" (nats) and "answer_mass", as in `PactOutput`.
     """
 
     loss: float
@@ -273,7 +280,7 @@ def pact_step(
     loss: PactLoss,
     *,
     backward: Callable[[Tensor], Any] = Tensor.backward,
-    code_logits: Callable[[nn.Module, PactBatch], Tensor] = candidate_logits,
+    code_logits: CodeLogits | None = None,
 ) -> StepMeans:
     """Replace the gradients of a model by those of one optimiser step.
 
@@ -287,8 +294,9 @@ def pact_step(
         loss: the objective.
         backward: computes the gradients of a scalar: `accelerator.backward` (of an `Accelerator`
             without gradient accumulation), `self.manual_backward` of Lightning.
-        code_logits: returns the logits of a batch in letter order, shape (n, C); such as
-            `candidate_logits` under autocast.
+        code_logits: returns the logits of a batch in letter order, shape (n, C), or
+            `AnswerLogits`; such as `answer_logits` under autocast. By default, it is
+            `answer_logits`, whose `rest` has a gradient if the loss weights the answer mass.
 
     Returns:
         The total, terms and diagnostics of the step, the same in every process.
@@ -297,6 +305,8 @@ def pact_step(
         BatchError: as for `candidate_logits` and `PactLoss`.
         NonFiniteError: as for `PactLoss`.
     """
+    if code_logits is None:
+        code_logits = partial(answer_logits, train_rest=loss.weights.am > 0)
     totals = summed(unit_totals(step.batches))
     processes = rank_and_count()[1]
     sums = TermSums()

@@ -214,6 +214,39 @@ def ordinal_transport_loss(logits: Tensor, reference: Tensor) -> Tensor:
     return bracket.square().sum(-1)
 
 
+def answer_mass_loss(logits: Tensor, rest: Tensor) -> Tensor:
+    """L_AM = -log m: cross-entropy of the letters' total against the rest of the vocabulary.
+
+    With L = log sum_j exp z_j over the letters, and R the same over all other tokens, the letters
+    have the answer mass m = e^L / (e^L + e^R), so
+
+        L_AM = -log m = log(1 + e^(R - L)) = softplus(R - L),
+
+    which keeps all digits at both ends, where m is 0 or 1 in floating point. All other terms are
+    functions of p_j = e^(z_j - L), which stay as they are if all letters fall together: nothing
+    else holds m up. Because log p(y) over the whole vocabulary is log p_y + log m, L_CE + L_AM is
+    plain cross-entropy over the vocabulary. The gradients
+
+        dL_AM/dz_j = -(1 - m) p_j of a letter,   dL_AM/dz_v = (1 - m) q_v of another token,
+
+    with q_v = e^(z_v - R), add up to 0 and end as m reaches 1.
+
+    Args:
+        logits: shape (..., C), in any order.
+        rest: shape (...), R: log of the summed exp of the logits of all other tokens, nats.
+
+    Returns:
+        Shape (...), nats, 0 or above; log 2 if half of the probability is on the letters.
+
+    Examples:
+        >>> loss = answer_mass_loss(torch.zeros(2, 2), torch.tensor([math.log(2.0), -90.0]))
+        >>> [round(nats, 4) for nats in loss.tolist()]
+        [0.6931, 0.0]
+    """
+    letters = _upcast(logits).clamp(min=MASKED_LOGIT).logsumexp(-1)
+    return F.softplus(_upcast(rest) - letters)
+
+
 def _upcast(values: Tensor) -> Tensor:
     return values if values.dtype == torch.float64 else values.float()
 

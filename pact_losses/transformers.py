@@ -13,6 +13,7 @@ arguments keep their meaning. The evaluation loss is the exact NLL of the select
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +24,13 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from pact_losses.batch import PactBatch, PactCollator
-from pact_losses.candidates import candidate_logits
+from pact_losses.candidates import answer_logits
 from pact_losses.data import PactData
 from pact_losses.errors import PactLossError
 from pact_losses.families import FamilyBatchSampler
 from pact_losses.objective import PactLoss, unit_totals
 from pact_losses.processes import rank_and_count, summed
-from pact_losses.selection import shared_selection_nll
+from pact_losses.selection import LEAST_ANSWER_MASS, shared_selection_score
 from pact_losses.steps import TermSums
 from pact_losses.views import TrainingView
 
@@ -75,10 +76,11 @@ class PactDataCollator:
 class TermsCallback(TrainerCallback):
     """Callback that adds the terms of the objective to every log of the training loss.
 
-    The names are those of `PactOutput`: "ce", "cf", "pc", "nr", "emd", the mean margin d as
-    "pair_margin" (nats), and the share of pairs with d above the target margin as
-    "pairs_beyond_margin". They are exact means over all steps since the last log, and over all
-    processes. `PactTrainerMixin` adds this callback before those that report logs.
+    The names are those of `PactOutput`: "ce", "cf", "pc", "nr", "emd", "am", the mean margin d as
+    "pair_margin" (nats), the share of pairs with d above the target margin as
+    "pairs_beyond_margin", and the mean "answer_mass". They are exact means over all steps since the
+    last log, and over all processes. `PactTrainerMixin` adds this callback before those that report
+    logs.
     """
 
     def __init__(self) -> None:
@@ -124,7 +126,9 @@ class PactTrainerMixin(_Trainer):
     Batches hold complete families, whose order depends on `args.data_seed` (or `args.seed`) and the
     epoch. The loss of a step is exact for any gradient accumulation and number of processes: it is
     that of all its families as one batch. Checkpoints and saved models carry the record of `data`.
-    Without `optimizers`, the optimiser and schedule are those of `args`.
+    Without `optimizers`, the optimiser and schedule are those of `args`. Evaluation has the NLL of
+    the selection split as "eval_loss", and "eval_answer_mass". A checkpoint below
+    `least_answer_mass` is named in a warning, and the best one only if all are below.
 
     Args:
         model: a causal language model, usually with PEFT; as for the trainer.
@@ -132,6 +136,7 @@ class PactTrainerMixin(_Trainer):
         data: the views, and what is recorded of them. Takes the place of `train_dataset`,
             `eval_dataset` and `data_collator`.
         loss: the objective; the paper's settings by default.
+        least_answer_mass: mean answer mass that a best checkpoint needs, if any has it; 0 to 1.
         kwargs: further arguments of the trainer.
 
     Raises:
@@ -150,6 +155,7 @@ class PactTrainerMixin(_Trainer):
         *,
         data: PactData,
         loss: PactLoss | None = None,
+        least_answer_mass: float = LEAST_ANSWER_MASS,
         **kwargs: Any,
     ) -> None:
         taken = sorted({"train_dataset", "eval_dataset", "data_collator"} & set(kwargs))
@@ -157,6 +163,7 @@ class PactTrainerMixin(_Trainer):
             message = f"expected the views in `data`, got {', '.join(taken)}"
             raise TypeError(message)
         self._pact_data, self._pact_loss = data, PactLoss() if loss is None else loss
+        self._least_answer_mass = least_answer_mass
         self._totals: dict[str, float] = {}
         train, selection = _datasets(type(self), data, args)
         collator = PactDataCollator(data.collate)
@@ -219,13 +226,14 @@ class PactTrainerMixin(_Trainer):
         num_items_in_batch: Any = None,  # noqa: ARG002
     ) -> Any:
         """Return this batch's part of the loss of the step; outputs are the logits (n, C)."""
-        logits = candidate_logits(model, inputs["batch"])
+        train_rest = self._pact_loss.weights.am > 0
+        logits = answer_logits(model, inputs["batch"], train_rest=train_rest)
         batch = inputs["batch"].to(logits.device)
         progress = min(1.0, (self.state.global_step + 1) / max(1, self.state.max_steps))
         out = self._pact_loss(logits, batch, progress=progress, totals=self._totals)
         self._terms.sums.add(out)
         loss = out.total * rank_and_count()[1]
-        return (loss, {"code_logits": logits}) if return_outputs else loss
+        return (loss, {"code_logits": logits.letters}) if return_outputs else loss
 
     def evaluation_loop(
         self,
@@ -235,15 +243,36 @@ class PactTrainerMixin(_Trainer):
         ignore_keys: Any = None,  # noqa: ARG002
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Compute the exact NLL of the selection split over all processes."""
+        """Compute the exact NLL and answer mass of the selection split over all processes."""
         with self.compute_loss_context_manager():
-            nll = shared_selection_nll(self._model, dataloader)
+            score = shared_selection_score(self._model, dataloader)
         return EvalLoopOutput(
             predictions=None,  # type: ignore[arg-type]
             label_ids=None,
-            metrics={f"{metric_key_prefix}_loss": nll},
+            metrics={
+                f"{metric_key_prefix}_loss": score.nll,
+                f"{metric_key_prefix}_answer_mass": score.answer_mass,
+            },
             num_samples=len(self._pact_data.primary_views),
         )
+
+    def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
+        """Prefer checkpoints with enough answer mass, as `BestCheckpoint` does; name the others."""
+        step, least, mass = self.state.global_step, self._least_answer_mass, "eval_answer_mass"
+        earlier = [log for log in self.state.log_history if mass in log and log["step"] < step]
+        none_had_enough = all(log[mass] < least for log in earlier)
+        if self.args.metric_for_best_model is not None and metrics[mass] < least:
+            message = (
+                f"step {step}: answer mass {metrics[mass]:.2%}, below {least:.0%}; this checkpoint "
+                "is selected only if none has enough (PactWeights(am=1) trains the mass)"
+            )
+            warnings.warn(message, UserWarning, stacklevel=2)
+            if not none_had_enough:
+                return False
+        elif none_had_enough:
+            self.state.best_metric = None  # this one is better than all before
+        is_best: bool = super()._determine_best_metric(metrics, trial)
+        return is_best
 
     @property
     def _model(self) -> nn.Module:

@@ -404,12 +404,18 @@ class LowAnswerMass(Note):
         """
         return cls(share) if share < LOW_ANSWER_MASS - _SINGLE_PRECISION else None
 
+    @property
+    def remark(self) -> str:
+        """What it means, or how much is expected."""
+        if self.share < VERY_LOW_ANSWER_MASS:
+            return "the model rarely answers with one of the letters"
+        return f"{LOW_ANSWER_MASS:.0%} or more is expected"
+
     def __str__(self) -> str:
-        rarely = ": the model rarely answers with one of the letters"
-        if self.share >= VERY_LOW_ANSWER_MASS:
-            rarely = f"; {LOW_ANSWER_MASS:.0%} or more is expected"
         share = small_text(self.share, "percent")
-        return f"Only {share}% of the next-token probability is on the answer letters{rarely}."
+        mark = ":" if self.share < VERY_LOW_ANSWER_MASS else ";"
+        about = "of the next-token probability is on the answer letters"
+        return f"Only {share}% {about}{mark} {self.remark}."
 
     @property
     def short(self) -> str:

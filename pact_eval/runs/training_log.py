@@ -28,6 +28,12 @@ LOG_NAME: Final = "log.jsonl"
 SELECTION_NLL: Final = "selection_nll_nats"
 """The NLL of the selection split, at the steps that evaluated it."""
 
+SELECTION_MASS: Final = "selection_answer_mass"
+"""The answer mass of the selection split, likewise."""
+
+SELECTED_STEP: Final = "selected_step"
+"""The best step so far, likewise; logs without it select by the NLL alone."""
+
 _STEP: Final = "step"
 _WEIGHTS: Final = "adapter_model.safetensors"
 
@@ -67,13 +73,19 @@ class TrainingLog:
 
     @property
     def selected(self) -> tuple[int, float]:
-        """First step with the lowest selection NLL, and that NLL in nats.
+        """The selected step, and its NLL in nats: by default the first with the lowest.
 
         Raises:
-            InputError: no step evaluated the selection split.
+            InputError: no step evaluated the selection split, or not the one that was selected.
         """
         steps, nll = self.logged(SELECTION_NLL)
         best = int(nll.argmin())
+        if SELECTED_STEP in self.columns:
+            selected = self.logged(SELECTED_STEP)[1][-1]
+            if selected not in steps:
+                message = f"{SELECTED_STEP}: the selection split was not evaluated at {selected:g}"
+                raise InputError(message)
+            best = int(np.flatnonzero(steps == selected)[0])
         return int(steps[best]), float(nll[best])
 
 

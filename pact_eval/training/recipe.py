@@ -29,7 +29,12 @@ from pact_eval.custody.training_record import TrainingRole, UsedData
 from pact_eval.errors import InputError
 from pact_eval.models.folders import ADAPTER_WEIGHTS
 from pact_eval.runs.folder import library_versions
-from pact_eval.runs.training_log import LOG_NAME, SELECTION_NLL
+from pact_eval.runs.training_log import (
+    LOG_NAME,
+    SELECTED_STEP,
+    SELECTION_MASS,
+    SELECTION_NLL,
+)
 from pact_eval.training.adapters import save_adapter, write_json
 from pact_eval.training.recipe_data import (
     Log,
@@ -53,7 +58,14 @@ from pact_eval.training.recipe_model import (
     settings_identity,
 )
 from pact_eval.training.recipes import CARD, WIDE
-from pact_losses import BestCheckpoint, PactLoss, pact_step, pact_steps, selection_nll
+from pact_losses import (
+    BestCheckpoint,
+    PactLoss,
+    SelectionScore,
+    pact_step,
+    pact_steps,
+    selection_score,
+)
 from pact_losses.steps import StepBatches
 
 _IDENTITY: Final = "training_sha256"
@@ -203,7 +215,7 @@ class _Loop:
     ) -> None:
         paper = self.settings.paper
         loss = PactLoss(paper.weights, paper.margin, paper.epsilon, paper.ramp)
-        selection = _Selection(self.data.selection, progress)
+        selection = _Selection(self.data.selection, progress, self.settings.least_answer_mass)
         every = paper.select_every(self.n_steps)
         steps = pact_steps(
             self.data.pact,
@@ -255,23 +267,46 @@ class _Loop:
 class _Selection:
     """The best checkpoints by the selection split, and by all of its source families."""
 
-    def __init__(self, split: SelectionSplit, progress: Progress) -> None:
+    def __init__(self, split: SelectionSplit, progress: Progress, least_mass: float) -> None:
         self.split = split
-        self.progress = progress
+        self.best, self.best_widely = progress.best, progress.best_widely
+        self.best.least_answer_mass = self.best_widely.least_answer_mass = least_mass
         self.last_line = ""
 
     def offer(self, model: Any, step: int) -> dict[str, float]:
         """Measure a checkpoint and return what to log."""
-        nll = selection_nll(model, self.split.batches)
-        self.progress.best.offer(model, step, nll)
-        self.last_line = f"selection NLL {nll:.4f} nats"
-        if not self.split.further:
-            return {SELECTION_NLL: nll}
-        n, m = self.split.records
-        wide = (n * nll + m * selection_nll(model, self.split.further)) / (n + m)
-        self.progress.best_widely.offer(model, step, wide)
-        self.last_line += f", on the full split {wide:.4f}"
-        return {SELECTION_NLL: nll, f"wide_{SELECTION_NLL}": wide}
+        score = selection_score(model, self.split.batches)
+        facts = _offered(self.best, model, step, score)
+        self.last_line = f"selection {_in_words(score, self.best)}"
+        if self.split.further:
+            (n, m), further = self.split.records, selection_score(model, self.split.further)
+            wide = SelectionScore(
+                (n * score.nll + m * further.nll) / (n + m),
+                (n * score.answer_mass + m * further.answer_mass) / (n + m),
+            )
+            widely = _offered(self.best_widely, model, step, wide)
+            facts |= {f"wide_{name}": value for name, value in widely.items()}
+            self.last_line += f"; on the full split {_in_words(wide, self.best_widely)}"
+        return facts
+
+
+def _offered(
+    best: BestCheckpoint, model: Any, step: int, score: SelectionScore
+) -> dict[str, float]:
+    """Offer a checkpoint, and return what to log; a mass that is not finite is left out."""
+    best.offer(model, step, score.nll, score.answer_mass)
+    facts = {SELECTION_NLL: score.nll, SELECTION_MASS: score.answer_mass}
+    finite = {name: value for name, value in facts.items() if math.isfinite(value)}
+    return {**finite, SELECTED_STEP: best.step or 0}
+
+
+def _in_words(score: SelectionScore, best: BestCheckpoint) -> str:
+    """Write a score; that of a checkpoint with too little answer mass says so."""
+    least = best.least_answer_mass
+    low = f", below {least:.0%}: NOT SELECTED" if score.answer_mass < least else ""
+    if low and best.has_low_mass:
+        low = f", BELOW {least:.0%}"
+    return f"NLL {score.nll:.4f} nats, answer mass {score.answer_mass:.2%}{low}"
 
 
 def _save(loop: _Loop, progress: Progress, base: RecipeBase, out: Path) -> None:
@@ -283,9 +318,15 @@ def _save(loop: _Loop, progress: Progress, base: RecipeBase, out: Path) -> None:
         "views_per_pair": data.views_per_pair,
     }
     best, widely = progress.best, progress.best_widely
-    chosen = {"selected_step": best.step, SELECTION_NLL: best.nll}
+    chosen = _chosen(best)
     if data.selection.further:
-        chosen |= {"wide_selected_step": widely.step, f"wide_{SELECTION_NLL}": widely.nll}
+        chosen |= {f"wide_{name}": value for name, value in _chosen(widely).items()}
+    if best.has_low_mass:
+        loop.log(
+            f"CAUTION: no checkpoint has an answer mass of {best.least_answer_mass:.0%}; saved the "
+            f"one with the lowest NLL, step {best.step} ({best.answer_mass:.2%}). The model rarely "
+            "says a letter: add --set answer_mass=1"
+        )
     if widely.step not in (None, best.step):
         _save_adapter(loop, base, widely, out / WIDE, data=data.used_widely, training=facts)
     _save_adapter(loop, base, best, out, data=data.used, training=facts)
@@ -303,6 +344,17 @@ def _save(loop: _Loop, progress: Progress, base: RecipeBase, out: Path) -> None:
         _IDENTITY: loop.checkpoints.identity,
     }
     write_json(out / CARD, card)
+
+
+def _chosen(best: BestCheckpoint) -> dict[str, Json]:
+    """Return which checkpoint was selected, and which were not for too little answer mass."""
+    mass = best.answer_mass if math.isfinite(best.answer_mass) else None
+    return {
+        SELECTED_STEP: best.step,
+        SELECTION_NLL: best.nll,
+        SELECTION_MASS: mass,
+        "low_answer_mass_steps": [step for step, _ in best.low_mass],
+    }
 
 
 def _save_adapter(

@@ -11,13 +11,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from pact_eval._files import atomic_path
 from pact_eval._json import Json
@@ -48,18 +49,21 @@ from pact_eval.training.recipes import (
     setting_problem,
 )
 from pact_losses import (
+    LEAST_ANSWER_MASS,
     NIMBLE_RECIPE_SETTINGS,
     PACT_SETTINGS,
+    AnswerLogits,
     BestCheckpoint,
     PactBatch,
     PactWeights,
     PaperSettings,
-    candidate_logits,
+    answer_logits,
     language_targets,
     learning_rate_schedule,
     lora_config,
     lora_plus_optimizer,
 )
+from pact_losses.candidates import CodeLogits
 
 _RECIPES: Final[dict[RecipeName, PaperSettings]] = {
     "pact": PACT_SETTINGS,
@@ -82,6 +86,8 @@ class RecipeSettings:
         train_families: number of families to train on, evenly spaced over the file; None for all.
         selection_source_families: those of the selection split that choose the checkpoint; () for
             all. If some are left out, the checkpoint that all of them choose is saved as well.
+        least_answer_mass: a checkpoint below it on the selection split is not selected, unless all
+            are.
         precision: precision of the products in training; the selection split is measured in that
             of the weights.
         attention: attention of transformers. In bfloat16 on a CPU, its fused one took twenty times
@@ -94,6 +100,7 @@ class RecipeSettings:
     paper: PaperSettings
     train_families: int | None = None
     selection_source_families: tuple[str, ...] = ()
+    least_answer_mass: float = LEAST_ANSWER_MASS
     precision: Precision = "bfloat16"
     attention: TrainingAttention = "auto"
     gradient_checkpointing: bool = False
@@ -130,7 +137,7 @@ def recipe_settings(recipe: str, values: Mapping[str, object]) -> RecipeSettings
     Examples:
         >>> mine = recipe_settings("pact", {"counterfactual": 0.0, "epochs": 1})
         >>> mine.paper.weights, mine.paper.epochs
-        (PactWeights(cf=0.0, pc=0.5, nr=0.2, emd=0.3), 1)
+        (PactWeights(cf=0.0, pc=0.5, nr=0.2, emd=0.3, am=0.0), 1)
     """
     unknown = None if recipe in _RECIPES else f"no recipe {recipe}{did_you_mean(recipe, _RECIPES)}"
     problems = [unknown, *(setting_problem(*entry) for entry in values.items())]
@@ -225,7 +232,7 @@ class LoraTraining:
     model: Any
     optimizer: torch.optim.Optimizer
     schedule: torch.optim.lr_scheduler.LambdaLR
-    code_logits: Callable[[nn.Module, PactBatch], Tensor]
+    code_logits: CodeLogits
 
     @property
     def weights(self) -> list[nn.Parameter]:
@@ -322,15 +329,14 @@ def _check_quantised_training(device: torch.device) -> None:
     check_kernels(device)
 
 
-def _code_logits(
-    device: torch.device, settings: RecipeSettings
-) -> Callable[[nn.Module, PactBatch], Tensor]:
+def _code_logits(device: torch.device, settings: RecipeSettings) -> CodeLogits:
+    read = partial(answer_logits, train_rest=settings.paper.weights.am > 0)
     if settings.precision == "float32":
-        return candidate_logits
+        return read
 
-    def in_bfloat16(model: nn.Module, batch: PactBatch) -> Tensor:
+    def in_bfloat16(model: nn.Module, batch: PactBatch) -> AnswerLogits:
         with torch.autocast(device.type, torch.bfloat16):
-            return candidate_logits(model, batch)
+            return read(model, batch)
 
     return in_bfloat16
 

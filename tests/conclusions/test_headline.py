@@ -17,11 +17,15 @@ from pact_eval.drift.run_comparison import compare_runs
 from pact_eval.evaluation.arm_names import KEYS
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.run_list import list_runs
 from pact_eval.evaluation.settings import Settings
 from pact_reports.page.assembly import make_page
 from pact_reports.page.request import PageRequest
+from pact_reports.tables.brief_comparison import brief_comparisons
 from pact_reports.views.arms import present_arms
+from pact_reports.views.brief import brief_report
 from pact_reports.views.comparison import present_run_comparison
+from pact_reports.views.run_list import run_list_parts
 from pact_reports.writers.terminal import to_text
 
 
@@ -65,6 +69,15 @@ def with_masses(experiment: Experiment, masses: Sequence[float]) -> Experiment:
     folders = [run.folder for run in experiment.runs]
     for folder, mass in zip(folders, masses, strict=True):
         edit_rows(folder, pl.lit(mass, dtype=pl.Float32).alias("answer_mass"))
+    return experiment_of(folders, experiment.settings)
+
+
+def with_varied_masses(experiment: Experiment, masses: Sequence[float]) -> Experiment:
+    """The same, a little lower at some items, so that differences have an interval."""
+    folders = [run.folder for run in experiment.runs]
+    for folder, mass in zip(folders, masses, strict=True):
+        value = pl.lit(mass) * (1 - 0.01 * (pl.int_range(pl.len()) % 7) / 7)
+        edit_rows(folder, value.cast(pl.Float32).alias("answer_mass"))
     return experiment_of(folders, experiment.settings)
 
 
@@ -173,3 +186,68 @@ def test_a_low_answer_mass_is_in_the_headline(tmp_path: Path, low: tuple[float, 
 def test_low_answer_masses_of_three_runs_have_names_and_numbers(tmp_path: Path) -> None:
     line = said(with_masses(three(tmp_path, 1), [0.5, 0.00008, 0.98]))
     assert_says(line, "low answer mass", "a (50.0%) and b (0.008%)")
+
+
+@pytest.mark.parametrize(
+    ("masses", "large"),
+    [((0.00008, 0.988), True), ((0.99, 0.88), True), ((0.99, 0.93), False), ((0.5, 0.5), False)],
+)
+def test_a_large_loss_of_answer_mass_is_on_every_first_screen_of_two_runs(
+    tmp_path: Path, masses: tuple[float, float], large: bool
+) -> None:
+    """With items of few families, many notes and a margin, a full screen drops what is spare."""
+    experiment = with_varied_masses(two(tmp_path, (1.6, 1.5), margin=0.02), masses)
+    comparison = compare_runs(experiment)[0]
+    presenter = present_run_comparison(comparison)
+    first = to_text(
+        *(part for block in presenter.printed(full=False) for part in block), width=5_000
+    )
+    lines = [line.split() for line in first.splitlines() if "answer mass  " in line]
+    difference = comparison.groups[0].metrics["answer_mass"].difference
+    points = f"{100 * difference.value:+.1f}"
+    if large:
+        assert [line[2:4] for line in lines] == [[points, "points"]]
+    else:
+        assert all("points" not in line for line in lines)
+
+
+def test_of_several_runs_a_large_loss_of_answer_mass_is_a_column(tmp_path: Path) -> None:
+    """The first minus each other, marked as adjusted for two tests."""
+    experiment = with_varied_masses(three(tmp_path, 1), [0.988, 0.00008, 0.95])
+    text = to_text(*brief_comparisons(compare_runs(experiment)).everything, width=200)
+    header, *body = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()[:4]]
+    column = header.index("mass")
+    cells = {row[0]: " ".join(row[1:]) for row in body}
+    assert column == 3
+    assert "+98.4 *" in cells["b"]
+    assert "+3.8 *" in cells["c"]
+    assert "of mass, for 2" in text
+    alike = with_varied_masses(three(tmp_path / "alike", 1), [0.988, 0.95, 0.95])
+    assert "mass" not in to_text(*brief_comparisons(compare_runs(alike)).everything, width=200)
+
+
+def test_the_arms_of_a_plan_have_the_same_column(tmp_path: Path) -> None:
+    experiment = with_varied_masses(three(tmp_path, 1, 2), [0.988] * 2 + [0.00008] * 2 + [0.95] * 2)
+    presenter = present_arms(experiment, KEYS)
+    text = to_text(*(part for block in presenter.printed(full=False) for part in block), width=200)
+    assert_says(text, "mass", "+98.4 *", "+3.8 *")
+
+
+def test_a_low_answer_mass_has_its_interval_in_lists_and_on_the_first_screen(
+    tmp_path: Path,
+) -> None:
+    """Only then: a list of runs at 98% has no intervals, which its columns have no room for."""
+    experiment = two(tmp_path, (1.6, 1.5))
+    folders = [run.folder for run in experiment.runs]
+    value = pl.lit(0.4) + 0.2 * (pl.col("prompt_tokens") % 2)
+    edit_rows(folders[0], value.cast(pl.Float32).alias("answer_mass"))
+    edit_rows(folders[1], pl.lit(0.98, dtype=pl.Float32).alias("answer_mass"))
+    report = experiment_of(folders, experiment.settings).report()
+    estimate = report.evaluation.groups[0].estimates["answer_mass"]
+    interval = f"{100 * estimate.value:.1f} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+    listed = to_text(*run_list_parts(list_runs(folders)), width=200)
+    assert interval in listed
+    screen = to_text(*brief_report(report).everything, width=200)
+    assert interval.replace(" [", "% [") in screen
+    alone = to_text(*run_list_parts(list_runs(folders[1:])), width=200)
+    assert re.search(r"98\.0 +\|", alone)

@@ -21,7 +21,18 @@ from transformers import (
     Qwen3_5TextConfig,
 )
 
-from pact_losses import BatchError, PactBatch, PactCollator, TrainingView, candidate_logits
+from pact_eval.prompts.encoding import EncodedView
+from pact_eval.scoring.scorer import Scorer
+from pact_losses import (
+    BatchError,
+    PactBatch,
+    PactCollator,
+    PactLoss,
+    PactWeights,
+    TrainingView,
+    answer_logits,
+    candidate_logits,
+)
 
 FAMILIES = 2
 SMALL: dict[str, Any] = {
@@ -93,6 +104,117 @@ def test_whatever_the_model_does_to_its_logits_is_done(name: str) -> None:
     expected = _one_by_one(model, views, width)
     torch.testing.assert_close(candidate_logits(model, batch), expected, atol=PRODUCT, rtol=NLL)
     assert float(expected.abs().max()) > 1e-3
+    _check_rest(model, batch)
+
+
+def _check_rest(model: Any, batch: PactBatch, *, exact: bool = True) -> None:
+    """All tokens but the letters, against the full logits of the model; the letters stay equal."""
+    read, expected_letters = answer_logits(model, batch), candidate_logits(model, batch)
+    torch.testing.assert_close(read.letters, expected_letters, rtol=0, atol=0 if exact else LOGIT)
+    assert read.rest is not None
+    assert batch.code_tokens is not None
+    full = model(
+        input_ids=batch.input_ids,
+        attention_mask=batch.attention_mask,
+        position_ids=_positions(batch),
+    ).logits[:, -1]
+    for row, tokens in enumerate(batch.code_tokens):
+        letters = set(tokens[batch.mask[row]].tolist())
+        others = [token for token in range(full.shape[1]) if token not in letters]
+        expected = full[row, others].double().logsumexp(0)
+        assert float(read.rest[row]) == pytest.approx(float(expected), abs=LOGIT)
+
+
+@torch.no_grad()
+def test_all_other_tokens_against_the_full_logits(model: Any, batch: PactBatch) -> None:
+    _check_rest(model, batch)
+
+
+@pytest.mark.parametrize("change", ["cuts padding off", "masks a token"])
+@torch.no_grad()
+def test_a_model_that_knows_its_columns(change: str, batch: PactBatch) -> None:
+    """As Inkling and Chameleon of transformers do to the logits that they return."""
+    model, last = tiny_base(), tiny_base().config.vocab_size - 9
+    plain = model.forward
+
+    def forward(**inputs: Any) -> Any:
+        out = plain(**inputs)
+        if change == "cuts padding off":
+            out.logits = out.logits[..., :last]
+        elif out.logits.shape[-1] > last:
+            out.logits[..., last] = -1e4
+        return out
+
+    before = answer_logits(model, batch).rest
+    model.forward = forward
+    _check_rest(model, batch, exact=change == "masks a token")
+    after = answer_logits(model, batch).rest
+    assert before is not None
+    assert after is not None
+    assert not torch.equal(before, after)
+
+
+@torch.no_grad()
+def test_the_answer_mass_is_that_of_scoring(views: list[TrainingView]) -> None:
+    labelled = [view for view in views if view.role != "ablated"]
+    base = tiny_base()
+    encoded = [
+        EncodedView(v.record_id, v.view, v.token_ids, v.code_tokens, v.code_order) for v in labelled
+    ]
+    masses = [view.answer_mass for view in Scorer(base, 4096).score(encoded)]
+    batch = PactCollator(0)(views)
+    out = PactLoss()(answer_logits(base, batch), batch, progress=1.0)
+    assert float(out.diagnostics["answer_mass"]) == pytest.approx(
+        sum(masses) / len(masses), rel=1e-4
+    )
+
+
+def test_without_a_gradient_of_the_rest_that_of_the_letters_is_the_same_bit_for_bit(
+    batch: PactBatch,
+) -> None:
+    model = with_lora(tiny_base()).train()
+
+    def gradients(logits: Tensor) -> dict[str, Tensor]:
+        model.zero_grad()
+        logits.square().sum().backward()  # type: ignore[no-untyped-call]
+        return {name: w.grad for name, w in model.named_parameters() if w.grad is not None}
+
+    expected = gradients(candidate_logits(model, batch))
+    with torch.no_grad():
+        model.lm_head.weight[-1] = torch.nan  # such as a padding row of the vocabulary
+    read = answer_logits(model, batch, train_rest=False)
+    assert read.rest is not None
+    assert read.rest.isnan().all()
+    assert not read.rest.requires_grad
+    now = gradients(read.letters)
+    assert now.keys() == expected.keys()
+    assert all(torch.equal(now[name], expected[name]) for name in expected)
+
+
+def test_with_the_answer_mass_the_loss_is_cross_entropy_over_the_vocabulary(
+    views: list[TrainingView],
+) -> None:
+    """Weight 1, without a ramp: value and gradient of what plain fine-tuning has."""
+    labelled = [view for view in views if view.role == "primary"]
+    batch = PactCollator(0, require_pairs=False)(labelled)
+    model = with_lora(tiny_base(torch.float64)).train()
+    weights = PactWeights(cf=0.0, pc=0.0, nr=0.0, emd=0.0, am=1.0)
+    total = PactLoss(weights, ramp=0.0)(answer_logits(model, batch), batch, progress=0.0).total
+    total.backward()  # type: ignore[no-untyped-call]
+    ours = {name: w.grad for name, w in model.named_parameters() if w.grad is not None}
+    model.zero_grad()
+    full = model(
+        input_ids=batch.input_ids,
+        attention_mask=batch.attention_mask,
+        position_ids=_positions(batch),
+    ).logits[:, -1]
+    targets = [view.code_tokens[view.code_order.index(view.reference or 0)] for view in labelled]
+    plain = nn.functional.cross_entropy(full, torch.tensor(targets))
+    plain.backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(total, plain)
+    for name, weight in model.named_parameters():
+        if weight.grad is not None:
+            torch.testing.assert_close(ours[name], weight.grad)
 
 
 @pytest.mark.parametrize("head", [pytest.param(False, marks=pytest.mark.slow), True])

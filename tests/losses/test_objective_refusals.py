@@ -9,6 +9,7 @@ import torch
 from losses.losses_oracle import family_case
 
 from pact_losses import (
+    AnswerLogits,
     BatchError,
     NonFiniteError,
     PactBatch,
@@ -16,7 +17,9 @@ from pact_losses import (
     PactLossError,
     PactOutput,
     PactWeights,
+    unit_totals,
 )
+from pact_losses.steps import TermSums
 
 
 def pair_batch(n_pairs: int = 1, **changes: Any) -> PactBatch:
@@ -40,7 +43,10 @@ def test_weights_and_outputs_are_frozen() -> None:
 @pytest.mark.parametrize(
     ("make", "name", "values"),
     [
-        *((PactWeights, name, (-0.1, math.nan, math.inf)) for name in ("cf", "pc", "nr", "emd")),
+        *(
+            (PactWeights, name, (-0.1, math.nan, math.inf))
+            for name in ("cf", "pc", "nr", "emd", "am")
+        ),
         (PactLoss, "margin", (-1.0, math.inf)),
         (PactLoss, "epsilon", (-0.5,)),
         (PactLoss, "ramp", (1.5, -0.1, math.nan)),
@@ -146,3 +152,38 @@ def test_totals_without_a_term_of_the_batch() -> None:
     for totals in ({"ce": 2.0}, {"ce": 2.0, "cf": 0.0}, {"ce": 2.0, "cf": math.nan}):
         with pytest.raises(BatchError, match="expected the summed unit weight of term cf"):
             PactLoss()(torch.zeros(2, 2), pair_batch(), progress=1.0, totals=totals)
+
+
+def test_an_answer_mass_that_is_not_known_has_no_weight() -> None:
+    """Without it, the term is absent; with a weight, nothing else would hold the letters up."""
+    batch, logits = pair_batch(), torch.zeros(2, 2)
+    assert "am" not in measure(logits, batch).terms
+    with pytest.raises(BatchError, match="weight am is 0.5, but only the logits of the letters"):
+        measure(logits, batch, am=0.5)
+    for rest in (torch.zeros(1), torch.zeros(2, 1), torch.zeros(2, dtype=torch.long)):
+        with pytest.raises(BatchError, match=r"rest: expected shape \(2,\) of a floating type"):
+            PactLoss()(AnswerLogits(logits, rest), batch, progress=1.0)
+    wide = AnswerLogits(logits, torch.tensor([0.0, math.inf]))
+    assert PactLoss()(wide, batch, progress=1.0).total.isfinite()
+    with pytest.raises(NonFiniteError, match="term am is not finite for records: 0-cf"):
+        PactLoss(PactWeights(am=1.0))(wide, batch, progress=1.0)
+
+
+def test_the_answer_mass_of_two_batches_is_that_of_one() -> None:
+    one, two = pair_batch(1), pair_batch(2)
+    rest = torch.tensor([0.0, 1.0, -1.0, 2.0, 0.5, 0.25])
+    loss, totals = PactLoss(PactWeights(am=0.7)), unit_totals([one, two])
+    parts = [
+        loss(AnswerLogits(torch.zeros(len(part), 2), part), batch, progress=1.0, totals=totals)
+        for batch, part in ((one, rest[:2]), (two, rest[2:]))
+    ]
+    together = loss(AnswerLogits(torch.zeros(6, 2), rest), pair_batch(3), progress=1.0)
+    total = sum(float(part.total) for part in parts)
+    assert total == pytest.approx(float(together.total), rel=1e-6)
+    sums = TermSums()
+    for part in parts:
+        sums.add(part)
+    means = sums.take()
+    masses = 1 / (1 + rest.exp() / 2)
+    assert means.diagnostics["answer_mass"] == pytest.approx(float(masses.mean()), rel=1e-6)
+    assert means.terms["am"] == pytest.approx(float(-masses.log().mean()), rel=1e-6)

@@ -13,7 +13,9 @@ from scipy.special import log_softmax
 from tolerances import NLL
 from torch import Tensor, nn
 
+from pact_eval.evaluation.notes import VERY_LOW_ANSWER_MASS
 from pact_losses import (
+    AnswerLogits,
     BatchError,
     BestCheckpoint,
     NonFiniteError,
@@ -22,6 +24,7 @@ from pact_losses import (
     PactLossError,
     candidate_logits,
     selection_nll,
+    selection_score,
 )
 
 
@@ -133,6 +136,51 @@ def test_a_saver_is_called_for_every_new_best_instead() -> None:
     assert saved == [1, 3]
     with pytest.raises(PactLossError, match="`save` was given"):
         best.restore(model)
+
+
+def test_the_answer_mass_of_the_primary_views_against_hand_computation() -> None:
+    """Two equal letters against 6 (25%) and 2 (50%) other tokens, with weights 1 and 3."""
+    views = [
+        replace(view, weight=weight) for view, weight in zip(family("a"), (1, 3), strict=False)
+    ]
+    batch = PactCollator(0, n_codes=3)(views)
+    read = AnswerLogits(torch.zeros(2, 3), torch.tensor([math.log(6.0), math.log(2.0)]))
+    score = selection_score(nn.Identity(), [batch], code_logits=lambda *_: read)
+    assert score.nll == pytest.approx(math.log(2))
+    assert score.answer_mass == pytest.approx((0.25 + 3 * 0.5) / 4)
+    assert math.isnan(
+        selection_score(nn.Identity(), [batch], code_logits=lambda *_: read.letters).answer_mass
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_checkpoint_with_too_little_answer_mass_loses_to_any_that_has_enough(seed: int) -> None:
+    """Against the rule, written as a minimum over all: enough mass first, then the lowest NLL."""
+    rng = np.random.default_rng(seed)
+    nlls = rng.choice([0.1, 0.2, 0.3, 0.4], 6)
+    masses = rng.choice([0.00008, 0.49, 0.5, 0.9, math.nan], 6, p=[0.4, 0.3, 0.1, 0.1, 0.1])
+    offers = [(step, *pair) for step, pair in enumerate(zip(nlls, masses, strict=True), 1)]
+    model, best = nn.Linear(1, 1), BestCheckpoint()
+    for at, (step, nll, mass) in enumerate(offers):
+        if at == 3:  # a training that is continued
+            state, best = best.state_dict(), BestCheckpoint()
+            best.load_state_dict(state)
+        best.offer(model, step, nll, mass)
+    expected = min(offers, key=lambda offer: (offer[2] < 0.5, offer[1], offer[0]))
+    assert (best.step, best.nll) == expected[:2]
+    assert best.low_mass == [(step, mass) for step, _, mass in offers if mass < 0.5]
+    assert best.has_low_mass == (expected[2] < 0.5)
+    anything = BestCheckpoint(least_answer_mass=0.0)
+    for step, nll, mass in offers:
+        anything.offer(model, step, nll, mass)
+    assert anything.nll == min(nlls)
+    assert anything.low_mass == []
+
+
+def test_what_is_enough_is_what_reports_do_not_call_critical() -> None:
+    assert BestCheckpoint().least_answer_mass == VERY_LOW_ANSWER_MASS
+    with pytest.raises(PactLossError, match=r"least_answer_mass: expected 0 to 1, got 1.5"):
+        BestCheckpoint(least_answer_mass=1.5)
 
 
 @pytest.mark.parametrize("nll", [math.nan, math.inf])

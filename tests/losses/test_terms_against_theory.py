@@ -12,7 +12,9 @@ from hypothesis.extra import numpy as hnp
 
 from pact_losses import (
     ablated_gap,
+    answer_mass_loss,
     counterfactual_margin_loss,
+    cross_entropy,
     jensen_shannon,
     necessity_loss,
     ordinal_transport_loss,
@@ -148,3 +150,40 @@ def test_necessity_costs_nothing_up_to_epsilon() -> None:
     np.testing.assert_allclose(loss.detach(), [0, 0, 0, 0.01], atol=1e-15)
     (grad,) = torch.autograd.grad(loss.sum(), gap)
     np.testing.assert_allclose(grad, [0, 0, 0, 0.2], atol=1e-15)
+
+
+@given(vectors(2, MILD), st.integers(0, 1))
+def test_cross_entropy_and_answer_mass_are_cross_entropy_over_the_vocabulary(
+    z: torch.Tensor, y: int
+) -> None:
+    letters, others = z
+    reference = torch.tensor(y)
+    both = cross_entropy(letters, reference) + answer_mass_loss(letters, others.logsumexp(-1))
+    plain = torch.nn.functional.cross_entropy(torch.cat((letters, others)), reference)
+    torch.testing.assert_close(both, plain, rtol=1e-9, atol=1e-9)
+
+
+@given(vectors(2, MILD), st.floats(-50, 50))
+def test_no_other_term_sees_that_all_letters_fall_together(z: torch.Tensor, c: float) -> None:
+    one, other = z
+    y, y2 = torch.tensor(0), torch.tensor(z.shape[1] - 1)
+
+    def terms(fall: float) -> torch.Tensor:
+        a, b = one - fall, other - fall
+        margin = counterfactual_margin_loss(pair_margin(a, b, y, y2))
+        gap = necessity_loss(ablated_gap(a, y, y2))
+        transport = ordinal_transport_loss(a, y)
+        return torch.stack((cross_entropy(a, y), margin, gap, jensen_shannon(a, b), transport))
+
+    torch.testing.assert_close(terms(c), terms(0.0), rtol=1e-9, atol=1e-9)
+    falling = answer_mass_loss(one - abs(c), torch.tensor(0.0, dtype=torch.float64))
+    assert falling >= answer_mass_loss(one, torch.tensor(0.0, dtype=torch.float64))
+
+
+def test_answer_mass_keeps_its_digits_at_both_ends() -> None:
+    """-log m is e^(R - L) at leading order if m rounds to 1, and R - L if m rounds to 0."""
+    letters = torch.tensor([[60.0, -1e4], [-1e4, -1e4 - 60]], dtype=torch.float64)
+    loss = answer_mass_loss(letters, torch.zeros(2, dtype=torch.float64))
+    assert loss.tolist() == pytest.approx([math.exp(-60), 1e4], rel=1e-12)
+    single = answer_mass_loss(letters.float(), torch.zeros(2))
+    assert single.tolist() == pytest.approx([math.exp(-60), 1e4], rel=1e-5)

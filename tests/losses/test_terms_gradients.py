@@ -9,6 +9,7 @@ import torch
 
 from pact_losses import (
     ablated_gap,
+    answer_mass_loss,
     counterfactual_margin_loss,
     cross_entropy,
     jensen_shannon,
@@ -33,6 +34,7 @@ TERMS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "gap": lambda z, _: ablated_gap(z, FIRST[: len(z)], LAST[: len(z)]),
     "nr": lambda z, _: necessity_loss(ablated_gap(z, FIRST[: len(z)], LAST[: len(z)]), 0.25),
     "emd": lambda z, _: ordinal_transport_loss(z, FIRST[: len(z)]),
+    "am": lambda z, z2: answer_mass_loss(z, z2.logsumexp(-1)),  # z2: all tokens but the letters
 }
 
 
@@ -82,6 +84,17 @@ def test_gradient_of_jensen_shannon_is_bounded() -> None:
         (grad,) = torch.autograd.grad(jensen_shannon(z, torch.tensor([-size, size])), z)
         assert grad.isfinite().all()
         assert grad.abs().max() <= 1 + math.log(2)
+
+
+def test_gradient_of_the_answer_mass_against_its_formula() -> None:
+    """-(1 - m) p_j of a letter, (1 - m) q_v of another token; they add up to 0."""
+    letters, others = logits().requires_grad_(), logits().requires_grad_()
+    loss = answer_mass_loss(letters, others.logsumexp(-1))
+    of_letters, of_others = torch.autograd.grad(loss.sum(), (letters, others))
+    outside = 1 - torch.cat((letters, others), -1).softmax(-1)[:, :3].sum(-1, keepdim=True)
+    torch.testing.assert_close(of_letters, -outside * letters.softmax(-1))
+    torch.testing.assert_close(of_others, outside * others.softmax(-1))
+    torch.testing.assert_close(of_letters.sum(-1), -of_others.sum(-1))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -144,6 +157,7 @@ def test_an_nan_in_a_used_slot_stays_loud() -> None:
         jensen_shannon(z, torch.zeros(1, 3)),
         ordinal_transport_loss(z, FIRST[:1]),
         necessity_loss(ablated_gap(z, FIRST[:1], LAST[:1])),
+        answer_mass_loss(z, torch.zeros(1)),
         counterfactual_margin_loss(pair_margin(z, z, FIRST[:1], LAST[:1])),
     ):
         assert value.isnan().all()

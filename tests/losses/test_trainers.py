@@ -6,10 +6,12 @@ import math
 import os
 import subprocess
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from adapters import MODEL
@@ -38,7 +40,14 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.training import training_data
-from pact_losses import PactLoss, candidate_logits, pact_steps, selection_nll
+from pact_losses import (
+    BestCheckpoint,
+    PactLoss,
+    candidate_logits,
+    pact_steps,
+    selection_nll,
+    selection_score,
+)
 
 RELATIVE = 1e-6
 """Of the norm of all weights: how far two trainers may differ in float32."""
@@ -201,10 +210,55 @@ def test_evaluation_is_the_exact_nll_of_the_selection_split(tmp_path: Path) -> N
     assert len(primary) == 4
     now = selection_nll(setting.model, [setting.data.collate(primary)])
     assert now != pytest.approx(expected, abs=1e-4)
-    assert LAST["trainer"].evaluate()["eval_loss"] == pytest.approx(now, abs=1e-6)
-    with_lightning(Setting(), tmp_path)
+    evaluated = LAST["trainer"].evaluate()
+    assert evaluated["eval_loss"] == pytest.approx(now, abs=1e-6)
+    score = selection_score(setting.model, setting.data.selection_batches(3))
+    assert 0 < score.answer_mass < 1
+    assert evaluated["eval_answer_mass"] == pytest.approx(score.answer_mass, abs=1e-6)
+    assert 0 < LAST["trainer"].state.log_history[-3]["answer_mass"] < 1
+    setting = Setting()
+    with_lightning(setting, tmp_path)
     metrics = LAST["trainer"].callback_metrics
     assert metrics["selection_nll"].isfinite()
+    assert 0 < float(metrics["selection_answer_mass"]) < 1
+    assert 0 < float(metrics["answer_mass"]) < 1
+
+
+@pytest.mark.slow
+def test_a_trainer_selects_as_best_checkpoint_does_and_names_too_little_answer_mass(
+    tmp_path: Path,
+) -> None:
+    from transformers import Trainer, TrainingArguments
+
+    from pact_losses.transformers import PactTrainerMixin
+
+    class PactTrainer(PactTrainerMixin, Trainer): ...
+
+    setting, rng = Setting(), np.random.default_rng(58)
+    args = TrainingArguments(
+        str(tmp_path), max_steps=2, eval_strategy="steps", eval_steps=1, report_to="none",
+        save_strategy="steps", save_steps=1, use_cpu=True, per_device_train_batch_size=1,
+        disable_tqdm=True, load_best_model_at_end=True,
+    )  # fmt: skip
+    trainer = PactTrainer(
+        setting.model, args, data=setting.data, optimizers=(setting.optimizer, setting.schedule)
+    )
+    with pytest.warns(UserWarning, match="step 1: answer mass .*below 50%"):
+        trainer.train()  # on prompts that are cut, the letters have little mass
+    assert trainer.state.best_global_step in (1, 2)
+    for _ in range(40):
+        trainer.state.log_history, trainer.state.best_metric = [], None
+        ours = BestCheckpoint()
+        for step, (nll, mass) in enumerate(rng.choice([0.1, 0.2, 0.6, 0.7], (4, 2)), 1):
+            ours.offer(torch.nn.Identity(), step, nll, mass)
+            trainer.state.global_step = step
+            metrics = {"eval_loss": nll, "eval_answer_mass": mass}
+            trainer.state.log_history.append({**metrics, "step": step})
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                trainer._determine_best_metric(metrics, None)
+            assert len(caught) == (mass < 0.5)
+            assert trainer.state.best_global_step == ours.step
 
 
 @pytest.mark.slow

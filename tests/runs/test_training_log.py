@@ -40,6 +40,19 @@ def test_the_selected_step_is_the_first_of_the_lowest(tmp_path: Path) -> None:
     assert read_training_log(written(tmp_path, *lines)).selected == (20, 0.3)
 
 
+def test_the_selected_step_is_what_the_training_says(tmp_path: Path) -> None:
+    """Step 30 has the lowest NLL, but too little answer mass."""
+    nll = {10: (0.5, 10), 20: (0.3, 20), 30: (0.1, 20)}
+    lines = [
+        json.dumps({"step": step, "selection_nll_nats": value, "selected_step": best})
+        for step, (value, best) in nll.items()
+    ]
+    assert read_training_log(written(tmp_path, *lines)).selected == (20, 0.3)
+    lines.append('{"step": 40, "selected_step": 39.5}')
+    with pytest.raises(InputError, match=r"selected_step: .* not evaluated at 39\.5"):
+        _ = read_training_log(written(tmp_path, *lines)).selected
+
+
 def test_a_whole_step_written_with_a_point_is_a_step(tmp_path: Path) -> None:
     """Our own trainer wrote 1.0, 2.0, ...: every line of its logs was refused."""
     log = read_training_log(written(tmp_path, '{"step": 1.0, "ce": 2.0}', '{"step": 2.0, "ce": 1}'))

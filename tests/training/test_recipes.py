@@ -10,9 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from commands import command_line
+from messages import assert_says
 from peft import get_peft_model
 from safetensors.torch import load_file
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -161,6 +163,35 @@ def test_the_folder_is_what_score_takes_with_its_log_and_record(
     }
     scored = identify(ModelRequest(undisturbed))
     assert scored.base.folder.resolve() == base.resolve()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", [0, 1])
+def test_answer_mass_is_logged_and_a_checkpoint_without_enough_is_named(
+    base: Path, files: RecipeFiles, tmp_path: Path, weight: int
+) -> None:
+    """No model puts everything on the letters: with a bound of 1, no checkpoint has enough."""
+    said: list[str] = []
+    settings: dict[str, Any] = {"epochs": 1, "answer_mass": weight, "select_share": 0.5}
+    out = tmp_path / "adapter"
+    training = of_recipe(base, files, "pact", least_answer_mass=1.0, **settings)
+    train_recipe(training, out, log=said.append)
+    log = read_training_log(out / "log.jsonl")
+    masses = log.columns["answer_mass"]
+    assert ((masses > 0) & (masses < 1)).all()
+    assert (log.columns["am"] >= -np.log(masses) - 1e-5).all()  # Jensen
+    weights = {"cf": 0.5, "pc": 0.5, "nr": 0.2, "emd": 0.3, "am": weight}
+    parts = {name: log.columns.get(name, np.zeros(2)) for name in weights}
+    weighted = sum(np.nan_to_num(parts[name]) * weights[name] for name in weights)
+    expected = log.columns["ce"] + log.columns["ramp"] * weighted
+    assert log.columns["total"] == pytest.approx(expected, abs=1e-4)
+    card = json.loads((out / "training.json").read_text("utf-8"))
+    assert (
+        card["low_answer_mass_steps"] == log.logged("selection_answer_mass")[0].tolist() == [1, 2]
+    )
+    assert (card["selected_step"], card[SELECTION_NLL]) == log.selected
+    assert_says(said[-1], "CAUTION", "answer mass of 100%", f"step {card['selected_step']}")
+    assert all("BELOW 100%" in line for line in said if line.startswith("step "))
 
 
 @pytest.mark.slow

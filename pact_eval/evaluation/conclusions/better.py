@@ -18,6 +18,7 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Tone,
     Unchecked,
 )
+from pact_eval.evaluation.notes import LOW_ANSWER_MASS
 from pact_eval.evaluation.registry import ANSWER_MASS, DecodingName
 from pact_eval.evaluation.report import COMPARED, HEADLINE
 from pact_eval.evaluation.resampled_groups import Evidence, adjusted, sign_of
@@ -41,6 +42,10 @@ BetterStatus = Literal["better", "worse", "equivalent", "not shown", "cannot be 
 
 PLANNED_DIFFERENCE: Final = 0.02
 """The difference in accuracy for which a conclusion says how many items would show it."""
+
+LARGE_MASS_DIFFERENCE: Final = 1 - LOW_ANSWER_MASS
+"""A difference in answer mass that first screens always have: what a run that puts everything on
+the letters loses before it is said of the run itself."""
 
 _NOT_AT: Final = "not shown"
 _SHORT: Final[Mapping[BetterStatus, str]] = {
@@ -205,6 +210,13 @@ class BetterConclusion(Conclusion):
         if claim.status == "better":
             return f"{finding}: {_points(claim, 'percent')}"
         return f"{finding}: {left} - {right} {_points(claim, 'points')}"
+
+    @property
+    def large_mass_difference(self) -> Claim | None:
+        """The claim on answer mass, if a large difference is shown."""
+        claims = (claim for claim in self.of(ANSWER_MASS) if claim.shown)
+        large = (one for one in claims if abs(one.difference.value) >= LARGE_MASS_DIFFERENCE)
+        return next(large, None)
 
     @property
     def only_at(self) -> str:

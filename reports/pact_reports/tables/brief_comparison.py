@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -180,8 +180,13 @@ def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
         yield Fact(at_views(claim.k, claim.repeats), claim_text(claim, at=False))
     pairs = conclusion.of("pair_accuracy")
     yield Fact("pairs", ", ".join(claim_text(claim, shown=True) for claim in pairs), spare=True)
-    masses = (claim_text(claim, shown=True) for claim in conclusion.of(ANSWER_MASS) if claim.shown)
-    yield Fact("answer mass", ", ".join(masses), spare=True)
+    large = conclusion.large_mass_difference is not None
+    masses = (
+        claim_text(claim, word=large, shown=True)
+        for claim in conclusion.of(ANSWER_MASS)
+        if claim.shown
+    )
+    yield Fact("answer mass", ", ".join(masses), "bad" if large else None, spare=not large)
 
 
 def _margin_facts(
@@ -289,31 +294,54 @@ def claim_heads(conclusions: Sequence[BetterConclusion]) -> list[str]:
     """Return the heads of `claim_cells`; the first takes what is subtracted."""
     claims = max(map(_accuracy, conclusions), key=len)
     heads = [views_words(claim.k, claim.repeats) for claim in claims]
-    return [head if at else f"{{}}, {head}" for at, head in enumerate(heads)] or ["{}"]
+    heads = [head if at else f"{{}}, {head}" for at, head in enumerate(heads)] or ["{}"]
+    return [*heads, "mass"] if any(map(_large_mass, conclusions)) else heads
+
+
+def _large_mass(conclusion: BetterConclusion) -> Claim | None:
+    return conclusion.large_mass_difference
 
 
 def claim_cells(conclusions: Sequence[BetterConclusion]) -> list[list[str]]:
     """Write the differences in accuracy, that of the settings with its interval.
 
+    If a large difference in answer mass is shown, those in answer mass are the last column.
+
     Returns:
         Texts of the first run or arm, which are empty, and of each other one, by decoding.
     """
     columns = len(claim_heads(conclusions))
+    with_mass = any(map(_large_mass, conclusions))
 
     def texts(conclusion: BetterConclusion) -> list[str]:
         cells: list[str] = [] if conclusion.claims else [conclusion.status]
         for claim in _accuracy(conclusion):
-            value = value_text(claim.difference.value, "points")
-            text = value if cells else interval_text(claim.difference, "points")
-            marks = {"better": " *", "worse": " *", "equivalent": ", equivalent"}
-            cells.append(f"{text}{marks.get(claim.status, '')}")
-        return cells + [""] * (columns - len(cells))
+            cells.append(_claim_cell(claim, interval=not cells))
+        cells += [""] * (columns - with_mass - len(cells))
+        masses = [_claim_cell(claim) for claim in conclusion.of(ANSWER_MASS)] or [""]
+        return cells + masses * with_mass
 
     return [[""] * columns, *map(texts, conclusions)]
 
 
+def _claim_cell(claim: Claim, *, interval: bool = False) -> str:
+    """Write a difference, with its interval or without, and its mark."""
+    difference = claim.difference
+    text = value_text(difference.value, "points")
+    marks = {"better": " *", "worse": " *", "equivalent": ", equivalent"}
+    return (interval_text(difference, "points") if interval else text) + marks.get(claim.status, "")
+
+
 def shown_text(conclusions: Sequence[BetterConclusion]) -> str:
     """Explain the mark of `claim_cells`."""
-    accuracy = (claim for conclusion in conclusions for claim in _accuracy(conclusion))
-    tests = max((claim.evidence.tests for claim in accuracy), default=0)
-    return "* shown" + (f", adjusted for {tests:,} tests (Holm)" if tests > 1 else "")
+    counts = [_most_tests(map(_accuracy, conclusions))]
+    if any(map(_large_mass, conclusions)):
+        counts.append(_most_tests(conclusion.of(ANSWER_MASS) for conclusion in conclusions))
+    if max(counts) <= 1:
+        return "* shown"
+    of_mass = f"; of mass, for {counts[1]:,}" if len(counts) > 1 else ""
+    return f"* shown, adjusted for {counts[0]:,} tests (Holm){of_mass}"
+
+
+def _most_tests(groups: Iterable[Sequence[Claim]]) -> int:
+    return max((claim.evidence.tests for claims in groups for claim in claims), default=0)

@@ -19,10 +19,11 @@ from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.notes import (
     Incomplete,
+    LowAnswerMass,
     Unanswered,
     Unverified,
 )
-from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP
+from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP, ANSWER_MASS
 from pact_eval.evaluation.report import DecodedRates, Evaluation
 from pact_eval.notes import Note
 from pact_eval.numbers import (
@@ -173,20 +174,30 @@ def brief_report(report: RunReport, names: ArmNames = KEYS, read: str = "") -> B
         return _brief_ablated(report, names)
     place = one_line(shlex.quote(report.run.place))
     gaps = [note for note in evaluation.notes if isinstance(note, Incomplete | Unverified)]
+    notes = [note for note in evaluation.notes if not isinstance(note, LowAnswerMass)]
     return Brief(
         facts=[
             *_conclusions(report),
             Fact("wrong", "" if report.wrong is None else report.wrong.words),
             *_rates(report.rates, evaluation),
+            Fact("answer mass", _low_mass(evaluation), "bad"),
             Fact("requests", "" if report.spent is None else report.spent.words),
             Fact("not known", not_known_text(report.conclusions), spare=True),
             Fact("run", run_text(report, names)),
             Fact("log", "; ".join(gap.words for gap in gaps), "caution"),
             Fact("read", one_line(read)),
         ],
-        notes=[note for note in evaluation.notes if note not in gaps],
+        notes=[note for note in notes if note not in gaps],
         more=f"All metrics: pact-eval report {place} --full, or --html page.html",
     )
+
+
+def _low_mass(evaluation: Evaluation) -> str:
+    """Write a low answer mass with its interval, which its note lacks; "" for one that is not."""
+    low = LowAnswerMass.of(evaluation.mean_answer_mass)
+    if low is None:
+        return ""
+    return f"{rate_text(evaluation.groups[0].estimates[ANSWER_MASS])}: {low.remark}"
 
 
 def _rates(rates: Sequence[DecodedRates], evaluation: Evaluation) -> Iterator[Fact]:

@@ -35,6 +35,7 @@ from pact_eval.numbers import (
     p_value_text,
     reason_text,
     short_clusters,
+    small_text,
     value_text,
 )
 from pact_eval.plain_text import one_line
@@ -557,7 +558,9 @@ def decoding_text(evaluation: Evaluation) -> str:
         "repeats_together": f"{evaluation.k} repeats, mean log-probability",
     }[evaluation.decoding_name]
     mass = evaluation.mean_answer_mass
-    codes = "" if math.isnan(mass) else f"  Answer mass {100 * mass:.1f}% over all views."
+    codes = (
+        "" if math.isnan(mass) else f"  Answer mass {small_text(mass, 'percent')}% over all views."
+    )
     everything = evaluation.groups[0]
     method = methods_text(everything.estimates.values(), evaluation.unit)
     made = f"{evaluation.decoding_name}, {evaluation.calibration} ({how}); K = {evaluation.k}"

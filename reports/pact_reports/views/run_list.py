@@ -19,7 +19,15 @@ from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.notes import LowAnswerMass
 from pact_eval.evaluation.run_list import ListedRun, RunState
 from pact_eval.evaluation.settings import Settings
-from pact_eval.numbers import plain_decoding, plain_reason, sample_text, small_text, value_text
+from pact_eval.numbers import (
+    ends_text,
+    has_width,
+    plain_decoding,
+    plain_reason,
+    sample_text,
+    small_text,
+    value_text,
+)
 from pact_eval.plain_text import one_line, short_names
 from pact_eval.runs.folder import Run
 from pact_eval.runs.places import shown
@@ -165,8 +173,9 @@ def run_list_parts(
         *left_columns("data", "state"),
     )
     title, names = _names(runs)
+    low = any(map(_has_low_mass, runs))  # then it is a finding, and has its interval
     rows = [
-        Row(_cells(run, names[run.folder], arms), rule=not number)
+        Row(_cells(run, names[run.folder], arms, mass_interval=low), rule=not number)
         for group in _groups(runs)
         for number, run in enumerate(group)
     ]
@@ -211,22 +220,29 @@ def _rank(run: ListedRun) -> float:
     return -run.accuracy.value
 
 
-def _mass_cell(run: ListedRun) -> Cell:
+def _has_low_mass(run: ListedRun) -> bool:
+    return run.answer_mass is not None and LowAnswerMass.of(run.answer_mass.value) is not None
+
+
+def _mass_cell(run: ListedRun, *, interval: bool) -> Cell:
     """Write the answer mass, in the colour of bad news if it is low."""
-    mass = math.nan if run.answer_mass is None else run.answer_mass.value
-    low = LowAnswerMass.of(mass) is not None
-    text = "" if math.isnan(mass) else small_text(mass, "percent")
-    return Cell(text, tone="bad" if low else None)
+    mass = run.answer_mass
+    if mass is None or math.isnan(mass.value):
+        return Cell("")
+    text = small_text(mass.value, "percent")
+    if interval and has_width(mass):
+        text += f" {ends_text(mass.low, mass.high, 'percent')}"
+    return Cell(text, tone="bad" if _has_low_mass(run) else None)
 
 
-def _cells(run: ListedRun, name: str, arms: ArmNames) -> tuple[Cell, ...]:
+def _cells(run: ListedRun, name: str, arms: ArmNames, *, mass_interval: bool) -> tuple[Cell, ...]:
     reason = None if run.reason is None else one_line(run.reason)
     return (
         Cell(name, below=one_line(", ".join(_labels(run, arms)))),
         Cell("" if run.items is None else f"{run.items:,}"),
         _accuracy_cell(run.accuracy),
         _value_cell(run.pair_accuracy),
-        _mass_cell(run),
+        _mass_cell(run, interval=mass_interval),
         _word_cell(run.order),
         _ece_cell(run),
         Cell("" if run.spent is None else run.spent.cell),
