@@ -18,6 +18,13 @@ _PARENTS = (_ROOT, *(_ROOT / name for name in ("cli", "reports", "fixtures")))
 _PACKAGES = ("pact_eval", "pact_losses", "pact_cli", "pact_reports", "pact_fixtures")
 
 
+_IN_FOLDER = (
+    *("pact_eval.api.", "pact_eval.pytest.", "pact_eval.training."),
+    *("pact_eval.data.records.read_records", "pact_losses.candidates."),
+)
+_SLOW = ("api.score", "candidates.candidate_logits", "adapters.save_adapter", "recipe.train_recipe")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Modules that have no test, or no wanted one, are not imported: PEFT takes 3 s."""
     if collection_path.suffix != ".py" or collection_path.name == "conftest.py":
@@ -71,10 +78,8 @@ def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def in_example_folder(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run the examples of `pact_eval.api` and `pact_eval.pytest` in their folder."""
-    if isinstance(request.node, pytest.DoctestItem) and request.node.name.startswith(
-        ("pact_eval.api.", "pact_eval.pytest.")
-    ):
+    """Run the examples that read files in their folder."""
+    if isinstance(request.node, pytest.DoctestItem) and request.node.name.startswith(_IN_FOLDER):
         with chdir(request.getfixturevalue("example_folder")):
             yield
     else:
@@ -82,7 +87,7 @@ def in_example_folder(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the example that loads a model."""
+    """Mark the examples that load a model."""
     for item in items:
-        if item.name == "pact_eval.api.score":
+        if item.name.endswith(_SLOW) and isinstance(item, pytest.DoctestItem):
             item.add_marker("slow")

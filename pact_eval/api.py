@@ -9,7 +9,6 @@ The examples use the adapters and data of `pact_fixtures` and small runs of rand
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
@@ -43,8 +42,7 @@ from pact_eval.drift.run_comparison import RunComparison, compare_runs
 from pact_eval.drift.unlabelled import UnlabelledDrift
 from pact_eval.errors import InputError
 from pact_eval.errors import PactError as PactError
-from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.report import Evaluation
+from pact_eval.evaluation.experiment import Experiment, RunEvaluation
 from pact_eval.evaluation.settings import Settings
 from pact_eval.importing import stored as stored_runs
 from pact_eval.importing import writing
@@ -358,7 +356,7 @@ def import_run(
     return ImportedRun.of(read_run(out), rows.remarks)
 
 
-def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
+def evaluate(run: RunSource, settings: Settings | None = None) -> RunEvaluation:
     """Compute every number of the report on a run, as `pact-eval report` shows them.
 
     Args:
@@ -368,8 +366,8 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
     Returns:
         Estimates by group and metric, with intervals over families, typed notes, and warnings on
         the calibrator. With `target_error` in the settings, it also concludes whether the model may
-        act alone. A notebook shows it as tables. `Experiment.report` also has the rates at view 0,
-        what the order of answers does, and the digest.
+        act alone. A notebook shows it as tables; its `report` also has the rates at view 0, what
+        the order of answers does, and the digest: to show these reads the folder again.
 
     Raises:
         RunError: the folder is not a complete run.
@@ -387,7 +385,7 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
     report = _experiment([run], settings).report()
     if settings is not None and settings.target_error is not None:
         report = with_acting(report)
-    return replace(report.evaluation, questions=report.questions)
+    return RunEvaluation.of(report)
 
 
 def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> RunComparison:
@@ -633,8 +631,7 @@ def choose_thresholds(
         settings: decoding, calibrator and unit; None takes the defaults.
 
     Returns:
-        The gates, with their tests, coverage and errors. `pact_eval.thresholds.write_thresholds`
-        stores them.
+        The gates, with their tests, coverage and errors. `write(path)` stores them.
 
     Raises:
         RunError: the folder is not a complete run with references.
@@ -678,12 +675,9 @@ def check_thresholds(
         TamperedError: the file has changed since it was written.
 
     Examples:
-        >>> from pathlib import Path
         >>> import pact_eval
-        >>> from pact_eval.thresholds.files import write_thresholds
-        >>> chosen = pact_eval.choose_thresholds("runs/january", 0.3)
-        >>> write_thresholds(Path("thresholds.json"), chosen)
-        >>> pact_eval.check_thresholds("thresholds.json", "runs/march").verdict
+        >>> file = pact_eval.choose_thresholds("runs/january", 0.3).write("thresholds.json")
+        >>> pact_eval.check_thresholds(file, "runs/march").verdict
         'holds'
     """
     return checking.check_thresholds(Path(thresholds), run, settings=settings)
@@ -712,8 +706,7 @@ def choose_answer_sets(
         settings: decoding, calibrator, unit and bootstrap; None takes the defaults.
 
     Returns:
-        The sets of every kind, with their sizes and coverage.
-        `pact_eval.thresholds.write_answer_sets` stores them.
+        The sets of every kind, with their sizes and coverage. `write(path)` stores them.
 
     Raises:
         RunError: the folder is not a complete run with references.
@@ -755,12 +748,9 @@ def check_answer_sets(
         TamperedError: the file has changed since it was written.
 
     Examples:
-        >>> from pathlib import Path
         >>> import pact_eval
-        >>> from pact_eval.thresholds.files import write_answer_sets
-        >>> chosen = pact_eval.choose_answer_sets("runs/january", 0.9)
-        >>> write_answer_sets(Path("sets.json"), chosen)
-        >>> pact_eval.check_answer_sets("sets.json", "runs/march").verdict
+        >>> file = pact_eval.choose_answer_sets("runs/january", 0.9).write("sets.json")
+        >>> pact_eval.check_answer_sets(file, "runs/march").verdict
         'cannot tell'
     """
     return checking.check_answer_sets(Path(sets), run, settings=settings)

@@ -11,9 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
 
-__all__ = ["Framed", "Result"]
+__all__ = ["Framed", "Result", "Writable"]
 
 _LONGEST_LINE: Final = 200
 _LONGEST_TEXT: Final = 40
@@ -30,7 +32,11 @@ class Result:
         return self.to_json()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object that a command prints of it with `--json`."""
+        """Return the object that a command prints of it with `--json`, and `--full` of a report.
+
+        What only a command has is left out: `command_line`. The files that `calibrate` has written
+        are null, and of `score`, `import` and `sweep --fit`, a result is one part.
+        """
         values: dict[str, Any] = import_module("pact_reports.results").to_json(self)
         return values
 
@@ -59,6 +65,25 @@ class Framed(Result):
         """
         frame: pl.DataFrame = import_module("pact_reports.frames").frame_of(self)
         return frame
+
+
+class Writable(Result):
+    """A result that other commands read from a file."""
+
+    def write(self, path: Path | str) -> Path:
+        """Write the file, atomically, and return its path.
+
+        It is what `thresholds --out` writes, and otherwise the JSON: of an audit for `--audit`, of
+        a report for `verify`.
+
+        Args:
+            path: the file; an existing one is replaced.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        written: Path = import_module("pact_reports.results").write(self, path)
+        return written
 
 
 def short_repr(value: Any, *, changed: bool = False) -> str:

@@ -78,9 +78,16 @@ def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
             of another shape.
 
     Examples:
-        >>> from inspect import signature
-        >>> list(signature(candidate_logits).parameters)
-        ['model', 'batch']
+        >>> import torch
+        >>> from transformers import AutoModelForCausalLM
+        >>> from pact_losses import PactCollator, TrainingView
+        >>> view = TrainingView(
+        ...     record_id="r", family="f", variant="base", view=0, kind="boolean",
+        ...     token_ids=(5, 6), code_tokens=(8, 9), code_order=(0, 1), reference=1)
+        >>> batch = PactCollator(0, require_pairs=False)([view])
+        >>> model = AutoModelForCausalLM.from_pretrained("model", dtype=torch.float32)
+        >>> candidate_logits(model, batch).shape
+        torch.Size([1, 2])
     """
     return _read_logits(model, batch, reads_rest=False).letters
 

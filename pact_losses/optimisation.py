@@ -215,6 +215,14 @@ def lora_plus_optimizer(
         ModuleNotFoundError: peft is not installed.
         PactLossError: the model has no trainable LoRA weights.
 
+    Examples:
+        >>> import peft, torch
+        >>> base = torch.nn.Sequential(torch.nn.Linear(4, 4))
+        >>> model = peft.get_peft_model(base, peft.LoraConfig(target_modules=["0"]))
+        >>> optimizer = lora_plus_optimizer(model, learning_rate=1e-5, ratio=8)
+        >>> sorted({group["lr"] for group in optimizer.param_groups if group["params"]})
+        [1e-05, 8e-05]
+
     References:
         Hayou, Ghosh and Yu, "LoRA+: Efficient Low Rank Adaptation of Large Models", 2024.
     """

@@ -304,6 +304,24 @@ def pact_step(
     Raises:
         BatchError: as for `candidate_logits` and `PactLoss`.
         NonFiniteError: as for `PactLoss`.
+
+    Examples:
+        >>> import torch
+        >>> from pact_losses import PactCollator, TrainingView
+        >>> views = [
+        ...     TrainingView(
+        ...         record_id=variant, family="a", variant=variant, view=0, kind="boolean",
+        ...         token_ids=(5, 6), code_tokens=(8, 9), code_order=(0, 1), reference=reference)
+        ...     for variant, reference in (("base", 0), ("counterfactual", 1))]
+        >>> (step,) = pact_steps(PactData(views, PactCollator(0)), 1, seed=17)
+        >>> model = torch.nn.Linear(2, 2, bias=False)  # in place of a language model
+        >>> _ = torch.nn.init.zeros_(model.weight)
+        >>> logits = lambda model, batch: model(torch.eye(2)[batch.reference])
+        >>> means = pact_step(model, step, PactLoss(), code_logits=logits)
+        >>> {name: round(value, 3) for name, value in means.terms.items()}
+        {'ce': 0.693, 'cf': 2.127}
+        >>> model.weight.grad.abs().sum() > 0
+        tensor(True)
     """
     if code_logits is None:
         code_logits = partial(answer_logits, train_rest=loss.weights.am > 0)

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 from jsonschema import Draft4Validator, FormatChecker
 
-_SCHEMA = Path(__file__).parent / "schemas" / "sarif-2.1.0-rtm.5.json"
+SCHEMAS = Path(__file__).parent / "schemas"
 _COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::(.*)")
 
 
@@ -29,7 +29,7 @@ class Shown:
 
 def validated_sarif(text: str) -> dict[str, Any]:
     """Returns the one run of a log that is valid by the schema of SARIF 2.1.0."""
-    schema = json.loads(_SCHEMA.read_text("utf-8"))
+    schema = json.loads((SCHEMAS / "sarif-2.1.0-rtm.5.json").read_text("utf-8"))
     log: dict[str, Any] = json.loads(text)
     Draft4Validator(schema, format_checker=FormatChecker()).validate(log)
     (run,) = log["runs"]
@@ -89,6 +89,7 @@ def junit_cases(text: str) -> dict[str, ET.Element]:
     assert len(cases) == len(suite)
     for counter, tag in (("failures", "failure"), ("skipped", "skipped"), ("errors", "error")):
         n = str(len(suite.findall(f"testcase/{tag}")))
-        assert (suites.get(counter), suite.get(counter)) == (n, n)
+        assert suite.get(counter) == n
+        assert suites.get(counter) == (None if tag == "skipped" else n)
     assert suite.get("tests") == str(len(suite))
     return cases

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import inspect
 import json
 import re
@@ -28,11 +30,11 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.preregistration.criteria import write_example
 from pact_eval.results import Result
 from pact_eval.scoring.request import ModelOptions, ModelRequest
-from pact_eval.thresholds.files import write_answer_sets, write_thresholds
 from pact_reports.views.registry import presenter_of
 
 SHIPPED = Path(__file__).resolve().parents[1] / "fixtures" / "pact_fixtures"
 SETTINGS = pact_eval.Settings(resamples=200)
+PACKAGES = ("metrics", "stats", "training")
 
 
 @pytest.fixture
@@ -64,6 +66,22 @@ def functions_of_the_api() -> Iterator[tuple[str, Any]]:
             function = function or getattr(member, "func", member)
             if inspect.isfunction(function):
                 yield f"{name}.{member_name}", function
+
+
+@pytest.mark.slow
+def test_every_function_has_an_example_that_calls_it() -> None:
+    """The examples of all modules run as tests; see `conftest.py`."""
+    lacking = []
+    packages = ("pact_eval", "pact_losses", *(f"pact_eval.{name}" for name in PACKAGES))
+    for package in map(importlib.import_module, packages):
+        for name in package.__all__:
+            function = getattr(package, name)
+            text = inspect.getdoc(function) or ""
+            parsed = doctest.DocTestParser().get_examples(text)
+            runs = [each.source for each in parsed if doctest.SKIP not in each.options]
+            if inspect.isfunction(function) and f"{name}(" not in "".join(runs):
+                lacking.append(f"{package.__name__}.{name}")
+    assert not lacking
 
 
 @pytest.mark.parametrize(("name", "value"), [*functions_of_the_api()])
@@ -157,8 +175,8 @@ def test_every_result_is_shown_as_tables(runs: tuple[Path, Path], tmp_path: Path
         pact_eval.choose_thresholds(chosen_on, 0.3),
         pact_eval.choose_answer_sets(new),
     )
-    write_thresholds(tmp_path / "thresholds.json", thresholds)
-    write_answer_sets(tmp_path / "sets.json", sets)
+    thresholds.write(tmp_path / "thresholds.json")
+    sets.write(tmp_path / "sets.json")
     write_example(tmp_path / "hypotheses.toml")
     settings = pact_eval.Settings(resamples=200, margin=0.05)
     results: tuple[Result, ...] = (

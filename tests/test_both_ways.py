@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import shutil
+import typing
+from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +15,17 @@ import polars as pl
 import pytest
 from adapters import MODEL, copied
 from builders import question, record, write_jsonl
+from click.testing import CliRunner
 from commands import runner, with_settings
 from messages import assert_says
 from run_frames import edit_run, rows, write_run
 from scoring.servers.loopback import serving, systemone
 
 import pact_eval
+from pact_cli.audit.main import main as audit
 from pact_cli.main import main
+from pact_eval.calibration.runs import FittedRun
+from pact_eval.results import Result
 from pact_eval.runs.folder import Run
 from pact_reports.views.registry import presenter_of
 from pact_reports.views.report import present_run_report
@@ -61,6 +70,146 @@ def test_a_comparison(
         "tempering" in analyses,
         "quantising" in analyses,
     )
+
+
+Pair = tuple[Callable[[], Result], tuple[object, ...]]
+FEW: Any = ("--resamples", 200)
+SETTINGS, MARGIN = pact_eval.Settings(resamples=200), pact_eval.Settings(resamples=200, margin=0.02)
+PAIRS: dict[str, Pair] = {
+    "evaluate": (
+        lambda: pact_eval.evaluate(
+            "runs/method", pact_eval.Settings(resamples=200, by="kind", target_error=0.1)
+        ),
+        ("report", "runs/method", "--full", "--by", "kind", "--target-error", 0.1, *FEW),
+    ),
+    "evaluate calibrated": (
+        lambda: pact_eval.evaluate(
+            "runs/march",
+            pact_eval.Settings(
+                resamples=200, calibrated=True, decoding="ensemble", allow=("other-decoding",)
+            ),
+        ),
+        (
+            *("report", "runs/march", "--full", "--calibration", "own", *FEW),
+            *("--decoding", "ensemble", "--allow", "other-decoding"),
+        ),
+    ),
+    "compare": (
+        lambda: pact_eval.compare("runs/method", "runs/baseline", SETTINGS),
+        ("compare", "runs/method", "runs/baseline", *FEW),
+    ),
+    "measure_drift": (
+        lambda: pact_eval.measure_drift("runs/method", "runs/baseline", MARGIN),
+        ("compare", "runs/method", "runs/baseline", "--gate", "--margin", 0.02, *FEW),
+    ),
+    "compare_logs": (
+        lambda: pact_eval.compare_logs("runs/method", "runs/baseline"),
+        ("drift", "runs/method", "runs/baseline"),
+    ),
+    "compare_remedies": (
+        lambda: pact_eval.compare_remedies("runs/method", SETTINGS),
+        ("sweep", "runs/method", "--remedies", *FEW),
+    ),
+    "plan": (
+        lambda: pact_eval.plan(5, 80, agree=85, gate_error=5),
+        ("plan", "--difference", 5, "--accuracy", 80, "--agree", 85, "--gate-error", 5),
+    ),
+    "choose_thresholds": (
+        lambda: pact_eval.choose_thresholds("runs/january", 0.3, by="domain"),
+        ("thresholds", "runs/january", "--target-error", 0.3, "--gates-by", "domain"),
+    ),
+    "choose_answer_sets": (
+        lambda: pact_eval.choose_answer_sets("runs/january", 0.8),
+        ("thresholds", "runs/january", "--coverage", 0.8),
+    ),
+    "check_thresholds": (
+        lambda: pact_eval.check_thresholds("gates.json", "runs/march"),
+        ("thresholds", "runs/march", "--check", "gates.json"),
+    ),
+    "check_answer_sets": (
+        lambda: pact_eval.check_answer_sets("sets.json", "runs/march"),
+        ("thresholds", "runs/march", "--check", "sets.json"),
+    ),
+    "judge": (
+        lambda: pact_eval.judge("hypotheses.toml", ["runs/method", "runs/baseline"], SETTINGS),
+        ("scorecard", "hypotheses.toml", "runs/method", "runs/baseline", *FEW),
+    ),
+    "audit_dataset": (
+        lambda: pact_eval.audit_dataset("data/holdout.jsonl", near_duplicate=0.8, keep=3),
+        ("data", "data/holdout.jsonl", "--near-duplicate", 0.8, "--max-findings", 3),
+    ),
+    "audit_adapter": (
+        lambda: pact_eval.audit_adapter("adapters/pact", data="data/holdout.jsonl"),
+        ("adapter", "adapters/pact", "--data", "data/holdout.jsonl"),
+    ),
+    "fit_calibrator": (
+        lambda: pact_eval.fit_calibrator("runs/january", ["runs/march"]),
+        ("calibrate", "runs/january", "--holdout", "runs/march", "-o", "calibrator.json"),
+    ),
+    # What a command prints of these is more: one part of it is the result.
+    "fit_remedy": (
+        lambda: pact_eval.fit_remedy("runs/method", "k1_additive"),
+        ("sweep", "runs/method", "--fit", "k1_additive", *FEW),
+    ),
+    "read_run": (lambda: pact_eval.read_run("runs/method"), ("report", "runs/method", *FEW)),
+}
+PARTS = {"fit_remedy": "fitted", "read_run": "run"}
+
+
+@pytest.fixture(scope="module")
+def home(example_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of the examples, with a calibrator, and files of thresholds and sets."""
+    place = tmp_path_factory.mktemp("pairs") / "home"
+    shutil.copytree(example_folder, place, symlinks=True)
+    with chdir(place):
+        pact_eval.fit_calibrator("runs/january", ["runs/march"]).write(force=True)
+        pact_eval.choose_thresholds("runs/january", 0.3).write(Path("gates.json"))
+        pact_eval.choose_answer_sets("runs/january", 0.9).write(Path("sets.json"))
+    return place
+
+
+def test_every_function_that_returns_a_result_has_a_pair() -> None:
+    """`score` and `import_run` make runs, which the tests below compare row by row."""
+    functions = {name: getattr(pact_eval, name) for name in pact_eval.__all__}
+    returned = {
+        name: typing.get_type_hints(function)["return"]
+        for name, function in functions.items()
+        if inspect.isfunction(function)
+    }
+    results = {name for name, kind in returned.items() if inspect.isclass(kind)}
+    results = {name for name in results if issubclass(returned[name], Result)}
+    assert results == {name.split()[0] for name in PAIRS} | {"import_run", "score"}
+
+
+@pytest.mark.slow
+def test_what_a_result_writes_is_read_by_the_command(home: Path) -> None:
+    with chdir(home):
+        audit_file = pact_eval.audit_dataset("data/holdout.jsonl", only=("schema",)).write("a.json")
+        settings = pact_eval.Settings(resamples=100, audit=audit_file)
+        report = pact_eval.evaluate("runs/method", settings).write(Path("report.json"))
+        run("verify", report, "runs/method")
+        run("verify", report, "runs/baseline", code=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_json_of_a_result_is_that_of_the_command(home: Path, name: str) -> None:
+    make, words = PAIRS[name]
+    program = audit if words[0] in ("data", "adapter") else main
+    with chdir(home):
+        result = make()
+        ours = result.to_json()
+        done = CliRunner().invoke(program, [*map(str, words), "--json"])
+    expected = json.loads(done.stdout)
+    if name == "fit_calibrator":  # the command has written it
+        assert isinstance(result, FittedRun)
+        with chdir(home):
+            written = [*map(str, result.write(Path("calibrator.json"), force=True))]
+        assert [expected.pop("calibration"), *expected.pop("copies")] == written
+        assert (ours.pop("calibration"), ours.pop("copies")) == (None, [])
+    assert expected.pop("command_line", []) == [] or words[0] in ("data", "adapter")
+    part = PARTS.get(name)
+    assert json.loads(json.dumps(ours)) == (expected if part is None else {part: expected[part]})
 
 
 def assert_same(folder: Path, made: Run, command: dict[str, Any]) -> None:

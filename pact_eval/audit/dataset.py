@@ -26,7 +26,7 @@ from pact_eval.data.labelled.plain import plain_files
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.processes import another_process
 from pact_eval.progress import step
-from pact_eval.results import Framed
+from pact_eval.results import Framed, Writable
 
 DATA_CHECKS: Final[dict[str, Check[DataContext]]] = {
     module.CHECK.name: module.CHECK
@@ -41,7 +41,7 @@ _READING_COST: Final = 1.0
 
 
 @dataclass(frozen=True, repr=False)
-class DataAudit(Framed):
+class DataAudit(Framed, Writable):
     """The results of a dataset's audit.
 
     Attributes:

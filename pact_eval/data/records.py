@@ -320,6 +320,11 @@ def read_records(
         InputError: the file cannot be read.
         RecordError: any record is malformed, an id appears twice, ablated contexts are mixed with
             records that have references, or there are no records; all problems together.
+
+    Examples:
+        >>> records = read_records(Path("data/holdout.jsonl"))
+        >>> len(records), records[0].field.kind, records[0].variant
+        (324, 'boolean', 'base')
     """
     records: list[Record] = []
     problems: list[Problem] = []

@@ -188,17 +188,21 @@ def _question(rows: pl.DataFrame) -> pl.Expr:
 
 
 def _check_names(rows: pl.DataFrame, places: tuple[str, str]) -> None:
-    """Check that answers to a question have names in both logs, or in none.
+    """Check that answers to a question have names in both logs, in none, or both here and there.
+
+    Of runs without their data, only the answers of boolean questions have names.
 
     Raises:
         InputError: they have names in one of them.
     """
     named = pl.col("options").is_not_null()
     answered = rows.filter(pl.col("at").is_not_null())
-    unnamed = answered.filter(~named, named.any().over("question")).sort("log", "question")
-    if unnamed.is_empty():
+    sides = answered.group_by("question", "log").agg(any=named.any(), all=named.all())
+    unlike = sides.filter(pl.struct("any", "all").n_unique().over("question") > 1)
+    if unlike.is_empty():
         return
-    place, question = places[unnamed["log"][0]], unnamed["question"][0]
+    fewest = unlike.sort("question", "any", "all", "log").row(0, named=True)
+    place, question = places[fewest["log"]], fewest["question"]
     asked = f" to {question}" if question else ""
     message = (
         f"{place}: answers{asked} have numbers here, and names in the other; give both as logs of "

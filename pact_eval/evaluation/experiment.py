@@ -96,7 +96,7 @@ from pact_eval.evaluation.wrong_items import (
 )
 from pact_eval.metrics.decoding import tied_answers
 from pact_eval.notes import Note
-from pact_eval.results import Framed, short_repr
+from pact_eval.results import Framed, Writable, short_repr
 from pact_eval.runs.folder import (
     RunFolder,
     RunSource,
@@ -875,7 +875,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RunReport(Framed):
+class RunReport(Framed, Writable):
     """Report of `pact-eval report` on a run. Each part is computed when it is first needed.
 
     Attributes:
@@ -980,6 +980,23 @@ class RunReport(Framed):
     def digest(self) -> ReportDigest:
         """Digest of the sealed run, calibrator and settings."""
         return report_digest([self.run], self.experiment.settings)
+
+
+@dataclass(frozen=True, repr=False)
+class RunEvaluation(Evaluation, Writable):
+    """What `pact_eval.evaluate` returns: an evaluation, shown as the report on its run.
+
+    Attributes:
+        report: has the rates at view 0, what the order of answers does, and the digest too.
+    """
+
+    report: RunReport = field(kw_only=True, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, report: RunReport) -> RunEvaluation:
+        """Return the evaluation of a report."""
+        numbers = replace(report.evaluation, questions=report.questions)
+        return cls(**vars(numbers), report=report)
 
 
 def _without_families(

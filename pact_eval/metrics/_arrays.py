@@ -24,6 +24,10 @@ def rows_of(mask: npt.NDArray[np.bool_], numbers: IntArray | None = None) -> str
     """Name the first true rows of a mask, for an error message: "row 3 and 2 more".
 
     `numbers` are those of the rows, if they are a part of all rows.
+
+    Examples:
+        >>> rows_of(np.array([False, True, True])), rows_of(np.array([True]), np.array([7]))
+        ('row 1 and 1 more', 'row 7')
     """
     per_row = mask.reshape(len(mask), -1).any(axis=1)
     first, more = int(np.argmax(per_row)), int(per_row.sum()) - 1
@@ -32,7 +36,15 @@ def rows_of(mask: npt.NDArray[np.bool_], numbers: IntArray | None = None) -> str
 
 
 def check_whole(name: str, values: npt.ArrayLike) -> IntArray:
-    """Return `values` as int64; floats pass where they are integers."""
+    """Return `values` as int64; floats pass where they are integers.
+
+    Raises:
+        ValueError: a value is not an integer.
+
+    Examples:
+        >>> check_whole("k", [1.0, 2.0])
+        array([1, 2])
+    """
     array: npt.NDArray[Any] = np.asarray(values)
     if array.dtype.kind in "iu" or array.size == 0:
         return array.astype(np.int64, copy=False)
@@ -42,7 +54,15 @@ def check_whole(name: str, values: npt.ArrayLike) -> IntArray:
 
 
 def check_log_probs(log_probs: npt.ArrayLike, ndim: int | None = 2) -> FloatArray:
-    """Return `log_probs` as float64 after checking its dimensions and that nothing exceeds 0."""
+    """Return `log_probs` as float64 after checking its dimensions and that nothing exceeds 0.
+
+    Raises:
+        ValueError: it has other dimensions, no answer slot, NaN, or a value above 0.
+
+    Examples:
+        >>> check_log_probs([[0, -float("inf")]])
+        array([[  0., -inf]])
+    """
     array = np.asarray(log_probs, dtype=np.float64)
     if array.ndim < 1 or (ndim is not None and array.ndim != ndim):
         shape = "one dimension or more" if ndim is None else f"{ndim} dimensions"
@@ -60,7 +80,15 @@ def check_log_probs(log_probs: npt.ArrayLike, ndim: int | None = 2) -> FloatArra
 
 
 def check_reference(reference: npt.ArrayLike, shape: tuple[int, ...]) -> IntArray:
-    """Return `reference` as int64 of shape (n,) within the C slots of `shape` = (n, C)."""
+    """Return `reference` as int64 of shape (n,) within the C slots of `shape` = (n, C).
+
+    Raises:
+        ValueError: it has another shape, or an index outside 0..C-1.
+
+    Examples:
+        >>> check_reference([1, 0], (2, 3))
+        array([1, 0])
+    """
     array = check_whole("reference", reference)
     if array.shape != shape[:1]:
         raise ValueError(f"reference: expected shape {shape[:1]}, got {array.shape}")

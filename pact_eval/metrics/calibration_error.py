@@ -221,6 +221,11 @@ def smooth_ece_samples(confidence: FloatArray, correct: BoolArray) -> FloatArray
 
     Returns:
         (b,) fractions.
+
+    Examples:
+        >>> confidence = np.array([0.9, 0.8])
+        >>> smooth_ece_samples(confidence, np.array([[True, True], [False, False]])).round(2)
+        array([0.15, 0.85])
     """
     cell, samples = _bins_of(confidence, _CELLS), len(correct)
     expected = np.bincount(cell, weights=confidence, minlength=_CELLS)

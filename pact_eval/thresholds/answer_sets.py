@@ -29,7 +29,7 @@ from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import plain_units
 from pact_eval.plain_text import upper_first
-from pact_eval.results import Result
+from pact_eval.results import Writable
 from pact_eval.runs.custody import TrainedOnRun
 from pact_eval.runs.folder import RunSource, unanswered_items
 from pact_eval.runs.predictions import Predictions
@@ -277,7 +277,7 @@ class OtherSets:
 
 
 @dataclass(frozen=True, repr=False)
-class AnswerSets(Result):
+class AnswerSets(Writable):
     """The answer sets of a run.
 
     Attributes:

@@ -23,7 +23,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.report import Calibration
 from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import CLUSTER
-from pact_eval.results import Framed
+from pact_eval.results import Framed, Writable
 from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_runs
 from pact_eval.runs.folder import RunSource, open_run, unanswered_items
 from pact_eval.schema import Section
@@ -264,7 +264,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, repr=False)
-class Thresholds(Framed):
+class Thresholds(Framed, Writable):
     """The gates of a run.
 
     Attributes:

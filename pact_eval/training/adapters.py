@@ -97,9 +97,13 @@ def save_adapter(
         ValueError: `facts` names a reserved key.
 
     Examples:
-        >>> from inspect import signature
-        >>> [name for name in signature(save_adapter).parameters][:3]
-        ['model', 'folder', 'base']
+        >>> import pact_eval, pact_losses, peft
+        >>> from transformers import AutoModelForCausalLM
+        >>> base = AutoModelForCausalLM.from_pretrained("model", dtype=torch.float32)
+        >>> model = peft.get_peft_model(base, pact_losses.lora_config())
+        >>> save_adapter(model, Path("new"), base="model", arm="mine", seed=17)
+        >>> pact_eval.audit_adapter("new").checks[0].findings
+        ()
     """
     base = Path(base) if Path(base).is_dir() else base
     schema = schema_config(

@@ -127,9 +127,13 @@ def train_recipe(training: RecipeTraining, out: Path, *, log: Log = lambda _line
         TrainingInterruptedError: SIGTERM or Ctrl-C came; the checkpoint is saved.
 
     Examples:
-        >>> from inspect import signature
-        >>> list(signature(train_recipe).parameters)
-        ['training', 'out', 'log']
+        >>> train, few = Path("data/train.jsonl"), Path("few.jsonl")
+        >>> _ = few.write_text("".join(train.read_text().splitlines(keepends=True)[:4]))
+        >>> files = RecipeFiles(train, selection=few)
+        >>> settings = {"train_families": 2, "epochs": 1, "accumulation": 1}
+        >>> training = RecipeTraining("pact", settings, "mine", 17, "model", files, device="cpu")
+        >>> train_recipe(training, Path("trained"), log=print)  # doctest: +ELLIPSIS
+        step 1/1: selection NLL ... nats
     """
     settings = recipe_settings(training.recipe, training.settings)
     if settings.paper.unpaired_weight == 0:  # then no unpaired record is used

@@ -79,6 +79,18 @@ def cached_training_views(
     Raises:
         RecordError: as for `training_views`.
         PromptError: likewise.
+
+    Examples:
+        >>> from transformers import AutoTokenizer
+        >>> from pact_eval.prompts.nimble import NIMBLE
+        >>> encoder = Encoder(AutoTokenizer.from_pretrained("model"), NIMBLE)
+        >>> records = read_records(Path("data/train.jsonl"))[:2]
+        >>> for _ in range(2):
+        ...     views = cached_training_views(
+        ...         records, encoder, ViewPlan(), Path("views"),
+        ...         log=lambda line: print(line.split(": ")[1]))
+        5 views encoded
+        5 views read
     """
     if folder is None:
         return training_views(records, encoder, plan, unpaired=unpaired, source=source)
@@ -107,6 +119,15 @@ def cache_key(
 
     The key depends on the state, question, reference, certificate and names of each record, and on
     the order of the records. It does not depend on line numbers.
+
+    Examples:
+        >>> from transformers import AutoTokenizer
+        >>> from pact_eval.prompts.nimble import NIMBLE
+        >>> encoder = Encoder(AutoTokenizer.from_pretrained("model"), NIMBLE)
+        >>> records = read_records(Path("data/train.jsonl"))[:2]
+        >>> key = cache_key(records, encoder, ViewPlan())
+        >>> len(key), key == cache_key(records[::-1], encoder, ViewPlan())
+        (64, False)
     """
     digest = hashlib.sha256()
     # The fingerprint covers one probe only; other tokenizer differences show on the records.
@@ -385,9 +406,12 @@ def training_data(
         ValueError: the tokenizer has neither a padding nor an end token.
 
     Examples:
-        >>> from inspect import signature
-        >>> list(signature(training_data).parameters)[:4]
-        ['train', 'encoder', 'base', 'selection']
+        >>> from transformers import AutoTokenizer
+        >>> from pact_eval.prompts.nimble import NIMBLE
+        >>> encoder = Encoder(AutoTokenizer.from_pretrained("model"), NIMBLE)
+        >>> data = training_data(Path("data/train.jsonl"), encoder, base="model", arm="pact")
+        >>> len({view.family for view in data.train}), len(data.train)
+        (60, 300)
     """
     base = Path(base) if Path(base).is_dir() else base
     used: dict[TrainingRole, UsedData] = {"train": _data_used(train)}

@@ -86,8 +86,14 @@ def training_views(
         PromptError: a prompt is over the limit.
 
     Examples:
-        >>> ViewPlan(permuted=1, ablated=True)
-        ViewPlan(permuted=1, ablated=True, seed=0, unpaired_weight=0.3, unpaired_permuted=0)
+        >>> from pathlib import Path
+        >>> from transformers import AutoTokenizer
+        >>> from pact_eval.data.records import read_records
+        >>> from pact_eval.prompts.nimble import NIMBLE
+        >>> encoder = Encoder(AutoTokenizer.from_pretrained("model"), NIMBLE)
+        >>> views = training_views(read_records(Path("data/train.jsonl"))[:2], encoder, ViewPlan())
+        >>> [view.role for view in views]
+        ['primary', 'primary', 'permuted', 'permuted', 'ablated']
     """
     pairs, problems = _pairs(records)
     contexts: dict[str, Record] = {}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
-from pact_eval._json import Json
-from pact_eval.results import Result
+from pact_eval._files import write_atomically
+from pact_eval._json import Json, dumps_indented
+from pact_eval.results import Result, Writable
+from pact_eval.thresholds.answer_sets import AnswerSets
+from pact_eval.thresholds.choice import Thresholds
+from pact_eval.thresholds.files import write_answer_sets, write_thresholds
 from pact_reports.page.html import render
 from pact_reports.views.registry import presenter_of
 from pact_reports.writers import terminal
@@ -32,6 +37,26 @@ def to_text(result: Result) -> str:
         result: what a function of `pact_eval` returned.
     """
     return terminal.to_text(*presenter_of(result).parts(), width=_COLUMNS).rstrip("\n")
+
+
+def write(result: Writable, path: Path | str) -> Path:
+    """Write the file of a result that other commands read; see `Writable`.
+
+    Args:
+        result: what a function of `pact_eval` returned.
+        path: the file.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    match result:
+        case Thresholds():
+            write_thresholds(Path(path), result)
+        case AnswerSets():
+            write_answer_sets(Path(path), result)
+        case _:
+            write_atomically(Path(path), dumps_indented(to_json(result)))
+    return Path(path)
 
 
 def to_json(result: Result) -> dict[str, Json]:

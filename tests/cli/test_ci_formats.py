@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from builders import write_jsonl
-from ci_formats import github_annotations, junit_cases, sarif_annotations, validated_sarif
+from ci_formats import SCHEMAS, github_annotations, junit_cases, sarif_annotations, validated_sarif
 from commands import refuser, runner
+from needs import installed, needs
 from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main
@@ -113,6 +115,20 @@ def test_a_sound_dataset_has_no_annotation(repository: Path, ci_format: str) -> 
         "junit": lambda text: [case.tag for case in junit_cases(text).values() if len(case)],
     }
     assert readers[ci_format](text) == []
+
+
+@needs("xmlschema, of the group dev", present=installed("xmlschema"))
+def test_junit_against_the_schema_of_the_plugin_of_jenkins(leaking: Path, repository: Path) -> None:
+    """Passed, failed and skipped cases, notes of passed ones, and text that is not XML."""
+    schema = import_module("xmlschema").XMLSchema(SCHEMAS / "junit-10.xsd")
+    data = healthy(families=6)
+    for record in data.holdout[:2]:  # an id that occurs twice
+        record["id"] = "x\n]]> <b> \x1b[31m \u202e"
+    hostile = data.write(repository / "hostile")
+    for folder, only, code in ((leaking, QUICK, 3), (leaking, (), 5), (hostile, (), 3)):
+        text = run_audit("data", folder, *only, "--format", "junit", code=code).stdout
+        schema.validate(text)
+        assert not schema.is_valid(text.replace("classname", "class"))
 
 
 def test_what_was_not_checked_is_skipped_and_not_passed(repository: Path) -> None:

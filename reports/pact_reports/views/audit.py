@@ -67,6 +67,7 @@ def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Present
         leak=lambda: DataLeak.joined(audit.leaks),
         remarks=partial(_remarks, audit),
         ci=partial(data_report, audit, fail_on),
+        tool="pact-audit",
     )
 
 
@@ -142,6 +143,7 @@ def present_adapter_audit(
             "comparison": to_json(comparison),
         },
         ci=partial(adapters_report, audits, fail_on),
+        tool="pact-audit",
     )
 
 

@@ -57,6 +57,7 @@ def present_ablated_file(written: AblatedFile) -> Presenter:
         tables=lambda: [Line(f"{counts} in {written.path}", unbroken=True)],
         to_json=lambda: {"ablated": to_json(written)},
         remarks=remarks,
+        tool="pact-audit",
     )
 
 
@@ -74,6 +75,7 @@ def present_converted_file(written: ConvertedFile) -> Presenter:
             "labelled": labelled_json([written.data])[0],
         },
         remarks=partial(_remarks, written),
+        tool="pact-audit",
     )
 
 
@@ -93,6 +95,7 @@ def present_written_manifest(written: WrittenManifest) -> Presenter:
                 for file, facts in zip(written.files, written.facts, strict=True)
             ],
         },
+        tool="pact-audit",
     )
 
 

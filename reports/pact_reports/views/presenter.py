@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib import metadata
 
 from pact_eval._json import Json
 from pact_eval.evaluation.conclusions.data import DataLeak
@@ -33,6 +34,7 @@ class Presenter:
             no blank lines, by whether all is printed; files that were written are named after the
             first.
         ci: makes the cases and annotations of `--format`; None if nothing is judged; see `cases`.
+        tool: program that JSON names, with its version; "" names none.
 
     Examples:
         >>> presenter = Presenter(tuple, dict, ["Look."], lambda: ["All is well."])
@@ -52,6 +54,7 @@ class Presenter:
     listed: Callable[[], Iterable[Part]] = tuple
     blocks: Callable[[bool], Iterable[Iterable[Part]]] | None = None
     ci: Callable[[], CiReport] | None = None
+    tool: str = ""
 
     def parts(self) -> Iterable[Part]:
         """Return everything in the order of Python's `print`: the headline comes first."""
@@ -64,7 +67,10 @@ class Presenter:
         It is the first sentence of the headline, or of the answers if these alone say the result.
         """
         headline = next(iter((*self.headline(), *self.answers())), None)
-        return ({} if headline is None else {"headline": headline}) | self.to_json()
+        values: dict[str, Json] = {} if headline is None else {"headline": headline}
+        if self.tool:
+            values |= {"tool": self.tool, "version": metadata.version("pact-eval")}
+        return values | self.to_json()
 
     def with_below(self, name: str, other: Presenter, *, full: bool) -> Presenter:
         """Return the presenter with that of another result below it.

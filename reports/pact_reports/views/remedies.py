@@ -80,10 +80,10 @@ def _row(row: RemedyRow) -> dict[str, Json]:
 
 
 def present_fitted_remedy(fitted: FittedRemedy) -> Presenter:
-    """Present a fitted remedy."""
+    """Present a fitted remedy; its JSON is the key `fitted` of `sweep --fit`."""
     return Presenter(
         tables=partial(fitted_remedy_parts, fitted),
-        to_json=lambda: {"remedy": remedy_json(fitted)},
+        to_json=lambda: {"fitted": remedy_json(fitted)},
         warnings=[*map(str, fitted.warnings)],
     )
 

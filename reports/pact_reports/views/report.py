@@ -15,7 +15,7 @@ from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.conclusions.order import OrderAudit, OrderEffect
-from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.experiment import RunEvaluation, RunReport
 from pact_eval.evaluation.joins import SkippedRun
 from pact_eval.evaluation.per_answer import QuestionAnswers
 from pact_eval.evaluation.registry import ANSWER_MASS, CONFIDENT, MetricSpec, find_metric
@@ -95,6 +95,17 @@ def present_run_report(
         retold=True,
         listed=lambda: () if items is None else item_parts(report.item_lists(items)),
     )
+
+
+def present_whole_report(report: RunReport) -> Presenter:
+    """Present the report on a run, with the JSON of the command."""
+    presenter = present_run_report(report)
+    return replace(presenter, to_json=partial(_reports_json, [(report, presenter)], (), ()))
+
+
+def present_run_evaluation(evaluation: RunEvaluation) -> Presenter:
+    """Present an evaluation as the report that it is from."""
+    return present_whole_report(evaluation.report)
 
 
 def present_reports(
