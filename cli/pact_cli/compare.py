@@ -72,10 +72,8 @@ class RunOrArm(RunPath):
 @command(
     elsewhere=_ELSEWHERE,
     for_ci=True,
-    more=(
-        *("decoding", "calibration", "unit", "ece_bins", "allow", "audit", "resamples"),
-        "bootstrap_seed",
-    ),
+    more=("decoding", "calibration", "unit", "allow", "audit", "resamples", "bootstrap_seed"),
+    settings=("ece_bins",),
 )
 @settings_options(
     *("by", "decoding", "calibration", "margin", "without_leaks", "unit", "ece_bins", "allow"),
