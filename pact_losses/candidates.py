@@ -107,9 +107,17 @@ def answer_logits(model: nn.Module, batch: PactBatch, *, train_rest: bool = True
         BatchError: as for `candidate_logits`.
 
     Examples:
-        >>> from inspect import signature
-        >>> list(signature(answer_logits).parameters)
-        ['model', 'batch', 'train_rest']
+        >>> import torch
+        >>> from transformers import AutoModelForCausalLM
+        >>> from pact_losses import PactCollator, TrainingView
+        >>> view = TrainingView(
+        ...     record_id="r", family="f", variant="base", view=0, kind="boolean",
+        ...     token_ids=(5, 6), code_tokens=(8, 9), code_order=(0, 1), reference=1)
+        >>> batch = PactCollator(0, require_pairs=False)([view])
+        >>> model = AutoModelForCausalLM.from_pretrained("model", dtype=torch.float32)
+        >>> both = answer_logits(model, batch)
+        >>> both.letters.shape, both.rest.shape
+        (torch.Size([1, 2]), torch.Size([1]))
     """
     return _read_logits(model, batch, reads_rest=True, train_rest=train_rest)
 
