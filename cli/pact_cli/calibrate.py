@@ -44,7 +44,8 @@ def calibrate(
     fall, nothing is written, and the exit code is 3; --force writes.
 
     Numbers:
-        --mode: Form of the temperature; auto selects one by cross-validation over source families.
+        --mode: Form of the temperature; auto selects one by cross-validation over source families,
+            per-question among them if several questions are asked.
 
     Data:
         --holdout: Run to apply it to: show the scores before and after, and write the calibrator

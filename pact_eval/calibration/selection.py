@@ -157,6 +157,7 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
     that difference over source families: the difference, because how hard the families are is
     common to all forms and would hide it. Nothing here is random.
 
+    The per-question form is compared if the items are of several questions (`several_questions`).
     Forms of several parameters are compared only if all items together determine them: not where
     a bound holds one, a temperature is held at the floor, or (without a ridge) a slope is not
     identified. Few source families can make such a fit look good by luck.
@@ -300,7 +301,9 @@ def _usable(items: CalibrationItems, forms: Sequence[_Form]) -> tuple[list[_Form
     reasons: dict[str, None] = {}
     for mode, ridge in tracked(forms, "Fitting all items", "forms"):
         reason = None
-        if mode != "scalar":
+        # A question has no temperature of its own without enough outcomes. If it is at a bound, its
+        # answers are no better than chance, and cross-validation says whether the bound does well.
+        if mode not in ("scalar", "per-question"):
             reason = _why_undetermined(fit_calibrator(items, mode=mode, ridge=ridge))
         if reason is None:
             usable.append((mode, ridge))

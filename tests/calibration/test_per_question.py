@@ -128,7 +128,7 @@ def test_temperatures_against_scipy(seed: int) -> None:
 
 
 def test_questions_that_are_kinds_have_the_temperatures_of_kinds() -> None:
-    items = simulate(1_500, np.random.default_rng(5), by_kind(1.3, 2.0, 0.8))
+    items = simulate(1_000, np.random.default_rng(5), by_kind(1.3, 2.0, 0.8))
     items = replace(items, question=items.kind.astype(object))
     kinds = fit_calibrator(items, mode="per-kind")
     fit = fit_calibrator(items, mode="per-question")
@@ -264,10 +264,23 @@ def test_auto_compares_it_for_several_questions_only() -> None:
     assert_says(choose_mode(small).left_out, "per-question: no question has 100 families")
 
 
+def test_a_question_at_chance_does_not_rule_the_form_out() -> None:
+    """Of one question, answers are drawn at random: the least NLL is at the upper bound."""
+    rng = np.random.default_rng(7)
+    items = asked(rng, [250, 250], [1.0, 1.0])
+    reference = np.where(np.arange(500) < 250, items.reference, rng.integers(0, 3, 500))
+    guessed = replace(items, reference=reference)
+    assert choose_mode(guessed).mode == "per-question"
+    fit = fit_calibrator(guessed, mode="per-question")
+    assert fit.at_bound == ("bias_q1",)
+    assert_says(" ".join(fit.notes), "q1: T reached its upper bound, 20")
+
+
 def held_out(seed: int, sizes: Sequence[int], spread: float) -> tuple[float, float, str, bool]:
     """Return NLL less that of a scalar on new items, the chosen form, and whether one differs."""
     rng = np.random.default_rng(seed)
-    at = np.exp(rng.normal(np.log(1.5), spread, len(sizes))).tolist()
+    even = rng.permutation(np.linspace(-1.5, 1.5, len(sizes)))
+    at = (1.5 * np.exp(spread * even)).tolist()
     items = asked(rng, sizes, at)
     new = asked(rng, [5 * size for size in sizes], at, "new")
     fit = fit_calibrator(items, mode="per-question")
@@ -293,13 +306,13 @@ def check_null_and_planted(draws: int, sizes: Sequence[int]) -> None:
 
 
 def test_new_items_lose_little_if_questions_are_alike_and_gain_if_they_differ() -> None:
-    check_null_and_planted(4, [200, 200, 200])
+    check_null_and_planted(2, [200, 200])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[200] * 3, [800, 150, 120, 40, 10], [110] * 10])
 def test_new_items_of_many_draws(sizes: list[int]) -> None:
-    check_null_and_planted(60, sizes)
+    check_null_and_planted(24, sizes)
 
 
 @pytest.mark.slow
