@@ -200,11 +200,10 @@ def _check_names(rows: pl.DataFrame, places: tuple[str, str]) -> None:
         return
     place, question = places[unnamed["log"][0]], unnamed["question"][0]
     asked = f" to {question}" if question else ""
-    message = (
+    raise InputError(
         f"{place}: answers{asked} have numbers here, and names in the other; give both as logs of "
         "one format, or both as runs"
     )
-    raise InputError(message)
 
 
 def _other_prompts(a: pl.DataFrame, b: pl.DataFrame) -> tuple[str, ...]:

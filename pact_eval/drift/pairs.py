@@ -416,10 +416,9 @@ class PairedRuns:
         """
         runs = first, second
         if runs[0].ablated != runs[1].ablated:
-            message = (
+            raise InputError(
                 f"{first.place} and {second.place}: one has ablated contexts, the other full ones"
             )
-            raise InputError(message)
         pairing, predictions = _pair(*runs)
         views_a, views_b = predictions
         if settings.decoding == "single" and (views_a.repeats or views_b.repeats):

@@ -252,11 +252,10 @@ class ScoredItems:
         if unit != self.unit:
             items = self.once(("unit", unit), lambda: replace(self, unit=unit))
         if unit == "source_family" and items.n_clusters < 2:
-            message = (
+            raise InputError(
                 "--unit source_family: expected two or more source families, got "
                 f"{items.n_clusters:,}; use --unit family"
             )
-            raise InputError(message)
         return items
 
     @cached_property
@@ -1136,8 +1135,7 @@ def _facts(parts: Sequence[_Part], logit_gap: FloatArray) -> ViewFacts:
 def _refuse_repeated_ids(hashes: npt.NDArray[np.uint64], path: Path) -> None:
     repeated = count_repeats(hashes)
     if repeated:
-        message = f"{path}: expected one item per id, got {repeated:,} ids more than once"
-        raise RunError(message)
+        raise RunError(f"{path}: expected one item per id, got {repeated:,} ids more than once")
 
 
 def _in_order(views: npt.NDArray[np.integer], k: int) -> bool:
@@ -1148,8 +1146,7 @@ def _view_numbers(scan: pl.LazyFrame, path: Path) -> npt.NDArray[np.integer]:
     """Return the column `view`, after checking that every row has one."""
     views = collected(path, scan.select("view"))["view"]
     if views.dtype == pl.Null or views.null_count():
-        message = f"{path}: view: expected a value in every row, got null"
-        raise RunError(message)
+        raise RunError(f"{path}: view: expected a value in every row, got null")
     return views.to_numpy()
 
 
@@ -1158,14 +1155,11 @@ def _views_and_rows(scan: pl.LazyFrame, path: Path) -> tuple[int, int]:
     try:
         check_columns(collected(path, scan.head(0)))
     except RunError as error:
-        message = f"{path}: {error}"
-        raise RunError(message) from None
+        raise RunError(f"{path}: {error}") from None
     views = _view_numbers(scan, path)
     k = int(views.max(initial=0)) + 1
     if not views.size:
-        message = f"{path}: the run holds no item"
-        raise RunError(message)
+        raise RunError(f"{path}: the run holds no item")
     if not _in_order(views, k):
-        message = f"{path}: expected the {k} views of each item next to each other, in order"
-        raise RunError(message)
+        raise RunError(f"{path}: expected the {k} views of each item next to each other, in order")
     return k, views.size

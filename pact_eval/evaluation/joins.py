@@ -554,10 +554,9 @@ def join(
         ]
         allowances = dict.fromkeys(difference.allowance for difference in refused)
         options = " ".join(f"--allow {allowance}" for allowance in allowances)
-        message = (
+        raise InputError(
             f"{first.place} and {other.place} do not belong together:\n"
             + "\n".join(lines)
             + f"\n  compare runs that differ in the adapter alone, or use {options}"
         )
-        raise InputError(message)
     return (Incompatibility(first.place, other.place, differences),) if differences else ()

@@ -256,8 +256,7 @@ def check_bins(bins: Bins) -> Bins:
     """
     if isinstance(bins, int):
         if bins < _FEWEST_BINS:
-            message = f"bins: expected {_FEWEST_BINS} or more, got {bins}"
-            raise InputError(message)
+            raise InputError(f"bins: expected {_FEWEST_BINS} or more, got {bins}")
         return bins
     increasing = all(low < high for low, high in itertools.pairwise(bins))
     if not bins or not increasing or not all(np.isfinite(bins)):
@@ -280,8 +279,7 @@ def find_column(metadata: pl.DataFrame | None, by: str, place: str = "the run") 
     if metadata is not None and by in metadata.columns:
         return metadata[by]
     names = [*OWN_GROUPS, *([] if metadata is None else metadata.columns)]
-    message = f"--by {by}: {place} has no such column; there are {', '.join(names)}"
-    raise InputError(message)
+    raise InputError(f"--by {by}: {place} has no such column; there are {', '.join(names)}")
 
 
 def column_labels(values: pl.Series, by: str, bins: Bins | None = None) -> Labels:
@@ -303,15 +301,13 @@ def column_labels(values: pl.Series, by: str, bins: Bins | None = None) -> Label
     if values.dtype.is_numeric():
         return _number_labels(values.cast(pl.Float64), by, bins)
     if bins is not None:
-        message = f"bins: {by} is text, which has none; leave them out"
-        raise InputError(message)
+        raise InputError(f"bins: {by} is text, which has none; leave them out")
     texts = values.cast(pl.String).fill_null(MISSING)
     if texts.n_unique() > MOST_TEXTS:
-        message = (
+        raise InputError(
             f"--by {by}: expected at most {MOST_TEXTS} different texts, got {texts.n_unique():,}; "
             "choose another column"
         )
-        raise InputError(message)
     return Labels.of(texts.to_numpy().astype(np.object_))
 
 
@@ -320,11 +316,10 @@ def _number_labels(values: pl.Series, by: str, bins: Bins | None) -> Labels:
     present = ~np.isnan(numbers)
     distinct = np.unique(numbers[present])
     if bins is None and distinct.size > MOST_NUMBERS:
-        message = (
+        raise InputError(
             f"--by {by}: {distinct.size:,} different numbers; give --by {by}:4 for four bins "
             f"with equally many items, or their edges, as in --by {by}:10,20"
         )
-        raise InputError(message)
     if bins is None or not distinct.size:
         names = [f"{number:.15g}" for number in distinct.tolist()]
         codes = np.searchsorted(distinct, numbers)

@@ -445,8 +445,7 @@ def register_metric(metric: Metric) -> None:
         'Margin'
     """
     if metric.name in _REGISTRY:
-        message = f"metric {metric.name!r} is registered already; choose another name"
-        raise ValueError(message)
+        raise ValueError(f"metric {metric.name!r} is registered already; choose another name")
     _REGISTRY[metric.name] = metric
 
 

@@ -247,8 +247,7 @@ def files_of_paths(paths: Sequence[Path]) -> Iterable[Path]:
         elif path.is_file():
             yield path
         else:
-            message = f"{path}: file or folder of records not found"
-            raise InputError(message)
+            raise InputError(f"{path}: file or folder of records not found")
 
 
 def records_of_run(
@@ -293,11 +292,10 @@ def _match_records(
         else:
             matched[key] = record
     if missing:
-        message = (
+        raise InputError(
             f"{', '.join(map(str, files))}: expected the records of all {len(run.predictions):,} "
             f"items of {run.place}, {len(missing):,} are missing ({_some(missing)})"
         )
-        raise InputError(message)
     return matched
 
 
@@ -321,12 +319,11 @@ def _check_questions(run: ExperimentRun, records: Mapping[str, Record]) -> None:
     ]
     if other:
         items, have = counted(len(other), "item"), "has" if len(other) == 1 else "have"
-        message = (
+        raise InputError(
             f"{run.place}: {items} {have} another kind, number of answers or "
             f"reference in the records that were given ({_some(other)}); give the dataset that "
             "the run scored"
         )
-        raise InputError(message)
 
 
 def _some(items: Sequence[str]) -> str:

@@ -367,8 +367,7 @@ def choose_answer_sets(
     """
     for name, share in (("coverage", coverage), ("confidence", confidence)):
         if share is not None and not 0 < share < 1:
-            message = f"{name}: expected a share above 0 and below 1, got {share:g}"
-            raise InputError(message)
+            raise InputError(f"{name}: expected a share above 0 and below 1, got {share:g}")
     settings = settings or Settings()
     run = run_with_answers(source, settings)
     rule = changed(rule_of(run, "top", by, settings), counting=counting)

@@ -204,8 +204,7 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
         InputError: there are no costs, or the run has no probabilities.
     """
     if decisions.costs is None:
-        message = "no costs were given (--cost-wrong, or thresholds of costs)"
-        raise InputError(message)
+        raise InputError("no costs were given (--cost-wrong, or thresholds of costs)")
     run.require_confidences()
     settings = experiment.settings
     file = next(

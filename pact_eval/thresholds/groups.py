@@ -57,11 +57,10 @@ def _answers(run: ExperimentRun, scored: ScoredItems) -> list[str]:
     names: list[str] = []
     for (item, kind, n), given in zip(facts, scored.predicted.tolist(), strict=True):
         if views.known in UNNAMED or not texts.knows(item, kind):
-            message = (
+            raise InputError(
                 f"{run.place}: the answers of {item} have no names, so they cannot be told apart; "
                 "score it with its data file in place, or import it with --options"
             )
-            raise InputError(message)
         names.append(texts.answers(item, kind, n)[given])
     further, log = views.metadata, run.provenance.recorded.get("log")
     if further is not None and QUESTION in further.columns:

@@ -129,8 +129,7 @@ def ablations(
                 for arm in (method, *sharing)
             )
     if not blocks:
-        message = f"no other arm has a seed in common with {method}"
-        raise InputError(message)
+        raise InputError(f"no other arm has a seed in common with {method}")
     shown = {metric: clear[metric] for metric, _ in questions if metric in clear}
     return Ablations(
         method=method,
@@ -177,13 +176,11 @@ def read_clear_changes(path: Path) -> dict[str, Margin]:
     margins = {}
     for metric, margin in read_toml(path).items():
         if metric not in metric_names():
-            message = f"{path}: expected names of metrics, got {metric!r}"
-            raise InputError(message)
+            raise InputError(f"{path}: expected names of metrics, got {metric!r}")
         try:
             margins[metric] = parse_margin(str(margin), metric)
         except ValueError as error:
-            message = f"{path}: {metric}: {error}"
-            raise InputError(message) from None
+            raise InputError(f"{path}: {metric}: {error}") from None
     return margins
 
 
@@ -290,8 +287,7 @@ def calibrated_runs(
             numbers = before, after, temperature, worse
             gathered.append(CalibratedRun(arm, seed, *numbers, fitted.get((arm, seed))))
     if not gathered:
-        message = "no run has a calibrator in its folder"
-        raise InputError(message)
+        raise InputError("no run has a calibrator in its folder")
     return tuple(gathered)
 
 
@@ -330,8 +326,7 @@ def group_accuracy(metrics: ArmMetrics, by: GroupBy, decoding: MetricDecoding) -
         if row.cell.metric == "accuracy" and row.cell.group != "all"
     )
     if not names:
-        message = f"no numbers by {by}"
-        raise InputError(message)
+        raise InputError(f"no numbers by {by}")
     questions = [*(("accuracy", name) for name in names), ("score_mae", "all")]
     rows = tuple(
         tuple(

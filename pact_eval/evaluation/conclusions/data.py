@@ -287,8 +287,7 @@ class DataConclusion(Conclusion):
             for key in ("files", "checks", "leaks")
         )
         if not isinstance(files, list) or not isinstance(checks, list):
-            message = f"{path}: {_NOT_AN_AUDIT}"
-            raise InputError(message)
+            raise InputError(f"{path}: {_NOT_AN_AUDIT}")
         if not isinstance(leaks, list):
             message = f"{path}: {_NOT_AN_AUDIT} of this version, it lacks leaks; audit again"
             raise InputError(message)
@@ -298,8 +297,7 @@ class DataConclusion(Conclusion):
             audited = [_read_check(check) for check in checks]
             leak = _leak_of([_read_leak(leak) for leak in leaks], data_sha256)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            message = f"{path}: {_NOT_AN_AUDIT}, lacks {error}"
-            raise InputError(message) from None
+            raise InputError(f"{path}: {_NOT_AN_AUDIT}, lacks {error}") from None
         other = [sha256 for sha256 in data_sha256 if sha256 is not None and sha256 not in hashes]
         if other:
             reason = f"{path.name} is about other files than the runs ({other[0][:12]})"

@@ -299,8 +299,7 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
         means = [float(distances[~np.isnan(distances)].mean()) for distances in tv]
         arms.append(_arm_curve(experiment, arm, several, curves, means, family))
     if not arms:
-        message = "one view only (K is 1): view TV is between views"
-        raise InputError(message)
+        raise InputError("one view only (K is 1): view TV is between views")
     return ArmCurves(x, tuple(arms), len(family), int(family.max()) + 1)
 
 
@@ -391,8 +390,7 @@ def run_margins(experiment: Experiment, run: ExperimentRun) -> RunMargins:
     base, counterfactual = leads[pairs.base], leads[pairs.counterfactual]
     finite = np.isfinite(base) & np.isfinite(counterfactual)
     if not finite.any():
-        message = "no complete pair has a finite margin"
-        raise InputError(message)
+        raise InputError("no complete pair has a finite margin")
     estimates = experiment.evaluation(run, calibrated=False).groups[0].estimates
     return RunMargins(
         run=run.label,

@@ -454,12 +454,10 @@ def temperature_by_length(run: ExperimentRun) -> TemperatureByLength:
     """
     calibrator = _calibrator(run)
     if not calibrator.weights.log_tokens:
-        message = f"T(x) does not depend on prompt length ({calibrator.mode} calibrator)"
-        raise InputError(message)
+        raise InputError(f"T(x) does not depend on prompt length ({calibrator.mode} calibrator)")
     predictions = run.predictions
     if np.isnan(predictions.prompt_tokens).any():
-        message = "the run does not know its prompt lengths"
-        raise InputError(message)
+        raise InputError("the run does not know its prompt lengths")
     curves = []
     for c in np.unique(predictions.n_choices).tolist():
         rows = predictions.n_choices == c
@@ -482,8 +480,7 @@ def temperature_by_choices(experiment: Experiment) -> TemperatureByChoices:
     """
     runs = [run for run in experiment.runs if run.calibrator is not None]
     if not runs:
-        message = "no run has a calibrator"
-        raise InputError(message)
+        raise InputError("no run has a calibrator")
     lengths = np.concatenate([run.predictions.prompt_tokens for run in runs])
     recorded = lengths[~np.isnan(lengths)]
     tokens = float(np.median(recorded)) if recorded.size else math.nan
@@ -507,8 +504,7 @@ def _run_temperatures(run: ExperimentRun, tokens: float) -> RunTemperatures:
 
 def _calibrator(run: ExperimentRun) -> Calibrator:
     if run.calibrator is None:
-        message = "no calibrator"
-        raise InputError(message)
+        raise InputError("no calibrator")
     return run.calibrator
 
 
