@@ -81,7 +81,7 @@ from pact_eval.evaluation.report import (
     report_digest,
     sweep,
 )
-from pact_eval.evaluation.resampled_groups import ResampledGroup, default_resamples, resampled_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, default_resamples, resample_items
 from pact_eval.evaluation.run_comparisons import RunComparisons
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.run_records import item_texts
@@ -226,7 +226,7 @@ class Experiment:
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
         without, left_out = _items_unanswered(kept)
-        repeats = _rows_per_item(kept)
+        repeats = math.lcm(*(run.provenance.k or 1 for run in kept if run.provenance.repeats))
         for opened, arm in zip_longest(kept, arms):
             members = ablated if opened.ablated else runs
             run = ExperimentRun(
@@ -670,7 +670,7 @@ class Experiment:
         """
         settings = self.settings
         items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
-        return resampled_group(items, rng=settings.rng(), resamples=settings.resamples)
+        return resample_items(items, settings)[0]
 
     def rates(self, run: ExperimentRun) -> tuple[DecodedRates, ...]:
         """Return accuracy and pair accuracy of a run at view 0, and over K views if it has them.
@@ -1000,11 +1000,6 @@ def _folders(pattern: str) -> list[Path]:
     if not folders:
         raise InputError(f"{pattern}: no such run folder")
     return folders
-
-
-def _rows_per_item(runs: Sequence[RunFolder]) -> int:
-    """Return how many rows an item has, so that runs with and without repeats can be paired."""
-    return math.lcm(*(run.provenance.k or 1 for run in runs if run.provenance.repeats))
 
 
 def _items_unanswered(runs: Sequence[RunFolder]) -> tuple[frozenset[str], LeftOutItems | None]:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -267,11 +267,6 @@ class ScoredItems:
     def nll(self) -> FloatArray:
         """(n,) NLL in nats."""
         return self.values["nll_nats"]
-
-    @property
-    def gap(self) -> FloatArray:
-        """(n,) |z_a - z_b| in nats of the two answers of each ablated context."""
-        return self.values["ablated_gap"]
 
     @property
     def view_tv(self) -> FloatArray:
@@ -548,7 +543,7 @@ def read_items(
         _refuse_repeated_ids(np.concatenate([text.ids for text in texts])[::per_item], path)
     labels = {name: joined_labels([text.labels[name] for text in texts]) for name in groupings}
     if by not in OWN_GROUPS:
-        labels[by] = _column_labels(scan, path, by, k, bins)
+        labels[by] = column_labels(_metadata_column(scan, path, by, k), by, bins)
     family = joined_families([text.families for text in texts])
     items = _join_slices(parts, columns, values, family, labels, scoring, k)
     items = _as_known(items, known)
@@ -557,12 +552,6 @@ def read_items(
     items = items._with_repeats() if by_repeat else items
     _put_leads_across_slices(items, parts)
     return items.over(unit)
-
-
-def _column_labels(
-    scan: pl.LazyFrame, path: Path, by: GroupBy, k: int, bins: Bins | None
-) -> Labels:
-    return column_labels(_metadata_column(scan, path, by, k), by, bins)
 
 
 def _metadata_column(scan: pl.LazyFrame, path: Path, by: GroupBy, k: int) -> pl.Series:
@@ -639,14 +628,6 @@ def pair_partners(predictions: Predictions) -> IntArray:
     other = np.full(len(predictions), -1, dtype=np.int64)
     other[pairs.base], other[pairs.counterfactual] = pairs.counterfactual, pairs.base
     return other
-
-
-def group_rows(
-    predictions: Predictions, by: Literal["kind", "domain", "source_family"]
-) -> dict[str, IntArray]:
-    """Return the rows of all items, then of each kind, domain or source family, by name."""
-    groups = Labels.of(getattr(predictions, by)).rows_by_name()
-    return {"all": np.arange(len(predictions))} | groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -951,17 +932,14 @@ def _score(
     )
 
 
-def _contexts(views: _ViewSlice) -> Contexts:
-    return "ablated" if views.reference is None else "full"
-
-
 def _item_functions(views: _ViewSlice) -> dict[str, BlockFunction]:
     """Return the per-item functions that are defined on a slice."""
+    contexts: Contexts = "ablated" if views.reference is None else "full"
     has_score = bool((views.kind == "score").any())
     has_pairs = views.other_reference is not None or views.at_edge is not None
     return {
         metric.name: metric.per_item
-        for metric in metrics_for(_contexts(views))
+        for metric in metrics_for(contexts)
         if metric.per_item is not None
         and (views.k > 1 or "several views" not in metric.needs)
         and (has_score or "score items" not in metric.needs)

@@ -204,16 +204,6 @@ def count_repeats(hashes: npt.NDArray[np.uint64]) -> int:
     return int(np.count_nonzero(ranked[1:] == ranked[:-1]))
 
 
-__all__ = [
-    "MISSING",
-    "MOST_NUMBERS",
-    "MOST_TEXTS",
-    "check_bins",
-    "column_labels",
-    "find_column",
-    "parse_bins",
-]
-
 MOST_NUMBERS: Final = 20
 """So many different numbers are groups of their own."""
 

@@ -17,6 +17,7 @@ from pact_eval.data.labelled.reading import AUTOMATIC, ROLES, Reading
 from pact_eval.data.records import LETTERS, Answer, Record, content_of, context_text, position_name
 from pact_eval.errors import InputError, RecordError, counted
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.joins import some_of
 from pact_eval.evaluation.questions import QUESTION, item_facts, question_texts
 from pact_eval.evaluation.run_data import (
     MOST_AUDITED,
@@ -29,7 +30,6 @@ from pact_eval.importing.table_texts import records_of_table
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
 
-_SHOWN: Final = 5
 _LONGEST_TEXT: Final = 200
 _OF_KIND: Final[Mapping[str, tuple[str, ...]]] = {"boolean": ("false", "true")}
 
@@ -294,7 +294,7 @@ def _match_records(
     if missing:
         raise InputError(
             f"{', '.join(map(str, files))}: expected the records of all {len(run.predictions):,} "
-            f"items of {run.place}, {len(missing):,} are missing ({_some(missing)})"
+            f"items of {run.place}, {len(missing):,} are missing ({some_of(missing)})"
         )
     return matched
 
@@ -321,11 +321,6 @@ def _check_questions(run: ExperimentRun, records: Mapping[str, Record]) -> None:
         items, have = counted(len(other), "item"), "has" if len(other) == 1 else "have"
         raise InputError(
             f"{run.place}: {items} {have} another kind, number of answers or "
-            f"reference in the records that were given ({_some(other)}); give the dataset that "
+            f"reference in the records that were given ({some_of(other)}); give the dataset that "
             "the run scored"
         )
-
-
-def _some(items: Sequence[str]) -> str:
-    shown = ", ".join(items[:_SHOWN])
-    return f"{shown}, ..." if len(items) > _SHOWN else shown

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -249,9 +249,7 @@ def _new_lock(criteria: Json, data: tuple[DataHash, ...], now: dt.datetime) -> L
         raise ValueError("now: expected a time with its zone")
     at = now.astimezone(dt.UTC).replace(microsecond=0)
     draft = Lock(at, f"pact-eval {_version()}", criteria, sha256_of_json(criteria), data, "")
-    return Lock(
-        at, draft.tool, criteria, draft.criteria_sha256, data, sha256_of_json(draft.content)
-    )
+    return replace(draft, lock_sha256=sha256_of_json(draft.content))
 
 
 def _existing_lock(place: Path, lock: Lock) -> Lock:

@@ -47,6 +47,11 @@ def _fill(template: str, cluster: str, clusters: str) -> str:
     return template.replace("{clusters}", clusters).replace("{cluster}", cluster)
 
 
+# Why there is no interval, or no number.
+ONE_CLUSTER: Final = ClusterText("one {cluster}: no interval")
+NO_ROWS: Final = ClusterText("no rows: nothing to estimate")
+
+
 def differing_text(count: int, one: str, several: str) -> str:
     """Say how many things differ, with the noun for one or for several."""
     return f"{count} {one} differs" if count == 1 else f"{count} {several} differ"

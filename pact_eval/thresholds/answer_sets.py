@@ -41,12 +41,12 @@ from pact_eval.thresholds.choice import (
     choice_warnings,
     decodings_of,
     folds,
+    group_rows,
     rate_over_units,
     rule_of,
     run_with_answers,
 )
 from pact_eval.thresholds.gates import ROUNDING, GateItems
-from pact_eval.thresholds.groups import group_rows
 
 FLOOR_CONFIDENCE: Final = 0.95
 """Confidence of the floor, unless another one was asked for."""

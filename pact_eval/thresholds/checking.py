@@ -50,6 +50,7 @@ from pact_eval.thresholds.answer_sets import (
 )
 from pact_eval.thresholds.choice import (
     gate_items,
+    group_rows,
     rate_over_units,
     run_with_answers,
 )
@@ -61,7 +62,6 @@ from pact_eval.thresholds.files import (
     read_thresholds,
 )
 from pact_eval.thresholds.gates import GateItems, Target, gate_test
-from pact_eval.thresholds.groups import group_rows
 
 GateVerdict: TypeAlias = Literal["holds", "cannot tell", "broken"]
 """What a check says of a gate."""

@@ -30,12 +30,12 @@ from pact_eval.thresholds.checking import run_to_check
 from pact_eval.thresholds.choice import (
     Rule,
     gate_items,
+    group_rows,
     rate_over_units,
     rule_of,
 )
 from pact_eval.thresholds.files import ThresholdsFile, read_thresholds
 from pact_eval.thresholds.gates import ROUNDING, GateItems, Target
-from pact_eval.thresholds.groups import group_rows
 
 _POINTS: Final = 200
 

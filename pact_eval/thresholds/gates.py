@@ -100,11 +100,6 @@ class Target(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=Tr
         return cls("error", rate)
 
     @classmethod
-    def of_accuracy(cls, rate: float) -> Target:
-        """Limit the error among accepted items to 1 - rate."""
-        return cls("error", round(1 - rate, 12))
-
-    @classmethod
     def of_escalation(cls, rate: float) -> Target:
         """Limit the share of escalated items."""
         return cls("escalation", rate)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from evaluations import evaluate
 from messages import assert_says
 from run_frames import frame_of, predictions, rows
 
@@ -19,7 +20,7 @@ from pact_eval.evaluation import items as items_module
 from pact_eval.evaluation.items import ScoredItems, pair_partners, read_items
 from pact_eval.evaluation.notes import PairsWithoutMargin
 from pact_eval.evaluation.registry import TRAINED_MARGIN
-from pact_eval.evaluation.report import Evaluation, evaluate
+from pact_eval.evaluation.report import Evaluation
 from pact_eval.runs.predictions import Predictions
 from pact_losses import PACT_SETTINGS, pair_margin
 

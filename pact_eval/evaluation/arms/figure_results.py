@@ -33,7 +33,7 @@ from pact_eval.evaluation.report import swept_group
 from pact_eval.evaluation.resampled_groups import (
     ResampledGroup,
     mean_estimate,
-    resampled_groups,
+    resample_items,
 )
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import Estimate
@@ -257,8 +257,7 @@ def _groups(
     items = run.scored(settings.decoding, calibrated=calibrated).over(settings.unit)
     by = by or settings.by
     items = items.grouped(by, settings.bins)
-    rng, resamples = settings.rng(), settings.resamples
-    return resampled_groups(items, by, rng=rng, resamples=resamples, names=names)
+    return resample_items(items, settings, by, names)
 
 
 def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
