@@ -26,13 +26,12 @@ from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError, RunError, missing_probabilities
 from pact_eval.evaluation.labels import (
-    FamilyRuns,
     Labels,
     SliceTexts,
     column_labels,
     count_repeats,
+    family_labels,
     find_column,
-    joined_families,
     joined_labels,
 )
 from pact_eval.evaluation.registry import (
@@ -520,12 +519,15 @@ def read_items(
     frames = scan.select(list(dict.fromkeys(columns_read)))
     size = _SLICE_ROWS if _SLICE_ROWS % (k * per_item) == 0 else _SLICE_ROWS * k * per_item
     columns, values = _Columns(rows // k), _Columns(rows // k)
+    family, is_base, others = _read_families(scan, path, k, per_item)
 
     def scored(start: int) -> tuple[_Part, SliceTexts]:
         frame = collected(path, frames.slice(start, size))
         texts = SliceTexts.of(frame.gather_every(k), groupings, letters)
         try:
-            views = _slice_of_frame(frame, k, texts.families, per_item, letters=letters)
+            at = slice(start // k, (start + len(frame)) // k)
+            other = None if others is None else others[at]
+            views = _slice_of_frame(frame, k, is_base[at], other, letters=letters)
             part = _score(views, scoring, start // k, columns, values)
         except ValueError as error:
             message = f"{path}, rows {start:,} to {start + len(frame) - 1:,}: {error}"
@@ -544,14 +546,33 @@ def read_items(
     labels = {name: joined_labels([text.labels[name] for text in texts]) for name in groupings}
     if by not in OWN_GROUPS:
         labels[by] = column_labels(_metadata_column(scan, path, by, k), by, bins)
-    family = joined_families([text.families for text in texts])
     items = _join_slices(parts, columns, values, family, labels, scoring, k)
     items = _as_known(items, known)
     if repeats and max(k, per_item) > 1:
         items = replace(items, repeats=max(k, per_item))
     items = items._with_repeats() if by_repeat else items
-    _put_leads_across_slices(items, parts)
     return items.over(unit)
+
+
+def _read_families(
+    scan: pl.LazyFrame, path: Path, k: int, rows_per_item: int
+) -> tuple[Labels, BoolArray, IntArray | None]:
+    """Return the items' families, which are bases, and the reference of the other of each pair.
+
+    They are not read in slices: the members of a family may be far apart.
+    """
+    names = ["family", "variant", "reference", "n_choices"]
+    if "accepted" in scan.collect_schema():  # the model says which right answer is the reference
+        names += ["accepted", "logits"]
+    first = collected(path, scan.select(names).gather_every(k))
+    families = family_labels(first["family"].fill_null(""))
+    is_base = (first["variant"] == "base").fill_null(value=False).to_numpy()
+    try:
+        check_values(first, 1)
+    except RunError:  # the slice with the wrong value says where it is
+        return families, is_base, None
+    reference = right_answers(first.with_columns(pl.col("reference").fill_null(0)))[1]
+    return families, is_base, _other_references(families, is_base, reference, rows_per_item)
 
 
 def _metadata_column(scan: pl.LazyFrame, path: Path, by: GroupBy, k: int) -> pl.Series:
@@ -565,7 +586,8 @@ def _metadata_column(scan: pl.LazyFrame, path: Path, by: GroupBy, k: int) -> pl.
 
 def _columns_read(scoring: _Scoring, *, several_views: bool) -> list[str]:
     """Return the columns that the scores of a slice need, without those of groups."""
-    columns = ["reference", "n_choices", "logits", "family", "variant", "answer_mass"]
+    columns = ["reference", "n_choices", "logits", "answer_mass"]
+    columns += ["family", "variant"] if several_views else []  # the same in all views of an item
     columns += ["id", "code_order"] if several_views or scoring.letters else []
     return columns + (["prompt_tokens"] if scoring.calibrator is not None else [])
 
@@ -647,10 +669,8 @@ class _ViewSlice:
         answers: (n, 2) the two answers of ablated contexts, or None.
         prompt_tokens: (n,) length of view 0; None if not read.
         answer_mass: (n, k) share of the next-token distribution on the letters; None if not read.
-        other_reference: (n,) reference of the other member of the pair, -1 without one in the
-            slice; None if no pair is in it.
-        at_edge: (n,) whether the other member may be in the slice before or after; None for views
-            in memory.
+        other_reference: (n,) reference of the other member of the pair, -1 without one; None if the
+            run has no pairs.
         view_tv: (n,) view TV that a log states of items with one view, NaN if it does not; or None.
     """
 
@@ -667,7 +687,6 @@ class _ViewSlice:
     prompt_tokens: FloatArray | None
     answer_mass: FloatArray | None
     other_reference: IntArray | None = None
-    at_edge: BoolArray | None = None
     view_tv: FloatArray | None = None
 
     @property
@@ -730,7 +749,6 @@ class _Part:
         weight: (m,) share of each letter position in its view.
         answer_mass: of all views.
         smallest_log_prob: of all views.
-        edges: by row, the (C,) log-probabilities of items whose pair may continue in another slice.
     """
 
     rows: slice
@@ -740,7 +758,6 @@ class _Part:
     weight: FloatArray
     answer_mass: npt.NDArray[np.floating]
     smallest_log_prob: float
-    edges: Mapping[int, FloatArray]
 
 
 def _slice_of_views(views: Predictions, rows_per_item: int) -> _ViewSlice:
@@ -769,7 +786,12 @@ def _slice_of_views(views: Predictions, rows_per_item: int) -> _ViewSlice:
 
 
 def _slice_of_frame(
-    frame: pl.DataFrame, k: int, families: FamilyRuns, rows_per_item: int, *, letters: bool
+    frame: pl.DataFrame,
+    k: int,
+    is_base: BoolArray,
+    other_reference: IntArray | None,
+    *,
+    letters: bool,
 ) -> _ViewSlice:
     if frame["reference"].null_count():
         message = f"{frame['reference'].null_count():,} of {len(frame):,} rows have no reference"
@@ -790,8 +812,6 @@ def _slice_of_frame(
     if "answer_mass" in frame.columns:
         masses = frame["answer_mass"].cast(pl.Float64).fill_null(math.nan)
         mass = masses.to_numpy().reshape(-1, k)
-    is_base = (first["variant"] == "base").fill_null(value=False).to_numpy()
-    reference = right_answers(first)[1]
     return _ViewSlice(
         k=k,
         n_choices=first["n_choices"].to_numpy().astype(np.int64),
@@ -801,14 +821,11 @@ def _slice_of_frame(
         distinct=distinct,
         kind=first["kind"],
         is_base=is_base,
-        reference=reference,
+        reference=right_answers(first)[1],
         answers=None,
         prompt_tokens=tokens,
         answer_mass=mass,
-        other_reference=_other_references(
-            joined_families([families]), is_base, reference, rows_per_item
-        ),
-        at_edge=_half_pairs_at_edges(families, rows_per_item),
+        other_reference=other_reference,
         view_tv=first["view_tv"].cast(pl.Float64).fill_null(math.nan).to_numpy()
         if "view_tv" in frame.columns
         else None,
@@ -838,34 +855,6 @@ def _other_references(
     return other
 
 
-def _half_pairs_at_edges(families: FamilyRuns, rows_per_item: int) -> BoolArray:
-    """Return (n,) whether a row is of the first or the last item, and of no other's family."""
-    starts = np.flatnonzero(families.first)
-    at_edge = np.zeros(families.first.size, dtype=np.bool_)
-    for start, end in ((0, starts[1:2]), (starts[-1], np.array([at_edge.size]))):
-        if end.size and end[0] - start == rows_per_item:
-            at_edge[start : end[0]] = True
-    return at_edge
-
-
-def _put_leads_across_slices(items: ScoredItems, parts: Sequence[_Part]) -> None:
-    """Write the leads of pairs whose members are next to each other, but in two slices."""
-    edges = {row: log_probs for part in parts for row, log_probs in part.edges.items()}
-    leads = items.values[PAIR_MARGIN]
-    if not edges or not leads.flags.writeable or items.reference is None:
-        return
-    rows = np.array(sorted(edges))
-    pairs = items.pairs
-    for members, others in (
-        (pairs.base, pairs.counterfactual),
-        (pairs.counterfactual, pairs.base),
-    ):
-        at = np.flatnonzero(np.isin(members, rows))
-        for row, other in zip(members[at].tolist(), others[at].tolist(), strict=True):
-            both = items.reference[[row, other]]
-            leads[row] = metrics.lead_nats(edges[row][None], both[:1], both[1:])[0]
-
-
 def _distinct(codes: npt.NDArray[np.integer], lengths: IntArray, k: int) -> BoolArray:
     """Return (n, k) False for a view whose order an earlier view of the item has."""
     slots = np.arange(lengths.max(initial=1))
@@ -891,7 +880,6 @@ def _score(
     picks = np.empty((n, k) if scoring.letters else (0, k), dtype=np.int64)
     ties: list[tuple[IntArray, IntArray]] = []
     smallest = 0.0
-    edges: dict[int, FloatArray] = {}
     with step("Scoring items", n, "items") as scored:
         for block in _blocks(views, scoring):
             rows = start + block.rows
@@ -900,9 +888,6 @@ def _score(
             for name, function in functions.items():
                 values.put(name, rows, np.asarray(function(block)))
                 scored.done += len(rows) / len(functions)
-            if views.at_edge is not None:
-                at = np.flatnonzero(views.at_edge[block.rows])
-                edges |= {int(rows[number]): block.log_probs[:, number].copy() for number in at}
             if scoring.letters:
                 columns.put("logit_gap", rows, block.logit_gap)
                 picks[block.rows] = block.predicted_by_view
@@ -928,7 +913,6 @@ def _score(
         weight=weight,
         answer_mass=np.empty(0) if views.answer_mass is None else views.answer_mass.ravel(),
         smallest_log_prob=smallest,
-        edges=edges,
     )
 
 
@@ -936,7 +920,7 @@ def _item_functions(views: _ViewSlice) -> dict[str, BlockFunction]:
     """Return the per-item functions that are defined on a slice."""
     contexts: Contexts = "ablated" if views.reference is None else "full"
     has_score = bool((views.kind == "score").any())
-    has_pairs = views.other_reference is not None or views.at_edge is not None
+    has_pairs = views.other_reference is not None
     return {
         metric.name: metric.per_item
         for metric in metrics_for(contexts)

@@ -112,43 +112,22 @@ def _leading_number(name: str) -> float | None:
 
 
 @dataclass(frozen=True, eq=False)
-class FamilyRuns:
-    """The families of a slice, as runs of items next to each other.
-
-    Attributes:
-        first: (n,) whether an item starts a run.
-        texts: (runs,) names.
-        hashes: (runs,) hashes of the names.
-    """
-
-    first: BoolArray
-    texts: pl.Series
-    hashes: npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, eq=False)
 class SliceTexts:
-    """The text columns of a slice, as numbers.
+    """The text columns of a slice of rows, one row per item, as numbers.
 
     Attributes:
-        labels: groupings of the items.
-        families: their families.
-        ids: (n,) hashes of their ids; empty if not read.
+        labels: by column, the labels of the items.
+        ids: (n,) hashes of the ids; empty if they are not read.
     """
 
     labels: Mapping[GroupBy, Labels]
-    families: FamilyRuns
     ids: npt.NDArray[np.uint64]
 
     @classmethod
     def of(cls, items: pl.DataFrame, groupings: Sequence[GroupBy], letters: bool) -> SliceTexts:
-        """Number the texts of the items of a slice; `letters` also hashes their ids."""
-        family = items["family"].fill_null("")
-        hashes = family.hash().to_numpy()
-        first = _differs_from_previous(hashes)
+        """Number the text columns of the rows of items."""
         return cls(
             {name: _labels(items[name].fill_null("")) for name in groupings},
-            FamilyRuns(first, family.filter(pl.Series(first)), hashes[first]),
             items["id"].hash().to_numpy() if letters else np.zeros(0, dtype=np.uint64),
         )
 
@@ -179,21 +158,16 @@ def joined_labels(parts: Sequence[Labels]) -> Labels:
     return Labels(np.concatenate(codes), names.texts)
 
 
-def joined_families(parts: Sequence[FamilyRuns]) -> Labels:
-    """Number the families as they occur: sorting millions of names takes longer than the metrics.
+def family_labels(column: pl.Series) -> Labels:
+    """Number families as they occur, if their members are next to each other, else in any order.
 
-    Members next to each other, as data files have them, are found without a table of all names.
+    Only a text for each run of members is kept, and compared by its hash.
     """
-    first = np.concatenate([part.first for part in parts])
-    texts = pl.concat([part.texts for part in parts])
-    hashes = np.concatenate([part.hashes for part in parts])
-    new = _differs_from_previous(hashes)
-    if not new.all():  # a family continues in the next slice
-        first[np.flatnonzero(first)] = new
-        texts, hashes = texts.filter(pl.Series(new)), hashes[new]
-    codes = np.cumsum(first) - 1
-    if count_repeats(hashes):
-        _, where, number = np.unique(hashes, return_index=True, return_inverse=True)
+    hashes = column.hash().to_numpy()
+    first = _differs_from_previous(hashes)
+    codes, texts, runs = np.cumsum(first) - 1, column.filter(pl.Series(first)), hashes[first]
+    if count_repeats(runs):
+        _, where, number = np.unique(runs, return_index=True, return_inverse=True)
         codes, texts = number[codes], texts.gather(where)
     return Labels(codes, texts)
 

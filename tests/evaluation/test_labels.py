@@ -10,7 +10,7 @@ from pact_eval.evaluation.labels import (
     Labels,
     SliceTexts,
     count_repeats,
-    joined_families,
+    family_labels,
     joined_labels,
 )
 
@@ -28,20 +28,10 @@ def slices(*sizes: int) -> list[SliceTexts]:
     ]
 
 
-@pytest.mark.parametrize("sizes", [(8,), (3, 5), (2, 1, 5), (1, 1, 1, 1, 1, 1, 1, 1), (7, 1)])
-def test_families_that_continue_in_the_next_slice_are_one(sizes: tuple[int, ...]) -> None:
-    joined = joined_families([part.families for part in slices(*sizes)])
-    names = [joined.texts[code] for code in joined.codes.tolist()]
-    assert names == list(COLUMNS["family"])
-    assert sorted(joined.texts.to_list()) == sorted(set(COLUMNS["family"]))
-
-
 def test_families_are_numbered_as_they_occur_where_members_stand_together() -> None:
-    frame = pl.DataFrame({"family": list("ccaab"), "id": list("01234")})
-    parts = [SliceTexts.of(frame[:3], [], False), SliceTexts.of(frame[3:], [], False)]
-    joined = joined_families([part.families for part in parts])
-    assert joined.codes.tolist() == [0, 0, 1, 1, 2]
-    assert joined.texts.to_list() == ["c", "a", "b"]
+    labels = family_labels(pl.Series(list("ccaab")))
+    assert labels.codes.tolist() == [0, 0, 1, 1, 2]
+    assert labels.texts.to_list() == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize("sizes", [(8,), (2, 6), (2, 3, 3), (5, 2, 1)])
@@ -52,13 +42,12 @@ def test_labels_of_slices_are_those_of_the_whole_column(sizes: tuple[int, ...]) 
     assert joined.codes.tolist() == codes.tolist()
 
 
-def test_families_of_two_slices_are_numbered_on() -> None:
-    for family in ("aabbbbcdddef", "abcdefghijkl", "abcaabcdbaae", "aaaaaaaaaaaa"):
-        frame = pl.DataFrame({"family": list(family), "id": list(family)})
-        parts = [SliceTexts.of(frame[:5], [], False), SliceTexts.of(frame[5:], [], False)]
-        joined = joined_families([part.families for part in parts])
-        assert [joined.texts[code] for code in joined.codes.tolist()] == list(family)
-        assert len(joined) == len(set(family))
+def test_families_have_one_number_wherever_their_members_are() -> None:
+    families = ("xxyyyzxw", "aabbbbcdddef", "abcdefghijkl", "abcaabcdbaae", "aaaaaaaaaaaa", "")
+    for family in families:
+        labels = family_labels(pl.Series(list(family), dtype=pl.String))
+        assert [labels.texts[code] for code in labels.codes.tolist()] == list(family)
+        assert sorted(labels.texts.to_list()) == sorted(set(family))
 
 
 def test_repeated_hashes_are_counted() -> None:
