@@ -27,12 +27,11 @@ from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError, RunError, missing_probabilities
 from pact_eval.evaluation.labels import (
     Labels,
-    SliceTexts,
     column_labels,
     count_repeats,
     family_labels,
     find_column,
-    joined_labels,
+    text_labels,
 )
 from pact_eval.evaluation.registry import (
     CONFIDENT,
@@ -513,7 +512,10 @@ def read_items(
     per_item, k = (k, 1) if by_repeat else (1, k)
     groupings = _groupings_read(by, unit)
     scoring = _Scoring(decoding, calibrator, letters=letters)
-    columns_read = [*_columns_read(scoring, several_views=k > 1), *groupings]
+    columns_read = [
+        *_columns_read(scoring, several_views=k > 1),
+        *(groupings if k > 1 else ["kind"]),
+    ]
     optional = ["accepted", *(["view_tv"] if k * per_item == 1 else [])]
     columns_read += [name for name in optional if name in scan.collect_schema()]
     frames = scan.select(list(dict.fromkeys(columns_read)))
@@ -521,29 +523,29 @@ def read_items(
     columns, values = _Columns(rows // k), _Columns(rows // k)
     family, is_base, others = _read_families(scan, path, k, per_item)
 
-    def scored(start: int) -> tuple[_Part, SliceTexts]:
+    def scored(start: int) -> _Part:
         frame = collected(path, frames.slice(start, size))
-        texts = SliceTexts.of(frame.gather_every(k), groupings, letters)
         try:
             at = slice(start // k, (start + len(frame)) // k)
             other = None if others is None else others[at]
             views = _slice_of_frame(frame, k, is_base[at], other, letters=letters)
-            part = _score(views, scoring, start // k, columns, values)
+            return _score(views, scoring, start // k, columns, values)
         except ValueError as error:
             message = f"{path}, rows {start:,} to {start + len(frame) - 1:,}: {error}"
             raise RunError(message) from None
-        return part, texts
 
-    slices = []
+    parts = []
     # numpy uses one core: two threads take about a third less of the time of point metrics.
     with ThreadPoolExecutor(2) as pool, step("Reading items", rows // k, "items") as read:
-        for scored_slice in pool.map(scored, range(0, rows, size)):
-            slices.append(scored_slice)
-            read.done = min(len(slices) * size, rows) // k
-    parts, texts = [part for part, _ in slices], [text for _, text in slices]
+        for part in pool.map(scored, range(0, rows, size)):
+            parts.append(part)
+            read.done = min(len(parts) * size, rows) // k
     if letters:
-        _refuse_repeated_ids(np.concatenate([text.ids for text in texts])[::per_item], path)
-    labels = {name: joined_labels([text.labels[name] for text in texts]) for name in groupings}
+        ids = collected(path, scan.select(pl.col("id").hash()).gather_every(k * per_item))
+        _refuse_repeated_ids(ids["id"].to_numpy(), path)
+    labels = {
+        name: text_labels(_read_column(scan, path, name, k).fill_null("")) for name in groupings
+    }
     if by not in OWN_GROUPS:
         labels[by] = column_labels(_metadata_column(scan, path, by, k), by, bins)
     items = _join_slices(parts, columns, values, family, labels, scoring, k)
@@ -581,7 +583,11 @@ def _metadata_column(scan: pl.LazyFrame, path: Path, by: GroupBy, k: int) -> pl.
     if PREFIX + by not in names:
         schema = {name.removeprefix(PREFIX): pl.String() for name in names}
         return find_column(pl.DataFrame(schema=schema), by, str(path.parent))
-    return collected(path, scan.select(PREFIX + by)).gather_every(k).to_series()
+    return _read_column(scan, path, PREFIX + by, k)
+
+
+def _read_column(scan: pl.LazyFrame, path: Path, name: str, k: int) -> pl.Series:
+    return collected(path, scan.select(name).gather_every(k)).to_series()
 
 
 def _columns_read(scoring: _Scoring, *, several_views: bool) -> list[str]:

@@ -1,10 +1,9 @@
 """Text columns as codes: the kinds, domains, families and further groups of items.
 
-`Labels` numbers the texts of a column. `SliceTexts` does the same for a slice of a run's file, and
-`joined_labels` and `joined_families` put slices together. `column_labels` makes groups of a further
-column of a run: its texts, its few numbers, or bins of its many numbers. A column of numbers with
-more than `MOST_NUMBERS` different values needs bins: how many, or where one ends. Quantiles are
-those of all items of the run.
+`Labels` numbers the texts of a column. `column_labels` makes groups of a further column of a run:
+its texts, its few numbers, or bins of its many numbers. A column of numbers with more than
+`MOST_NUMBERS` different values needs bins: how many, or where one ends. Quantiles are those of all
+items of the run.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -21,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pact_eval._choices import OWN_GROUPS, Bins, GroupBy
+from pact_eval._choices import OWN_GROUPS, Bins
 from pact_eval._typing import BoolArray, IntArray, TextArray
 from pact_eval.errors import InputError
 
@@ -111,51 +110,18 @@ def _leading_number(name: str) -> float | None:
     return None if match is None else float(match[1])
 
 
-@dataclass(frozen=True, eq=False)
-class SliceTexts:
-    """The text columns of a slice of rows, one row per item, as numbers.
-
-    Attributes:
-        labels: by column, the labels of the items.
-        ids: (n,) hashes of the ids; empty if they are not read.
-    """
-
-    labels: Mapping[GroupBy, Labels]
-    ids: npt.NDArray[np.uint64]
-
-    @classmethod
-    def of(cls, items: pl.DataFrame, groupings: Sequence[GroupBy], letters: bool) -> SliceTexts:
-        """Number the text columns of the rows of items."""
-        return cls(
-            {name: _labels(items[name].fill_null("")) for name in groupings},
-            items["id"].hash().to_numpy() if letters else np.zeros(0, dtype=np.uint64),
-        )
-
-
 def _differs_from_previous(values: npt.NDArray[Any]) -> BoolArray:
     differs = np.ones(values.size, dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=differs[1:])
     return differs
 
 
-def _labels(column: pl.Series) -> Labels:
+def text_labels(column: pl.Series) -> Labels:
     """Number the few distinct texts of a column, in sorted order."""
     names = column.unique().sort()
     codes = column.cast(pl.Enum(names)).to_physical().to_numpy()
     few = len(names) <= np.iinfo(np.int8).max  # an eighth of the memory
     return Labels(codes.astype(np.int8 if few else np.int64), names)
-
-
-def joined_labels(parts: Sequence[Labels]) -> Labels:
-    """Concatenate the labels of slices, in the sorted order of all texts."""
-    first = parts[0].texts
-    if all(part.texts.equals(first) for part in parts):
-        return Labels(np.concatenate([part.codes for part in parts]), first)
-    names = _labels(pl.concat([part.texts for part in parts]))
-    ends = np.cumsum([len(part) for part in parts])
-    numbers = np.split(names.codes, ends[:-1])
-    codes = [number.take(part.codes) for number, part in zip(numbers, parts, strict=True)]
-    return Labels(np.concatenate(codes), names.texts)
 
 
 def family_labels(column: pl.Series) -> Labels:

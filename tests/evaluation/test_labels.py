@@ -8,24 +8,10 @@ import pytest
 
 from pact_eval.evaluation.labels import (
     Labels,
-    SliceTexts,
     count_repeats,
     family_labels,
-    joined_labels,
+    text_labels,
 )
-
-COLUMNS = {"family": "xxyyyzxw", "domain": "bbaaaccb"}
-
-
-def slices(*sizes: int) -> list[SliceTexts]:
-    """Cuts eight items into slices of these sizes."""
-    columns = {name: list(texts) for name, texts in COLUMNS.items()}
-    frame = pl.DataFrame(columns | {"id": list("01234567")})
-    starts = np.cumsum([0, *sizes[:-1]]).tolist()
-    return [
-        SliceTexts.of(frame.slice(start, size), ["domain"], letters=False)
-        for start, size in zip(starts, sizes, strict=True)
-    ]
 
 
 def test_families_are_numbered_as_they_occur_where_members_stand_together() -> None:
@@ -34,12 +20,12 @@ def test_families_are_numbered_as_they_occur_where_members_stand_together() -> N
     assert labels.texts.to_list() == ["c", "a", "b"]
 
 
-@pytest.mark.parametrize("sizes", [(8,), (2, 6), (2, 3, 3), (5, 2, 1)])
-def test_labels_of_slices_are_those_of_the_whole_column(sizes: tuple[int, ...]) -> None:
-    joined = joined_labels([part.labels["domain"] for part in slices(*sizes)])
-    names, codes = np.unique(list(COLUMNS["domain"]), return_inverse=True)
-    assert joined.texts.to_list() == names.tolist()
-    assert joined.codes.tolist() == codes.tolist()
+def test_labels_of_few_texts_against_numpy_unique() -> None:
+    texts = list("bbaaaccb")
+    labels = text_labels(pl.Series(texts))
+    names, codes = np.unique(texts, return_inverse=True)
+    assert labels.texts.to_list() == names.tolist()
+    assert labels.codes.tolist() == codes.tolist()
 
 
 def test_families_have_one_number_wherever_their_members_are() -> None:
