@@ -136,7 +136,6 @@ class CostCurve:
         arm: its arm.
         seed: its seed.
         rule: what the gates look at.
-        costs: of a wrong decision and of a review.
         thresholds: (points,) gates, from every answer (-inf) to nothing (inf).
         escalated: (points,) share of the items that each escalates.
         cost: (points,) per item, and its 95% band over families.
@@ -151,7 +150,6 @@ class CostCurve:
     arm: str
     seed: int | None
     rule: Rule
-    costs: Target
     thresholds: FloatArray
     escalated: FloatArray
     cost: tuple[FloatArray, Band]
@@ -239,7 +237,6 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
         arm=run.arm,
         seed=run.seed,
         rule=rule,
-        costs=decisions.costs,
         thresholds=thresholds,
         escalated=np.array([1 - items.accepted(threshold).mean() for threshold in thresholds]),
         cost=cost,

@@ -58,14 +58,12 @@ class Ablation:
 
     Attributes:
         arm: of the run.
-        seed: of both.
         rows: the number of each question.
         changes: this run's minus the method's; NaN if one of them is undefined.
         marks: what the changes mean, or None if they are small or no thresholds are given.
     """
 
     arm: str
-    seed: int
     rows: tuple[MetricRow, ...]
     changes: tuple[float, ...]
     marks: tuple[Change | None, ...]
@@ -125,7 +123,7 @@ def ablations(
         if sharing:
             base = metrics.rows(method, seed, questions)
             blocks[seed] = tuple(
-                _ablation(arm, seed, metrics.rows(arm, seed, questions), base, clear)
+                _ablation(arm, metrics.rows(arm, seed, questions), base, clear)
                 for arm in (method, *sharing)
             )
     if not blocks:
@@ -198,11 +196,7 @@ def _questions(metrics: ArmMetrics, method: str, decoding: Decoding) -> tuple[Me
 
 
 def _ablation(
-    arm: str,
-    seed: int,
-    rows: tuple[MetricRow, ...],
-    base: tuple[MetricRow, ...],
-    clear: Mapping[str, Margin],
+    arm: str, rows: tuple[MetricRow, ...], base: tuple[MetricRow, ...], clear: Mapping[str, Margin]
 ) -> Ablation:
     pairs = list(zip(rows, base, strict=True))
     changes = tuple(row.value - reference.value for row, reference in pairs)
@@ -212,7 +206,7 @@ def _ablation(
         else None
         for row, change in zip(rows, changes, strict=True)
     )
-    return Ablation(arm, seed, rows, changes, marks)
+    return Ablation(arm, rows, changes, marks)
 
 
 CALIBRATED_METRICS: Final = ("nll_nats", "ece", "aurc")

@@ -18,11 +18,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import label_codes
-from pact_eval.evaluation.report import (
-    ChanceMiscalibration,
-    chance_miscalibration,
-    outcomes_if_calibrated,
-)
+from pact_eval.evaluation.report import outcomes_if_calibrated
 from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import step, tracked
@@ -113,16 +109,12 @@ class RecalibratedCurve:
         accuracy: (101,) the regression at these points.
         band: its pointwise 95% consistency band: where the regressions of a calibrated model with
             these confidences and families lie.
-        scores: Brier and log score of "the answer is right" in parts.
-        chance: miscalibration of a calibrated model.
     """
 
     pools: metrics.Recalibration
     confidence: FloatArray
     accuracy: FloatArray
     band: Band
-    scores: metrics.AnswerScores
-    chance: ChanceMiscalibration
 
 
 def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCurve:
@@ -132,8 +124,8 @@ def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCu
         items: one or more items with references, under one decoding.
         settings: seed and number of the draws.
     """
-    c, right = items.confidence, items.correct
-    pools = metrics.recalibrate(c, right)
+    c = items.confidence
+    pools = metrics.recalibrate(c, items.correct)
     points = np.linspace(pools.lowest[0], pools.highest[-1], _POINTS)
     samples = band_resamples(settings, len(items))
     samples = min(samples, max(_FEWEST_SAMPLES, _MOST_OUTCOMES // len(items)))
@@ -148,8 +140,6 @@ def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCu
         confidence=points,
         accuracy=pools.at(points),
         band=Band(low, high),
-        scores=metrics.answer_scores(c, right),
-        chance=chance_miscalibration(items, rng=settings.rng()),
     )
 
 
