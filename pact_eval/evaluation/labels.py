@@ -14,14 +14,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from pact_eval._choices import OWN_GROUPS, Bins
-from pact_eval._typing import BoolArray, IntArray, TextArray
+from pact_eval._typing import IntArray, TextArray
 from pact_eval.errors import InputError
 
 _LEADING_NUMBER: Final = re.compile(r"\[?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?:, |$)")
@@ -110,12 +110,6 @@ def _leading_number(name: str) -> float | None:
     return None if match is None else float(match[1])
 
 
-def _differs_from_previous(values: npt.NDArray[Any]) -> BoolArray:
-    differs = np.ones(values.size, dtype=np.bool_)
-    np.not_equal(values[1:], values[:-1], out=differs[1:])
-    return differs
-
-
 def text_labels(column: pl.Series) -> Labels:
     """Number the few distinct texts of a column, in sorted order."""
     names = column.unique().sort()
@@ -130,7 +124,8 @@ def family_labels(column: pl.Series) -> Labels:
     Only a text for each run of members is kept, and compared by its hash.
     """
     hashes = column.hash().to_numpy()
-    first = _differs_from_previous(hashes)
+    first = np.ones(hashes.size, dtype=np.bool_)
+    np.not_equal(hashes[1:], hashes[:-1], out=first[1:])
     codes, texts, runs = np.cumsum(first) - 1, column.filter(pl.Series(first)), hashes[first]
     if count_repeats(runs):
         _, where, number = np.unique(runs, return_index=True, return_inverse=True)

@@ -17,9 +17,6 @@ from pact_eval.stats.linearised import LinearInference
 from pact_eval.stats.proportions import p_value_below, rate_ends
 from pact_eval.stats.rate_differences import PairedRates
 
-POWER: Final = 0.8
-"""Chance of a finding that a plan gives: 4 of 5."""
-
 MOST_GROUPS: Final = 1_000_000
 """`fewest_groups` does not look for more groups than these."""
 
