@@ -19,8 +19,8 @@ from pact_eval.evaluation.conclusions.order import LEAST_PREFERENCE
 from pact_eval.numbers import about, sample_text
 from pact_eval.results import Result
 from pact_eval.stats._quantiles import normal_quantile
+from pact_eval.stats.estimate import POWER
 from pact_eval.stats.power import (
-    POWER,
     Groups,
     fewest_groups,
     half_width_of_rate,

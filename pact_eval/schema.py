@@ -242,8 +242,10 @@ def _type_inside(kind: Any, key: str | int) -> Any:
 def _sentence(complaint: str, value: Any, kind: Any) -> str:
     """Return what msgspec says in our words: what was expected, and what was found."""
     if "missing required field" in complaint:
-        fields = msgspec.structs.fields(_bare(kind))
-        names = (field.encode_name for field in fields if field.required)
+        names = [complaint.split("`")[1]]
+        if issubclass(_bare(kind), msgspec.Struct):  # of a dataclass, msgspec names the first
+            fields = msgspec.structs.fields(_bare(kind))
+            names = [field.encode_name for field in fields if field.required]
         return f"expected {', '.join(name for name in names if name not in value)}, found none"
     if "unknown field" in complaint:
         known = (field.encode_name for field in msgspec.structs.fields(_bare(kind)))

@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 
 from pact_eval._choices import GroupBy
-from pact_eval._typing import BoolArray
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.drift.pairs import (
     Distance,
@@ -34,18 +33,14 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import SameRun, same_runs
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec
-from pact_eval.evaluation.resampled_groups import (
-    ResampledGroup,
-    metric_difference,
-    resampled_group,
-)
+from pact_eval.evaluation.resampled_groups import metric_difference, resample_items
 from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
 from pact_eval.runs.folder import RunSource
 from pact_eval.runs.identity import Difference
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.equivalence import MarginFinding, MarginTest, margin_test
-from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
 from pact_eval.stats.proportions import rate_estimate
 from pact_eval.stats.rate_decomposition import GroupedOutcomes, mix_shift
 from pact_eval.stats.rate_differences import paired_rates
@@ -142,8 +137,7 @@ def answer_changes(a: ScoredItems, b: ScoredItems, by: GroupBy) -> tuple[AnswerC
     changed = a.predicted != b.predicted
     changes_by_group = []
     for name, rows in a.rows_by_group(by).items():
-        code = np.unique(a.cluster[rows], return_inverse=True)[1]
-        here = changed[rows]
+        here, cluster = changed[rows], a.cluster[rows]
         counts: tuple[int | None, int | None, int | None] = (None, None, None)
         if a.reference is not None:
             right_a, right_b = a.correct[rows], b.correct[rows]
@@ -152,7 +146,7 @@ def answer_changes(a: ScoredItems, b: ScoredItems, by: GroupBy) -> tuple[AnswerC
                 int((here & right_a).sum()),
                 int((here & ~right_a & ~right_b).sum()),
             )
-        share = rate_estimate(np.bincount(code, here), np.bincount(code))
+        share = rate_estimate(np.bincount(cluster, here), np.bincount(cluster))
         changes_by_group.append(AnswerChanges(name, len(rows), share, *counts))
     return tuple(changes_by_group)
 
@@ -403,16 +397,14 @@ def _with_accuracies(data: DataConclusion, pair: PairedRuns) -> DataConclusion:
     if leak is None or leak.left_out:
         return data
     leaked = np.isin(items.families, leak.families)[items.family]
-    everything = np.ones(len(items), dtype=np.bool_)
-    accuracy, without = (_accuracy_of(items, rows) for rows in (everything, ~leaked))
+    everything, cluster = np.ones(len(items), dtype=np.bool_), items.cluster
+    accuracy, without = (
+        rate_estimate(np.bincount(cluster, items.correct & rows), np.bincount(cluster, rows))
+        for rows in (everything, ~leaked)
+    )
     judged = pair.runs[1].name
     leak = replace(leak, accuracy=accuracy, accuracy_without=without, judged=judged)
     return replace(data, leak=leak)
-
-
-def _accuracy_of(items: ScoredItems, rows: BoolArray) -> Estimate:
-    code = np.unique(items.cluster[rows], return_inverse=True)[1]
-    return rate_estimate(np.bincount(code, items.correct[rows]), np.bincount(code))
 
 
 def _accuracy(pair: PairedRuns, settings: Settings) -> Iterator[AccuracyChange]:
@@ -426,8 +418,8 @@ def _accuracy(pair: PairedRuns, settings: Settings) -> Iterator[AccuracyChange]:
                 lead = b.correct.astype(np.int64) - a.correct
                 change = paired_rates(lead, a.cluster, a.n_clusters).estimate()
             else:
-                groups = _resample((a, b), ("accuracy",), settings)
-                change = _apart(*(group.estimate("accuracy") for group in groups))
+                both = (resample_items(items, settings, names=["accuracy"])[0] for items in (a, b))
+                change = _apart(*(group.estimate("accuracy") for group in both))
             test = margin_test(change, settings.margin or 1)
             yield AccuracyChange(name, (len(a), len(b)), accuracies, test)
 
@@ -458,7 +450,7 @@ def _without_references(
 def _metrics(pair: PairedRuns, settings: Settings) -> list[MetricChange]:
     both = pair.a.known, pair.b.known
     names = [name for name in METRICS if all(map(find_metric(name).defined_for, both))]
-    first, second = _resample((pair.a, pair.b), names, settings)
+    first, second = (resample_items(items, settings, names=names)[0] for items in (pair.a, pair.b))
     changes = []
     for name in names:
         if name not in first.drawn or name not in second.drawn:
@@ -474,15 +466,6 @@ def _metrics(pair: PairedRuns, settings: Settings) -> list[MetricChange]:
     return changes
 
 
-def _resample(
-    samples: Sequence[ScoredItems], names: Sequence[str], settings: Settings
-) -> list[ResampledGroup]:
-    return [
-        resampled_group(items, rng=settings.rng(), resamples=settings.resamples, names=names)
-        for items in samples
-    ]
-
-
 def _apart(before: Estimate, after: Estimate) -> Estimate:
     """Return the difference of two samples from the interval of each (MOVER, uncorrelated).
 
@@ -493,8 +476,7 @@ def _apart(before: Estimate, after: Estimate) -> Estimate:
     value = after.value - before.value
     missing = next((interval for interval in (before, after) if math.isnan(interval.low)), None)
     if missing is not None or clusters < 2:
-        one = ClusterText("one {cluster}: no interval")
-        reason = one if missing is None else missing.reason
+        reason = ONE_CLUSTER if missing is None else missing.reason
         return Estimate(value, math.nan, math.nan, n, clusters, method, reason)
     both = (after, before)
     low, high = summed_interval(

@@ -204,11 +204,10 @@ def _check_names(rows: pl.DataFrame, places: tuple[str, str]) -> None:
     fewest = unlike.sort("question", "any", "all", "log").row(0, named=True)
     place, question = places[fewest["log"]], fewest["question"]
     asked = f" to {question}" if question else ""
-    message = (
+    raise InputError(
         f"{place}: answers{asked} have numbers here, and names in the other; give both as logs of "
         "one format, or both as runs"
     )
-    raise InputError(message)
 
 
 def _other_prompts(a: pl.DataFrame, b: pl.DataFrame) -> tuple[str, ...]:

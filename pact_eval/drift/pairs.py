@@ -30,7 +30,7 @@ from pact_eval.evaluation.conclusions.order import NoiseFloor, noise_floor
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.joins import in_order_of, mismatch
+from pact_eval.evaluation.joins import align
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import log_softmax
@@ -40,7 +40,7 @@ from pact_eval.runs.identity import Difference, RunIdentity, join_differences, l
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats._quantiles import t_quantile
-from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
 from pact_eval.stats.permuted_slots import distinct_orders
 
@@ -353,8 +353,7 @@ def _ratio(a: _Fit, b: _Fit) -> Estimate:
     clusters, n = len(parts), len(a.influence) + len(b.influence)
     value = a.temperature.value / b.temperature.value
     if clusters < 2:
-        reason = ClusterText("one {cluster}: no interval")
-        return Estimate(value, _NAN, _NAN, n, clusters, _METHOD, reason)
+        return Estimate(value, _NAN, _NAN, n, clusters, _METHOD, ONE_CLUSTER)
     error = math.sqrt(clusters / (clusters - 1) * float((parts**2).sum()))
     reach = math.exp(t_quantile(0.975, clusters - 1) * error)
     return Estimate(value, value / reach, value * reach, n, clusters, _METHOD)
@@ -416,10 +415,9 @@ class PairedRuns:
         """
         runs = first, second
         if runs[0].ablated != runs[1].ablated:
-            message = (
+            raise InputError(
                 f"{first.place} and {second.place}: one has ablated contexts, the other full ones"
             )
-            raise InputError(message)
         pairing, predictions = _pair(*runs)
         views_a, views_b = predictions
         if settings.decoding == "single" and (views_a.repeats or views_b.repeats):
@@ -518,10 +516,7 @@ def _pair(
     if not paired:
         return pairing, (a, b)
     a, b = (items if len(items) == len(common) else _keep_common(items, common) for items in (a, b))
-    different = mismatch(a, b, names=(first.place, second.place))
-    if different is not None:
-        raise InputError(str(different))
-    return pairing, (a, in_order_of(a, b))
+    return pairing, (a, align(a, b, names=(first.place, second.place)))
 
 
 def _at_common_views(

@@ -259,10 +259,9 @@ def _check_same(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str]) -> Non
         other = both.filter(pl.col(column) != pl.col(f"{column}_right")).sort("id")
         if len(other):
             item, first, second = other.row(0)
-            message = (
+            raise InputError(
                 f"{item} has the {column} {first!r} in {names[0]} and {second!r} in {names[1]}"
             )
-            raise InputError(message)
 
 
 @dataclass(frozen=True, eq=False)

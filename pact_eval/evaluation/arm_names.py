@@ -138,9 +138,8 @@ def _refuse_twins(names: Mapping[str, str], place: str = "") -> None:
     taken: dict[str, str] = {}
     for arm, name in names.items():
         if name in taken:
-            message = (
+            raise InputError(
                 f"{place}arms {taken[name]!r} and {arm!r} have the same display name {name!r}; "
                 "give each arm a `name` that no other arm has"
             )
-            raise InputError(message)
         taken[name] = arm

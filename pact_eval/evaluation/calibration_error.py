@@ -20,10 +20,19 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._choices import ECE_BINS
 from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.stats._quantiles import border
 from pact_eval.stats.bootstrap import Resampled, cluster_sums
 from pact_eval.stats.clusters import few_worth
 from pact_eval.stats.consistency_resampling import calibrated_gaps, centred_sums
-from pact_eval.stats.estimate import FEWEST, LEVEL, ClusterText, Estimate, Method
+from pact_eval.stats.estimate import (
+    FEWEST,
+    LEVEL,
+    NO_ROWS,
+    ONE_CLUSTER,
+    ClusterText,
+    Estimate,
+    Method,
+)
 from pact_eval.stats.proportions import rate_estimate
 
 if TYPE_CHECKING:  # they import this module
@@ -296,8 +305,7 @@ def calibration_error(
     c, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.bool_)
     families = np.asarray(family, dtype=np.int64)
     if not c.size:
-        nothing = ClusterText("no rows: nothing to estimate")
-        return CalibrationError(math.nan, math.nan, math.nan, 0, n_families, METHOD, nothing)
+        return CalibrationError(math.nan, math.nan, math.nan, 0, n_families, METHOD, NO_ROWS)
     bin_of = metrics.bin_index(c, bins)
     drawn = calibrated_gaps(
         c, right, bin_of, bins, families, n_families, rng=rng, resamples=resamples
@@ -305,7 +313,7 @@ def calibration_error(
     null = metrics.ece_of_gaps(np.full(resamples, float(c.size)), drawn)
     p_value = (1 + int((null >= value - _ROUNDING).sum())) / (resamples + 1)
     low = high = debiased = math.nan
-    reason = None if n_families > 1 else ClusterText("one {cluster}: no interval")
+    reason = None if n_families > 1 else ONE_CLUSTER
     if value < _ROUNDING:
         none = "confidence equals accuracy in every bin: no direction for an interval"
         reason = ClusterText(none)
@@ -468,7 +476,4 @@ def _first_where(condition: Callable[[float], bool]) -> float:
     low, high = 0.0, 1.0
     while not condition(high) and high < 2.0**_HALVINGS:
         low, high = high, 2 * high
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if condition(middle) else (middle, high)
-    return high
+    return border(lambda t: not condition(t), low, high, _HALVINGS)[1]

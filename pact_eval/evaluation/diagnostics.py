@@ -277,8 +277,7 @@ def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]
         for match in matches
     )
     if not matched:
-        message = f"no other arm has a seed in common with {method}"
-        raise InputError(message)
+        raise InputError(f"no other arm has a seed in common with {method}")
     return matched
 
 

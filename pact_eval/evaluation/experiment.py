@@ -81,7 +81,7 @@ from pact_eval.evaluation.report import (
     report_digest,
     sweep,
 )
-from pact_eval.evaluation.resampled_groups import ResampledGroup, default_resamples, resampled_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, default_resamples, resample_items
 from pact_eval.evaluation.run_comparisons import RunComparisons
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.run_records import item_texts
@@ -118,11 +118,10 @@ ITEMS_IN_MEMORY: Final = 100_000
 def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
     for run in runs:
         if (run.arm, run.seed) == (new.arm, new.seed):
-            message = (
+            raise InputError(
                 f"{run.place} and {new.place} have the same arm and seed ({new.label}); score or "
                 "import one of them again with another --arm or --train-seed"
             )
-            raise InputError(message)
 
 
 def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
@@ -227,7 +226,7 @@ class Experiment:
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
         without, left_out = _items_unanswered(kept)
-        repeats = _rows_per_item(kept)
+        repeats = math.lcm(*(run.provenance.k or 1 for run in kept if run.provenance.repeats))
         for opened, arm in zip_longest(kept, arms):
             members = ablated if opened.ablated else runs
             run = ExperimentRun(
@@ -370,8 +369,7 @@ class Experiment:
                 f"; {skipped_run.run} has the role {skipped_run.role}"
                 for skipped_run in self.skipped
             )
-            message = f"expected two or more runs of one role, got {len(self.runs)}{others}"
-            raise InputError(message)
+            raise InputError(f"expected two or more runs of one role, got {len(self.runs)}{others}")
 
     def require_probabilities(self) -> None:
         """Refuse runs without the probabilities of all answers.
@@ -394,8 +392,7 @@ class Experiment:
             try:
                 requirement(run)
             except InputError as error:
-                message = f"{run.label}: {error}"
-                raise InputError(message) from None
+                raise InputError(f"{run.label}: {error}") from None
 
     def require_same_items(self) -> None:
         """Refuse runs that cannot be compared item by item.
@@ -414,11 +411,9 @@ class Experiment:
             InputError: there is no run, or the item sets differ.
         """
         if not self.runs:
-            message = "no run on full contexts"
-            raise InputError(message)
+            raise InputError("no run on full contexts")
         if not self.same_items:
-            message = "the item sets of the runs differ, so they cannot be compared"
-            raise InputError(message)
+            raise InputError("the item sets of the runs differ, so they cannot be compared")
         return self.runs[0].scored(self.settings.decoding)
 
     @cached_property
@@ -523,12 +518,10 @@ class Experiment:
         method, arms = self.settings.method, self.arms
         if method is not None:
             if method not in arms:
-                message = f"no run of arm {method!r}; there are {', '.join(arms) or 'none'}"
-                raise InputError(message)
+                raise InputError(f"no run of arm {method!r}; there are {', '.join(arms) or 'none'}")
             return method
         if not arms:
-            message = "no run on full contexts"
-            raise InputError(message)
+            raise InputError("no run on full contexts")
         seeded = (arm for arm, runs in arms.items() if runs[-1].seed is not None)
         return next(seeded, next(iter(arms)))
 
@@ -593,8 +586,7 @@ class Experiment:
             InputError: there is no run.
         """
         if not self.all_runs:
-            message = "expected a run, got none"
-            raise InputError(message)
+            raise InputError("expected a run, got none")
         return RunReport(self, run or self.all_runs[0])
 
     def _choice(self, decoding: Decoding | None, calibrated: bool | None) -> tuple[Decoding, bool]:
@@ -678,7 +670,7 @@ class Experiment:
         """
         settings = self.settings
         items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
-        return resampled_group(items, rng=settings.rng(), resamples=settings.resamples)
+        return resample_items(items, settings)[0]
 
     def rates(self, run: ExperimentRun) -> tuple[DecodedRates, ...]:
         """Return accuracy and pair accuracy of a run at view 0, and over K views if it has them.
@@ -1011,8 +1003,7 @@ def _without_families(
 def _named_pattern(argument: str) -> tuple[str, str]:
     name, equals, pattern = argument.partition("=")
     if not equals or not name or not pattern:
-        message = f"expected NAME=PATTERN, got {argument!r}"
-        raise InputError(message)
+        raise InputError(f"expected NAME=PATTERN, got {argument!r}")
     return name, pattern
 
 
@@ -1024,14 +1015,8 @@ def _folders(pattern: str) -> list[Path]:
         return [Path(pattern)]
     folders = sorted(Path(path) for path in glob.glob(pattern))  # noqa: PTH207 - may be absolute
     if not folders:
-        message = f"{pattern}: no such run folder"
-        raise InputError(message)
+        raise InputError(f"{pattern}: no such run folder")
     return folders
-
-
-def _rows_per_item(runs: Sequence[RunFolder]) -> int:
-    """Return how many rows an item has, so that runs with and without repeats can be paired."""
-    return math.lcm(*(run.provenance.k or 1 for run in runs if run.provenance.repeats))
 
 
 def _items_unanswered(runs: Sequence[RunFolder]) -> tuple[frozenset[str], LeftOutItems | None]:

@@ -225,11 +225,10 @@ class ExperimentRun:
                 decoding.
         """
         if calibrated and self.calibrator is None:
-            message = (
+            raise InputError(
                 f"{self.place}: expected {CALIBRATION_NAME} in the run folder, found none; "
                 "`pact-eval calibrate CALIB_RUN --holdout RUN` writes it there"
             )
-            raise InputError(message)
         if not calibrated or self.calibrator is None:
             return None
         if decoding is not None:
@@ -368,8 +367,7 @@ class ExperimentRun:
         views = read_any_run(self.run).predictions
         leaves = np.isin(views.family, list(families))
         if leaves.all():
-            message = f"{self.place}: no item is left without the families that leak"
-            raise InputError(message)
+            raise InputError(f"{self.place}: no item is left without the families that leak")
         without = self.without | frozenset(views.ids[leaves].tolist())
         return replace(self, first=first, without=without)
 
@@ -381,8 +379,7 @@ class ExperimentRun:
         except InputError:
             raise
         except ValueError as error:  # views without a common answer have no ensemble
-            message = f"{self.label}: {error}"
-            raise InputError(message) from None
+            raise InputError(f"{self.label}: {error}") from None
 
     def once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
         """Return what was computed under this key; computed at the first call."""

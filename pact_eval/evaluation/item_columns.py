@@ -10,8 +10,9 @@ import polars as pl
 
 from pact_eval._typing import IntArray
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.labels import MISSING, MOST_NUMBERS, MOST_TEXTS, Labels, column_labels
+from pact_eval.evaluation.labels import MOST_NUMBERS, MOST_TEXTS, Labels, column_labels
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.questions import MISSING
 from pact_eval.runs.rows import PREFIX, collected
 
 ANSWERS: Final = "number of answers"

@@ -163,7 +163,8 @@ def item_distributions(experiment: Experiment, run: ExperimentRun) -> ItemDistri
     if together is not None:
         names.append("ensemble")
         parts.append(together[:, np.newaxis])
-    calibrated = calibrated_items(experiment, _one_row_per_item(experiment, run))
+    alone = run.asked_once() if experiment.settings.decoding == "single" else run
+    calibrated = calibrated_items(experiment, alone)
     if calibrated is not None:
         names.append(f"{experiment.settings.decoding} after T(x)")
         parts.append(calibrated.log_probs[:, np.newaxis])
@@ -174,11 +175,6 @@ def item_distributions(experiment: Experiment, run: ExperimentRun) -> ItemDistri
         others = np.arange(log_probs.shape[2]) != tops[:, :, np.newaxis]
         probabilities[others] = np.nan
     return ItemDistributions(tuple(names), probabilities, tops, used)
-
-
-def _one_row_per_item(experiment: Experiment, run: ExperimentRun) -> ExperimentRun:
-    """Return a run with the first of its repeats, unless they are decoded together."""
-    return run.asked_once() if experiment.settings.decoding == "single" else run
 
 
 def _ensemble(run: ExperimentRun) -> FloatArray | None:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,12 @@ from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.calibration.temperatures import Calibrator, at_temperatures
 from pact_eval.errors import InputError, RunError, missing_probabilities
 from pact_eval.evaluation.labels import (
-    FamilyRuns,
     Labels,
-    SliceTexts,
     column_labels,
     count_repeats,
+    family_labels,
     find_column,
-    joined_families,
-    joined_labels,
+    text_labels,
 )
 from pact_eval.evaluation.registry import (
     CONFIDENT,
@@ -253,11 +251,10 @@ class ScoredItems:
         if unit != self.unit:
             items = self.once(("unit", unit), lambda: replace(self, unit=unit))
         if unit == "source_family" and items.n_clusters < 2:
-            message = (
+            raise InputError(
                 "--unit source_family: expected two or more source families, got "
                 f"{items.n_clusters:,}; use --unit family"
             )
-            raise InputError(message)
         return items
 
     @cached_property
@@ -269,11 +266,6 @@ class ScoredItems:
     def nll(self) -> FloatArray:
         """(n,) NLL in nats."""
         return self.values["nll_nats"]
-
-    @property
-    def gap(self) -> FloatArray:
-        """(n,) |z_a - z_b| in nats of the two answers of each ablated context."""
-        return self.values["ablated_gap"]
 
     @property
     def view_tv(self) -> FloatArray:
@@ -522,7 +514,10 @@ def read_items(
     per_item, k = (k, 1) if by_repeat else (1, k)
     groupings = _groupings_read(by, unit)
     scoring = _Scoring(decoding, calibrator, letters=letters)
-    columns_read = [*_columns_read(scoring, several_views=k > 1), *groupings]
+    columns_read = [
+        *_columns_read(scoring, several_views=k > 1),
+        *(groupings if k > 1 else ["kind"]),
+    ]
     optional = ["accepted", *(["view_tv"] if k * per_item == 1 else [])]
     by_question = calibrator is not None and calibrator.weights.questions is not None
     optional += [PREFIX + QUESTION] if by_question else []
@@ -530,44 +525,60 @@ def read_items(
     frames = scan.select(list(dict.fromkeys(columns_read)))
     size = _SLICE_ROWS if _SLICE_ROWS % (k * per_item) == 0 else _SLICE_ROWS * k * per_item
     columns, values = _Columns(rows // k), _Columns(rows // k)
+    family, is_base, others = _read_families(scan, path, k, per_item)
 
-    def scored(start: int) -> tuple[_Part, SliceTexts]:
+    def scored(start: int) -> _Part:
         frame = collected(path, frames.slice(start, size))
-        texts = SliceTexts.of(frame.gather_every(k), groupings, letters)
         try:
-            views = _slice_of_frame(frame, k, texts.families, per_item, letters=letters)
-            part = _score(views, scoring, start // k, columns, values)
+            at = slice(start // k, (start + len(frame)) // k)
+            other = None if others is None else others[at]
+            views = _slice_of_frame(frame, k, is_base[at], other, letters=letters)
+            return _score(views, scoring, start // k, columns, values)
         except ValueError as error:
             message = f"{path}, rows {start:,} to {start + len(frame) - 1:,}: {error}"
             raise RunError(message) from None
-        return part, texts
 
-    slices = []
+    parts = []
     # numpy uses one core: two threads take about a third less of the time of point metrics.
     with ThreadPoolExecutor(2) as pool, step("Reading items", rows // k, "items") as read:
-        for scored_slice in pool.map(scored, range(0, rows, size)):
-            slices.append(scored_slice)
-            read.done = min(len(slices) * size, rows) // k
-    parts, texts = [part for part, _ in slices], [text for _, text in slices]
+        for part in pool.map(scored, range(0, rows, size)):
+            parts.append(part)
+            read.done = min(len(parts) * size, rows) // k
     if letters:
-        _refuse_repeated_ids(np.concatenate([text.ids for text in texts])[::per_item], path)
-    labels = {name: joined_labels([text.labels[name] for text in texts]) for name in groupings}
+        ids = collected(path, scan.select(pl.col("id").hash()).gather_every(k * per_item))
+        _refuse_repeated_ids(ids["id"].to_numpy(), path)
+    labels = {
+        name: text_labels(_read_column(scan, path, name, k).fill_null("")) for name in groupings
+    }
     if by not in OWN_GROUPS:
-        labels[by] = _column_labels(scan, path, by, k, bins)
-    family = joined_families([text.families for text in texts])
+        labels[by] = column_labels(_metadata_column(scan, path, by, k), by, bins)
     items = _join_slices(parts, columns, values, family, labels, scoring, k)
     items = _as_known(items, known)
     if repeats and max(k, per_item) > 1:
         items = replace(items, repeats=max(k, per_item))
     items = items._with_repeats() if by_repeat else items
-    _put_leads_across_slices(items, parts)
     return items.over(unit)
 
 
-def _column_labels(
-    scan: pl.LazyFrame, path: Path, by: GroupBy, k: int, bins: Bins | None
-) -> Labels:
-    return column_labels(_metadata_column(scan, path, by, k), by, bins)
+def _read_families(
+    scan: pl.LazyFrame, path: Path, k: int, rows_per_item: int
+) -> tuple[Labels, BoolArray, IntArray | None]:
+    """Return the items' families, which are bases, and the reference of the other of each pair.
+
+    They are not read in slices: the members of a family may be far apart.
+    """
+    names = ["family", "variant", "reference", "n_choices"]
+    if "accepted" in scan.collect_schema():  # the model says which right answer is the reference
+        names += ["accepted", "logits"]
+    first = collected(path, scan.select(names).gather_every(k))
+    families = family_labels(first["family"].fill_null(""))
+    is_base = (first["variant"] == "base").fill_null(value=False).to_numpy()
+    try:
+        check_values(first, 1)
+    except RunError:  # the slice with the wrong value says where it is
+        return families, is_base, None
+    reference = right_answers(first.with_columns(pl.col("reference").fill_null(0)))[1]
+    return families, is_base, _other_references(families, is_base, reference, rows_per_item)
 
 
 def _metadata_column(scan: pl.LazyFrame, path: Path, by: GroupBy, k: int) -> pl.Series:
@@ -576,12 +587,17 @@ def _metadata_column(scan: pl.LazyFrame, path: Path, by: GroupBy, k: int) -> pl.
     if PREFIX + by not in names:
         schema = {name.removeprefix(PREFIX): pl.String() for name in names}
         return find_column(pl.DataFrame(schema=schema), by, str(path.parent))
-    return collected(path, scan.select(PREFIX + by)).gather_every(k).to_series()
+    return _read_column(scan, path, PREFIX + by, k)
+
+
+def _read_column(scan: pl.LazyFrame, path: Path, name: str, k: int) -> pl.Series:
+    return collected(path, scan.select(name).gather_every(k)).to_series()
 
 
 def _columns_read(scoring: _Scoring, *, several_views: bool) -> list[str]:
     """Return the columns that the scores of a slice need, without those of groups."""
-    columns = ["reference", "n_choices", "logits", "family", "variant", "answer_mass"]
+    columns = ["reference", "n_choices", "logits", "answer_mass"]
+    columns += ["family", "variant"] if several_views else []  # the same in all views of an item
     columns += ["id", "code_order"] if several_views or scoring.letters else []
     return columns + (["prompt_tokens"] if scoring.calibrator is not None else [])
 
@@ -646,14 +662,6 @@ def pair_partners(predictions: Predictions) -> IntArray:
     return other
 
 
-def group_rows(
-    predictions: Predictions, by: Literal["kind", "domain", "source_family"]
-) -> dict[str, IntArray]:
-    """Return the rows of all items, then of each kind, domain or source family, by name."""
-    groups = Labels.of(getattr(predictions, by)).rows_by_name()
-    return {"all": np.arange(len(predictions))} | groups
-
-
 @dataclass(frozen=True, eq=False)
 class _ViewSlice:
     """Some items with all their views, in the layout of the run's file.
@@ -672,10 +680,8 @@ class _ViewSlice:
         prompt_tokens: (n,) length of view 0; None if not read.
         question: (n,) name of the question; None if not read, or unknown.
         answer_mass: (n, k) share of the next-token distribution on the letters; None if not read.
-        other_reference: (n,) reference of the other member of the pair, -1 without one in the
-            slice; None if no pair is in it.
-        at_edge: (n,) whether the other member may be in the slice before or after; None for views
-            in memory.
+        other_reference: (n,) reference of the other member of the pair, -1 without one; None if the
+            run has no pairs.
         view_tv: (n,) view TV that a log states of items with one view, NaN if it does not; or None.
     """
 
@@ -693,7 +699,6 @@ class _ViewSlice:
     question: TextArray | None
     answer_mass: FloatArray | None
     other_reference: IntArray | None = None
-    at_edge: BoolArray | None = None
     view_tv: FloatArray | None = None
 
     @property
@@ -756,7 +761,6 @@ class _Part:
         weight: (m,) share of each letter position in its view.
         answer_mass: of all views.
         smallest_log_prob: of all views.
-        edges: by row, the (C,) log-probabilities of items whose pair may continue in another slice.
     """
 
     rows: slice
@@ -766,7 +770,6 @@ class _Part:
     weight: FloatArray
     answer_mass: npt.NDArray[np.floating]
     smallest_log_prob: float
-    edges: Mapping[int, FloatArray]
 
 
 def _slice_of_views(views: Predictions, rows_per_item: int) -> _ViewSlice:
@@ -796,7 +799,12 @@ def _slice_of_views(views: Predictions, rows_per_item: int) -> _ViewSlice:
 
 
 def _slice_of_frame(
-    frame: pl.DataFrame, k: int, families: FamilyRuns, rows_per_item: int, *, letters: bool
+    frame: pl.DataFrame,
+    k: int,
+    is_base: BoolArray,
+    other_reference: IntArray | None,
+    *,
+    letters: bool,
 ) -> _ViewSlice:
     if frame["reference"].null_count():
         message = f"{frame['reference'].null_count():,} of {len(frame):,} rows have no reference"
@@ -817,8 +825,6 @@ def _slice_of_frame(
     if "answer_mass" in frame.columns:
         masses = frame["answer_mass"].cast(pl.Float64).fill_null(math.nan)
         mass = masses.to_numpy().reshape(-1, k)
-    is_base = (first["variant"] == "base").fill_null(value=False).to_numpy()
-    reference = right_answers(first)[1]
     return _ViewSlice(
         k=k,
         n_choices=first["n_choices"].to_numpy().astype(np.int64),
@@ -828,17 +834,14 @@ def _slice_of_frame(
         distinct=distinct,
         kind=first["kind"],
         is_base=is_base,
-        reference=reference,
+        reference=right_answers(first)[1],
         answers=None,
         prompt_tokens=tokens,
         question=question_texts(first[PREFIX + QUESTION])
         if PREFIX + QUESTION in frame.columns
         else None,
         answer_mass=mass,
-        other_reference=_other_references(
-            joined_families([families]), is_base, reference, rows_per_item
-        ),
-        at_edge=_half_pairs_at_edges(families, rows_per_item),
+        other_reference=other_reference,
         view_tv=first["view_tv"].cast(pl.Float64).fill_null(math.nan).to_numpy()
         if "view_tv" in frame.columns
         else None,
@@ -868,34 +871,6 @@ def _other_references(
     return other
 
 
-def _half_pairs_at_edges(families: FamilyRuns, rows_per_item: int) -> BoolArray:
-    """Return (n,) whether a row is of the first or the last item, and of no other's family."""
-    starts = np.flatnonzero(families.first)
-    at_edge = np.zeros(families.first.size, dtype=np.bool_)
-    for start, end in ((0, starts[1:2]), (starts[-1], np.array([at_edge.size]))):
-        if end.size and end[0] - start == rows_per_item:
-            at_edge[start : end[0]] = True
-    return at_edge
-
-
-def _put_leads_across_slices(items: ScoredItems, parts: Sequence[_Part]) -> None:
-    """Write the leads of pairs whose members are next to each other, but in two slices."""
-    edges = {row: log_probs for part in parts for row, log_probs in part.edges.items()}
-    leads = items.values[PAIR_MARGIN]
-    if not edges or not leads.flags.writeable or items.reference is None:
-        return
-    rows = np.array(sorted(edges))
-    pairs = items.pairs
-    for members, others in (
-        (pairs.base, pairs.counterfactual),
-        (pairs.counterfactual, pairs.base),
-    ):
-        at = np.flatnonzero(np.isin(members, rows))
-        for row, other in zip(members[at].tolist(), others[at].tolist(), strict=True):
-            both = items.reference[[row, other]]
-            leads[row] = metrics.lead_nats(edges[row][None], both[:1], both[1:])[0]
-
-
 def _distinct(codes: npt.NDArray[np.integer], lengths: IntArray, k: int) -> BoolArray:
     """Return (n, k) False for a view whose order an earlier view of the item has."""
     slots = np.arange(lengths.max(initial=1))
@@ -921,7 +896,6 @@ def _score(
     picks = np.empty((n, k) if scoring.letters else (0, k), dtype=np.int64)
     ties: list[tuple[IntArray, IntArray]] = []
     smallest = 0.0
-    edges: dict[int, FloatArray] = {}
     with step("Scoring items", n, "items") as scored:
         for block in _blocks(views, scoring):
             rows = start + block.rows
@@ -930,9 +904,6 @@ def _score(
             for name, function in functions.items():
                 values.put(name, rows, np.asarray(function(block)))
                 scored.done += len(rows) / len(functions)
-            if views.at_edge is not None:
-                at = np.flatnonzero(views.at_edge[block.rows])
-                edges |= {int(rows[number]): block.log_probs[:, number].copy() for number in at}
             if scoring.letters:
                 columns.put("logit_gap", rows, block.logit_gap)
                 picks[block.rows] = block.predicted_by_view
@@ -958,21 +929,17 @@ def _score(
         weight=weight,
         answer_mass=np.empty(0) if views.answer_mass is None else views.answer_mass.ravel(),
         smallest_log_prob=smallest,
-        edges=edges,
     )
-
-
-def _contexts(views: _ViewSlice) -> Contexts:
-    return "ablated" if views.reference is None else "full"
 
 
 def _item_functions(views: _ViewSlice) -> dict[str, BlockFunction]:
     """Return the per-item functions that are defined on a slice."""
+    contexts: Contexts = "ablated" if views.reference is None else "full"
     has_score = bool((views.kind == "score").any())
-    has_pairs = views.other_reference is not None or views.at_edge is not None
+    has_pairs = views.other_reference is not None
     return {
         metric.name: metric.per_item
-        for metric in metrics_for(_contexts(views))
+        for metric in metrics_for(contexts)
         if metric.per_item is not None
         and (views.k > 1 or "several views" not in metric.needs)
         and (has_score or "score items" not in metric.needs)
@@ -1141,8 +1108,7 @@ def _facts(parts: Sequence[_Part], logit_gap: FloatArray) -> ViewFacts:
 def _refuse_repeated_ids(hashes: npt.NDArray[np.uint64], path: Path) -> None:
     repeated = count_repeats(hashes)
     if repeated:
-        message = f"{path}: expected one item per id, got {repeated:,} ids more than once"
-        raise RunError(message)
+        raise RunError(f"{path}: expected one item per id, got {repeated:,} ids more than once")
 
 
 def _in_order(views: npt.NDArray[np.integer], k: int) -> bool:
@@ -1153,8 +1119,7 @@ def _view_numbers(scan: pl.LazyFrame, path: Path) -> npt.NDArray[np.integer]:
     """Return the column `view`, after checking that every row has one."""
     views = collected(path, scan.select("view"))["view"]
     if views.dtype == pl.Null or views.null_count():
-        message = f"{path}: view: expected a value in every row, got null"
-        raise RunError(message)
+        raise RunError(f"{path}: view: expected a value in every row, got null")
     return views.to_numpy()
 
 
@@ -1163,14 +1128,11 @@ def _views_and_rows(scan: pl.LazyFrame, path: Path) -> tuple[int, int]:
     try:
         check_columns(collected(path, scan.head(0)))
     except RunError as error:
-        message = f"{path}: {error}"
-        raise RunError(message) from None
+        raise RunError(f"{path}: {error}") from None
     views = _view_numbers(scan, path)
     k = int(views.max(initial=0)) + 1
     if not views.size:
-        message = f"{path}: the run holds no item"
-        raise RunError(message)
+        raise RunError(f"{path}: the run holds no item")
     if not _in_order(views, k):
-        message = f"{path}: expected the {k} views of each item next to each other, in order"
-        raise RunError(message)
+        raise RunError(f"{path}: expected the {k} views of each item next to each other, in order")
     return k, views.size

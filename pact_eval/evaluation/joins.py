@@ -61,13 +61,13 @@ class ItemMismatch(Note):
     @property
     def _difference(self) -> str:
         if self.column:
-            differing = f"{counted(len(self.differing), 'item')}: {_some(self.differing)}"
+            differing = f"{counted(len(self.differing), 'item')}: {some_of(self.differing)}"
             advice = _ABOUT_FAMILIES if self.column == "family" else ""
             return f"{self.first} and {self.other} differ in {self.column} for {differing}{advice}"
         return (
             f"item sets differ: {counted(len(self.only_first), 'item')} only in {self.first} "
-            f"({_some(self.only_first)}), {len(self.only_other):,} only in {self.other} "
-            f"({_some(self.only_other)})"
+            f"({some_of(self.only_first)}), {len(self.only_other):,} only in {self.other} "
+            f"({some_of(self.only_other)})"
         )
 
 
@@ -165,7 +165,8 @@ def _rows_in_order(a: Predictions, b: Predictions) -> npt.NDArray[np.int64]:
     return np.array([row_of[item] for item in a.ids.tolist()], dtype=np.int64)
 
 
-def _some(items: Sequence[str]) -> str:
+def some_of(items: Sequence[str]) -> str:
+    """Return the first five ids of items, in words."""
     shown = ", ".join(items[:_SHOWN])
     return f"{shown}, ..." if len(items) > _SHOWN else shown or "none"
 
@@ -557,10 +558,9 @@ def join(
         ]
         allowances = dict.fromkeys(difference.allowance for difference in refused)
         options = " ".join(f"--allow {allowance}" for allowance in allowances)
-        message = (
+        raise InputError(
             f"{first.place} and {other.place} do not belong together:\n"
             + "\n".join(lines)
             + f"\n  compare runs that differ in the adapter alone, or use {options}"
         )
-        raise InputError(message)
     return (Incompatibility(first.place, other.place, differences),) if differences else ()

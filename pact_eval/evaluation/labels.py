@@ -1,10 +1,9 @@
 """Text columns as codes: the kinds, domains, families and further groups of items.
 
-`Labels` numbers the texts of a column. `SliceTexts` does the same for a slice of a run's file, and
-`joined_labels` and `joined_families` put slices together. `column_labels` makes groups of a further
-column of a run: its texts, its few numbers, or bins of its many numbers. A column of numbers with
-more than `MOST_NUMBERS` different values needs bins: how many, or where one ends. Quantiles are
-those of all items of the run.
+`Labels` numbers the texts of a column. `column_labels` makes groups of a further column of a run:
+its texts, its few numbers, or bins of its many numbers. A column of numbers with more than
+`MOST_NUMBERS` different values needs bins: how many, or where one ends. Quantiles are those of all
+items of the run.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pact_eval._choices import OWN_GROUPS, Bins, GroupBy
-from pact_eval._typing import BoolArray, IntArray, TextArray
+from pact_eval._choices import OWN_GROUPS, Bins
+from pact_eval._typing import IntArray, TextArray
 from pact_eval.errors import InputError
 from pact_eval.runs.questions import MISSING
 
@@ -112,55 +111,7 @@ def _leading_number(name: str) -> float | None:
     return None if match is None else float(match[1])
 
 
-@dataclass(frozen=True, eq=False)
-class FamilyRuns:
-    """The families of a slice, as runs of items next to each other.
-
-    Attributes:
-        first: (n,) whether an item starts a run.
-        texts: (runs,) names.
-        hashes: (runs,) hashes of the names.
-    """
-
-    first: BoolArray
-    texts: pl.Series
-    hashes: npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, eq=False)
-class SliceTexts:
-    """The text columns of a slice, as numbers.
-
-    Attributes:
-        labels: groupings of the items.
-        families: their families.
-        ids: (n,) hashes of their ids; empty if not read.
-    """
-
-    labels: Mapping[GroupBy, Labels]
-    families: FamilyRuns
-    ids: npt.NDArray[np.uint64]
-
-    @classmethod
-    def of(cls, items: pl.DataFrame, groupings: Sequence[GroupBy], letters: bool) -> SliceTexts:
-        """Number the texts of the items of a slice; `letters` also hashes their ids."""
-        family = items["family"].fill_null("")
-        hashes = family.hash().to_numpy()
-        first = _differs_from_previous(hashes)
-        return cls(
-            {name: _labels(items[name].fill_null("")) for name in groupings},
-            FamilyRuns(first, family.filter(pl.Series(first)), hashes[first]),
-            items["id"].hash().to_numpy() if letters else np.zeros(0, dtype=np.uint64),
-        )
-
-
-def _differs_from_previous(values: npt.NDArray[Any]) -> BoolArray:
-    differs = np.ones(values.size, dtype=np.bool_)
-    np.not_equal(values[1:], values[:-1], out=differs[1:])
-    return differs
-
-
-def _labels(column: pl.Series) -> Labels:
+def text_labels(column: pl.Series) -> Labels:
     """Number the few distinct texts of a column, in sorted order."""
     names = column.unique().sort()
     codes = column.cast(pl.Enum(names)).to_physical().to_numpy()
@@ -168,33 +119,17 @@ def _labels(column: pl.Series) -> Labels:
     return Labels(codes.astype(np.int8 if few else np.int64), names)
 
 
-def joined_labels(parts: Sequence[Labels]) -> Labels:
-    """Concatenate the labels of slices, in the sorted order of all texts."""
-    first = parts[0].texts
-    if all(part.texts.equals(first) for part in parts):
-        return Labels(np.concatenate([part.codes for part in parts]), first)
-    names = _labels(pl.concat([part.texts for part in parts]))
-    ends = np.cumsum([len(part) for part in parts])
-    numbers = np.split(names.codes, ends[:-1])
-    codes = [number.take(part.codes) for number, part in zip(numbers, parts, strict=True)]
-    return Labels(np.concatenate(codes), names.texts)
+def family_labels(column: pl.Series) -> Labels:
+    """Number families as they occur, if their members are next to each other, else in any order.
 
-
-def joined_families(parts: Sequence[FamilyRuns]) -> Labels:
-    """Number the families as they occur: sorting millions of names takes longer than the metrics.
-
-    Members next to each other, as data files have them, are found without a table of all names.
+    Only a text for each run of members is kept, and compared by its hash.
     """
-    first = np.concatenate([part.first for part in parts])
-    texts = pl.concat([part.texts for part in parts])
-    hashes = np.concatenate([part.hashes for part in parts])
-    new = _differs_from_previous(hashes)
-    if not new.all():  # a family continues in the next slice
-        first[np.flatnonzero(first)] = new
-        texts, hashes = texts.filter(pl.Series(new)), hashes[new]
-    codes = np.cumsum(first) - 1
-    if count_repeats(hashes):
-        _, where, number = np.unique(hashes, return_index=True, return_inverse=True)
+    hashes = column.hash().to_numpy()
+    first = np.ones(hashes.size, dtype=np.bool_)
+    np.not_equal(hashes[1:], hashes[:-1], out=first[1:])
+    codes, texts, runs = np.cumsum(first) - 1, column.filter(pl.Series(first)), hashes[first]
+    if count_repeats(runs):
+        _, where, number = np.unique(runs, return_index=True, return_inverse=True)
         codes, texts = number[codes], texts.gather(where)
     return Labels(codes, texts)
 
@@ -204,16 +139,6 @@ def count_repeats(hashes: npt.NDArray[np.uint64]) -> int:
     ranked = np.sort(hashes)
     return int(np.count_nonzero(ranked[1:] == ranked[:-1]))
 
-
-__all__ = [
-    "MISSING",
-    "MOST_NUMBERS",
-    "MOST_TEXTS",
-    "check_bins",
-    "column_labels",
-    "find_column",
-    "parse_bins",
-]
 
 MOST_NUMBERS: Final = 20
 """So many different numbers are groups of their own."""
@@ -254,8 +179,7 @@ def check_bins(bins: Bins) -> Bins:
     """
     if isinstance(bins, int):
         if bins < _FEWEST_BINS:
-            message = f"bins: expected {_FEWEST_BINS} or more, got {bins}"
-            raise InputError(message)
+            raise InputError(f"bins: expected {_FEWEST_BINS} or more, got {bins}")
         return bins
     increasing = all(low < high for low, high in itertools.pairwise(bins))
     if not bins or not increasing or not all(np.isfinite(bins)):
@@ -278,8 +202,7 @@ def find_column(metadata: pl.DataFrame | None, by: str, place: str = "the run") 
     if metadata is not None and by in metadata.columns:
         return metadata[by]
     names = [*OWN_GROUPS, *([] if metadata is None else metadata.columns)]
-    message = f"--by {by}: {place} has no such column; there are {', '.join(names)}"
-    raise InputError(message)
+    raise InputError(f"--by {by}: {place} has no such column; there are {', '.join(names)}")
 
 
 def column_labels(values: pl.Series, by: str, bins: Bins | None = None) -> Labels:
@@ -301,15 +224,13 @@ def column_labels(values: pl.Series, by: str, bins: Bins | None = None) -> Label
     if values.dtype.is_numeric():
         return _number_labels(values.cast(pl.Float64), by, bins)
     if bins is not None:
-        message = f"bins: {by} is text, which has none; leave them out"
-        raise InputError(message)
+        raise InputError(f"bins: {by} is text, which has none; leave them out")
     texts = values.cast(pl.String).fill_null(MISSING)
     if texts.n_unique() > MOST_TEXTS:
-        message = (
+        raise InputError(
             f"--by {by}: expected at most {MOST_TEXTS} different texts, got {texts.n_unique():,}; "
             "choose another column"
         )
-        raise InputError(message)
     return Labels.of(texts.to_numpy().astype(np.object_))
 
 
@@ -318,11 +239,10 @@ def _number_labels(values: pl.Series, by: str, bins: Bins | None) -> Labels:
     present = ~np.isnan(numbers)
     distinct = np.unique(numbers[present])
     if bins is None and distinct.size > MOST_NUMBERS:
-        message = (
+        raise InputError(
             f"--by {by}: {distinct.size:,} different numbers; give --by {by}:4 for four bins "
             f"with equally many items, or their edges, as in --by {by}:10,20"
         )
-        raise InputError(message)
     if bins is None or not distinct.size:
         names = [f"{number:.15g}" for number in distinct.tolist()]
         codes = np.searchsorted(distinct, numbers)

@@ -56,6 +56,16 @@ ViewsUse = Literal["always", "ensembles", "never"]
 
 
 @dataclass(frozen=True)
+class ShownFirst(Note):
+    """A note that the first screen shows as it is."""
+
+    @property
+    def short(self) -> str:
+        """The whole note."""
+        return str(self)
+
+
+@dataclass(frozen=True)
 class RoundedProbabilities(Note):
     """Probabilities that are known up to an interval: what NLL, AURC and accuracy can have been.
 
@@ -158,7 +168,7 @@ class InfiniteNll(Note):
 
 
 @dataclass(frozen=True)
-class Unanswered(Note):
+class Unanswered(ShownFirst):
     """Items without an answer, which no number of the report counts.
 
     Attributes:
@@ -186,11 +196,6 @@ class Unanswered(Note):
             f"{100 * self.coverage:.1f}%; {listed}). Numbers are of these items, unless they say "
             "otherwise."
         )
-
-    @property
-    def short(self) -> str:
-        """All of it."""
-        return str(self)
 
 
 @dataclass(frozen=True)
@@ -315,7 +320,7 @@ class SeveralRight(Note):
 
 
 @dataclass(frozen=True)
-class RepeatedPrompts(Note):
+class RepeatedPrompts(ShownFirst):
     """The views of a run are repeats, such as the epochs or trials of a log.
 
     Attributes:
@@ -353,14 +358,9 @@ class RepeatedPrompts(Note):
             "is not the same in all of them."
         )
 
-    @property
-    def short(self) -> str:
-        """All of it."""
-        return str(self)
-
 
 @dataclass(frozen=True)
-class ChangedModel(Note):
+class ChangedModel(ShownFirst):
     """The model of a server has changed during the run.
 
     Attributes:
@@ -379,14 +379,9 @@ class ChangedModel(Note):
             f"rounding: below {self.least_change:.2g}). The run is of two models."
         )
 
-    @property
-    def short(self) -> str:
-        """All of it."""
-        return str(self)
-
 
 @dataclass(frozen=True)
-class LowAnswerMass(Note):
+class LowAnswerMass(ShownFirst):
     """Part of the next-token probability is not on the letters.
 
     Attributes:
@@ -417,14 +412,9 @@ class LowAnswerMass(Note):
         about = "of the next-token probability is on the answer letters"
         return f"Only {share}% {about}{mark} {self.remark}."
 
-    @property
-    def short(self) -> str:
-        """All of it."""
-        return str(self)
-
 
 @dataclass(frozen=True)
-class IncompletePairs(Note):
+class IncompletePairs(ShownFirst):
     """Families that are left out of pair accuracy.
 
     Attributes:
@@ -435,11 +425,6 @@ class IncompletePairs(Note):
 
     def __str__(self) -> str:
         return f"Pair accuracy leaves out incomplete pairs: {self.families:,}."
-
-    @property
-    def short(self) -> str:
-        """All of it."""
-        return str(self)
 
 
 @dataclass(frozen=True)
@@ -519,7 +504,7 @@ class NearTies(Note):
 
 
 @dataclass(frozen=True)
-class UnmatchedSeeds(Note):
+class UnmatchedSeeds(ShownFirst):
     """Seeds of two arms that cannot be compared.
 
     Attributes:
@@ -547,11 +532,6 @@ class UnmatchedSeeds(Note):
                 listed = ", ".join(map(str, seeds))
                 parts.append(f"{name} has seeds that {other} lacks: {listed}.")
         return " ".join(parts)
-
-    @property
-    def short(self) -> str:
-        """All of it."""
-        return str(self)
 
     def named(self, names: ArmNames) -> UnmatchedSeeds:
         """Return the note with the display names of its arms and runs."""

@@ -36,7 +36,7 @@ from pact_eval.evaluation.run_records import ItemTexts, cut
 from pact_eval.runs.folder import item_column
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
-from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
 from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
 from pact_eval.stats.summed_intervals import correlations, summed_interval
 
@@ -335,7 +335,7 @@ def _macro_f1(
     value = math.fsum(rate.value for rate in f1) / len(f1)
     method = Method("MOVER interval", " (macro F1)")
     estimate = Estimate(value, math.nan, math.nan, len(right), clusters, method)
-    few = ClusterText("one {cluster}: no interval") if clusters < 2 else few_clusters(clusters)
+    few = ONE_CLUSTER if clusters < 2 else few_clusters(clusters)
     if few is not None:
         return replace(estimate, reason=few)
     # What nothing is known of lies anywhere.

@@ -27,8 +27,7 @@ def questions_of(metadata: pl.DataFrame | None, rows: int, place: str) -> TextAr
         InputError: there are items, and no column of questions.
     """
     if rows and (metadata is None or QUESTION not in metadata.columns):
-        message = f"{place}: no column {QUESTION} says which item asks what; logs have one"
-        raise InputError(message)
+        raise InputError(f"{place}: no column {QUESTION} says which item asks what; logs have one")
     return question_texts(pl.Series([]) if metadata is None or not rows else metadata[QUESTION])
 
 

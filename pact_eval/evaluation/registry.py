@@ -8,8 +8,7 @@ one number per item of a block, and a reduction that computes the metric of a gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
@@ -445,19 +444,8 @@ def register_metric(metric: Metric) -> None:
         'Margin'
     """
     if metric.name in _REGISTRY:
-        message = f"metric {metric.name!r} is registered already; choose another name"
-        raise ValueError(message)
+        raise ValueError(f"metric {metric.name!r} is registered already; choose another name")
     _REGISTRY[metric.name] = metric
-
-
-@contextmanager
-def temporary_metric(metric: Metric) -> Iterator[None]:
-    """Register a metric until the end of a `with` block."""
-    register_metric(metric)
-    try:
-        yield
-    finally:
-        del _REGISTRY[metric.name]
 
 
 def metrics_for(contexts: Contexts) -> tuple[Metric, ...]:
@@ -566,20 +554,8 @@ def _pair_accuracy(items: ScoredItems, _name: str) -> Reduced:
     return Reduced(statistic, Basis(len(pairs), items.n_pair_clusters, "no complete pairs"))
 
 
-def _mean_of_margins(items: ScoredItems, _name: str) -> Reduced:
-    return _over_margins(items, lambda margin: margin)
-
-
-def _margins_not_positive(items: ScoredItems, _name: str) -> Reduced:
-    return _over_margins(items, lambda margin: margin <= metrics.TIE)
-
-
-def _margins_below_trained(items: ScoredItems, _name: str) -> Reduced:
-    return _over_margins(items, lambda margin: margin < TRAINED_MARGIN - metrics.TIE)
-
-
 def _over_margins(
-    items: ScoredItems, number_of: Callable[[FloatArray], npt.NDArray[Any]]
+    items: ScoredItems, _name: str, *, number_of: Callable[[FloatArray], npt.NDArray[Any]]
 ) -> Reduced:
     """The mean of a number over the pairs that have a margin."""
     margins = items.pair_margins
@@ -673,20 +649,22 @@ _METRICS: Final = (
         MetricSpec(PAIR_MARGIN, "Pair margin", "nats", 1),
         _PAIRS,
         lambda block: block.lead_nats,
-        _mean_of_margins,
+        partial(_over_margins, number_of=lambda margin: margin),
         summaries=_NONE,
     ),
     # The mean is tested. Tests of shares of the same margins would only cost power.
     _rate(
         MetricSpec("margin_not_positive", "Margin up to 0", "percent", 0),
         _PAIRS,
-        reduction=_margins_not_positive,
+        reduction=partial(_over_margins, number_of=lambda margin: margin <= metrics.TIE),
         summaries=_NONE,
     ),
     _rate(
         MetricSpec("margin_below_trained", "Margin below 2", "percent", 0),
         _PAIRS,
-        reduction=_margins_below_trained,
+        reduction=partial(
+            _over_margins, number_of=lambda margin: margin < TRAINED_MARGIN - metrics.TIE
+        ),
         summaries=_NONE,
     ),
     Metric(

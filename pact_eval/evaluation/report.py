@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pact_eval import metrics
-from pact_eval._choices import Bins, ClusterUnit, Decoding, GroupBy
+from pact_eval._choices import ClusterUnit, Decoding, GroupBy
 from pact_eval._json import Json, sha256_of_json
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.calibration.notes import CalibrationWarning
@@ -32,9 +32,7 @@ from pact_eval.evaluation.notes import (
     PairsWithoutMargin,
     RepeatedPrompts,
     near_ties,
-    numeric_noise,
     one_order,
-    run_notes,
     small_groups,
 )
 from pact_eval.evaluation.per_answer import QuestionAnswers
@@ -52,7 +50,6 @@ from pact_eval.evaluation.wrong_items import WrongItems
 from pact_eval.notes import Note
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
-from pact_eval.runs.folder import Run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED, UNSURE
 from pact_eval.runs.seal import seal_digest
@@ -233,44 +230,6 @@ class Evaluation(Framed):
     def decoding_name(self) -> DecodingName:
         """Name of the decoding in outputs."""
         return decoding_name(self.decoding, self.repeats)
-
-
-def evaluate(
-    run: Run | Predictions,
-    *,
-    decoding: Decoding,
-    by: GroupBy,
-    rng: np.random.Generator,
-    resamples: int | None = None,
-    calibrator: Calibrator | None = None,
-    bins: Bins | None = None,
-) -> Evaluation:
-    """Compute the report.
-
-    Args:
-        run: a run, or only its scored views; near ties need a run, which records its precision.
-        decoding: single or ensemble.
-        by: kind, domain or source_family.
-        rng: source of the resamples; every group starts from the same state, so an interval does
-            not depend on other groups.
-        resamples: bootstrap resamples of each interval; None uses `default_resamples`.
-        calibrator: temperatures to divide by; None leaves the distributions raw.
-        bins: bins of the numbers of a further column.
-
-    Returns:
-        Estimates for all items and for each group. Undefined values (pair accuracy without pairs,
-        TV of one view, ...) are NaN with a reason.
-
-    Raises:
-        ValueError: the views of an item have no answer of positive probability in common, so the
-            ensemble is undefined.
-        InputError: the calibrator needs prompt lengths that are unknown.
-    """
-    predictions = run.predictions if isinstance(run, Run) else run
-    noise = numeric_noise(run.provenance) if isinstance(run, Run) else None
-    notes = run_notes(run.provenance) if isinstance(run, Run) else ()
-    items = ScoredItems.of(predictions, decoding, calibrator).grouped(by, bins)
-    return evaluate_items(items, by=by, rng=rng, resamples=resamples, noise=noise, notes=notes)
 
 
 def evaluate_items(

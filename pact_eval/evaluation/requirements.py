@@ -22,7 +22,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.joins import LeftOutItems
 from pact_eval.evaluation.questions import has_several_questions
 from pact_eval.evaluation.registry import Metric, MetricSpec, find_metric, metrics_for
-from pact_eval.evaluation.resampled_groups import resampled_groups
+from pact_eval.evaluation.resampled_groups import resample_items
 from pact_eval.evaluation.run_records import item_texts
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.spending import Spending, compare_spending
@@ -411,13 +411,7 @@ def _numbers(
     if requirement.than_before:
         numbers = experiment.comparisons.differences(new, before[0], by)
     else:
-        groups = resampled_groups(
-            experiment.items(new),
-            by,
-            rng=settings.rng(),
-            resamples=settings.resamples,
-            names=[requirement.metric],
-        )
+        groups = resample_items(experiment.items(new), settings, by, [requirement.metric])
         numbers = {group.name: group.estimate(requirement.metric) for group in groups}
     first, *others = numbers
     return {name: numbers[name] for name in (others if grouped else [first])}

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from pact_eval import metrics
 from pact_eval._choices import GroupBy
 from pact_eval._typing import FloatArray, IntArray, TextArray
 from pact_eval.errors import NO_PROBABILITIES
@@ -32,6 +30,7 @@ from pact_eval.evaluation.registry import (
     metrics_for,
     undefined,
 )
+from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.bootstrap import (
     Resampled,
     SampleStatistic,
@@ -316,16 +315,6 @@ class GroupStatistics:
     sets: tuple[StatisticSet, ...]
     bases: Mapping[str, Basis]
 
-    @property
-    def cluster(self) -> npt.NDArray[np.int64]:
-        """(n,) code of each item's family, or source family if those are the units."""
-        return self.items.cluster
-
-    @property
-    def pairs(self) -> metrics.PairIndex:
-        """The complete pairs among the items."""
-        return self.items.pairs
-
 
 def group_statistics(
     items: ScoredItems, entries: Sequence[Metric] | None = None
@@ -550,6 +539,17 @@ def resampled_group(
 ) -> ResampledGroup:
     """Resample metrics on all items; arguments as for `resampled_groups`."""
     return resampled_groups(items, rng=rng, resamples=resamples, names=names)[0]
+
+
+def resample_items(
+    items: ScoredItems,
+    settings: Settings,
+    by: GroupBy | None = None,
+    names: Sequence[str] | None = None,
+) -> tuple[ResampledGroup, ...]:
+    """Resample the groups of a run with the seed and the number of resamples of settings."""
+    rng, resamples = settings.rng(), settings.resamples
+    return resampled_groups(items, by, rng=rng, resamples=resamples, names=names)
 
 
 def _draw_group(

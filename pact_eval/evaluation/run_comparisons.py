@@ -58,8 +58,7 @@ from pact_eval.evaluation.report import COMPARED, other_decoding
 from pact_eval.evaluation.resampled_groups import (
     ResampledGroup,
     metric_difference,
-    resampled_group,
-    resampled_groups,
+    resample_items,
 )
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
@@ -228,12 +227,7 @@ class RunComparisons:
         """
         settings = self.experiment.settings
         runs, _ = at_common_views({"A": self._score(a), "B": self._score(b)})
-        drawn = (
-            resampled_groups(
-                run, by, rng=settings.rng(), resamples=settings.resamples, names=["accuracy"]
-            )
-            for run in runs.values()
-        )
+        drawn = (resample_items(run, settings, by, ["accuracy"]) for run in runs.values())
         return {
             first.name: metric_difference("accuracy", [(first, second)])[0]
             for first, second in zip(*drawn, strict=True)
@@ -277,7 +271,7 @@ class RunComparisons:
             chosen = decoding == settings.decoding
             items = [self._score(run) if chosen else _raw(run, decoding, settings) for run in runs]
             alike, _ = at_common_views({str(at): of_run for at, of_run in enumerate(items)})
-            drawn = [_resample(of_run, settings) for of_run in alike.values()]
+            drawn = [resample_items(run, settings, names=COMPARED)[0] for run in alike.values()]
             repeats = common_repeats(runs, decoding)
             k = 1 if decoding == "single" else drawn[0].items.k
             pairs = list(zip(drawn[::2], drawn[1::2], strict=True))
@@ -404,11 +398,6 @@ def _raw(run: ExperimentRun, decoding: Decoding, settings: Settings) -> ScoredIt
     return run.scored(decoding).over(settings.unit)
 
 
-def _resample(items: ScoredItems, settings: Settings) -> ResampledGroup:
-    rng, resamples = settings.rng(), settings.resamples
-    return resampled_group(items, rng=rng, resamples=resamples, names=COMPARED)
-
-
 def _with_claims(comparison: Comparison, conclusion: BetterConclusion) -> Comparison:
     """Return a comparison whose tests of all items are those of its conclusion."""
     claims, same = conclusion.by_metric, len(same_as_all(comparison.groups))
@@ -507,7 +496,7 @@ def _claims_on(experiment: Experiment, decoding: Decoding) -> Callable[[_Pair], 
         if chosen:
             runs[at].applied(decoding, calibrated=calibrated)
         items = runs[at].scored(decoding, calibrated=calibrated).over(settings.unit)
-        return _resample(items, settings)
+        return resample_items(items, settings, names=COMPARED)[0]
 
     @cache
     def claim(pair: _Pair) -> Claim | None:

@@ -17,6 +17,7 @@ from pact_eval.data.labelled.reading import AUTOMATIC, ROLES, Reading
 from pact_eval.data.records import LETTERS, Answer, Record, content_of, context_text, position_name
 from pact_eval.errors import InputError, RecordError, counted
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.joins import some_of
 from pact_eval.evaluation.questions import item_facts
 from pact_eval.evaluation.run_data import (
     MOST_AUDITED,
@@ -30,7 +31,6 @@ from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.runs.questions import QUESTION, question_texts
 
-_SHOWN: Final = 5
 _LONGEST_TEXT: Final = 200
 _OF_KIND: Final[Mapping[str, tuple[str, ...]]] = {"boolean": ("false", "true")}
 
@@ -248,8 +248,7 @@ def files_of_paths(paths: Sequence[Path]) -> Iterable[Path]:
         elif path.is_file():
             yield path
         else:
-            message = f"{path}: file or folder of records not found"
-            raise InputError(message)
+            raise InputError(f"{path}: file or folder of records not found")
 
 
 def records_of_run(
@@ -294,11 +293,10 @@ def _match_records(
         else:
             matched[key] = record
     if missing:
-        message = (
+        raise InputError(
             f"{', '.join(map(str, files))}: expected the records of all {len(run.predictions):,} "
-            f"items of {run.place}, {len(missing):,} are missing ({_some(missing)})"
+            f"items of {run.place}, {len(missing):,} are missing ({some_of(missing)})"
         )
-        raise InputError(message)
     return matched
 
 
@@ -322,14 +320,8 @@ def _check_questions(run: ExperimentRun, records: Mapping[str, Record]) -> None:
     ]
     if other:
         items, have = counted(len(other), "item"), "has" if len(other) == 1 else "have"
-        message = (
+        raise InputError(
             f"{run.place}: {items} {have} another kind, number of answers or "
-            f"reference in the records that were given ({_some(other)}); give the dataset that "
+            f"reference in the records that were given ({some_of(other)}); give the dataset that "
             "the run scored"
         )
-        raise InputError(message)
-
-
-def _some(items: Sequence[str]) -> str:
-    shown = ", ".join(items[:_SHOWN])
-    return f"{shown}, ..." if len(items) > _SHOWN else shown

@@ -267,8 +267,7 @@ def write_example(path: Path) -> None:
         InputError: it exists, or cannot be written.
     """
     if path.exists():
-        message = f"{path}: exists already; give another name"
-        raise InputError(message)
+        raise InputError(f"{path}: exists already; give another name")
     text = resources.files("pact_eval.preregistration").joinpath("example.toml")
     write_atomically(path, text.read_text(encoding="utf-8"))
 

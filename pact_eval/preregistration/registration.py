@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -246,13 +246,10 @@ def read_lock(path: Path) -> Lock:
 
 def _new_lock(criteria: Json, data: tuple[DataHash, ...], now: dt.datetime) -> Lock:
     if now.tzinfo is None:
-        message = "now: expected a time with its zone"
-        raise ValueError(message)
+        raise ValueError("now: expected a time with its zone")
     at = now.astimezone(dt.UTC).replace(microsecond=0)
     draft = Lock(at, f"pact-eval {_version()}", criteria, sha256_of_json(criteria), data, "")
-    return Lock(
-        at, draft.tool, criteria, draft.criteria_sha256, data, sha256_of_json(draft.content)
-    )
+    return replace(draft, lock_sha256=sha256_of_json(draft.content))
 
 
 def _existing_lock(place: Path, lock: Lock) -> Lock:
@@ -265,11 +262,10 @@ def _existing_lock(place: Path, lock: Lock) -> Lock:
     if not changes:
         return _covering(place, before, lock.data)
     lines = "\n".join(f"  {change}" for change in changes)
-    message = (
+    raise InputError(
         f"{place}: other criteria were registered at {before.registered_at.isoformat()}; a lock is "
         f"not overwritten. Register the new ones as a file of another name:\n{lines}"
     )
-    raise InputError(message)
 
 
 def _covering(place: Path, before: Lock, data: Sequence[DataHash]) -> Lock:
@@ -282,12 +278,11 @@ def _covering(place: Path, before: Lock, data: Sequence[DataHash]) -> Lock:
     absent = [file for file in data if file.sha256 not in registered]
     if not absent:
         return before
-    message = (
+    raise InputError(
         f"{place}: the criteria were registered at {before.registered_at.isoformat()} without "
         f"{_names(absent)}; registered data: {_names(before.data)}. A lock is not overwritten. "
         "Judge on the registered data, or register the criteria as a file of another name"
     )
-    raise InputError(message)
 
 
 def _names(data: Sequence[DataHash]) -> str:
@@ -333,8 +328,7 @@ def _lock(value: Json) -> Lock:
 def _time(text: str) -> dt.datetime:
     time = dt.datetime.fromisoformat(text)
     if time.tzinfo is None:
-        message = f"expected registered_at with its time zone, got {text}"
-        raise ValueError(message)
+        raise ValueError(f"expected registered_at with its time zone, got {text}")
     return time.astimezone(dt.UTC)
 
 

@@ -238,8 +238,7 @@ def verdict_on(checks: Iterable[frozenset[Outcome]]) -> Verdict:
     """
     shown = frozenset[Outcome]().union(*checks)
     if not shown:
-        message = "expected at least one check"
-        raise ValueError(message)
+        raise ValueError("expected at least one check")
     return VERDICTS[shown]
 
 

@@ -138,8 +138,7 @@ def remedy_of_name(name: str) -> Remedy:
     for remedy in _OF_LETTERS:
         if remedy.name == name:
             return remedy
-    message = f"expected the name of a remedy, such as k2 or k2_additive, got {name!r}"
-    raise InputError(message)
+    raise InputError(f"expected the name of a remedy, such as k2 or k2_additive, got {name!r}")
 
 
 def why_undefined(remedy: Remedy, metric: str, items: ScoredItems) -> str | None:
@@ -191,11 +190,10 @@ def remedied(
     if not remedy.contextual:
         by_view = predictions.log_probs_by_view if prior is None else prior.removed(predictions)
     elif content_free is None or content_free.shape[1] < remedy.views:
-        message = (
+        raise InputError(
             f"{remedy.title}: the run has no content-free prompts of {remedy.views} views; "
             "score it again with --content-free, which adds them"
         )
-        raise InputError(message)
     else:
         by_view = contextually_calibrated(predictions, content_free)
     starts = [start for start in (0, remedy.views) if start + remedy.views <= by_view.shape[1]]

@@ -117,10 +117,9 @@ class FittedRemedy(Result):
         path = out or (self.folder or Path()) / REMEDY_NAME
         refuse_remote(path)
         if path.is_file() and not overwrite and not _is_same_fit(path, self):
-            message = (
+            raise InputError(
                 f"{path}: holds another file or fit; nothing was written. Move it to another place"
             )
-            raise InputError(message)
         write_atomically(path, dumps_indented(remedy_json(self)) + "\n")
         return path
 
@@ -151,8 +150,7 @@ class WrittenRemedy(Section, frozen=True, omit_defaults=False, forbid_unknown_fi
         try:
             remedy = remedy_of_name(self.decoding)
         except InputError as error:
-            message = f"remedy: {error}"
-            raise ValueError(message) from None
+            raise ValueError(f"remedy: {error}") from None
         if (self.letter_prior and self.letter_prior.method) != remedy.prior:
             raise ValueError(f"letter_prior: expected that of {remedy.name}")
         if self.temperature is not None and self.temperature <= 0:
@@ -182,8 +180,7 @@ def read_remedy(path: Path) -> FittedRemedy:
     value = read_json(path)
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         what = describe(value) if not isinstance(value, dict) else "another format"
-        message = f'{path}: expected a remedy of format "{FORMAT}", got {what}'
-        raise InputError(message)
+        raise InputError(f'{path}: expected a remedy of format "{FORMAT}", got {what}')
     written = convert_hashed(value, WrittenRemedy, where=str(path), advice=_ADVICE)
     prior, temperature = written.letter_prior, written.temperature
     return FittedRemedy(
@@ -226,11 +223,10 @@ def fit_remedy(source: RunSource, name: str, *, allow: Collection[Allowance] = (
     remedy = _remedy_named(name, run.predictions, content_free)
     prior = None if remedy.prior is None else fit_letter_prior(run.predictions, remedy.prior)
     if prior is not None and not prior.log_prior:
-        message = (
+        raise InputError(
             f"{name}: the views of {run.place} identify no letter prior: more orders per item are "
             "needed; score the run with a larger --k"
         )
-        raise InputError(message)
     decoded = remedied(run.predictions, remedy, prior, content_free)
     calibrator = fit_temperature(decoded)
     return FittedRemedy(remedy, prior, calibrator, _provenance(run), run.folder, trained)
@@ -312,11 +308,10 @@ def exported_prior(path: Path, adapter_sha256: str, records: Sequence[Record]) -
     """
     fitted = read_remedy(path)
     if fitted.prior is None:
-        message = (
+        raise InputError(
             f"{path}: {fitted.remedy.name} removes no letter prior; fit one with `pact-eval "
             "sweep RUN --fit k1_additive`"
         )
-        raise InputError(message)
     owner = fitted.identity.adapter_sha256
     if owner is not None and owner != adapter_sha256:
         message = f"{path}: fitted on another adapter ({owner[:12]}), not {adapter_sha256[:12]}"
@@ -335,5 +330,4 @@ def _refuse_families(
     shared = fitted.members.families & families
     if shared:
         on = f"{counted(len(shared), 'family')} of {whose} (such as {min(shared)})"
-        message = f"{where}: fitted on {on}{why}"
-        raise GateError(message)
+        raise GateError(f"{where}: fitted on {on}{why}")

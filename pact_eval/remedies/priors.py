@@ -159,11 +159,10 @@ def letters_of_answers(predictions: Predictions) -> IntArray:
     unknown = (used[:, np.newaxis] & (order < 0)).any(axis=(1, 2))
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
-        message = (
+        raise InputError(
             "letter prior: expected the order of the answers in every prompt, items such as "
             f"{predictions.ids[row]} have none; import them with their orders"
         )
-        raise InputError(message)
     letters = np.zeros_like(order)
     rows, views, places = np.nonzero(np.broadcast_to(used[:, np.newaxis], order.shape))
     letters[rows, views, order[rows, views, places]] = places

@@ -1,6 +1,7 @@
 """The normal and Student's t distribution, without scipy, which takes 0.2 s to import."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -45,6 +46,27 @@ def normal_cdf(z: float) -> float:
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
+def border(
+    holds: Callable[[float], bool], low: float, high: float, halvings: int = _HALVINGS
+) -> tuple[float, float]:
+    """Return the ends of what is left of an interval where a condition changes, by bisection.
+
+    Args:
+        holds: the condition, which holds at the low end, and does not at the high end.
+        low: low end.
+        high: high end.
+        halvings: how often the interval is halved.
+
+    Examples:
+        >>> border(lambda x: x * x < 2, 0.0, 2.0, 3)
+        (1.25, 1.5)
+    """
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
+
+
 @lru_cache(maxsize=1_024)
 def t_quantile(probability: float, dof: int) -> float:
     r"""Return t with P[T <= t] = probability, for Student's T.
@@ -77,13 +99,9 @@ def t_quantile(probability: float, dof: int) -> float:
         return -t_quantile(1 - probability, dof)
     if dof > _MANY:
         return _expand(normal_quantile(probability), dof)
-    low, high = 0.0, math.pi / 2
-    terms = _terms(dof)
-    for _ in range(_HALVINGS):
-        angle = (low + high) / 2
-        below = _central(angle, dof, terms) < 2 * probability - 1
-        low, high = (angle, high) if below else (low, angle)
-    return math.sqrt(dof) * math.tan((low + high) / 2)
+    terms, central = _terms(dof), 2 * probability - 1
+    ends = border(lambda angle: _central(angle, dof, terms) < central, 0.0, math.pi / 2)
+    return math.sqrt(dof) * math.tan(sum(ends) / 2)
 
 
 def t_tail(t: float, dof: float) -> float:
@@ -145,17 +163,15 @@ def beta_quantile(probability: float, a: float, b: float) -> float:
     """
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     mean = (a + 1) / (a + b + 2)
-    low, high = -745.0, 0.0
-    for _ in range(_HALVINGS):
-        log_x = (low + high) / 2
+
+    def is_below(log_x: float) -> bool:
         x = math.exp(log_x)
         density = math.exp(scale + a * log_x + b * math.log1p(-x))
         if x < mean:
-            below = density / a * _beta_fraction(a, b, x)
-        else:
-            below = 1 - density / b * _beta_fraction(b, a, 1 - x)
-        low, high = (log_x, high) if below < probability else (low, log_x)
-    return math.exp((low + high) / 2)
+            return density / a * _beta_fraction(a, b, x) < probability
+        return 1 - density / b * _beta_fraction(b, a, 1 - x) < probability
+
+    return math.exp(sum(border(is_below, -745.0, 0.0)) / 2)
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:

@@ -21,7 +21,7 @@ from pact_eval._typing import FloatArray, IntArray
 from pact_eval.progress import step
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import normal_cdf, normal_quantile, t_quantile, t_tail
-from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.estimate import NO_ROWS, ONE_CLUSTER, ClusterText, Estimate, Method
 from pact_eval.stats.linearised import Linearisation, linearised_ratio
 from pact_eval.stats.one_thread import one_blas_thread
 
@@ -615,12 +615,12 @@ def _draw(
     replicates = {name: np.full(resamples, np.nan) for name in statistics}
     if n_clusters < 2:
         return replicates
-    stacked = _Stacked.of(statistics)
-    batches = weight_batches(n_clusters, max(n, n_clusters, len(stacked.totals)), resamples, rng)
+    of_weights = {name: _summed_once(statistic) for name, statistic in statistics.items()}
+    batches = weight_batches(n_clusters, max(n, n_clusters), resamples, rng)
     with one_blas_thread(), step("Resampling", resamples, "resamples") as drawn:
         for batch, weights in batches:
-            for name, values in stacked.values(statistics, weights).items():
-                replicates[name][batch] = values
+            for name, statistic in of_weights.items():
+                replicates[name][batch] = _check_weights(name, statistic(weights), weights)
             drawn.done = batch.stop
     return replicates
 
@@ -635,48 +635,12 @@ def same_stream(rng: np.random.Generator) -> np.random.Generator:
     return np.random.Generator(twin)
 
 
-@dataclass(frozen=True, eq=False)
-class _Stacked:
-    """The cluster totals of several statistics, each part of them once.
-
-    Attributes:
-        totals: (m, F) sums of the parts by cluster.
-        columns: by statistic, the rows of `totals` that its function takes.
-    """
-
-    totals: FloatArray
-    columns: Mapping[str, IntArray]
-
-    @classmethod
-    def of(cls, statistics: Mapping[str, Statistic]) -> _Stacked:
-        rows: dict[tuple[int, int], IntArray] = {}
-        stack: list[FloatArray] = []
-        columns = {}
-        for name, statistic in statistics.items():
-            if not isinstance(statistic, TotalsStatistic):
-                continue
-            keys = [(id(part), id(statistic.cluster)) for part in statistic.parts]
-            for key, part in zip(keys, statistic.parts, strict=True):
-                if key not in rows:
-                    sums = part.by_cluster(statistic.cluster, statistic.n_clusters)
-                    rows[key] = sum(map(len, stack)) + np.arange(len(sums))
-                    stack.append(sums)
-            columns[name] = np.concatenate([rows[key] for key in keys])
-        return cls(np.concatenate(stack) if stack else np.zeros((0, 0)), columns)
-
-    def values(
-        self, statistics: Mapping[str, Statistic], weights: FloatArray
-    ) -> dict[str, FloatArray]:
-        """Return the (b,) values of every statistic under (b, F) weights."""
-        totals = self.totals @ weights.T if self.columns else self.totals
-        values = {}
-        for name, statistic in statistics.items():
-            if isinstance(statistic, TotalsStatistic):
-                drawn = statistic.function(totals[self.columns[name]].T)
-            else:
-                drawn = statistic(weights)
-            values[name] = _check_weights(name, drawn, weights)
-        return values
+def _summed_once(statistic: Statistic) -> Statistic:
+    """Return a statistic that does not sum its rows by cluster again for each batch of weights."""
+    if not isinstance(statistic, TotalsStatistic):
+        return statistic
+    totals, function = np.concatenate(statistic.by_cluster()), statistic.function
+    return lambda weights: function((totals @ weights.T).T)
 
 
 def _value(name: str, statistic: Statistic, n_clusters: int) -> float:
@@ -820,11 +784,11 @@ def _agree(defined: FloatArray) -> bool:
 def _reason(value: float, replicates: FloatArray, n_clusters: int) -> ClusterText | None:
     """Say why an estimate is NaN, infinite or curtailed; None if it is none of these."""
     if n_clusters == 0:
-        return ClusterText("no rows: nothing to estimate")
+        return NO_ROWS
     if math.isnan(value):
         return ClusterText("undefined on these rows")
     if n_clusters == 1:
-        return ClusterText("one {cluster}: no interval")
+        return ONE_CLUSTER
     undefined = np.isnan(replicates)
     share, agree = float(undefined.mean()), _agree(replicates[~undefined])
     sentences = []

@@ -10,7 +10,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from pact_eval.stats._quantiles import normal_quantile, t_quantile
-from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
+from pact_eval.stats.clusters import clusters_for
+from pact_eval.stats.estimate import LEVEL, POWER, ClusterText, Estimate
 from pact_eval.stats.multiplicity import hochberg, holm
 from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
@@ -23,8 +24,6 @@ Side: TypeAlias = Literal[-1, 1]
 _ROUNDING: Final = 1e-12
 # A p-value is that of its interval to so many digits.
 _DIGITS: Final = 1e-9
-_POWER: Final = 0.8
-_MOST_CLUSTERS: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -176,9 +175,9 @@ def _needed(number: Bounded) -> int | None:
     if lead <= 0 or clusters < 2:
         return None
     error = number.reaches.below / t_quantile(1 - LEVEL / 2, clusters - 1)
-    beyond = normal_quantile(1 - LEVEL / 2) + normal_quantile(_POWER)
-    needed = clusters * (beyond * error / lead) ** 2
-    return math.ceil(needed) if clusters < needed <= _MOST_CLUSTERS else None
+    beyond = normal_quantile(1 - LEVEL / 2) + normal_quantile(POWER)
+    needed = clusters_for(clusters, error, lead / beyond)
+    return needed if needed is not None and needed > clusters else None
 
 
 def at_confidence(number: Bounded, confidence: float) -> Estimate:

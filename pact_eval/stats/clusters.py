@@ -11,6 +11,7 @@ from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats.estimate import FEWEST, ClusterText
 
 _ROUNDING: Final = 1e-9
+_MOST_CLUSTERS: Final = 1_000_000
 # Share of the rows that few clusters may have before conclusions rest on these clusters.
 _LARGE_SHARE: Final = 0.25
 # Clusters of one size that together have that share are a quarter of all; few are half of those.
@@ -240,6 +241,25 @@ def concentration(rows: FloatArray) -> ClusterText | None:
     count, share = int(few[0]) + 1, float(largest[: few[0] + 1].sum()) / total
     have = "1 {cluster} has" if count == 1 else f"{count} {{clusters}} have"
     return ClusterText(f"{have} {share:.0%} of the items")
+
+
+def clusters_for(clusters: int, error: float, largest: float) -> int | None:
+    """Return with how many clusters a standard error would be no larger than a size.
+
+    Args:
+        clusters: number of clusters that the error comes from; it falls as the root of this number.
+        error: the standard error.
+        largest: the size, of at least 0.
+
+    Returns:
+        Clusters; None if a million would not do.
+
+    Examples:
+        >>> clusters_for(100, 0.02, 0.01)
+        400
+    """
+    needed = clusters * (error / largest) ** 2 if largest else math.inf
+    return math.ceil(needed) if needed <= _MOST_CLUSTERS else None
 
 
 def dealt_folds(sizes: IntArray, folds: int) -> IntArray:

@@ -12,8 +12,9 @@ from statistics import NormalDist
 from typing import Final, Literal, TypeAlias
 
 from pact_eval.stats._paired_arrays import check_probability
-from pact_eval.stats._quantiles import t_quantile
-from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
+from pact_eval.stats._quantiles import border, t_quantile
+from pact_eval.stats.clusters import clusters_for
+from pact_eval.stats.estimate import LEVEL, POWER, ClusterText, Estimate
 
 Conclusion: TypeAlias = Literal[
     "equivalent", "different", "different within the margin", "inconclusive"
@@ -237,9 +238,6 @@ MarginFinding: TypeAlias = Literal["equivalent", "changed", "cannot tell"]
 """What is shown of a change and a margin."""
 
 _CONFIDENCE: Final = 0.95
-_POWER: Final = 0.8
-_MOST_CLUSTERS: Final = 1_000_000
-_HALVINGS: Final = 60
 _NORMAL: Final = NormalDist()
 _Z: Final = _NORMAL.inv_cdf((1 + _CONFIDENCE) / 2)
 
@@ -328,23 +326,17 @@ def clusters_needed(change: Estimate, margin: float) -> int | None:
     here = (change.high - change.low) / 2 / t_quantile((1 + _CONFIDENCE) / 2, change.clusters - 1)
     size = abs(change.value)
     if size > margin:
-        largest = (size - margin) / (
-            _NORMAL.inv_cdf((1 + _CONFIDENCE) / 2) + _NORMAL.inv_cdf(_POWER)
-        )
+        largest = (size - margin) / (_Z + _NORMAL.inv_cdf(POWER))
     else:
         largest = _largest_error(size, margin)
-    ratio = (here / largest) ** 2 if largest else math.inf
-    if not ratio * change.clusters <= _MOST_CLUSTERS:
-        return None
-    return math.ceil(ratio * change.clusters)
+    return clusters_for(change.clusters, here, largest)
 
 
 def _largest_error(size: float, margin: float) -> float:
     """Return the largest standard error with both ends within the margin in 4 of 5 cases."""
-    low, high = 0.0, margin
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        ends = ((margin - size) / middle - _Z, (margin + size) / middle - _Z)
-        passes = sum(map(_NORMAL.cdf, ends)) - 1 >= _POWER
-        low, high = (middle, high) if passes else (low, middle)
-    return low
+
+    def is_within(error: float) -> bool:
+        ends = ((margin - size) / error - _Z, (margin + size) / error - _Z)
+        return sum(map(_NORMAL.cdf, ends)) - 1 >= POWER
+
+    return border(is_within, 0.0, margin)[0]

@@ -8,6 +8,9 @@ from typing import Final, Self
 LEVEL: Final = 0.05
 """Two-sided level of tests, and of intervals of 95%: chance alone reaches it once in 20 times."""
 
+POWER: Final = 0.8
+"""Chance with which a number of items or clusters that is named as enough shows a finding."""
+
 FEWEST: Final = 5
 """Clusters, and clusters with an error or a right answer, below which there is no interval."""
 
@@ -45,6 +48,11 @@ class ClusterText(str):
 
 def _fill(template: str, cluster: str, clusters: str) -> str:
     return template.replace("{clusters}", clusters).replace("{cluster}", cluster)
+
+
+# Why there is no interval, or no number.
+ONE_CLUSTER: Final = ClusterText("one {cluster}: no interval")
+NO_ROWS: Final = ClusterText("no rows: nothing to estimate")
 
 
 def differing_text(count: int, one: str, several: str) -> str:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats._paired_arrays import cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
-from pact_eval.stats.estimate import FEW_CLUSTERS, LEVEL, ClusterText, differing_text
+from pact_eval.stats.estimate import FEW_CLUSTERS, LEVEL, POWER, ClusterText, differing_text
 from pact_eval.stats.multiplicity import holm
 
 
@@ -38,7 +38,6 @@ def chi2_tail(value: float, dof: int) -> float:
     return min(1.0, first + math.fsum(terms))
 
 
-_POWER = 0.8
 _ROUNDING = 1e-9  # of sums of shares
 
 
@@ -222,7 +221,7 @@ def _detectable(d_f: FloatArray, units: int) -> float:
     """Return the shift of one letter that is shown with 80% power, as a share of the units."""
     if not d_f.size or not units:
         return math.nan
-    reach = normal_quantile(1 - LEVEL / (2 * d_f.shape[1])) + normal_quantile(_POWER)
+    reach = normal_quantile(1 - LEVEL / (2 * d_f.shape[1])) + normal_quantile(POWER)
     return reach * math.sqrt(float((d_f**2).sum(axis=0).max())) / units
 
 

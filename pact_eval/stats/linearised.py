@@ -18,7 +18,7 @@ from pact_eval.stats.clusters import (
     jackknifed,
     pooled_variance,
 )
-from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
 
 _ROUNDING = 1e-12
 _SYMMETRIC = 1e-9
@@ -223,7 +223,7 @@ class LinearInference:
             method = Method(name, " (differences)", confidence)
         low, high, reason = math.nan, math.nan, None
         if self.clusters < 2:
-            reason = ClusterText("one {cluster}: no interval")
+            reason = ONE_CLUSTER
         elif not self.error:
             agree = "all {clusters} agree, which does not mean certainty: no interval"
             reason = ClusterText(agree)

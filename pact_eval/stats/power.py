@@ -11,14 +11,11 @@ from typing import Final
 import numpy as np
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats._quantiles import t_quantile
+from pact_eval.stats._quantiles import border, t_quantile
 from pact_eval.stats.estimate import FEWEST, LEVEL
 from pact_eval.stats.linearised import LinearInference
 from pact_eval.stats.proportions import p_value_below, rate_ends
 from pact_eval.stats.rate_differences import PairedRates
-
-POWER: Final = 0.8
-"""Chance of a finding that a plan gives: 4 of 5."""
 
 MOST_GROUPS: Final = 1_000_000
 """`fewest_groups` does not look for more groups than these."""
@@ -168,7 +165,7 @@ def power_of_margin(margin: float, differing: float, groups: Groups) -> float:
 
     if not inside(0.0):
         return 0.0
-    critical = _border(inside, min(margin, differing))
+    critical = border(inside, 0.0, min(margin, differing), _HALVINGS)[0]
     return 2 * _CDF(critical * math.sqrt(groups.n_effective / differing)) - 1
 
 
@@ -217,7 +214,7 @@ def power_of_letter(
         found = _letter(value, moved, groups, letters)
         return found.p_value() > LEVEL / letters or found.estimate().low < least
 
-    critical = _border(hidden, 1 - 1 / letters)
+    critical = border(hidden, 0.0, 1 - 1 / letters, _HALVINGS)[0]
     return _CDF((preference - critical) / _letter(preference, moved, groups, letters).error)
 
 
@@ -255,12 +252,3 @@ def _rates(lead: float, differing: float, groups: Groups) -> PairedRates:
         clusters=groups.count,
         degrees=groups.count - 1,
     )
-
-
-def _border(holds: Callable[[float], bool], high: float) -> float:
-    """Return where a condition that holds at 0 ends, at most `high`."""
-    low = 0.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats._quantiles import beta_quantile, t_quantile
+from pact_eval.stats._quantiles import beta_quantile, border, t_quantile
 from pact_eval.stats.clusters import (
     concentration,
     degrees_of_freedom,
@@ -19,7 +19,15 @@ from pact_eval.stats.clusters import (
     jackknifed,
     pooled_design_effect,
 )
-from pact_eval.stats.estimate import FEWEST, LEVEL, ClusterText, Estimate, Method
+from pact_eval.stats.estimate import (
+    FEWEST,
+    LEVEL,
+    NO_ROWS,
+    ONE_CLUSTER,
+    ClusterText,
+    Estimate,
+    Method,
+)
 
 MOST_TRIALS: Final = 10**6
 """`trials_needed` does not look for more trials than these."""
@@ -176,7 +184,6 @@ def _critical_counts(rate: float, level: float) -> tuple[IntArray, IntArray]:
 
 
 # Halvings of a rate: below the spacing of doubles.
-_HALVINGS: Final = 60
 # Share of a sum below which its further terms do not count.
 _NEGLIGIBLE: Final = 1e-18
 
@@ -254,12 +261,11 @@ def lowest_share(count: int, clusters: int) -> float:
         >>> [round(lowest_share(count, 162), 2) for count in (5, 7, 9)]
         [0.0, 0.15, 0.36]
     """
-    low, high = 0.0, count / clusters
-    for _ in range(_HALVINGS):
-        rate = (low + high) / 2
-        likely = _chance_given_enough(count, clusters, rate) > LEVEL / 2
-        low, high = (low, rate) if likely else (rate, high)
-    return low * clusters / count
+
+    def is_unlikely(rate: float) -> bool:
+        return not _chance_given_enough(count, clusters, rate) > LEVEL / 2
+
+    return border(is_unlikely, 0.0, count / clusters)[0] * clusters / count
 
 
 def _chance_given_enough(count: int, clusters: int, rate: float) -> float:
@@ -338,8 +344,8 @@ def rate_estimate(
     method = Method("Wilson interval", " (rates)", confidence)
     rate = float(successes.sum()) / n if n else math.nan
     if clusters < 2:
-        why = "one {cluster}: no interval" if clusters else "no rows: nothing to estimate"
-        return Estimate(rate, math.nan, math.nan, n, clusters, method, ClusterText(why))
+        why = ONE_CLUSTER if clusters else NO_ROWS
+        return Estimate(rate, math.nan, math.nan, n, clusters, method, why)
     degrees = degrees_of_freedom(rows[rows > 0])
     low, high = rate_ends(rate, effective_rows(successes, rows, squares), degrees, confidence)
     return Estimate(rate, low, high, n, clusters, method, None, concentration(rows))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
 from pact_eval.stats._paired_arrays import check_cluster
-from pact_eval.stats._quantiles import t_quantile, t_tail
+from pact_eval.stats._quantiles import border, t_quantile, t_tail
 from pact_eval.stats.clusters import (
     concentration,
     degrees_of_freedom,
@@ -18,7 +18,7 @@ from pact_eval.stats.clusters import (
     jackknifed,
     pooled_variance,
 )
-from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.estimate import NO_ROWS, ONE_CLUSTER, ClusterText, Estimate, Method
 from pact_eval.stats.paired_tests import flip_mid_p
 
 _ROUNDING = 1e-12
@@ -86,8 +86,7 @@ class PairedRates:
         method = Method("score interval", " (differences of rates)", confidence)
         low, high, reason = math.nan, math.nan, None
         if self.clusters < 2:
-            rows = "one {cluster}: no interval" if self.clusters else "no rows: nothing to estimate"
-            reason = ClusterText(rows)
+            reason = ONE_CLUSTER if self.clusters else NO_ROWS
         else:
             t = t_quantile((1 + confidence) / 2, self.degrees)
             low = -_upper_end(-self.value, self.differing, self.n_effective, t)
@@ -176,12 +175,11 @@ def _flip(leads: FloatArray) -> float:
 def _upper_end(value: float, differing: float, n: float, t: float) -> float:
     """Return the largest difference that the score test does not reject."""
     c = (differing - value) / 2
-    low, high = value, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        linear = (2 - value) * middle - differing
-        root = math.sqrt(max(0.0, linear**2 + 8 * c * middle * (1 - middle)))
-        variance = (root - linear) / 2 + middle * (1 - middle)
-        rejected = n * (middle - value) ** 2 > t**2 * variance
-        low, high = (low, middle) if rejected else (middle, high)
-    return high
+
+    def is_kept(difference: float) -> bool:
+        linear = (2 - value) * difference - differing
+        root = math.sqrt(max(0.0, linear**2 + 8 * c * difference * (1 - difference)))
+        variance = (root - linear) / 2 + difference * (1 - difference)
+        return not n * (difference - value) ** 2 > t**2 * variance
+
+    return border(is_kept, value, 1.0, _HALVINGS)[1]

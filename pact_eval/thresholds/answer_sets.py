@@ -41,12 +41,12 @@ from pact_eval.thresholds.choice import (
     choice_warnings,
     decodings_of,
     folds,
+    group_rows,
     rate_over_units,
     rule_of,
     run_with_answers,
 )
 from pact_eval.thresholds.gates import ROUNDING, GateItems
-from pact_eval.thresholds.groups import group_rows
 
 FLOOR_CONFIDENCE: Final = 0.95
 """Confidence of the floor, unless another one was asked for."""
@@ -367,8 +367,7 @@ def choose_answer_sets(
     """
     for name, share in (("coverage", coverage), ("confidence", confidence)):
         if share is not None and not 0 < share < 1:
-            message = f"{name}: expected a share above 0 and below 1, got {share:g}"
-            raise InputError(message)
+            raise InputError(f"{name}: expected a share above 0 and below 1, got {share:g}")
     settings = settings or Settings()
     run = run_with_answers(source, settings)
     rule = changed(rule_of(run, "top", by, settings), counting=counting)

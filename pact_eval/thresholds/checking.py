@@ -50,6 +50,7 @@ from pact_eval.thresholds.answer_sets import (
 )
 from pact_eval.thresholds.choice import (
     gate_items,
+    group_rows,
     rate_over_units,
     run_with_answers,
 )
@@ -61,7 +62,6 @@ from pact_eval.thresholds.files import (
     read_thresholds,
 )
 from pact_eval.thresholds.gates import GateItems, Target, gate_test
-from pact_eval.thresholds.groups import group_rows
 
 GateVerdict: TypeAlias = Literal["holds", "cannot tell", "broken"]
 """What a check says of a gate."""
@@ -299,21 +299,18 @@ def run_to_check(file: PromiseFile, source: RunSource, settings: Settings) -> Ex
     if rule.calibration == "as shipped":
         settings = replace(settings, calibrated=True, shipped=True)
     elif rule.calibration == "raw" and settings.calibrated:
-        message = f"{file.path}: made for raw probabilities; leave out --calibration"
-        raise InputError(message)
+        raise InputError(f"{file.path}: made for raw probabilities; leave out --calibration")
     run = run_with_answers(source, replace(settings, decoding=rule.decoding))
     k = run.predictions.k
     if k < rule.k:
-        message = f"{file.path}: made for {rule.k} views per item, {run.place} has {k}"
-        raise InputError(message)
+        raise InputError(f"{file.path}: made for {rule.k} views per item, {run.place} has {k}")
     if rule.calibration != "raw":
         calibrator = run.applied(rule.decoding, calibrated=True)
         if calibrator is not None and calibrator_sha256(calibrator) != file.calibrator_sha256:
-            message = (
+            raise InputError(
                 f"{file.path}: made for probabilities of another calibrator than that of "
                 f"{run.place}; give theirs with --calibration, or choose again for this one"
             )
-            raise InputError(message)
     return run.with_views(rule.k) if rule.k > 1 else run
 
 
@@ -331,12 +328,11 @@ def _rows_to_check(
     shared = sorted(file.families & set(columns["family"].tolist()) - {""})
     if shared:
         named = ", ".join(shared[:_NAMES_SHOWN])
-        message = (
+        raise InputError(
             f"{file.path}: chosen on {len(shared):,} of the families of {run.place} "
             f"({named}{', ...' if len(shared) > _NAMES_SHOWN else ''}), so a check there would "
             "flatter the choice; check it on a run of other families"
         )
-        raise InputError(message)
     groups = group_rows(columns, file.rule.by)
     nothing = np.zeros(len(columns["family"]), dtype=np.bool_)
     without = sum(int(rows.sum()) for name, rows in groups.items() if name not in names)

@@ -30,12 +30,12 @@ from pact_eval.thresholds.checking import run_to_check
 from pact_eval.thresholds.choice import (
     Rule,
     gate_items,
+    group_rows,
     rate_over_units,
     rule_of,
 )
 from pact_eval.thresholds.files import ThresholdsFile, read_thresholds
 from pact_eval.thresholds.gates import ROUNDING, GateItems, Target
-from pact_eval.thresholds.groups import group_rows
 
 _POINTS: Final = 200
 
@@ -136,7 +136,6 @@ class CostCurve:
         arm: its arm.
         seed: its seed.
         rule: what the gates look at.
-        costs: of a wrong decision and of a review.
         thresholds: (points,) gates, from every answer (-inf) to nothing (inf).
         escalated: (points,) share of the items that each escalates.
         cost: (points,) per item, and its 95% band over families.
@@ -151,7 +150,6 @@ class CostCurve:
     arm: str
     seed: int | None
     rule: Rule
-    costs: Target
     thresholds: FloatArray
     escalated: FloatArray
     cost: tuple[FloatArray, Band]
@@ -204,8 +202,7 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
         InputError: there are no costs, or the run has no probabilities.
     """
     if decisions.costs is None:
-        message = "no costs were given (--cost-wrong, or thresholds of costs)"
-        raise InputError(message)
+        raise InputError("no costs were given (--cost-wrong, or thresholds of costs)")
     run.require_confidences()
     settings = experiment.settings
     file = next(
@@ -240,7 +237,6 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
         arm=run.arm,
         seed=run.seed,
         rule=rule,
-        costs=decisions.costs,
         thresholds=thresholds,
         escalated=np.array([1 - items.accepted(threshold).mean() for threshold in thresholds]),
         cost=cost,

@@ -394,8 +394,7 @@ def _read_promise(
     if not isinstance(value, dict) or value.get("format") != format_:
         got = describe(value) if not isinstance(value, dict) else describe(value.get("format"))
         reader = _READERS.get(got.strip('"'), "")
-        message = f'{path}: expected a {noun} with format "{format_}", got {got}{reader}'
-        raise InputError(message)
+        raise InputError(f'{path}: expected a {noun} with format "{format_}", got {got}{reader}')
     advice = f"restore it from a copy, or choose again with `pact-eval {command}`"
     file = convert_hashed(value, kind, where=str(path), advice=advice)
     rule, written = file.rule, value.get("rule")

@@ -92,18 +92,12 @@ class Target(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         if not 0 < self.rate < 1:
-            message = f"target: expected a rate above 0 and below 1, got {self.rate:g}"
-            raise InputError(message)
+            raise InputError(f"target: expected a rate above 0 and below 1, got {self.rate:g}")
 
     @classmethod
     def of_error(cls, rate: float) -> Target:
         """Limit the error among accepted items."""
         return cls("error", rate)
-
-    @classmethod
-    def of_accuracy(cls, rate: float) -> Target:
-        """Limit the error among accepted items to 1 - rate."""
-        return cls("error", round(1 - rate, 12))
 
     @classmethod
     def of_escalation(cls, rate: float) -> Target:
@@ -118,11 +112,10 @@ class Target(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=Tr
             InputError: a review is not cheaper than a wrong decision, or a cost is not above 0.
         """
         if not 0 < review < wrong:
-            message = (
+            raise InputError(
                 "costs: expected 0 < review < wrong, got a review at "
                 f"{review:g} and a wrong decision at {wrong:g}"
             )
-            raise InputError(message)
         return cls("cost", review / wrong, wrong, review)
 
     @property

@@ -102,10 +102,9 @@ def _digests(path: Path) -> Iterator[dict[str, Json]]:
     for report in reports:
         digest = report.get("digest") if match is None and isinstance(report, dict) else report
         if not isinstance(digest, dict):
-            message = (
+            raise InputError(
                 f"{path}: no SHA-256: a comparison or a list, or a report of an earlier version"
             )
-            raise InputError(message)
         yield digest
 
 

@@ -239,8 +239,7 @@ class _Checked:
         path = RunFolder(self.folder, self.provenance).predictions_file
         seal = self.provenance.seal
         if seal is not None and rows_changed(self.folder, seal):
-            message = f"{path}: not read: its SHA-256 differs from that of the seal"
-            raise RunError(message)
+            raise RunError(f"{path}: not read: its SHA-256 differs from that of the seal")
         frame = collected(path, pl.scan_parquet(path, glob=False))
         check_columns(frame)
         return frame
@@ -672,6 +671,5 @@ def _chosen_on(path: Path) -> list[str]:
     chosen = value.get("chosen_on") if isinstance(value, dict) else None
     families = chosen.get("families") if isinstance(chosen, dict) else None
     if not isinstance(families, list) or not all(isinstance(name, str) for name in families):
-        message = f"{path}: expected a file of thresholds or of answer sets"
-        raise InputError(message)
+        raise InputError(f"{path}: expected a file of thresholds or of answer sets")
     return [str(name) for name in families]

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from evaluations import evaluate
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from messages import assert_says
@@ -19,7 +20,6 @@ from pact_eval.evaluation.comparison import Comparison, compare
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.evaluation.registry import registered_metrics
-from pact_eval.evaluation.report import evaluate
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.paired_tests import mcnemar
 from pact_reports.writers.json import to_json

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from evaluations import evaluate
 from run_frames import ablated_rows, rows
 
 from pact_eval._choices import Decoding
@@ -16,7 +17,7 @@ from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.errors import RunError
 from pact_eval.evaluation import items
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
-from pact_eval.evaluation.report import Evaluation, evaluate, evaluate_items
+from pact_eval.evaluation.report import Evaluation, evaluate_items
 from pact_eval.evaluation.resampled_groups import group_statistics, point_values
 from pact_eval.runs.predictions import Predictions
 

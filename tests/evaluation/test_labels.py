@@ -8,57 +8,32 @@ import pytest
 
 from pact_eval.evaluation.labels import (
     Labels,
-    SliceTexts,
     count_repeats,
-    joined_families,
-    joined_labels,
+    family_labels,
+    text_labels,
 )
-
-COLUMNS = {"family": "xxyyyzxw", "domain": "bbaaaccb"}
-
-
-def slices(*sizes: int) -> list[SliceTexts]:
-    """Cuts eight items into slices of these sizes."""
-    columns = {name: list(texts) for name, texts in COLUMNS.items()}
-    frame = pl.DataFrame(columns | {"id": list("01234567")})
-    starts = np.cumsum([0, *sizes[:-1]]).tolist()
-    return [
-        SliceTexts.of(frame.slice(start, size), ["domain"], letters=False)
-        for start, size in zip(starts, sizes, strict=True)
-    ]
-
-
-@pytest.mark.parametrize("sizes", [(8,), (3, 5), (2, 1, 5), (1, 1, 1, 1, 1, 1, 1, 1), (7, 1)])
-def test_families_that_continue_in_the_next_slice_are_one(sizes: tuple[int, ...]) -> None:
-    joined = joined_families([part.families for part in slices(*sizes)])
-    names = [joined.texts[code] for code in joined.codes.tolist()]
-    assert names == list(COLUMNS["family"])
-    assert sorted(joined.texts.to_list()) == sorted(set(COLUMNS["family"]))
 
 
 def test_families_are_numbered_as_they_occur_where_members_stand_together() -> None:
-    frame = pl.DataFrame({"family": list("ccaab"), "id": list("01234")})
-    parts = [SliceTexts.of(frame[:3], [], False), SliceTexts.of(frame[3:], [], False)]
-    joined = joined_families([part.families for part in parts])
-    assert joined.codes.tolist() == [0, 0, 1, 1, 2]
-    assert joined.texts.to_list() == ["c", "a", "b"]
+    labels = family_labels(pl.Series(list("ccaab")))
+    assert labels.codes.tolist() == [0, 0, 1, 1, 2]
+    assert labels.texts.to_list() == ["c", "a", "b"]
 
 
-@pytest.mark.parametrize("sizes", [(8,), (2, 6), (2, 3, 3), (5, 2, 1)])
-def test_labels_of_slices_are_those_of_the_whole_column(sizes: tuple[int, ...]) -> None:
-    joined = joined_labels([part.labels["domain"] for part in slices(*sizes)])
-    names, codes = np.unique(list(COLUMNS["domain"]), return_inverse=True)
-    assert joined.texts.to_list() == names.tolist()
-    assert joined.codes.tolist() == codes.tolist()
+def test_labels_of_few_texts_against_numpy_unique() -> None:
+    texts = list("bbaaaccb")
+    labels = text_labels(pl.Series(texts))
+    names, codes = np.unique(texts, return_inverse=True)
+    assert labels.texts.to_list() == names.tolist()
+    assert labels.codes.tolist() == codes.tolist()
 
 
-def test_families_of_two_slices_are_numbered_on() -> None:
-    for family in ("aabbbbcdddef", "abcdefghijkl", "abcaabcdbaae", "aaaaaaaaaaaa"):
-        frame = pl.DataFrame({"family": list(family), "id": list(family)})
-        parts = [SliceTexts.of(frame[:5], [], False), SliceTexts.of(frame[5:], [], False)]
-        joined = joined_families([part.families for part in parts])
-        assert [joined.texts[code] for code in joined.codes.tolist()] == list(family)
-        assert len(joined) == len(set(family))
+def test_families_have_one_number_wherever_their_members_are() -> None:
+    families = ("xxyyyzxw", "aabbbbcdddef", "abcdefghijkl", "abcaabcdbaae", "aaaaaaaaaaaa", "")
+    for family in families:
+        labels = family_labels(pl.Series(list(family), dtype=pl.String))
+        assert [labels.texts[code] for code in labels.codes.tolist()] == list(family)
+        assert sorted(labels.texts.to_list()) == sorted(set(family))
 
 
 def test_repeated_hashes_are_counted() -> None:

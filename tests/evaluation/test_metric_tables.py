@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evaluations import evaluate
 from messages import assert_says
 from run_frames import frame_of, write_run
 
@@ -37,7 +38,6 @@ from pact_eval.evaluation.registry import (
     MetricDecoding,
     registered_metrics,
 )
-from pact_eval.evaluation.report import evaluate
 from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.runs.predictions import Predictions
 

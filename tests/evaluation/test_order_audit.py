@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evaluations import evaluate
 from run_frames import predictions
 
 from pact_eval._choices import Decoding
@@ -18,7 +19,6 @@ from pact_eval.evaluation.conclusions.order import (
     order_effect,
 )
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.report import evaluate
 from pact_eval.metrics import nll_nats, predicted
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance

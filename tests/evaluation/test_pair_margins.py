@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from evaluations import evaluate
 from messages import assert_says
 from run_frames import frame_of, predictions, rows
 
@@ -19,7 +20,7 @@ from pact_eval.evaluation import items as items_module
 from pact_eval.evaluation.items import ScoredItems, pair_partners, read_items
 from pact_eval.evaluation.notes import PairsWithoutMargin
 from pact_eval.evaluation.registry import TRAINED_MARGIN
-from pact_eval.evaluation.report import Evaluation, evaluate
+from pact_eval.evaluation.report import Evaluation
 from pact_eval.runs.predictions import Predictions
 from pact_losses import PACT_SETTINGS, pair_margin
 
@@ -66,19 +67,25 @@ def test_margins_against_the_training_term() -> None:
     assert {estimates[name].n for name in NAMES} == {int(contrasted.sum())}
 
 
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize(
     ("repeats", "decoding", "slice_rows"),
     [(False, "single", 2), (False, "ensemble", 6), (True, "single", 6), (True, "ensemble", 2)],
 )
-def test_pairs_that_continue_in_the_next_slice(
+def test_pairs_that_continue_in_another_slice(
     repeats: bool,
     decoding: Decoding,
     slice_rows: int,
+    apart: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Slices of one item or of three: every or every third pair is in two of them."""
+    """Slices of one item or of three: every or every third pair is in two of them, or every base
+    comes before every counterfactual."""
     frame = rows(5, families=20, k=2)
+    if apart:
+        is_base = pl.col("variant") == "base"
+        frame = pl.concat([frame.filter(is_base), frame.filter(~is_base)])
     if repeats:  # both views show one order
         frame = frame.with_columns(pl.col("code_order").first().over("id"))
     path = tmp_path / "predictions.parquet"

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from evaluations import evaluate
 from run_frames import ablated_predictions, ablated_rows, predictions, rows, write_run
 
 from pact_eval.evaluation.comparison import compare
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.registry import (
+    _REGISTRY,
     Metric,
     MetricSpec,
     find_metric,
     register_metric,
     registered_metrics,
-    temporary_metric,
 )
-from pact_eval.evaluation.report import evaluate, evaluate_items
+from pact_eval.evaluation.report import evaluate_items
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import ItemBlock
 from pact_reports.table import Table
@@ -41,6 +43,16 @@ def margin(block: ItemBlock) -> npt.NDArray[np.float64]:
 
 
 MARGIN = Metric(MetricSpec("margin", "Margin", "percent", 1), frozenset(), margin)
+
+
+@contextmanager
+def temporary_metric(metric: Metric) -> Iterator[None]:
+    """Register a metric until the end of a `with` block."""
+    register_metric(metric)
+    try:
+        yield
+    finally:
+        del _REGISTRY[metric.name]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evaluations import evaluate
 from messages import assert_says
 from run_frames import frame_of
 from scipy import stats
@@ -15,10 +16,10 @@ from sklearn.isotonic import IsotonicRegression
 from logs import read_rows
 from pact_eval import metrics
 from pact_eval._choices import Decoding, GroupBy
-from pact_eval.evaluation.items import group_rows
+from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import InfiniteNll, LowAnswerMass
 from pact_eval.evaluation.registry import registered_metrics
-from pact_eval.evaluation.report import Evaluation, evaluate
+from pact_eval.evaluation.report import Evaluation
 from pact_eval.runs.predictions import Predictions
 
 
@@ -105,9 +106,8 @@ def test_every_estimate_names_what_it_rests_on(published: Predictions) -> None:
 
 
 def test_scores_in_parts_against_isotonic_regression(published: Predictions) -> None:
-    for group, rows in zip(
-        evaluated(published).groups, group_rows(published, "kind").values(), strict=True
-    ):
+    rows_by_kind = ScoredItems.of(published, "single").rows_by_group("kind")
+    for group, rows in zip(evaluated(published).groups, rows_by_kind.values(), strict=True):
         log_p = published.log_probs("single")[rows]
         # Rounded, because scikit-learn gives NaN for confidences that differ by the last bit.
         c = np.exp(log_p.max(axis=1)).round(12)

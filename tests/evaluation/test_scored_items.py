@@ -16,7 +16,6 @@ from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.items import (
     ScoredItems,
     counted_views,
-    group_rows,
     pair_partners,
     read_items,
 )
@@ -130,7 +129,7 @@ def test_groups_begin_with_all_items() -> None:
     groups = {name: where.tolist() for name, where in items.rows_by_group("kind").items()}
     assert groups == {"all": [0, 1, 2, 3, 4], "choice": [4], "boolean": [0, 1], "score": [2, 3]}
     assert [*groups] == ["all", "choice", "boolean", "score"]
-    by_source = {name: where.tolist() for name, where in group_rows(few(), "source_family").items()}
+    by_source = {name: at.tolist() for name, at in items.rows_by_group("source_family").items()}
     assert by_source == {"all": [0, 1, 2, 3, 4], "s1": [0, 1, 4], "s2": [2, 3]}
     assert items.grouped("domain") is items
 
@@ -217,7 +216,7 @@ def test_columns_of_ablated_contexts_have_no_reference() -> None:
     assert (items.contexts, items.reference) == ("ablated", None)
     with pytest.raises(ValueError, match="no reference"):
         _ = items.correct
-    assert (items.gap >= 0).all()
+    assert (items.values["ablated_gap"] >= 0).all()
     assert items.facts.of_item.size == 0
 
 

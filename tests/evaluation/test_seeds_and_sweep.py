@@ -8,6 +8,7 @@ from dataclasses import asdict
 import numpy as np
 import polars as pl
 import pytest
+from evaluations import evaluate
 from messages import assert_says
 from run_frames import predictions, rows
 
@@ -16,7 +17,7 @@ from pact_eval.evaluation.arms.comparison import compare_arms
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import UnmatchedSeeds
 from pact_eval.evaluation.registry import registered_metrics
-from pact_eval.evaluation.report import evaluate, sweep
+from pact_eval.evaluation.report import sweep
 from pact_eval.runs.predictions import Predictions
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 from adapters import MODEL
 from click.testing import CliRunner
+from evaluations import evaluate
 from losses.tiny import DATA, tiny_base
 from run_frames import ablated_rows, rows, write_run
 from tolerances import NLL
@@ -24,7 +25,6 @@ from logs import read_rows
 from pact_cli.main import main
 from pact_eval.data.records import read_records
 from pact_eval.evaluation.registry import ABLATED_GAP
-from pact_eval.evaluation.report import evaluate
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.predictions import Predictions

@@ -85,7 +85,7 @@ def test_differences_and_intervals_against_numpy(
     values = []
     for seed, lean in ((1, 3.0), (2, 0.5)):
         items = ScoredItems.of(ablated_predictions(seed, lean=lean), "single")
-        values.append(items.confidence if metric == "ablated_confidence" else items.gap)
+        values.append(items.confidence if metric == "ablated_confidence" else items.values[metric])
     contexts = ablated_predictions(1)
     of_group = np.flatnonzero((contexts.kind == group) | (group == "all"))
     in_order = of_group[np.argsort(contexts.family[of_group])]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from evaluations import evaluate
 from preregistration.checks import criteria
 from run_frames import predictions, rows, write_run
 
@@ -17,7 +18,6 @@ from pact_eval.evaluation.arms.arm_metrics import MetricCell, MetricRow
 from pact_eval.evaluation.comparison import GroupComparison, compare
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import SINGLE
-from pact_eval.evaluation.report import evaluate
 from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.evaluation.settings import Settings
 from pact_eval.preregistration.run_scorecard import RunDifferences, judge_sources

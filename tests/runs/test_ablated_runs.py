@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from evaluations import evaluate
 from interval_oracles import skewed_interval
 from messages import assert_says
 from run_frames import ablated_predictions, ablated_rows, frame_of, rows, write_run
@@ -18,7 +19,6 @@ from pact_eval.errors import RunError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import registered_metrics
-from pact_eval.evaluation.report import evaluate
 from pact_eval.runs.folder import read_any_run, read_run
 from pact_eval.runs.predictions import Predictions
 
@@ -158,7 +158,9 @@ def test_a_temperature_divides_the_gap() -> None:
     raw, calibrated = (
         ScoredItems.of(predictions, "single", calibrator) for calibrator in (None, half)
     )
-    np.testing.assert_allclose(calibrated.gap, raw.gap / 2, atol=1e-9)
+    np.testing.assert_allclose(
+        calibrated.values["ablated_gap"], raw.values["ablated_gap"] / 2, atol=1e-9
+    )
     assert (calibrated.confidence <= raw.confidence + 1e-12).all()
     assert (calibrated.view_tv == raw.view_tv).all()
 
@@ -172,7 +174,9 @@ def test_intervals_are_over_families_against_scipy() -> None:
         .groups[0]
         .estimates["ablated_gap"]
     )
-    gap = ScoredItems.of(predictions, "single").gap[np.argsort(predictions.family)]
+    gap = ScoredItems.of(predictions, "single").values["ablated_gap"][
+        np.argsort(predictions.family)
+    ]
     expected = skewed_interval(gap)
     assert (estimate.n, estimate.clusters) == (60, 30)
     np.testing.assert_allclose([estimate.low, estimate.high], expected, atol=1e-9)

@@ -21,10 +21,9 @@ from pact_eval.thresholds.accept import accept as untyped_accept
 from pact_eval.thresholds.answer_set import answer_set as untyped_answer_set
 from pact_eval.thresholds.answer_sets import choose_answer_sets, choose_level
 from pact_eval.thresholds.checking import check_answer_sets, check_thresholds
-from pact_eval.thresholds.choice import choose_thresholds
+from pact_eval.thresholds.choice import choose_thresholds, group_rows
 from pact_eval.thresholds.files import read_thresholds, write_answer_sets
 from pact_eval.thresholds.gates import GateItems, Target, choose_gate
-from pact_eval.thresholds.groups import group_rows
 
 accept: Any = untyped_accept  # without types: callers copy it
 answer_set: Any = untyped_answer_set

@@ -428,8 +428,7 @@ class ArmMetrics:
         if method in self.arms or (self.arms and method is None):
             seeded = (arm for arm in self.arms if self.table.seeds(arm))
             return method or next(seeded, self.arms[0])
-        message = f"no row of arm {method!r}; there are {', '.join(self.arms) or 'none'}"
-        raise InputError(message)
+        raise InputError(f"no row of arm {method!r}; there are {', '.join(self.arms) or 'none'}")
 
     @property
     def repeated_arms(self) -> tuple[str, ...]:
@@ -691,8 +690,7 @@ def k_views(metrics: ArmMetrics) -> ArmSummaries:
         InputError: no run has more views than one.
     """
     if not metrics.known_decodings("accuracy", (ENSEMBLE, ENSEMBLE_CALIBRATED)):
-        message = "no run has the probabilities of more views than one"
-        raise InputError(message)
+        raise InputError("no run has the probabilities of more views than one")
     return _summaries(metrics, _OF_VIEWS)
 
 

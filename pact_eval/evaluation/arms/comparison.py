@@ -335,8 +335,7 @@ def parse_margin(text: str, metric: str) -> Margin:
         or not math.isfinite(float(match[1]))
     ):
         expected = f'a number of {unit}, such as "2 {unit}"' if unit else 'a number, such as "0.01"'
-        message = f'expected {expected}, got "{text}"'
-        raise ValueError(message)
+        raise ValueError(f'expected {expected}, got "{text}"')
     return Margin(float(match[1]), unit)
 
 
@@ -516,8 +515,7 @@ def compare_arms(
         InputError: there are fewer than two arms, or an arm has no run.
     """
     if len(arms) < 2 or not all(arms.values()):
-        message = f"expected two arms or more with runs, got {', '.join(arms) or 'none'}"
-        raise InputError(message)
+        raise InputError(f"expected two arms or more with runs, got {', '.join(arms) or 'none'}")
     any_run = next(iter(next(iter(arms.values())).values()))
     resamples = resamples or default_resamples(len(any_run))
     same_k, different = _at_common_views(arms)

@@ -33,7 +33,7 @@ from pact_eval.evaluation.report import swept_group
 from pact_eval.evaluation.resampled_groups import (
     ResampledGroup,
     mean_estimate,
-    resampled_groups,
+    resample_items,
 )
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import Estimate
@@ -163,8 +163,7 @@ def published_comparison(
         if spec.unit == "percent" and not all(map(_is_undefined, arms)):
             means.append(MetricMeans(spec, arms, _items(metrics.rows_of("all")), None))
     if not means:
-        message = f"no rate of all items under the decoding {decoding}"
-        raise InputError(message)
+        raise InputError(f"no rate of all items under the decoding {decoding}")
     return tuple(means)
 
 
@@ -188,8 +187,7 @@ def published_ece_by_kind(metrics: ArmMetrics, decoding: Decoding = "single") ->
         if not all(map(_is_undefined, arms))
     }
     if not defined:
-        message = f"no ECE under the decoding {decoding}"
-        raise InputError(message)
+        raise InputError(f"no ECE under the decoding {decoding}")
     return EceByKind(defined, _items(metrics.rows_of("all")), None)
 
 
@@ -259,8 +257,7 @@ def _groups(
     items = run.scored(settings.decoding, calibrated=calibrated).over(settings.unit)
     by = by or settings.by
     items = items.grouped(by, settings.bins)
-    rng, resamples = settings.rng(), settings.resamples
-    return resampled_groups(items, by, rng=rng, resamples=resamples, names=names)
+    return resample_items(items, settings, by, names)
 
 
 def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
@@ -283,8 +280,7 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
     }
     swept = [_arm_sweeps(experiment.settings, arm, runs) for arm, runs in arms.items() if runs]
     if not swept:
-        message = "one view only (K is 1): there is nothing to sweep"
-        raise InputError(message)
+        raise InputError("one view only (K is 1): there is nothing to sweep")
     families = len(set(views.family.tolist()))
     sweeps = []
     for name in _SWEPT_METRICS:
@@ -382,8 +378,7 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
     views = experiment.shared_items().predictions
     matches = experiment.comparisons.against(a).get(b, ())
     if not matches:
-        message = f"{a} and {b} have no seed in common"
-        raise InputError(message)
+        raise InputError(f"{a} and {b} have no seed in common")
     kinds, domains = (_accuracies(experiment, matches, by) for by in _GROUPINGS)
     groups = (
         *(_difference("kind", pairs) for pairs in kinds),
@@ -438,8 +433,7 @@ def published_differences(
     arms = {arm: {seed: seed for seed in metrics.seeds(arm)} for arm in metrics.arms}
     matches = {b: pairs for b, pairs in against(arms, a).items() if pairs}
     if not matches:
-        message = f"no other arm has a seed in common with {a}"
-        raise InputError(message)
+        raise InputError(f"no other arm has a seed in common with {a}")
     results = []
     for b, pairs in matches.items():
         groups = tuple(

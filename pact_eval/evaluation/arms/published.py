@@ -231,19 +231,16 @@ def _lines(path: Path) -> list[_Line]:
         header = [name.strip() for name in next(reader, [])]
         missing = [name for name in LABELS if name not in header]
         if missing:
-            message = (
+            raise InputError(
                 f"{path}:1: expected a table with the columns {', '.join(LABELS)} and metrics, "
                 f"lacks {', '.join(missing)}"
             )
-            raise InputError(message)
         twice = [name for place, name in enumerate(header) if name in header[:place]]
         if twice:
-            message = f"{path}:1: column {twice[0]} appears twice in the header"
-            raise InputError(message)
+            raise InputError(f"{path}:1: column {twice[0]} appears twice in the header")
         return [_line(path, reader.line_num, header, cells) for cells in reader if cells]
     except csv.Error as error:
-        message = f"{path}:{reader.line_num}: not a CSV table ({error})"
-        raise InputError(message) from None
+        raise InputError(f"{path}:{reader.line_num}: not a CSV table ({error})") from None
 
 
 def _line(path: Path, number: int, header: Sequence[str], cells: Sequence[str]) -> _Line:
@@ -284,8 +281,7 @@ def _read_file(path: Path) -> list[PublishedRow]:
     if problems:
         raise RecordError(str(path), problems)
     if not rows:
-        message = f"{path}: expected numbers in holdout, got none"
-        raise InputError(message)
+        raise InputError(f"{path}: expected numbers in holdout, got none")
     return rows
 
 
@@ -370,8 +366,7 @@ def read_metric_table(path: Path) -> MetricTable:
     """Read the published metrics of one path, under our names; raises as `read_published`."""
     table = metric_table(_rows(path))
     if not len(table):
-        message = f"{path}: expected metrics of runs, got no number"
-        raise InputError(message)
+        raise InputError(f"{path}: expected metrics of runs, got no number")
     return table
 
 

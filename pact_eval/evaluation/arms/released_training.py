@@ -233,5 +233,4 @@ def _calibrator(keys: _Keys, path: Path) -> Calibrator:
     try:
         return Calibrator(cast("Mode", keys.value("mode")), weights)
     except InputError as error:
-        message = f"{path}: {error}"
-        raise InputError(message) from None
+        raise InputError(f"{path}: {error}") from None

@@ -58,14 +58,12 @@ class Ablation:
 
     Attributes:
         arm: of the run.
-        seed: of both.
         rows: the number of each question.
         changes: this run's minus the method's; NaN if one of them is undefined.
         marks: what the changes mean, or None if they are small or no thresholds are given.
     """
 
     arm: str
-    seed: int
     rows: tuple[MetricRow, ...]
     changes: tuple[float, ...]
     marks: tuple[Change | None, ...]
@@ -125,12 +123,11 @@ def ablations(
         if sharing:
             base = metrics.rows(method, seed, questions)
             blocks[seed] = tuple(
-                _ablation(arm, seed, metrics.rows(arm, seed, questions), base, clear)
+                _ablation(arm, metrics.rows(arm, seed, questions), base, clear)
                 for arm in (method, *sharing)
             )
     if not blocks:
-        message = f"no other arm has a seed in common with {method}"
-        raise InputError(message)
+        raise InputError(f"no other arm has a seed in common with {method}")
     shown = {metric: clear[metric] for metric, _ in questions if metric in clear}
     return Ablations(
         method=method,
@@ -177,13 +174,11 @@ def read_clear_changes(path: Path) -> dict[str, Margin]:
     margins = {}
     for metric, margin in read_toml(path).items():
         if metric not in metric_names():
-            message = f"{path}: expected names of metrics, got {metric!r}"
-            raise InputError(message)
+            raise InputError(f"{path}: expected names of metrics, got {metric!r}")
         try:
             margins[metric] = parse_margin(str(margin), metric)
         except ValueError as error:
-            message = f"{path}: {metric}: {error}"
-            raise InputError(message) from None
+            raise InputError(f"{path}: {metric}: {error}") from None
     return margins
 
 
@@ -201,11 +196,7 @@ def _questions(metrics: ArmMetrics, method: str, decoding: Decoding) -> tuple[Me
 
 
 def _ablation(
-    arm: str,
-    seed: int,
-    rows: tuple[MetricRow, ...],
-    base: tuple[MetricRow, ...],
-    clear: Mapping[str, Margin],
+    arm: str, rows: tuple[MetricRow, ...], base: tuple[MetricRow, ...], clear: Mapping[str, Margin]
 ) -> Ablation:
     pairs = list(zip(rows, base, strict=True))
     changes = tuple(row.value - reference.value for row, reference in pairs)
@@ -215,7 +206,7 @@ def _ablation(
         else None
         for row, change in zip(rows, changes, strict=True)
     )
-    return Ablation(arm, seed, rows, changes, marks)
+    return Ablation(arm, rows, changes, marks)
 
 
 CALIBRATED_METRICS: Final = ("nll_nats", "ece", "aurc")
@@ -290,8 +281,7 @@ def calibrated_runs(
             numbers = before, after, temperature, worse
             gathered.append(CalibratedRun(arm, seed, *numbers, fitted.get((arm, seed))))
     if not gathered:
-        message = "no run has a calibrator in its folder"
-        raise InputError(message)
+        raise InputError("no run has a calibrator in its folder")
     return tuple(gathered)
 
 
@@ -330,8 +320,7 @@ def group_accuracy(metrics: ArmMetrics, by: GroupBy, decoding: MetricDecoding) -
         if row.cell.metric == "accuracy" and row.cell.group != "all"
     )
     if not names:
-        message = f"no numbers by {by}"
-        raise InputError(message)
+        raise InputError(f"no numbers by {by}")
     questions = [*(("accuracy", name) for name in names), ("score_mae", "all")]
     rows = tuple(
         tuple(

@@ -41,14 +41,7 @@ QUESTIONS: Final[Mapping[Question, str]] = {
 NOT_SHOWN: Final = "No accuracy difference shown"
 """The finding if neither run, or arm, is shown to be better."""
 
-_SUBJECTS: Final[Mapping[Question, str]] = {
-    "better": "Better",
-    "where": "Where",
-    "data": "Data",
-    "order": "Order",
-    "probabilities": "Probabilities",
-    "acting": "Acting alone",
-}
+_SUBJECTS: Final[Mapping[Question, str]] = {"acting": "Acting alone"}
 
 
 @dataclass(frozen=True)
@@ -134,7 +127,7 @@ class Conclusion(ABC):
             "Order: stable: at most 4.1% of the answers change: 2.0 [0.8, 4.1]% ..."
         """
         words = replace(self.words, finding=lower_first(self.words.finding))
-        return f"{_SUBJECTS[self.question]}: {words}"
+        return f"{_SUBJECTS.get(self.question, self.question.capitalize())}: {words}"
 
     @property
     @abstractmethod

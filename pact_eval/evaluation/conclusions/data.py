@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pact_eval._choices import Severity as AuditSeverity
 from pact_eval._files import read_json
-from pact_eval._json import Json, finite_number
+from pact_eval._json import finite_number
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.audit.findings import CODES, TAMPERED, CheckResult, Leak, plain_check
 from pact_eval.errors import InputError, Place, counted
@@ -31,6 +31,7 @@ from pact_eval.notes import Note
 from pact_eval.numbers import value_text
 from pact_eval.plain_text import lower_first, one_line
 from pact_eval.runs.custody import Custody, TrainedOn
+from pact_eval.schema import Section, convert
 from pact_eval.stats.estimate import Estimate
 
 Sound = Literal["leak", "problems", "doubts", "sound as far as checked", "not checked"]
@@ -42,7 +43,7 @@ _MANIFEST: Final = "files of the manifest"
 
 TRAINING_NOT_STATED: Final = Unchecked("training data", "not stated")
 """Of a run whose adapter has no training record, of a server, an import and a base model alone."""
-_NOT_AN_AUDIT: Final = "expected the output of `pact-audit data --json`"
+_NOT_AN_AUDIT: Final = "expected the output of `pact-audit data --json` of this version"
 
 
 @dataclass(frozen=True)
@@ -184,11 +185,6 @@ class DataConclusion(Conclusion):
     changed: tuple[str, ...] = ()
 
     @property
-    def checked(self) -> int:
-        """Number of checks of the audit that were made."""
-        return sum(check.skipped is None for check in self.checks)
-
-    @property
     def open_reasons(self) -> tuple[str, ...]:
         """Reasons for unchecked parts, each once."""
         of_custody = (TRAINING_NOT_STATED.name, _MANIFEST)
@@ -281,30 +277,17 @@ class DataConclusion(Conclusion):
         Raises:
             InputError: the file cannot be read, or is not such JSON.
         """
-        value = read_json(path)
-        files, checks, leaks = (
-            value.get(key) if isinstance(value, dict) else None
-            for key in ("files", "checks", "leaks")
-        )
-        if not isinstance(files, list) or not isinstance(checks, list):
-            message = f"{path}: {_NOT_AN_AUDIT}"
-            raise InputError(message)
-        if not isinstance(leaks, list):
-            message = f"{path}: {_NOT_AN_AUDIT} of this version, it lacks leaks; audit again"
-            raise InputError(message)
         try:
-            hashes = {_text(file, "sha256") for file in files}
-            rows = sum(_number(file, "rows") for file in files)
-            audited = [_read_check(check) for check in checks]
-            leak = _leak_of([_read_leak(leak) for leak in leaks], data_sha256)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            message = f"{path}: {_NOT_AN_AUDIT}, lacks {error}"
-            raise InputError(message) from None
+            audit = convert(read_json(path), _WrittenAudit)
+        except ValueError as error:
+            raise InputError(f"{path}: {_NOT_AN_AUDIT}: {error}; audit again") from None
+        hashes = {file.sha256 for file in audit.files}
         other = [sha256 for sha256 in data_sha256 if sha256 is not None and sha256 not in hashes]
         if other:
             reason = f"{path.name} is about other files than the runs ({other[0][:12]})"
             return cls.without_audit(reason)
-        return _conclude(rows, audited, leak)
+        rows, checks = sum(file.rows for file in audit.files), [*map(_read_check, audit.checks)]
+        return _conclude(rows, checks, _leak_of(audit.leaks, data_sha256))
 
     def of_items(self, families: Mapping[str, str]) -> DataConclusion:
         """Limit the leak to the items of runs; without any, it is a problem of other items.
@@ -474,45 +457,49 @@ def _values_of(measured: Any) -> dict[str, Any]:
     return {field.name: getattr(measured, field.name) for field in fields(measured)}
 
 
-def _read_check(value: Json) -> AuditedCheck:
-    """Read one check of an audit; raises KeyError, TypeError or ValueError if it is not one."""
-    codes = value["codes"] if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(codes, dict):
-        raise KeyError("codes")
-    counted = {code: (_severity(entry), _number(entry, "count")) for code, entry in codes.items()}
-    findings = value.get("findings")
-    measured, skipped = value.get("measured"), value.get("skipped")
-    return AuditedCheck(
-        _text(value, "check"),
-        _text(value, "scope"),
-        _codes(counted, [_read_place(finding) for finding in findings or ()]),  # type: ignore[union-attr]
-        _numbers(measured if isinstance(measured, dict) else {}),
-        skipped if isinstance(skipped, str) else None,
-    )
+class _WrittenFile(Section, frozen=True):
+    sha256: str
+    rows: int
 
 
-def _read_leak(value: Json) -> Leak:
-    """Read one leak; raises KeyError if it is not one."""
-    lists = [_texts(value, key) for key in ("sources", "items", "families")]
-    return Leak(_text(value, "file"), _text(value, "sha256"), *lists)
+class _WrittenCode(Section, frozen=True):
+    severity: AuditSeverity
+    count: int
 
 
-def _severity(value: Json) -> AuditSeverity:
-    severity = _text(value, "severity")
-    if severity not in _SEVERITIES:
-        raise KeyError("severity")
-    return severity
+class _WrittenFinding(Section, frozen=True):
+    code: str
+    file: str
+    line: int | None = None
+    id: Any = None
 
 
-def _read_place(value: Json) -> tuple[str, Place]:
-    line, record_id = (
-        (value.get("line"), value.get("id")) if isinstance(value, dict) else (None, None)
-    )
-    return _text(value, "code"), Place(
-        _text(value, "file"),
-        line if isinstance(line, int) else None,
-        record_id if isinstance(record_id, str) else None,
-    )
+class _WrittenCheck(Section, frozen=True):
+    check: str
+    scope: str
+    codes: dict[str, _WrittenCode]
+    findings: tuple[_WrittenFinding, ...] | None = None
+    measured: dict[str, Any] | None = None
+    skipped: str | None = None
+
+
+class _WrittenAudit(Section, frozen=True):
+    """What a conclusion needs of the JSON of an audit."""
+
+    files: tuple[_WrittenFile, ...]
+    checks: tuple[_WrittenCheck, ...]
+    leaks: tuple[Leak, ...]
+
+
+def _read_check(written: _WrittenCheck) -> AuditedCheck:
+    counted = {code: (entry.severity, entry.count) for code, entry in written.codes.items()}
+    places = [
+        (found.code, Place(found.file, found.line, found.id if isinstance(found.id, str) else None))
+        for found in written.findings or ()
+    ]
+    numbers = _numbers(written.measured or {})
+    codes = _codes(counted, places)
+    return AuditedCheck(written.check, written.scope, codes, numbers, written.skipped)
 
 
 def _codes(
@@ -534,24 +521,3 @@ def _codes(
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers: values that are neither truth values nor undefined."""
     return {name: value for name, value in values.items() if finite_number(value) is not None}
-
-
-def _text(value: Json, key: str) -> str:
-    text = value[key] if isinstance(value, dict) else None
-    if not isinstance(text, str):
-        raise KeyError(key)
-    return text
-
-
-def _texts(value: Json, key: str) -> tuple[str, ...]:
-    texts = value[key] if isinstance(value, dict) else None
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise KeyError(key)
-    return tuple(map(str, texts))
-
-
-def _number(value: Json, key: str) -> int:
-    number = value[key] if isinstance(value, dict) else None
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise KeyError(key)
-    return number

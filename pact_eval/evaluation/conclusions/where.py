@@ -29,7 +29,7 @@ from pact_eval.evaluation.group_search import (
     Measure,
     search_groups,
 )
-from pact_eval.evaluation.item_columns import group_labels
+from pact_eval.evaluation.item_columns import group_labels, item_columns
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels, ordered_groups
 from pact_eval.numbers import p_value_text, value_text
@@ -474,3 +474,30 @@ def _direction(gap: Estimate) -> str:
     if not gap.excludes_zero:
         return ""
     return "over-confident" if gap.value > 0 else "under-confident"
+
+
+def items_of_groups(
+    items: ScoredItems, groups: Sequence[WhereGroup]
+) -> Mapping[str, frozenset[str]]:
+    """Return the ids of the items of groups of one column.
+
+    Args:
+        items: all items that were searched.
+        groups: groups of one column.
+
+    Returns:
+        The ids by the value of each group; none of items that were read from a file.
+    """
+    if not groups or items.views is None:
+        return {}
+    name = groups[0].column
+    values = next(values for column, values in item_columns(items) if column == name)
+    labels = group_labels(values, name, items.family)
+    if labels is None or groups[0].value not in labels.names:
+        labels = items.labels[name]  # bins that the user named
+    ids = items.predictions.ids
+    codes = {value: code for code, value in enumerate(labels.names.tolist())}
+    return {
+        group.value: frozenset(map(str, ids[labels.codes == codes[group.value]].tolist()))
+        for group in groups
+    }

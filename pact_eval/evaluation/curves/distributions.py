@@ -81,12 +81,10 @@ class RiskReference:
     """Bounds of the risk-coverage curve of an arm: random and oracle order; means over its runs.
 
     Attributes:
-        arm: name of the arm.
         random: error rate at every coverage if items are kept in random order: that of all items.
         oracle: (points,) error rate if every right answer is more confident than every wrong one.
     """
 
-    arm: str
     random: float
     oracle: FloatArray
 
@@ -159,7 +157,7 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
         tuple(arms),
         n,
         int(family.max()) + 1,
-        references=tuple(_reference(arm, runs, coverage) for arm, runs in scored.items()),
+        references=tuple(_reference(runs, coverage) for runs in scored.values()),
         guessing=math.nan
         if first.known in UNNAMED
         else float(1 - (1 / first.predictions.n_choices).mean()),
@@ -210,10 +208,10 @@ def _run_risks(experiment: Experiment, run: ExperimentRun, coverages: FloatArray
     return RunRisks(run.arm, run.seed, coverages, errors)
 
 
-def _reference(arm: str, runs: Sequence[ScoredItems], coverage: FloatArray) -> RiskReference:
+def _reference(runs: Sequence[ScoredItems], coverage: FloatArray) -> RiskReference:
     rates = [float(1 - items.correct.mean()) for items in runs]
     oracles = [metrics.oracle_error_rate(rate, coverage) for rate in rates]
-    return RiskReference(arm, float(np.mean(rates)), np.mean(oracles, axis=0))
+    return RiskReference(float(np.mean(rates)), np.mean(oracles, axis=0))
 
 
 def _differences(
@@ -299,8 +297,7 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
         means = [float(distances[~np.isnan(distances)].mean()) for distances in tv]
         arms.append(_arm_curve(experiment, arm, several, curves, means, family))
     if not arms:
-        message = "one view only (K is 1): view TV is between views"
-        raise InputError(message)
+        raise InputError("one view only (K is 1): view TV is between views")
     return ArmCurves(x, tuple(arms), len(family), int(family.max()) + 1)
 
 
@@ -391,8 +388,7 @@ def run_margins(experiment: Experiment, run: ExperimentRun) -> RunMargins:
     base, counterfactual = leads[pairs.base], leads[pairs.counterfactual]
     finite = np.isfinite(base) & np.isfinite(counterfactual)
     if not finite.any():
-        message = "no complete pair has a finite margin"
-        raise InputError(message)
+        raise InputError("no complete pair has a finite margin")
     estimates = experiment.evaluation(run, calibrated=False).groups[0].estimates
     return RunMargins(
         run=run.label,

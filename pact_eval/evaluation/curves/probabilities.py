@@ -18,11 +18,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import label_codes
-from pact_eval.evaluation.report import (
-    ChanceMiscalibration,
-    chance_miscalibration,
-    outcomes_if_calibrated,
-)
+from pact_eval.evaluation.report import outcomes_if_calibrated
 from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import step, tracked
@@ -113,16 +109,12 @@ class RecalibratedCurve:
         accuracy: (101,) the regression at these points.
         band: its pointwise 95% consistency band: where the regressions of a calibrated model with
             these confidences and families lie.
-        scores: Brier and log score of "the answer is right" in parts.
-        chance: miscalibration of a calibrated model.
     """
 
     pools: metrics.Recalibration
     confidence: FloatArray
     accuracy: FloatArray
     band: Band
-    scores: metrics.AnswerScores
-    chance: ChanceMiscalibration
 
 
 def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCurve:
@@ -132,8 +124,8 @@ def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCu
         items: one or more items with references, under one decoding.
         settings: seed and number of the draws.
     """
-    c, right = items.confidence, items.correct
-    pools = metrics.recalibrate(c, right)
+    c = items.confidence
+    pools = metrics.recalibrate(c, items.correct)
     points = np.linspace(pools.lowest[0], pools.highest[-1], _POINTS)
     samples = band_resamples(settings, len(items))
     samples = min(samples, max(_FEWEST_SAMPLES, _MOST_OUTCOMES // len(items)))
@@ -148,8 +140,6 @@ def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCu
         confidence=points,
         accuracy=pools.at(points),
         band=Band(low, high),
-        scores=metrics.answer_scores(c, right),
-        chance=chance_miscalibration(items, rng=settings.rng()),
     )
 
 
@@ -454,12 +444,10 @@ def temperature_by_length(run: ExperimentRun) -> TemperatureByLength:
     """
     calibrator = _calibrator(run)
     if not calibrator.weights.log_tokens:
-        message = f"T(x) does not depend on prompt length ({calibrator.mode} calibrator)"
-        raise InputError(message)
+        raise InputError(f"T(x) does not depend on prompt length ({calibrator.mode} calibrator)")
     predictions = run.predictions
     if np.isnan(predictions.prompt_tokens).any():
-        message = "the run does not know its prompt lengths"
-        raise InputError(message)
+        raise InputError("the run does not know its prompt lengths")
     curves = []
     for c in np.unique(predictions.n_choices).tolist():
         rows = predictions.n_choices == c
@@ -482,8 +470,7 @@ def temperature_by_choices(experiment: Experiment) -> TemperatureByChoices:
     """
     runs = [run for run in experiment.runs if run.calibrator is not None]
     if not runs:
-        message = "no run has a calibrator"
-        raise InputError(message)
+        raise InputError("no run has a calibrator")
     lengths = np.concatenate([run.predictions.prompt_tokens for run in runs])
     recorded = lengths[~np.isnan(lengths)]
     tokens = float(np.median(recorded)) if recorded.size else math.nan
@@ -507,8 +494,7 @@ def _run_temperatures(run: ExperimentRun, tokens: float) -> RunTemperatures:
 
 def _calibrator(run: ExperimentRun) -> Calibrator:
     if run.calibrator is None:
-        message = "no calibrator"
-        raise InputError(message)
+        raise InputError("no calibrator")
     return run.calibrator
 
 

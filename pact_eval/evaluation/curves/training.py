@@ -159,8 +159,7 @@ def released_trajectories(metrics: ArmMetrics) -> tuple[Trajectory, ...]:
         InputError: the metrics are not from released result folders.
     """
     if not metrics.trainings:
-        message = "no selection is known: expected a folder with dev_history.json files"
-        raise InputError(message)
+        raise InputError("no selection is known: expected a folder with dev_history.json files")
     trajectories = []
     for run in metrics.trainings:
         row = metrics.row(MetricCell("accuracy", run.arm, SINGLE, "all"), run.seed)

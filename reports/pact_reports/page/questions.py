@@ -24,8 +24,7 @@ from pact_eval.evaluation.conclusions.conclusion import (
 )
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
-from pact_eval.evaluation.conclusions.group_items import items_of_groups
-from pact_eval.evaluation.conclusions.where import WhereConclusion, WhereGroup
+from pact_eval.evaluation.conclusions.where import WhereConclusion, WhereGroup, items_of_groups
 from pact_eval.evaluation.diagnostics import (
     CATALOGUE,
     Diagnostic,
