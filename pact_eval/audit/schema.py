@@ -121,6 +121,9 @@ class SchemaScan:
 
     def _check_answers(self, located: Located) -> None:
         field = located.record.field
+        if len(field.answers) > len(LETTERS):
+            expected = f"at most {len(LETTERS)} answers, one letter each"
+            self._findings.add("server-only", located.place, expected, f"{len(field.answers)}")
         alike = _first_alike(field.answers, [answer.key for answer in field.answers])
         if alike is not None:
             self._findings.add("answers-alike", located.place, "different answers", alike)
@@ -284,6 +287,7 @@ CHECK: Final[Check[DataContext]] = Check(
         "empty-file": ("error", "A dataset file holds no record."),
         "contradictory-label": ("error", "One text and question has two right answers."),
         "no-eval-file": ("note", "No file is for evaluation."),
+        "server-only": ("note", "A question has more than 26 answers: only a server can be asked."),
         "reference-like-key": ("warning", "A key inside the input is named like a right answer."),
     },
 )

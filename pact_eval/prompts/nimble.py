@@ -203,6 +203,7 @@ class NimbleContract:
     name: Final = "nimble"
     label: Final = "the Nimble contract"
     task: Final = "schema_candidate_classification_v1"
+    wide_task: Final = "schema_candidate_classification_v2"
     max_prompt_tokens: Final = 2048
     system_prompt: Final = (
         "Classify the context using the supplied schema. The schema defines each field, its "
@@ -279,7 +280,8 @@ class NimbleContract:
         """Refuse an adapter that was trained on another prompt contract.
 
         Its `schema_config.json` must name our task, our system prompt if it names any, and either
-        our `contract_fingerprint` or a known `prompt_code_sha256`.
+        our `contract_fingerprint` or a known `prompt_code_sha256`. The task may also be that of 255
+        answers: up to 26 of them its prompts are ours, and `messages` refuses more.
 
         Args:
             config: the parsed `schema_config.json`.
@@ -291,7 +293,7 @@ class NimbleContract:
             >>> NIMBLE.check_adapter({"task": NIMBLE.task,
             ...                       "contract_fingerprint": NIMBLE.fingerprint})
         """
-        _expect("task", config.get("task"), {self.task})
+        _expect("task", config.get("task"), {self.task, self.wide_task})
         if config.get("system_prompt") is not None:
             _expect("system_prompt", config["system_prompt"], {self.system_prompt})
         if config.get("contract_fingerprint") is not None:

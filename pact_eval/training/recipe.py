@@ -320,6 +320,7 @@ def _save(loop: _Loop, progress: Progress, base: RecipeBase, out: Path) -> None:
         "steps": loop.n_steps,
         "wall_seconds": round(progress.seconds, 1),
         "views_per_pair": data.views_per_pair,
+        "views_sha256": data.views_sha256,
     }
     best, widely = progress.best, progress.best_widely
     chosen = _chosen(best)

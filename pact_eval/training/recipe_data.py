@@ -234,6 +234,7 @@ class RecipeData:
         families: number of pairs to train on.
         used: the files of the training and the records used of them, by role.
         used_widely: the same with all records of the selection split.
+        views_sha256: the `cache_key` of the views to train on.
     """
 
     pact: PactData
@@ -241,6 +242,7 @@ class RecipeData:
     families: int
     used: Mapping[TrainingRole, Sequence[UsedData]]
     used_widely: Mapping[TrainingRole, Sequence[UsedData]]
+    views_sha256: str
 
     @property
     def units(self) -> int:
@@ -304,6 +306,7 @@ def recipe_data(
         len({record.family for record in train}),
         _data_by_role(files, train, unpaired, chosen),
         _data_by_role(files, train, unpaired, split),
+        cache_key(train, encoder, plan, unpaired),
     )
 
 
@@ -430,6 +433,7 @@ def training_data(
         encoder,
         arm,
         {role: hash_data([data]) for role, data in used.items()},
+        cache_key(used["train"].records or (), encoder, plan),
     )
     pad: Any = _padding(encoder)  # None is refused by the collator
     return PactData(views["train"], PactCollator(pad), views.get("selection", ()), record)
@@ -444,6 +448,7 @@ class _Record:
     encoder: Encoder
     arm: str | None
     roles: Mapping[TrainingRole, HashedData]
+    views_sha256: str
 
     def __call__(self, model: nn.Module, folder: Path, training: Mapping[str, Any]) -> None:
         """Write the record, and `schema_config.json` with its hash."""
@@ -465,7 +470,8 @@ class _Record:
         )
         schema |= TrainingPrompts.of(self.encoder).to_json()
         schema |= {"arm": self.arm, "seed": training.get("seed")}
-        facts = training_facts(model, schema) | dict(training)
+        facts = training_facts(model, schema) | {"views_sha256": self.views_sha256}
+        facts |= dict(training)
         record = TrainingRecord(sha256_of_file(weights), self.roles, facts)
         schema[TRAINING_RECORD_KEY] = write_training_record(folder, record)
         for name, text in contract.adapter_files().items():

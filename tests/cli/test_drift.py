@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import run_frames
 from ci_formats import github_annotations
 from click.testing import CliRunner
 from commands import refuser, runner
 from messages import assert_says
+from run_frames import write_run
 from tool_logs.exchange_logs import GRADED, WRITERS, tickets
 from tool_logs.exchange_logs import write as write_log
 
@@ -458,6 +460,13 @@ def test_answers_with_names_and_answers_with_numbers_do_not_mix() -> None:
     numbers = [{"id": f"i{n}", "answer": n % 2, "n_choices": 2} for n in range(20)]
     text = refused("drift", named, lines("b.jsonl", numbers), code=1)
     assert_says(text, "b.jsonl", "numbers here", "names in the other")
+
+
+def test_two_runs_whose_data_are_elsewhere_have_names_of_booleans_alone() -> None:
+    """Once, the choices of one were refused as numbers next to the booleans of the same run."""
+    runs = [write_run(Path(name), run_frames.rows(1, families=9)) for name in "ab"]
+    same = json.loads(run("drift", *runs, "--json").stdout)["same"]
+    assert same["items"] == 18
 
 
 def test_replies_without_an_answer_are_a_share_of_their_own() -> None:

@@ -31,7 +31,7 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.training_log import SELECTION_NLL, read_training_log
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.training import ViewPlan, train_recipe, training_views
+from pact_eval.training import ViewPlan, cache_key, train_recipe, training_data, training_views
 from pact_eval.training.__main__ import main
 from pact_eval.training.recipe import TrainingInterruptedError
 from pact_eval.training.recipe_data import RecipeFiles
@@ -308,6 +308,25 @@ def test_a_checkpoint_of_another_training_is_refused(
         train_recipe(of_recipe(base, files, checkpoint_seconds=0), tmp_path, log=break_off)
     with pytest.raises(InputError, match="checkpoint.pt: of another training"):
         train_recipe(of_recipe(base, files, checkpoint_seconds=0, rank=8), tmp_path)
+
+
+@pytest.mark.slow
+def test_records_have_the_fingerprint_of_the_cached_views(
+    base: Path, files: RecipeFiles, undisturbed: Path, tmp_path: Path
+) -> None:
+    """Of the built-in training, and of any trainer."""
+    encoder = Encoder(AutoTokenizer.from_pretrained(base), NIMBLE)
+    plan = ViewPlan(seed=17)
+    data = training_data(files.train, encoder, base=base, plan=plan, cache=tmp_path / "views")
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), lora_config())
+    data.save(model, tmp_path / "adapter", {"steps": 1, "seed": 17})
+    (cached,) = (tmp_path / "views").iterdir()
+    for folder in (undisturbed, tmp_path / "adapter"):
+        record = read_training_record(folder)
+        assert record is not None
+        fingerprint = record.training["views_sha256"]
+        assert fingerprint == cache_key(read_records(files.train), encoder, plan)
+        assert cached.stem == f"views-{str(fingerprint)[:32]}"
 
 
 @pytest.mark.slow

@@ -40,6 +40,7 @@ from pact_reports.views.audit import (
     present_adapter_audit,
     present_data_audit,
 )
+from pact_reports.views.presenter import tool_json
 
 _HERE: Final = Path("data")
 
@@ -252,5 +253,5 @@ def exit_with(
 
 
 def provenance() -> dict[str, JsonValue]:
-    """Return the command line as given, which only a command has."""
-    return {"command_line": [*sys.argv]}
+    """Return the provenance of an audit: the tool, its version, and the command line as given."""
+    return tool_json("pact-audit") | {"command_line": [*sys.argv]}

@@ -67,10 +67,8 @@ class Presenter:
         It is the first sentence of the headline, or of the answers if these alone say the result.
         """
         headline = next(iter((*self.headline(), *self.answers())), None)
-        values: dict[str, Json] = {} if headline is None else {"headline": headline}
-        if self.tool:
-            values |= {"tool": self.tool, "version": metadata.version("pact-eval")}
-        return values | self.to_json()
+        tool = tool_json(self.tool) if self.tool else {}
+        return tool | ({} if headline is None else {"headline": headline}) | self.to_json()
 
     def with_below(self, name: str, other: Presenter, *, full: bool) -> Presenter:
         """Return the presenter with that of another result below it.
@@ -125,6 +123,11 @@ class Presenter:
         """Return everything below the headline."""
         screen = () if self.first is None or self.retold else self.first().everything
         return (*screen, *self.tables(), *self.listed(), *answer_lines(self.answers()))
+
+
+def tool_json(name: str) -> dict[str, Json]:
+    """Return the program that made a result, and its version."""
+    return {"tool": name, "version": metadata.version("pact-eval")}
 
 
 def answer_lines(answers: Iterable[str]) -> Iterable[Line]:
