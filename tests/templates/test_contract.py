@@ -129,7 +129,14 @@ def test_the_plain_prompt_is_the_text_of_the_nimble_contract(bos_token: str | No
             ids = base(answered, add_special_tokens=False)["input_ids"]
             assert ids == [[*view.token_ids, token] for token in view.code_tokens]
         assert len({view.code_order for view in encoder.encode([one], 2, 0)}) == 2
-    with pytest.raises(PromptError, match="no chat template.*--contract plain"):
+    base.add_special_tokens({"additional_special_tokens": ["[INST]"]})
+    writable = f"[INST] <|mark|> <|split|> {' '.join(base.all_special_tokens)}"
+    field = parse_field("decision", {"type": "noul", "instructions": writable})
+    (view,) = Encoder(base, named_contract("plain")).encode_orders(writable, field, [(0, 1)])
+    assert not {*view.token_ids[1:]} & {*base.all_special_ids}
+    user = NIMBLE.messages(writable, [field], "decision", (0, 1))[1]["content"]
+    assert user in base.decode(view.token_ids)
+    with pytest.raises(PromptError, match=r"no chat template.*--contract plain"):
         Encoder(base, named_contract("generic"))
 
 
