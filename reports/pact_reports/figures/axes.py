@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-HEADING: Final = "heading"
-"""Label of titles and counts, which a web page writes next to a drawing instead."""
-
 SIDES_POINTS: Final = 15.0
 """Where titles start above the names of the sides."""
 
@@ -34,17 +31,46 @@ _BELOW_POINTS = 27
 
 @dataclass(frozen=True)
 class Key:
-    """The entries of a legend.
+    """A legend.
 
     Attributes:
-        handles: what is drawn.
-        labels: its meaning, one text each.
-        title: of the legend; "" without one.
+        entries: by label, what it looks like.
+        title: above them; may be empty.
     """
 
-    handles: tuple[Any, ...]
-    labels: tuple[str, ...]
+    entries: Mapping[str, Any]
     title: str = ""
+
+
+def with_legend(ax: Axes, entries: Mapping[str, Any], *, title: str = "") -> Axes:
+    """Add a legend with only these entries, below the axis where it hides no data.
+
+    Args:
+        ax: the panel, otherwise finished.
+        entries: by label, what it looks like; without any, there is no legend.
+        title: above the entries; may be empty.
+
+    Returns:
+        The panel, inert.
+    """
+    if not entries:
+        return inert(ax)
+    setattr(ax, _KEY, Key(dict(entries), title))
+    if not hasattr(ax.figure, _SHARED):
+        # `pact_reports.figures` is imported without matplotlib.
+        from matplotlib.transforms import ScaledTranslation
+
+        down = ScaledTranslation(0, -_BELOW_POINTS / 72, ax.figure.dpi_scale_trans)
+        ax.legend(
+            list(entries.values()),
+            list(entries),
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=ax.transAxes + down,
+            borderaxespad=0.0,
+            title=title or None,
+        )
+    return inert(ax)
 
 
 _KEY: Final = "pact_key"
@@ -110,7 +136,6 @@ def headed(
                 xycoords=coordinates,
                 textcoords="offset points",
                 fontsize="medium",
-                label=HEADING,
                 **look,
             )
             up += 10
@@ -153,33 +178,6 @@ def line_mark(ax: Axes) -> Any:
     return ax.plot([], [], color=MUTED, linewidth=1.1)[0]
 
 
-def legend_below(
-    ax: Axes, handles: Sequence[Any], labels: Sequence[str], *, title: str = ""
-) -> None:
-    """Add a legend with only these entries, below the axis where it hides no data.
-
-    A file of several panels has one legend with the entries of all of them.
-    """
-    # `pact_reports.figures` is imported without matplotlib.
-    from matplotlib.transforms import ScaledTranslation
-
-    if not handles:
-        return
-    setattr(ax, _KEY, Key(tuple(handles), tuple(labels), title))
-    if hasattr(ax.figure, _SHARED):
-        return
-    down = ScaledTranslation(0, -_BELOW_POINTS / 72, ax.figure.dpi_scale_trans)
-    ax.legend(
-        list(handles),
-        list(labels),
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
-        bbox_transform=ax.transAxes + down,
-        borderaxespad=0.0,
-        title=title or None,
-    )
-
-
 def share_legend(figure: Figure) -> None:
     """Let the panels of a figure keep the entries of their legends, and draw no legends."""
     setattr(figure, _SHARED, True)
@@ -190,18 +188,22 @@ def key_of(ax: Axes) -> Key | None:
     return getattr(ax, _KEY, None)
 
 
-def arms_and_seeds(ax: Axes, runs: Sequence[Labelled], looks: Looks) -> None:
-    """Add a legend of arms by colour and marker and, if several, of seeds by line style."""
-    handles, labels = [], []
+def arms_and_seeds(ax: Axes, runs: Sequence[Labelled], looks: Looks) -> dict[str, Any]:
+    """Return the legend of arms by colour and marker and, if several, of seeds by line style."""
+    entries = {}
     for arm in dict.fromkeys(run.arm for run in runs):
         style = looks.arms[arm]
-        handles.append(ax.plot([], [], color=style.colour, marker=style.marker)[0])
-        labels.append(shown(looks.names.arm(arm), 20))
+        (entry,) = ax.plot([], [], color=style.colour, marker=style.marker)
+        entries[shown(looks.names.arm(arm), 20)] = entry
     seeds = sorted({run.seed for run in runs if run.seed is not None})
     for seed in seeds if len(seeds) > 1 else ():
-        handles.append(ax.plot([], [], color=INK, linestyle=looks.dash(seed))[0])
-        labels.append(f"seed {seed}")
-    legend_below(ax, handles, labels)
+        (entries[f"seed {seed}"],) = ax.plot([], [], color=INK, linestyle=looks.dash(seed))
+    return entries
+
+
+def band_mark(ax: Axes) -> Any:
+    """Return the entry of a legend for a band, whatever the arm."""
+    return ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0)
 
 
 def log_decades(axis: Any, *, percent: bool = False) -> None:
@@ -335,15 +337,10 @@ class Canvas:
     Attributes:
         style: widths and fonts.
         width: of the drawing.
-        transparent: leave out the white background.
-        words: write titles, counts and notes into the drawing. A caption has to have them
-            otherwise.
     """
 
     style: PageStyle = STYLES["default"]
     width: Width = "column"
-    transparent: bool = False
-    words: bool = True
 
     @property
     def inches(self) -> float:

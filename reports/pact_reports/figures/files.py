@@ -21,11 +21,12 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.plain_text import one_line
 from pact_eval.progress import tracked
 from pact_eval.thresholds.decision_curves import Decisions
-from pact_reports.figures.axes import HEADING, STYLES, Canvas, PageStyle, key_of, share_legend
+from pact_reports.figures.axes import STYLES, Canvas, PageStyle, key_of, share_legend
 from pact_reports.figures.figure import FigureFile, reason
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import MUTED, NEUTRAL, Looks, Palette
 from pact_reports.tables.cells import leak_lines
+from pact_reports.writers.files import refuse_unknown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,12 +75,9 @@ def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
     if file.shared_rows:
         for ax in (ax for number, ax in enumerate(panels) if number % columns):
             ax.tick_params(axis="y", labelleft=False)
-    if not canvas.words:
-        for text in figure.findobj(lambda artist: artist.get_label() == HEADING):
-            text.remove()
     legend = _legend(figure, panels)
     note = None
-    if canvas.words and file.note:
+    if file.note:
         note = figure.text(
             *(0.5, 0.0, file.note), ha="center", va="bottom", color=MUTED, fontsize="medium"
         )
@@ -123,9 +121,7 @@ def _legend(figure: Figure, panels: Sequence[Axes]) -> Legend | None:
     """Write one legend for all panels, in as many columns as fit."""
     keys = [key for ax in panels if (key := key_of(ax)) is not None]
     # By label: a mark that several panels have is explained once.
-    entries = {
-        label: handle for key in keys for handle, label in zip(key.handles, key.labels, strict=True)
-    }
+    entries = {label: handle for key in keys for label, handle in key.entries.items()}
     if len(entries) > _MOST_ENTRIES:
         entries = _few(entries)
     for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
@@ -270,8 +266,8 @@ def draw_figures(
         InputError: a name or format is not known, or the folder is a file.
     """
     figures = list(dict.fromkeys(names))
-    _check_known("figure", figures, FIGURES)
-    _check_known("format", formats, FORMATS)
+    refuse_unknown("figure", figures, FIGURES)
+    refuse_unknown("format", formats, FORMATS)
     if out.exists() and not out.is_dir():
         message = f"{out}: expected a folder for figures, found a file"
         raise InputError(message)
@@ -331,7 +327,7 @@ def figure_bytes(
         buffer = io.BytesIO()
         metadata = {**_METADATA[format_], "Title": one_line(file.full_title)}
         metadata |= {_REMARK[format_]: one_line(file.remark)} if file.remark else {}
-        figure.savefig(buffer, format=format_, metadata=metadata, transparent=canvas.transparent)
+        figure.savefig(buffer, format=format_, metadata=metadata)
     lost = False
     for warning in heard:
         if re.match(_NO_GLYPH, str(warning.message)):
@@ -344,7 +340,7 @@ def figure_bytes(
     return buffer.getvalue(), (note,) if lost and format_ != "svg" else ()
 
 
-def inline_svg(file: FigureFile, canvas: Canvas | None = None) -> str:
+def inline_svg(file: FigureFile) -> str:
     """Draw a figure as an `<svg>` element for an HTML page.
 
     Its ids start with the name of the file, so they are unique in the page; its title is its
@@ -352,9 +348,8 @@ def inline_svg(file: FigureFile, canvas: Canvas | None = None) -> str:
 
     Args:
         file: what to draw.
-        canvas: width, fonts and background; None takes the default ones.
     """
-    raw, _ = figure_bytes(file, "svg", canvas)
+    raw, _ = figure_bytes(file, "svg")
     text = raw.decode("utf-8")
     element = text[text.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, count=1, flags=re.DOTALL)
@@ -403,12 +398,3 @@ def _write(
         write_atomically(paths[-1], raw)
         notes += heard
     return paths, notes
-
-
-def _check_known(what: str, names: Sequence[str], allowed: Iterable[str]) -> None:
-    allowed = list(allowed)
-    unknown = [name for name in names if name not in allowed]
-    if unknown or not names:
-        got = ", ".join(map(repr, unknown)) or "none"
-        message = f"expected {what}s of {', '.join(allowed)}; got {got}"
-        raise InputError(message)

@@ -28,13 +28,6 @@ from pact_reports.views.brief import not_known_text, report_line
 from pact_reports.views.report import decoding_text, metrics_table
 from pact_reports.writers.markdown import markdown_text, to_markdown
 
-__all__ = [
-    "EvalResult",
-    "ModelCardData",
-    "yaml",
-]
-
-
 try:
     import yaml
     from huggingface_hub import EvalResult, ModelCardData
