@@ -17,11 +17,7 @@ from pact_eval.evaluation.arms.table_results import read_clear_changes
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.item_records import (
-    ItemRecords,
-    imported_item_records,
-    read_item_records,
-)
+from pact_eval.evaluation.item_records import ItemRecords, imported_item_records, read_item_records
 from pact_eval.evaluation.run_data import remembered_data
 from pact_eval.notes import Note
 from pact_eval.plain_text import one_line

@@ -26,13 +26,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
 from pact_eval.evaluation.conclusions.group_items import items_of_groups
 from pact_eval.evaluation.conclusions.where import WhereConclusion, WhereGroup
-from pact_eval.evaluation.diagnostics import (
-    CATALOGUE,
-    Diagnostic,
-    Topic,
-    diagnose,
-    on_other_data,
-)
+from pact_eval.evaluation.diagnostics import CATALOGUE, Diagnostic, Topic, diagnose, on_other_data
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes
 from pact_eval.evaluation.spending import compare_spending, spent

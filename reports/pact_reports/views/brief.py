@@ -17,21 +17,11 @@ from pact_eval.evaluation.conclusions.order import NO_REPEATS, OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import RunReport
-from pact_eval.evaluation.notes import (
-    Incomplete,
-    Unanswered,
-    Unverified,
-)
+from pact_eval.evaluation.notes import Incomplete, Unanswered, Unverified
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP
 from pact_eval.evaluation.report import DecodedRates, Evaluation
 from pact_eval.notes import Note
-from pact_eval.numbers import (
-    interval_text,
-    rate_text,
-    sample_text,
-    value_text,
-    views_words,
-)
+from pact_eval.numbers import interval_text, rate_text, sample_text, value_text, views_words
 from pact_eval.plain_text import one_line, short_names
 from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Column, Line, Part, Table, Tone, table_row

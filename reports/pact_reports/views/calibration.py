@@ -22,7 +22,7 @@ from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, table_row
 from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import note_json, to_json, warnings_json
+from pact_reports.writers.json import attributes, note_json, to_json, warnings_json
 
 
 def present_fitted_run(
@@ -116,10 +116,7 @@ def _json(fitted: FittedRun) -> Json:
     """
     return {
         "folder": shown(fitted.folder),
-        "calibrator": to_json(fitted.calibrator),
-        "choice": to_json(fitted.choice),
-        "left_out": to_json(fitted.left_out),
-        "fit": to_json(fitted.fit),
+        **attributes(fitted, "calibrator", "choice", "left_out", "fit"),
         "effects": {
             shown(folder): {
                 "decoding": effect.decoding,

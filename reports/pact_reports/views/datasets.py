@@ -21,7 +21,7 @@ from pact_eval.errors import RecordError
 from pact_eval.hub.downloads import hub_json, short_name
 from pact_eval.plain_text import error_text, one_line
 from pact_eval.preregistration.registration import Lock
-from pact_reports.table import Cell, Column, Line, Part, Table, left_columns, table_row
+from pact_reports.table import Column, Line, Part, Table, columns_and_rows, table_row
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import file_json, to_json
 
@@ -124,34 +124,31 @@ _HASH: Final = 16  # digits that distinguish files; --json has all of them
 
 def split_table(parts: Sequence[SplitPart]) -> Table:
     """Lay out the parts of a split: source families, records, pairs, kinds, role."""
-    rows = []
-    for part in parts:
-        counts = (len(part.source_families), part.records, part.families)
-        kinds = (part.kinds.get(kind, 0) for kind in _KINDS)
-        cells = (Cell(f"{n:,}") for n in (*counts, *kinds))
-        rows.append(table_row(str(part.path), *cells, _PURPOSE[part.role]))
-    titles = ("source families", "records", "pairs", *_KINDS)
-    columns = (Column("file", "left"), *map(Column, titles), Column("role", "left"))
-    return Table("split", "", "", columns, tuple(rows))
+    layout = columns_and_rows(
+        parts,
+        (Column("file", "left"), lambda part: str(part.path)),
+        ("source families", lambda part: f"{len(part.source_families):,}"),
+        ("records", lambda part: f"{part.records:,}"),
+        ("pairs", lambda part: f"{part.families:,}"),
+        *((kind, lambda part, kind=kind: f"{part.kinds.get(kind, 0):,}") for kind in _KINDS),
+        (Column("role", "left"), lambda part: _PURPOSE[part.role]),
+    )
+    return Table("split", "", "", *layout)
 
 
 def files_table(
     files: Sequence[DataFile], facts: Sequence[FileFacts], families: Sequence[int] | None = None
 ) -> Table:
     """Lay out the files of a dataset: role, records, families if they were counted, hash."""
-    rows = []
-    for at, (file, fact) in enumerate(zip(files, facts, strict=True)):
-        counts = [fact.rows, *([] if families is None else [families[at]])]
-        cells = (Cell(f"{n:,}") for n in counts)
-        shown = Cell(f"{fact.sha256[:_HASH]}…")
-        rows.append(table_row(file.name, file.role, *cells, shown))
-    counted = ["records", *([] if families is None else ["families"])]
-    columns = (
-        *left_columns("file", "for"),
-        *map(Column, counted),
-        Column("SHA-256", "left"),
+    layout = columns_and_rows(
+        zip(files, facts, families or [0] * len(files), strict=True),
+        (Column("file", "left"), lambda row: row[0].name),
+        (Column("for", "left"), lambda row: row[0].role),
+        ("records", lambda row: f"{row[1].rows:,}"),
+        *([] if families is None else [("families", lambda row: f"{row[2]:,}")]),
+        (Column("SHA-256", "left"), lambda row: f"{row[1].sha256[:_HASH]}…"),
     )
-    return Table("files", "", "", columns, tuple(rows))
+    return Table("files", "", "", *layout)
 
 
 def manifest_parts(written: WrittenManifest) -> tuple[Part, ...]:

@@ -19,7 +19,7 @@ from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_c
 from pact_reports.tables.scorecard import VERDICT_TONES, scorecard_parts
 from pact_reports.views.brief import MOST_LINES, Brief, Fact
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import to_json, warnings_json
+from pact_reports.writers.json import attributes, to_json, warnings_json
 
 
 def present_judged_hypotheses(
@@ -71,12 +71,8 @@ def _json(judged: JudgedHypotheses) -> dict[str, Json]:
     return {
         "hypotheses": [
             {
-                "id": result.hypothesis.id,
-                "title": result.hypothesis.title,
-                "claim": result.hypothesis.claim,
-                "verdict": result.verdict,
-                "shown": result.shown,
-                "conclusion": result.conclusion,
+                **attributes(result.hypothesis, "id", "title", "claim"),
+                **attributes(result, "verdict", "shown", "conclusion"),
                 "refuted_by": [*map(str, result.refuted_by)],
                 "because": result.because,
                 "checks": [*map(_check, result.checks)],

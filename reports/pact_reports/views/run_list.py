@@ -32,9 +32,9 @@ from pact_reports.table import (
     Line,
     Mark,
     Part,
-    Row,
     Table,
     Tone,
+    columns_and_rows,
     left_columns,
     table_row,
 )
@@ -151,33 +151,40 @@ def run_list_parts(
         A table with a row per run, in groups of one data file, without columns that say nothing of
         any run; then what to do about runs that are not complete.
     """
-    columns = (
-        Column("run", "left"),
-        Column("items"),
-        Column("accuracy", "left"),
-        Column("pairs"),
-        Column("mass"),
-        Column("order", "left"),
-        Column(_ECE),
-        *left_columns("data", "state"),
-    )
     title, names = _names(runs)
-    rows = [
-        Row(_cells(run, names[run.folder], arms), rule=not number)
-        for group in _groups(runs)
-        for number, run in enumerate(group)
-    ]
+    columns, rows = columns_and_rows(
+        [run for group in _groups(runs) for run in group],
+        (Column("run", "left"), lambda run: _name_cell(run, names[run.folder], arms)),
+        ("items", lambda run: "" if run.items is None else f"{run.items:,}"),
+        (Column("accuracy", "left"), lambda run: _accuracy_cell(run.accuracy)),
+        ("pairs", lambda run: _value_cell(run.pair_accuracy)),
+        ("mass", _mass_cell),
+        (Column("order", "left"), lambda run: _word_cell(run.order)),
+        (_ECE, _ece_cell),
+        (Column("data", "left"), lambda run: _word_cell(run.data)),
+        (Column("state", "left"), _state_cell),
+        rule=lambda run: (run.data_sha256,),
+    )
     sound = any(run.data is not None and run.data.tone == "good" for run in runs)
     settings = settings or Settings()
     told = [at for at in range(len(columns)) if any(_tells(row.cells[at]) for row in rows)]
     columns = tuple(columns[at] for at in told)
-    rows = [replace(row, cells=tuple(row.cells[at] for at in told)) for row in rows]
+    rows = tuple(replace(row, cells=tuple(row.cells[at] for at in told)) for row in rows)
     probabilities = plain_decoding(1, settings.calibration_name)
     caption = _CAPTION.format(_ORDERS[settings.decoding], probabilities)
     caption += "".join(_EXPLAINED.get(column.title, "") for column in columns)
     caption += _SOUND if sound else ""
-    table = Table("runs", title, caption, columns, tuple(rows), _LEGEND, keys=1)
+    table = Table("runs", title, caption, columns, rows, _LEGEND, keys=1)
     return (table, *_advice(runs, names))
+
+
+def _name_cell(run: ListedRun, name: str, arms: ArmNames) -> Cell:
+    return Cell(name, below=one_line(", ".join(_labels(run, arms))))
+
+
+def _state_cell(run: ListedRun) -> Cell:
+    reason = None if run.reason is None else one_line(run.reason)
+    return Cell(run.state, reason=reason, tone=_TONES[run.state])
 
 
 def _tells(cell: Cell) -> bool:
@@ -214,21 +221,6 @@ def _mass_cell(run: ListedRun) -> Cell:
     low = LowAnswerMass.of(mass) is not None
     text = "" if math.isnan(mass) else small_text(mass, "percent")
     return Cell(text, tone="bad" if low else None)
-
-
-def _cells(run: ListedRun, name: str, arms: ArmNames) -> tuple[Cell, ...]:
-    reason = None if run.reason is None else one_line(run.reason)
-    return (
-        Cell(name, below=one_line(", ".join(_labels(run, arms)))),
-        Cell("" if run.items is None else f"{run.items:,}"),
-        _accuracy_cell(run.accuracy),
-        _value_cell(run.pair_accuracy),
-        _mass_cell(run),
-        _word_cell(run.order),
-        _ece_cell(run),
-        _word_cell(run.data),
-        Cell(run.state, reason=reason, tone=_TONES[run.state]),
-    )
 
 
 def _labels(run: ListedRun, arms: ArmNames) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pact_eval.plain_text import one_line
 from pact_eval.prompts.requests import Decision
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, right_columns, table_row
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import to_json
+from pact_reports.writers.json import attributes
 
 if TYPE_CHECKING:  # they lead to torch and to a client
     from pact_eval.scoring.servers.decide import ServedDecisions, ServedField, Spread
@@ -42,9 +42,7 @@ def answers_json(decisions: Iterable[Decision]) -> dict[str, dict[str, Json]]:
                     decision.field.answers, decision.probabilities, strict=True
                 )
             },
-            "expected_level": decision.expected_level,
-            "answer_mass": decision.answer_mass,
-            "views_agree": decision.views_agree,
+            **attributes(decision, "expected_level", "answer_mass", "views_agree"),
         }
         for decision in decisions
     }
@@ -65,9 +63,7 @@ def _json(served: ServedDecisions) -> dict[str, Json]:
         "server": {
             "wire": served.wire,
             "asked": served.model,
-            "answered_by": served.answered_by,
-            "decimals": served.decimals,
-            "requests": served.requests,
+            **attributes(served, "answered_by", "decimals", "requests"),
         },
     }
 
@@ -85,9 +81,7 @@ def _spreads(field: ServedField) -> dict[str, Json]:
             }
             for view in field.orders
         ],
-        "between_orders": to_json(field.between_orders),
-        "between_repeats": to_json(field.between_repeats),
-        "missing": to_json(field.missing),
+        **attributes(field, "between_orders", "between_repeats", "missing"),
     }
 
 

@@ -81,6 +81,11 @@ def _members(values: Mapping[str, Any]) -> dict[str, Json]:
     return {name: to_json(value) for name, value in values.items()}
 
 
+def attributes(value: object, *names: str) -> dict[str, Json]:
+    """Turn some attributes of an object into JSON values, by their names."""
+    return {name: to_json(getattr(value, name)) for name in names}
+
+
 def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
     """Turn an estimate into JSON values: rates as fractions, null if there is no finite number.
 
@@ -158,24 +163,11 @@ def spending_json(spending: Spending) -> Json:
 def data_json(conclusion: DataConclusion) -> dict[str, Json]:
     """Turn the conclusion on the data of runs into JSON values; accuracies are fractions."""
     leak = conclusion.leak
+    of_leak = ("items", "families", "files", "left_out", "accuracy", "accuracy_without", "judged")
     return {
-        "question": conclusion.question,
-        "status": conclusion.status,
-        "errors": conclusion.errors,
-        "warnings": conclusion.warnings,
-        "leak": None
-        if leak is None
-        else {
-            "items": list(leak.items),
-            "families": list(leak.families),
-            "files": list(leak.files),
-            "left_out": leak.left_out,
-            "accuracy": to_json(leak.accuracy),
-            "accuracy_without": to_json(leak.accuracy_without),
-            "judged": leak.judged,
-        },
-        "changed": [*conclusion.changed],
-        "unchecked": [*map(to_json, conclusion.unchecked)],
+        **attributes(conclusion, "question", "status", "errors", "warnings"),
+        "leak": None if leak is None else attributes(leak, *of_leak),
+        **attributes(conclusion, "changed", "unchecked"),
     }
 
 
@@ -199,8 +191,7 @@ def _warning(warning: CalibrationWarning | Note) -> Json:
 def file_json(file: DataFile, facts: FileFacts) -> dict[str, Json]:
     """Turn a file of a dataset into JSON values."""
     return {
-        "name": file.name,
-        "role": file.role,
+        **attributes(file, "name", "role"),
         "sha256": facts.sha256,
         "rows": facts.rows,
         "record_fingerprint": facts.fingerprint,
@@ -220,9 +211,7 @@ def checks_json(checks: Sequence[CheckResult], fail_on: Severity) -> dict[str, J
 def _check(check: CheckResult) -> Json:
     """Turn one check into JSON values: its scope, counts by code, findings and numbers."""
     return {
-        "check": check.check,
-        "skipped": check.skipped,
-        "scope": check.scope,
+        **attributes(check, "check", "skipped", "scope"),
         "codes": {
             code: {"severity": CODES[code].severity, "count": n} for code, n in check.counts.items()
         },
@@ -233,10 +222,8 @@ def _check(check: CheckResult) -> Json:
 
 def _finding(finding: Finding) -> Json:
     return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "file": finding.place.file,
-        "line": finding.place.line,
+        **attributes(finding, "code", "severity"),
+        **attributes(finding.place, "file", "line"),
         "id": finding.place.record_id,
         "expected": finding.expected,
         "found": finding.actual,
