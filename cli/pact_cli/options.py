@@ -17,14 +17,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import click
 
-from pact_cli.commands import (
-    CHOSEN,
-    Doc,
-    Function,
-    config_of,
-    from_settings,
-    parameters_of,
-)
+from pact_cli.commands import CHOSEN, Doc, Function, config_of, from_settings, parameters_of
 from pact_cli.commands import gathered as gathered
 from pact_cli.console import warn
 from pact_cli.param_types import DATASET as DATASET

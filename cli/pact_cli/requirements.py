@@ -10,7 +10,7 @@ from typing import Annotated, Final, TypeAlias
 import click
 
 from pact_cli.commands import from_settings, given, refuse
-from pact_cli.console import announce, emit, exit_on_leak
+from pact_cli.console import Shown, announce, emit, exit_on_leak
 from pact_cli.param_types import Parsed
 from pact_cli.places import find_places
 from pact_eval.data.labelled.reading import AUTOMATIC
@@ -35,10 +35,8 @@ def judge_places(
     runs: Sequence[str],
     settings: Settings,
     requirements: tuple[Requirement, ...],
-    below: Callable[[Experiment], Presenter | None] = lambda _: None,
-    *,
-    full: bool,
-    as_json: bool,
+    below: Callable[[Experiment], Presenter | None],
+    shown: Shown,
 ) -> None:
     """Judge a new run, or log, next to the one before; logs are stored as runs.
 
@@ -47,8 +45,7 @@ def judge_places(
         settings: decoding, grouping, bootstrap and data.
         requirements: what is required.
         below: makes what is shown below the verdict.
-        full: show everything of that.
-        as_json: print JSON.
+        shown: what of it.
     """
     places = find_places([*map(Path, runs)], AUTOMATIC, settings.data)
     refuse(
@@ -57,20 +54,15 @@ def judge_places(
     )
     announce(f"Read: {text}." for text in places.read.values())
     experiment = Experiment.read(places.runs, settings, unique_labels=False)
-    print_release(
-        *(experiment, requirements, below(replace(experiment, settings=shown_groups(settings)))),
-        full=full,
-        as_json=as_json,
-    )
+    told = replace(experiment, settings=shown_groups(settings))
+    print_release(experiment, requirements, below(told), shown)
 
 
 def print_release(
     experiment: Experiment,
     requirements: tuple[Requirement, ...],
-    below: Presenter | None = None,
-    *,
-    full: bool,
-    as_json: bool,
+    below: Presenter | None,
+    shown: Shown,
 ) -> None:
     """Print whether a run meets what is required, and exit as the verdict demands.
 
@@ -78,15 +70,14 @@ def print_release(
         experiment: the run, and the one before it if there is one.
         requirements: what is required; of every group of --by, or of every question of several.
         below: what is shown below the verdict.
-        full: show everything of that.
-        as_json: print JSON.
+        shown: what of it.
     """
     grouped = True if given(["by"]) or from_settings("by") else None
     release = judge_release(experiment, requirements, grouped=grouped)
     context = click.get_current_context()
     presenter = present_release(release, command=f"pact-eval {context.info_name}")
     if below is not None:
-        presenter = presenter.with_below(str(context.info_name), below, full=full)
-    emit(presenter, as_json=as_json)
+        presenter = presenter.with_below(str(context.info_name), below, full=shown.full)
+    emit(presenter, as_json=shown.as_json)
     exit_on_leak([experiment.data])
     context.exit(_EXIT_CODES[release.verdict])

@@ -36,11 +36,7 @@ from pact_eval.errors import GateError, InputError, TamperedError
 from pact_eval.models.folders import SCHEMA_CONFIG
 from pact_eval.progress import tracked
 from pact_eval.templates.statement import write_contract as write_stated_contract
-from pact_reports.views.audit import (
-    adapter_tampered,
-    present_adapter_audit,
-    present_data_audit,
-)
+from pact_reports.views.audit import adapter_tampered, present_adapter_audit, present_data_audit
 
 _HERE: Final = Path("data")
 

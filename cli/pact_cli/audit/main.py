@@ -8,8 +8,6 @@ import click
 
 from pact_cli.errors import PactGroup, Sections
 
-__all__ = ["main"]
-
 _COMMANDS: Final[Sections] = {  # in the order of work
     "Audit": {
         "data": (
