@@ -1,34 +1,39 @@
-"""`pact-eval compare`: two or more runs on the same items, or arms over seeds."""
+"""`pact-eval compare`: two or more runs on the same items, a release, or arms over seeds."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import click
 
 from pact_cli.commands import command, from_settings, given, refuse
-from pact_cli.console import Shown, ci_format, emit, exit_on_leak, warn
+from pact_cli.console import Shown, announce, ci_format, emit, exit_as, exit_on_leak, warn
 from pact_cli.options import Json, RunPath, named_data, names_of, settings_options
-from pact_cli.param_types import Count
-from pact_cli.requirements import NotWorse, Required, judge_places
+from pact_cli.param_types import Count, Parsed
+from pact_cli.places import find_places
 from pact_eval._files import is_url
+from pact_eval.data.labelled.reading import AUTOMATIC
 from pact_eval.drift.drift import measure_drift
 from pact_eval.drift.run_comparison import compare_runs
-from pact_eval.errors import GateError, InconclusiveError, PactError
+from pact_eval.errors import PactError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import has_data_of
+from pact_eval.evaluation.requirements import Requirement, judge_release, shown_groups
 from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts, item_texts
 from pact_eval.evaluation.settings import Settings
 from pact_reports.views.arms import present_arms
 from pact_reports.views.comparison import present_run_comparison
 from pact_reports.views.drift import present_drift
 from pact_reports.views.presenter import Presenter
+from pact_reports.views.requirements import present_release
 
+NotWorse: TypeAlias = Annotated[Requirement, Parsed(Requirement.not_worse)]
+Required: TypeAlias = Annotated[tuple[Requirement, ...], Parsed(Requirement.parse)]
 _PAPER: Final = "pact-eval paper A B"
 _ELSEWHERE: Final = {
     "--html": "pact-eval report A B --html page.html",
@@ -44,11 +49,6 @@ _ELSEWHERE: Final = {
     "--calibrated": "--calibration own",
     "--as-shipped": "--calibration shipped",
     "--bins": "--by COLUMN:BINS",
-}
-_EXIT_CODES: Final = {
-    "equivalent": 0,
-    "cannot tell": InconclusiveError.exit_code,
-    "changed": GateError.exit_code,
 }
 
 
@@ -212,7 +212,7 @@ def _gate(arguments: tuple[str, ...], settings: Settings, shown: Shown) -> None:
         presenter = presenter.with_below("compare", _present(pair, shown), full=shown.full)
     emit(presenter, full=shown.full, as_json=shown.as_json)
     exit_on_leak([drift.data])
-    click.get_current_context().exit(_EXIT_CODES[drift.finding])
+    exit_as(drift.finding)
 
 
 def _texts(experiment: Experiment, shown: Shown) -> ItemTexts:
@@ -221,3 +221,55 @@ def _texts(experiment: Experiment, shown: Shown) -> ItemTexts:
         return NO_TEXTS
     usable = not from_settings("data") or has_data_of(shown.data, experiment)
     return item_texts(experiment.runs[0], shown.data if usable else (), required=True)
+
+
+def judge_places(
+    runs: Sequence[str],
+    settings: Settings,
+    requirements: tuple[Requirement, ...],
+    below: Callable[[Experiment], Presenter | None],
+    shown: Shown,
+) -> None:
+    """Judge a new run, or log, next to the one before; logs are stored as runs.
+
+    Args:
+        runs: NEW and OLD.
+        settings: decoding, grouping, bootstrap and data.
+        requirements: what is required.
+        below: makes what is shown below the verdict.
+        shown: what of it.
+    """
+    places = find_places([*map(Path, runs)], AUTOMATIC, settings.data)
+    refuse(
+        places.folders or len(places.runs) != 2,
+        f"expected NEW OLD, got {len(runs)}; of one run: pact-eval report RUN --require ...",
+    )
+    announce(f"Read: {text}." for text in places.read.values())
+    experiment = Experiment.read(places.runs, settings, unique_labels=False)
+    told = replace(experiment, settings=shown_groups(settings))
+    print_release(experiment, requirements, below(told), shown)
+
+
+def print_release(
+    experiment: Experiment,
+    requirements: tuple[Requirement, ...],
+    below: Presenter | None,
+    shown: Shown,
+) -> None:
+    """Print whether a run meets what is required, and exit as the verdict demands.
+
+    Args:
+        experiment: the run, and the one before it if there is one.
+        requirements: what is required; of every group of --by, or of every question of several.
+        below: what is shown below the verdict.
+        shown: what of it.
+    """
+    grouped = True if given(["by"]) or from_settings("by") else None
+    release = judge_release(experiment, requirements, grouped=grouped)
+    context = click.get_current_context()
+    presenter = present_release(release, command=f"pact-eval {context.info_name}")
+    if below is not None:
+        presenter = presenter.with_below(str(context.info_name), below, full=shown.full)
+    emit(presenter, as_json=shown.as_json)
+    exit_on_leak([experiment.data])
+    exit_as(release.verdict)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -225,6 +225,13 @@ def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:
         click.get_current_context().exit(TamperedError.exit_code)
     if any(conclusion.status == "leak" for conclusion in conclusions):
         click.get_current_context().exit(GateError.exit_code)
+
+
+def exit_as(finding: str) -> NoReturn:
+    """Exit as a finding demands, such as 4 if it is that nobody can tell; all is printed."""
+    from pact_reports.cases import EXIT_CODES, STATUS_OF
+
+    click.get_current_context().exit(EXIT_CODES[STATUS_OF[finding]])
 
 
 def _json_escape(match: re.Match[str]) -> str:

@@ -112,8 +112,9 @@ def _write_tables() -> list[Path]:
     contents = {Path(name): (bundled / name).read_bytes() for name in _TABLES}
     for path, content in contents.items():
         if path.exists() and (not path.is_file() or path.read_bytes() != content):
-            message = f"{path} is not the demo's: rename it, or start the demo in another folder"
-            raise InputError(message)
+            raise InputError(
+                f"{path} is not the demo's: rename it, or start the demo in another folder"
+            )
     for path, content in contents.items():
         if not path.exists():
             write_atomically(path, content)

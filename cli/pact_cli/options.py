@@ -406,6 +406,5 @@ def names_in(option: str, text: str, choices: Sequence[str]) -> list[str]:
     unknown = [name for name in names if name not in choices]
     if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
-        message = f"{option}: expected one or more of {', '.join(choices)}; got {got}"
-        raise click.UsageError(message)
+        raise click.UsageError(f"{option}: expected one or more of {', '.join(choices)}; got {got}")
     return names

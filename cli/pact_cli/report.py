@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 from pact_cli.commands import command, from_settings, given, refuse, refuse_given
-from pact_cli.compare import print_comparison
+from pact_cli.compare import Required, print_comparison, print_release
 from pact_cli.console import (
     FIRST_SCREEN,
     Shown,
@@ -32,7 +32,6 @@ from pact_cli.options import (
 )
 from pact_cli.param_types import Count
 from pact_cli.places import Places, find_places
-from pact_cli.requirements import Required, print_release
 from pact_eval._json import Json as JsonValue
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.errors import InputError

@@ -189,8 +189,7 @@ def _print_probe(request: ModelRequest | ServerRequest, *, as_json: bool) -> Non
         GateError: the server does not have the model that it should.
     """
     if not isinstance(request, ServerRequest):
-        message = "--probe asks a server: give --server URL and --model NAME"
-        raise click.UsageError(message)
+        raise click.UsageError("--probe asks a server: give --server URL and --model NAME")
     with server_extra():
         from pact_eval.scoring.servers.source import probe
 
@@ -308,11 +307,10 @@ def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
         InputError: the manifest does not name exactly one evaluation file.
     """
     if data is None and not _DATA.is_dir():
-        message = (
+        raise click.UsageError(
             "expected --data FILE: there is no folder `data` here, and no setting `data` in "
             "pact.toml"
         )
-        raise click.UsageError(message)
     place = resolve_data_file(_DATA if data is None else data)
     has_manifest = (place / MANIFEST_NAME).exists()
     try:

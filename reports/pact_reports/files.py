@@ -236,8 +236,6 @@ def _registration_error(request: TableRequest) -> str | None:
 
 def _check_target(path: Path | None) -> None:
     if path is not None and not path.parent.is_dir():
-        message = f"{path.parent}: no such folder to write {path.name} to; make it first"
-        raise InputError(message)
+        raise InputError(f"{path.parent}: no such folder to write {path.name} to; make it first")
     if path is not None and path.is_dir():
-        message = f"{path}: expected a file to write to, got a folder"
-        raise InputError(message)
+        raise InputError(f"{path}: expected a file to write to, got a folder")

@@ -80,8 +80,7 @@ def frame_of(result: Framed) -> pl.DataFrame:
         case DataAudit() | AdapterAudit():
             return _frame(_findings(result), _FINDINGS)
         case _:
-            message = f"{type(result).__name__} has no frame"
-            raise TypeError(message)
+            raise TypeError(f"{type(result).__name__} has no frame")
 
 
 def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:

@@ -211,15 +211,13 @@ class Table:
         for number, row in enumerate(self.rows, start=1):
             if len(row.cells) != len(self.columns):
                 expected = len(self.columns)
-                message = f"row {number}: expected {expected} cells, got {len(row.cells)}"
-                raise ValueError(message)
+                raise ValueError(f"row {number}: expected {expected} cells, got {len(row.cells)}")
             for column, cell in zip(self.columns, row.cells, strict=True):
                 if cell.numbers and len(cell.numbers) != len(column.numbers):
-                    message = (
+                    raise ValueError(
                         f"row {number}, {column.title}: expected {len(column.numbers)} numbers, "
                         f"got {len(cell.numbers)}"
                     )
-                    raise ValueError(message)
 
     @property
     def marks(self) -> tuple[Mark, ...]:

@@ -375,8 +375,7 @@ def build_differences(experiment: Experiment, looks: Looks) -> Built:
     main = experiment.main_arm
     others = experiment.comparisons.against(main)
     if not others:
-        message = "one arm only: there is nothing to compare it with"
-        raise InputError(message)
+        raise InputError("one arm only: there is nothing to compare it with")
     files, missing = [], []
     for other in others:
         try:

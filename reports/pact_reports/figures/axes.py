@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -83,18 +83,6 @@ _SHARED: Final = "pact_shared_legend"
 """Attribute of a figure that has one legend for all of its panels."""
 
 
-class Labelled(Protocol):
-    """Source of a legend entry."""
-
-    @property
-    def arm(self) -> str:
-        """Key of the arm."""
-
-    @property
-    def seed(self) -> int | None:
-        """Seed, or None."""
-
-
 def counts_text(items: int, families: int | None) -> str:
     """Return the known counts behind a panel.
 
@@ -136,6 +124,7 @@ def headed(
                 xycoords=coordinates,
                 textcoords="offset points",
                 fontsize="medium",
+                label="heading",  # by which it is found among the texts of a panel
                 **look,
             )
             up += 10
@@ -188,14 +177,16 @@ def key_of(ax: Axes) -> Key | None:
     return getattr(ax, _KEY, None)
 
 
-def arms_and_seeds(ax: Axes, runs: Sequence[Labelled], looks: Looks) -> dict[str, Any]:
+def arms_and_seeds(
+    ax: Axes, runs: Sequence[tuple[str, int | None]], looks: Looks
+) -> dict[str, Any]:
     """Return the legend of arms by colour and marker and, if several, of seeds by line style."""
     entries = {}
-    for arm in dict.fromkeys(run.arm for run in runs):
+    for arm in dict.fromkeys(arm for arm, _ in runs):
         style = looks.arms[arm]
         (entry,) = ax.plot([], [], color=style.colour, marker=style.marker)
         entries[shown(looks.names.arm(arm), 20)] = entry
-    seeds = sorted({run.seed for run in runs if run.seed is not None})
+    seeds = sorted({seed for _, seed in runs if seed is not None})
     for seed in seeds if len(seeds) > 1 else ():
         (entries[f"seed {seed}"],) = ax.plot([], [], color=INK, linestyle=looks.dash(seed))
     return entries
@@ -287,11 +278,10 @@ class PageStyle:
         """
         size = {"column": self.column, "text": self.text}.get(str(width), width)
         if not isinstance(size, float | int) or not _NARROWEST <= size <= _WIDEST:
-            message = (
+            raise InputError(
                 f"width: expected column, text, or {_NARROWEST:g} to {_WIDEST:g} inches; "
                 f"got {width!r}"
             )
-            raise InputError(message)
         return float(size)
 
     @property
@@ -346,6 +336,10 @@ class Canvas:
     def inches(self) -> float:
         """Width of the drawing in inches."""
         return self.style.inches(self.width)
+
+
+CANVAS: Final = Canvas()
+"""A column of a page of ours."""
 
 
 _RC: Final[Mapping[str, Any]] = {

@@ -129,8 +129,7 @@ def build_costs(experiment: Experiment, looks: Looks) -> Built:
         InputError: always: there are no costs.
     """
     del experiment, looks
-    message = "no costs were given (--cost-wrong, or --thresholds of costs)"
-    raise InputError(message)
+    raise InputError("no costs were given (--cost-wrong, or --thresholds of costs)")
 
 
 def decide_costs(experiment: Experiment, looks: Looks, decisions: Decisions) -> Built:
@@ -139,13 +138,12 @@ def decide_costs(experiment: Experiment, looks: Looks, decisions: Decisions) -> 
         return build_costs(experiment, looks)
     costs = decisions.costs
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         result = cost_curve(experiment, run, decisions)
         panels = (
             partial(draw_cost, result, looks=looks),
             partial(draw_value, result, looks=looks),
         )
-        name = looks.names.run(run.label)
         prices = f"a wrong decision costs {costs.cost_wrong:g}, a review {costs.cost_review:g}"
         return FigureFile(
             run_stem("costs", run),

@@ -86,8 +86,7 @@ def _draw_row(ax: Axes, number: int, group: Group) -> None:
 
 def _outcomes(group: Group) -> PairOutcomes:
     if group.pairs is None:
-        message = f"{group.name}: ablated contexts have no pairs"
-        raise InputError(message)
+        raise InputError(f"{group.name}: ablated contexts have no pairs")
     return group.pairs
 
 
@@ -107,13 +106,11 @@ def _shares(group: Group) -> list[float]:
 def build_pairs(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         evaluation = experiment.evaluation(run, calibrated=False)
         groups = [group for group in evaluation.groups if _pairs(group)]
         if not groups:
-            message = "no complete pairs"
-            raise InputError(message)
-        name = looks.names.run(run.label)
+            raise InputError("no complete pairs")
         panel = partial(draw_pairs, groups, title=name)
         title = f"Outcomes of the pairs of {name}, by field kind"
         inches = 0.75 + 0.34 * len(groups)
@@ -200,9 +197,8 @@ def _share(estimate: Estimate) -> str:
 def build_margins(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         result = run_margins(experiment, run)
-        name = looks.names.run(run.label)
         panels = (partial(draw_margins, result, title=name), partial(draw_leads, result))
         return FigureFile(run_stem("margins", run), f"Margins of the pairs of {name}", panels, 2.3)
 

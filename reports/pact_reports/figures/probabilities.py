@@ -319,9 +319,8 @@ def compared_runs(experiment: Experiment) -> list[tuple[str, list[ExperimentRun]
 def build_confidence(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         panel = partial(draw_confidence, answer_confidence(experiment, run), names=looks.names)
-        name = looks.names.run(run.label)
         title = f"Confidence of right and wrong answers of {name}, uncalibrated"
         return FigureFile(run_stem("confidence", run), title, (panel,), inches=2.0)
 
@@ -379,7 +378,7 @@ def draw_choices(result: TemperatureByChoices, ax: Axes, looks: Looks) -> Axes:
     if any(run.identified is False for run in result.runs):
         below += "; hollow: slope not identified"
     headed(ax, "", below)
-    return with_legend(ax, arms_and_seeds(ax, result.runs, looks))
+    return with_legend(ax, arms_and_seeds(ax, [(run.arm, run.seed) for run in result.runs], looks))
 
 
 def _neutral(ax: Axes) -> None:
@@ -389,9 +388,8 @@ def _neutral(ax: Axes) -> None:
 def build_length(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run with a calibrator that depends on the length."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         panel = partial(draw_length, temperature_by_length(run), names=looks.names)
-        name = looks.names.run(run.label)
         title = f"Temperature T(x) of {name} against prompt length, for each number of answers"
         return FigureFile(run_stem("temperature-length", run), title, (panel,), inches=2.0)
 

@@ -188,10 +188,9 @@ def _group(row: RemedyRow) -> str:
 def build_remedies(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run: a panel for each metric against the cost of remedies."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         if run.predictions.k == 1:
-            message = f"{run.label}: one view per item; score it with --k 4"
-            raise InputError(message)
+            raise InputError(f"{run.label}: one view per item; score it with --k 4")
         settings = experiment.settings
         key = ("raw remedies", settings.unit, settings.seed, settings.resamples)
         comparison = run.once(key, lambda: remedies_of_run(experiment, run, scope="raw"))
@@ -203,7 +202,7 @@ def build_remedies(experiment: Experiment, looks: Looks) -> Built:
         basis = counts_text(comparison.items, comparison.families)
         return FigureFile(
             run_stem("remedies", run),
-            f"Remedies of order effects in {looks.names.run(run.label)}",
+            f"Remedies of order effects in {name}",
             tuple(partial(draw_remedies, comparison, name) for name in drawn),
             inches=1.9,
             panel_inches=1.5,

@@ -150,7 +150,7 @@ def _draw_trajectory(ax: Axes, run: Trajectory, values: FloatArray, looks: Looks
 def _finish(ax: Axes, runs: Sequence[Trajectory], looks: Looks) -> Axes:
     ax.set_xlabel("Training step")
     headed(ax, "", f"n = {len(runs)} training runs; stars: selected checkpoints")
-    return with_legend(ax, arms_and_seeds(ax, runs, looks))
+    return with_legend(ax, arms_and_seeds(ax, [(run.arm, run.seed) for run in runs], looks))
 
 
 def draw_holdout(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
@@ -181,14 +181,13 @@ def draw_holdout(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
 def build_training(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run that has a training log."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         result = training_curves(run)
         panels = []
         if result.terms:
             panels.append(partial(draw_terms, result, looks=looks))
         if result.distances:
             panels.append(partial(draw_distances, result, looks=looks))
-        name = looks.names.run(run.label)
         title, shows = f"Training of {name}", "loss terms, mean pair margin and ablated gap"
         file_name = run_stem("training", run)
         return FigureFile(file_name, title, tuple(panels), inches=1.75, shows=shows)
@@ -200,7 +199,7 @@ def build_selection(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of trajectories and holdout accuracy."""
     trajectories: list[Trajectory] = []
 
-    def gather(run: ExperimentRun) -> FigureFile:
+    def gather(run: ExperimentRun, _name: str) -> FigureFile:
         trajectories.append(selection_trajectory(experiment, run))
         return FigureFile("selection", "", ())
 

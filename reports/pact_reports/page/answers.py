@@ -376,18 +376,16 @@ class Answers:
         matrix = len(self.conclusions) >= MATRIX_RUNS
         sentences = [conclusion.named(request.names).words for conclusion in self.better]
         copied = "\n".join(map(str, [request.answer, *sentences]))
+        drawn = pictures(request, self.conclusions, self.outcomes, self.better)
         return {
             "leak": [line.text for line in leak_lines(leak)],
             "headline": request.answer,
             "copies": {"sentence": copied},
             "critical": [*self._critical()],
             "matrix_of_runs": run_matrix(request, self.conclusions) if matrix else None,
-            "pictures": [] if matrix else [*self._pictures()],
+            "pictures": [] if matrix else [*drawn],
             "examples": examples(request, self.outcomes),
         }
-
-    def _pictures(self) -> Iterator[Plot]:
-        return pictures(self.request, self.conclusions, self.outcomes, self.better)
 
     def _critical(self) -> Iterator[tuple[str, str]]:
         """Yield the ids and titles of what may make the numbers meaningless."""

@@ -81,12 +81,11 @@ def make_page(
         RecordError: the criteria or a data file cannot be read.
     """
     if not request.experiment.runs:
-        message = (
+        raise InputError(
             "expected a run on full contexts, found only "
             f"{len(request.experiment.ablated):,} on ablated contexts; "
             "those have no right answers, and `pact-eval report RUN` shows them"
         )
-        raise InputError(message)
     with step("Making the page", 90 if built else 100):
         return _render(request, built)
 
@@ -132,8 +131,7 @@ def write_page(page: str, path: Path) -> None:
         InputError: the folder is missing, or the file cannot be written.
     """
     if not path.parent.is_dir():
-        message = f"{path.parent}: folder not found; cannot write {path.name} to"
-        raise InputError(message)
+        raise InputError(f"{path.parent}: folder not found; cannot write {path.name} to")
     write_atomically(path, page.encode("utf-8", errors="backslashreplace"))
 
 

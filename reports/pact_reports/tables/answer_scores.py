@@ -58,8 +58,7 @@ def build_answer_scores(request: TableRequest) -> Table:
     _ = request.comparable
     scores = run_answer_scores(request.experiment.comparisons.at_common_views)
     if not scores:
-        message = "no run has probabilities"
-        raise InputError(message)
+        raise InputError("no run has probabilities")
     decoding = MetricDecoding(request.decoding)
     sizes = [run.scores.items for run in scores]
     scope = items_and_pairs({"accuracy": (min(sizes), max(sizes))})

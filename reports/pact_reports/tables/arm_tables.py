@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -10,7 +10,7 @@ from pact_eval._choices import Decoding
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
+from pact_eval.evaluation.arms.arm_metrics import MetricQuestion, MetricRow
 from pact_eval.evaluation.arms.released_training import ReleasedCalibration
 from pact_eval.evaluation.arms.table_results import (
     CALIBRATED_METRICS,
@@ -23,7 +23,7 @@ from pact_eval.evaluation.arms.table_results import (
     group_accuracy,
 )
 from pact_eval.evaluation.calibration_error import ChanceError
-from pact_eval.evaluation.comparison import AccuracyTests
+from pact_eval.evaluation.comparison import AccuracyTests, MetricComparison
 from pact_eval.evaluation.curves.training import (
     Trajectory,
     released_trajectories,
@@ -49,6 +49,7 @@ from pact_reports.tables.cells import (
     metric_column,
     p_value_cell,
     run_rows,
+    seed_cell,
     unit_of,
     value_cell,
     with_interval,
@@ -289,8 +290,7 @@ def build_domains(request: TableRequest) -> Table:
     """
     metrics, name = request.metrics, MetricDecoding(request.decoding)
     if not metrics.published and not any(request.comparable[0].predictions.domain.tolist()):
-        message = "the items name no domains"
-        raise InputError(message)
+        raise InputError("the items name no domains")
     return group_table(group_accuracy(metrics, "domain", name), request.names)
 
 
@@ -298,35 +298,28 @@ def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:
     """Lay out accuracy by group: one row per run, one column per group."""
     # The last number of a run is its Score MAE.
     specs = [_ACCURACY] * len(result.groups) + [_MAE] * (result.by == "kind")
-    rows = (
-        (
-            run[0].cell.arm,
-            run[0].seed,
-            (
-                value_cell(row.value, spec, row.reason)
-                for row, spec in zip(run, specs, strict=False)
-            ),
-        )
-        for run in result.rows
-    )
+
+    def cells(run: Sequence[MetricRow]) -> Iterator[Cell]:
+        for row, spec in zip(run, specs, strict=False):
+            yield value_cell(row.value, spec, row.reason)
+
     named = [_GROUP_ACCURACY_TITLES.get(name, name) or "(none)" for name, _ in result.groups]
     sizes = [
         f"{name} {size:,}" if size is not None else name
         for name, (_, size) in zip(named, result.groups, strict=True)
     ]
     levels = " Score MAE in levels, on Score items." if _MAE in specs else ""
-    caption = (
-        f"Accuracy (%) of each run; decoding: {decoding_words(result.decoding)}. "
-        f"Items: {', '.join(sizes)}.{levels}"
-    )
     titles = zip(specs, [*named, None], strict=False)
     columns = (metric_column(spec, result.decoding, title) for spec, title in titles)
     return Table(
         name=f"{result.by}s",
         title=f"Accuracy by {result.by}",
-        caption=caption,
+        caption=(
+            f"Accuracy (%) of each run; decoding: {decoding_words(result.decoding)}. "
+            f"Items: {', '.join(sizes)}.{levels}"
+        ),
         columns=(*RUN_COLUMNS, *columns),
-        rows=run_rows(rows, names),
+        rows=run_rows(((run[0].cell.arm, run[0].seed, cells(run)) for run in result.rows), names),
     )
 
 
@@ -365,19 +358,22 @@ def paired_table(
         names: display names of arms.
     """
     first, difference = tests[0].result.accuracy, tests[0].result.metrics["accuracy"].difference
-
-    def rows() -> Iterator[tuple[str, int | None, Iterable[Cell]]]:
-        for test in tests:
-            metric = test.result.metrics["accuracy"]
-            numbers = (
-                value_cell(metric.a.value, _ACCURACY),
-                value_cell(metric.b.value, _ACCURACY),
-                value_cell(metric.difference.value, DIFFERENCE),
-                interval_cell(metric.difference, DIFFERENCE),
-                p_value_cell(metric.evidence.p_value, metric.difference.reason),
-            )
-            yield test.control, test.seed, numbers
-
+    a, b = (metric_column(_ACCURACY, decoding, f"Acc. {side}") for side in "AB")
+    families = interval_column("95% families", unit_of(DIFFERENCE, decoding))
+    columns, rows = columns_and_rows(
+        [(test, test.result.metrics["accuracy"]) for test in tests],
+        (_OTHER, lambda row: arm_cell(row[0].control, names)),
+        ("Seed", lambda row: seed_cell(row[0].seed)),
+        (a, lambda row: value_cell(row[1].a.value, _ACCURACY)),
+        (b, lambda row: value_cell(row[1].b.value, _ACCURACY)),
+        (
+            metric_column(DIFFERENCE, decoding, "A - B"),
+            lambda row: value_cell(row[1].difference.value, DIFFERENCE),
+        ),
+        (families, lambda row: interval_cell(row[1].difference, DIFFERENCE)),
+        (Column("p", numbers=("p",)), lambda row: _p_value(row[1])),
+        rule=lambda row: row[0].control,
+    )
     return Table(
         name="paired",
         title=f"{names.arm(method)} next to other arms at the same seed",
@@ -387,17 +383,17 @@ def paired_table(
             "p is below 0.05 if the interval excludes 0; it is not adjusted for the number of "
             "tests."
         ),
-        columns=(
-            *_MATCHED_COLUMNS,
-            metric_column(_ACCURACY, decoding, "Acc. A"),
-            metric_column(_ACCURACY, decoding, "Acc. B"),
-            metric_column(DIFFERENCE, decoding, "A - B"),
-            interval_column("95% families", unit_of(DIFFERENCE, decoding)),
-            Column("p", numbers=("p",)),
-        ),
-        rows=run_rows(rows(), names),
+        columns=columns,
+        rows=rows,
         legend=(("significant", "p below 0.05"),),
     )
+
+
+_OTHER: Final = Column("B", "left")
+
+
+def _p_value(metric: MetricComparison) -> Cell:
+    return p_value_cell(metric.evidence.p_value, metric.difference.reason)
 
 
 def mcnemar_table(
@@ -405,18 +401,24 @@ def mcnemar_table(
 ) -> Table:
     """Lay out tests and intervals over items, as papers print them; arguments as `paired_table`."""
     first = tests[0].result.accuracy
-
-    def rows() -> Iterator[tuple[str, int | None, Iterable[Cell]]]:
-        for test in tests:
-            items = test.result.accuracy.items
-            numbers = (
-                value_cell(items.difference, DIFFERENCE),
-                Cell(f"{items.b:,}/{items.c:,}", (items.b, items.c)),
-                interval_cell(test.result.accuracy.item_interval, DIFFERENCE),
-                p_value_cell(items.p_value, items.reason),
-            )
-            yield test.control, test.seed, numbers
-
+    only = Column("Only A/B", numbers=("only A right (items)", "only B right (items)"))
+    interval = interval_column("95% items", unit_of(DIFFERENCE, decoding))
+    columns, rows = columns_and_rows(
+        [(test, test.result.accuracy.items) for test in tests],
+        (_OTHER, lambda row: arm_cell(row[0].control, names)),
+        ("Seed", lambda row: seed_cell(row[0].seed)),
+        (
+            metric_column(DIFFERENCE, decoding, "A - B"),
+            lambda row: value_cell(row[1].difference, DIFFERENCE),
+        ),
+        (only, lambda row: Cell(f"{row[1].b:,}/{row[1].c:,}", (row[1].b, row[1].c))),
+        (interval, lambda row: interval_cell(row[0].result.accuracy.item_interval, DIFFERENCE)),
+        (
+            Column("McNemar p", numbers=("McNemar p",)),
+            lambda row: p_value_cell(row[1].p_value, row[1].reason),
+        ),
+        rule=lambda row: row[0].control,
+    )
     return Table(
         name="mcnemar",
         title=f"Tests of {names.arm(method)} over items",
@@ -427,19 +429,10 @@ def mcnemar_table(
             "table of differences over families does not. No p-value is adjusted for the number "
             "of tests."
         ),
-        columns=(
-            *_MATCHED_COLUMNS,
-            metric_column(DIFFERENCE, decoding, "A - B"),
-            Column("Only A/B", numbers=("only A right (items)", "only B right (items)")),
-            interval_column("95% items", unit_of(DIFFERENCE, decoding)),
-            Column("McNemar p", numbers=("McNemar p",)),
-        ),
-        rows=run_rows(rows(), names),
+        columns=columns,
+        rows=rows,
         legend=(("significant", "p below 0.05"),),
     )
-
-
-_MATCHED_COLUMNS: Final = (Column("B", "left"), Column("Seed"))
 
 
 def _compared(method: str, decoding: MetricDecoding, names: ArmNames, first: AccuracyTests) -> str:
@@ -458,8 +451,7 @@ def build_splits(request: TableRequest) -> Table:
     """
     splits = data_splits(request.experiment, request.data)
     if not splits:
-        message = "no run and no dataset"
-        raise InputError(message)
+        raise InputError("no run and no dataset")
     return splits_table(splits)
 
 

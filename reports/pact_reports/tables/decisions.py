@@ -64,8 +64,7 @@ def build_gates(request: TableRequest) -> Table:
     """
     files = () if request.decisions is None else request.decisions.files
     if not files:
-        message = "no thresholds were given (--thresholds FILE)"
-        raise InputError(message)
+        raise InputError("no thresholds were given (--thresholds FILE)")
     gates = gate_marks(request.experiment, files)
     if not gates.marks:
         raise InputError("; ".join(gate_notes(gates, request.names)))
@@ -99,13 +98,11 @@ def build_costs(request: TableRequest) -> Table:
     """
     decisions = request.decisions
     if decisions is None or decisions.costs is None:
-        message = "no costs were given (--cost-wrong, or --thresholds of costs)"
-        raise InputError(message)
+        raise InputError("no costs were given (--cost-wrong, or --thresholds of costs)")
     costs = decisions.costs
     curves = [cost_curve(request.experiment, run, decisions) for run in request.experiment.runs]
     if not curves:
-        message = "no run on full contexts"
-        raise InputError(message)
+        raise InputError("no run on full contexts")
     rows = [
         table_row(*_cost_cells(curve, at, request), rule=number == 0)
         for curve in curves

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.data.records import position_name
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.order import (
     NoiseFloor,
@@ -102,8 +102,7 @@ def _alone(floor: NoiseFloor) -> str:
     tv = small_text(floor.tv, "percent")
     if floor.source == "rounding":
         return f"rounding in {floor.precision} alone at most {tv}%"
-    flips = "1 flip" if floor.flips == 1 else f"{floor.flips} flips"
-    return f"repeats moved at most {tv}%, with {flips} of {floor.repeats}"
+    return f"repeats moved at most {tv}%, with {counted(floor.flips, 'flip')} of {floor.repeats}"
 
 
 def floor_text(floor: float, spec: MetricSpec) -> str:
@@ -279,8 +278,7 @@ def _audit_runs(request: TableRequest) -> list[Audited]:
     audited = [(run, raw.order_audit(run), raw.order(run)) for run in request.comparable]
     if not any(audit.items for _, audit, _ in audited):
         remarks = (noise_note(audit.effect) for _, audit, _ in audited)
-        message = next(filter(None, remarks), "no item is shown in two orders (K is 1)")
-        raise InputError(message)
+        raise InputError(next(filter(None, remarks), "no item is shown in two orders (K is 1)"))
     return audited
 
 
@@ -334,13 +332,9 @@ def _preferred(audited: Sequence[Audited]) -> str:
         ("avoided", [audit.slots.avoided for _, audit, _ in audited]),
     ):
         runs = Counter(slot for slots in run_slots for slot in slots)
-        named = [f"{position_name(slot)} ({_runs(runs[slot])})" for slot in sorted(runs)]
+        named = [f"{position_name(slot)} ({counted(runs[slot], 'run')})" for slot in sorted(runs)]
         parts.append(f"{word}: {', '.join(named) or 'none shown'}")
     return f"{'; '.join(parts)}."
-
-
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
 
 
 def _column(title: str, unit: str, better: Literal[-1, 0, 1]) -> Column:

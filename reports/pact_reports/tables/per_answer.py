@@ -95,8 +95,7 @@ def _runs(request: TableRequest) -> list[RunAnswers]:
         keys = (arm_cell(run.arm, request.names), seed_cell(run.seed))
         runs.append(RunAnswers(keys, questions))
     if not any(run.questions for run in runs):
-        message = "no question has the same answers for all of its items"
-        raise InputError(message)
+        raise InputError("no question has the same answers for all of its items")
     return runs
 
 

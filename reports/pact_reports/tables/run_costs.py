@@ -59,8 +59,7 @@ def build_cost(request: TableRequest) -> Table:
         return arm_cost_table(arm_costs(request.published), request.names)
     costs = run_costs(request.experiment)
     if not costs:
-        message = "no run on full contexts"
-        raise InputError(message)
+        raise InputError("no run on full contexts")
     return cost_table(costs, request.names)
 
 

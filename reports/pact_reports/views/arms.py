@@ -9,7 +9,13 @@ from typing import Final, cast
 
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.comparison import Arm, ArmDifference, ArmPair, ArmsComparison
+from pact_eval.evaluation.arms.comparison import (
+    Arm,
+    ArmDifference,
+    ArmPair,
+    ArmsComparison,
+    ArmSummary,
+)
 from pact_eval.evaluation.comparison import GroupComparison, MetricComparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.data import with_leak_warning
@@ -59,7 +65,7 @@ from pact_reports.views.comparison import (
 )
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.report import has_row, titled
-from pact_reports.writers.json import answer_json, to_json
+from pact_reports.writers.json import answer_json, attributes, to_json
 
 
 def present_arms_comparison(comparison: ArmsComparison) -> Presenter:
@@ -133,15 +139,7 @@ def _arm(arm: Arm, names: ArmNames) -> Json:
         "arm_name": names.arm(arm.name),
         "seeds": [*arm.seeds],
         "summaries": {
-            group: {
-                metric: {
-                    "mean": to_json(summary.mean),
-                    "deviation": to_json(summary.deviation),
-                    "n": len(summary.runs),
-                    "reason": summary.reason,
-                }
-                for metric, summary in summaries.items()
-            }
+            group: {metric: _summary(summary) for metric, summary in summaries.items()}
             for group, summaries in arm.summaries.items()
         },
         "chance": {
@@ -153,6 +151,11 @@ def _arm(arm: Arm, names: ArmNames) -> Json:
             for group, summaries in arm.summaries.items()
         },
     }
+
+
+def _summary(summary: ArmSummary) -> Json:
+    spread = attributes(summary, "mean", "deviation")
+    return {**spread, "n": len(summary.runs), "reason": summary.reason}
 
 
 _WORST: Final = "; order, probabilities: worst run"

@@ -322,9 +322,7 @@ def verdict(
         tampered: what a hash that does not match shows, or None if all match.
     """
     counts = {severity: count(checks, severity) for severity in SEVERITIES}
-    tally = ", ".join(
-        f"{n:,} {severity}{'s' if n != 1 else ''}" for severity, n in counts.items() if n
-    )
+    tally = ", ".join(counted(n, severity) for severity, n in counts.items() if n)
     failing = [plain_check(check.check) for check in failed_checks(checks, fail_on)]
     if tampered is not None:
         return f"TAMPERED: {tampered} ({tally})."

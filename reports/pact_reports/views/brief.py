@@ -13,9 +13,7 @@ from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak_prefix
 from pact_eval.evaluation.conclusions.headline import bad_news, mass_news
-from pact_eval.evaluation.conclusions.order import NO_REPEATS, OrderConclusion
-from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
-from pact_eval.evaluation.conclusions.where import WhereConclusion
+from pact_eval.evaluation.conclusions.order import NO_REPEATS
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.notes import Incomplete, Unanswered, Unverified
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP
@@ -202,18 +200,11 @@ def _by_views(rates: Iterable[tuple[Estimate, DecodedRates]]) -> str:
 
 def _conclusions(report: RunReport) -> Iterator[Fact]:
     for conclusion in sorted(report.conclusions, key=lambda one: _QUESTIONS.index(one.question)):
-        tone = tone_of(conclusion)
-        match conclusion:
-            case OrderConclusion():
-                yield Fact("order", conclusion.line, tone)
-            case ProbabilitiesConclusion():
-                yield Fact("probabilities", conclusion.line, tone)
-            case DataConclusion():
-                yield data_fact(conclusion)
-            case WhereConclusion():
-                yield Fact("where", conclusion.line, tone)
-            case _:
-                yield Fact("acting alone", conclusion.line, tone)
+        if isinstance(conclusion, DataConclusion):
+            yield data_fact(conclusion)
+            continue
+        name = "acting alone" if conclusion.question == "acting" else conclusion.question
+        yield Fact(name, conclusion.line, tone_of(conclusion))
 
 
 def run_text(report: RunReport, names: ArmNames) -> str:

@@ -17,7 +17,7 @@ from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.manifest import WrittenManifest
 from pact_eval.data.records import Defaults, FieldKind
 from pact_eval.data.splits import SplitPart
-from pact_eval.errors import RecordError
+from pact_eval.errors import RecordError, counted
 from pact_eval.hub.downloads import hub_json, short_name
 from pact_eval.plain_text import error_text, one_line
 from pact_eval.preregistration.registration import Lock
@@ -209,16 +209,13 @@ _FORMS: Final = {
 def labelled_remarks(data: LabelledData) -> tuple[str, ...]:
     """Say how a labelled file was read: its shape first, what its defaults cost last."""
     shape = f'"{data.shape.name}" ({data.shape.title})'
-    counts = f"{_count(data.n_entries, 'entry', 'entries')}, " + _count(
-        len(data.records), "record", "records"
-    )
+    counts = f"{counted(data.n_entries, 'entry')}, {counted(len(data.records), 'record')}"
     remarks = [f"{one_line(short_name(data.path))}: {data.container}, shape {shape}: {counts}"]
     if data.columns is not None:
         remarks.append(_columns_text(data.columns))
         if data.metadata:
-            remarks.append(
-                one_line(f"Kept, and not read as options: {_list_options(data.metadata)}")
-            )
+            metadata = _list_options(data.metadata)
+            remarks.append(one_line(f"Kept, and not read as options: {metadata}"))
     remarks += [one_line(remark) for remark in data.remarks]
     remarks += [f"Left out: {count:,} questions {why}" for why, count in data.left_out.items()]
     return (*remarks, *default_remarks(data.defaults))
@@ -280,7 +277,3 @@ def _list_options(options: Sequence[str], most: int = 8) -> str:
         option if len(option) <= 30 else f"{option[:27]}..." for option in options[:most]
     )
     return f"{shown}, ... ({len(options)} in all)" if len(options) > most else shown
-
-
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
@@ -38,7 +38,7 @@ from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.checking import CheckedGate
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
-from pact_reports.cases import CaseStatus, CiReport, data_case, gate_report, judged_case
+from pact_reports.cases import STATUS_OF, CaseStatus, CiReport, data_case, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Table, columns_and_rows, table_row
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import Brief, Fact
@@ -376,17 +376,10 @@ def difference_sentences(drift: Drift) -> Iterator[str]:
         yield f"Another {difference.words}: {difference.before} in A, {difference.after} in B."
 
 
-_OF_FINDING: Final[Mapping[str, CaseStatus]] = {
-    "equivalent": "passed",
-    "cannot tell": "cannot tell",
-    "changed": "failed",
-}
-
-
 def drift_report(drift: Drift) -> CiReport:
     """Return the cases of a gate on drift: the data, accuracy, and each gate on the second run."""
     second = drift.runs[1].folder / PROVENANCE_NAME
-    finding = _OF_FINDING[drift.test.finding]
+    finding = STATUS_OF[drift.test.finding]
     needed = _say_needed(drift) if finding == "cannot tell" else ""
     accuracy = f"{accuracy_change_text(drift)}{needed and f'; needed: {needed}'}"
     cases = [

@@ -23,16 +23,7 @@ from pact_eval.remedies.costs import NoTokens
 from pact_eval.remedies.decodings import temperature_of
 from pact_eval.remedies.fitting import FittedRemedy, remedy_json
 from pact_eval.remedies.priors import LetterPrior
-from pact_reports.table import (
-    Cell,
-    Column,
-    Line,
-    Part,
-    Table,
-    Tone,
-    columns_and_rows,
-    table_row,
-)
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, columns_and_rows, table_row
 from pact_reports.tables.cells import count_cell, unit_of, value_cell
 from pact_reports.views.brief import Brief, Fact, line_count
 from pact_reports.views.presenter import Presenter
@@ -350,7 +341,7 @@ def balance_sentence(comparison: RemedyComparison) -> str:
     if comparison.balance == "balanced":
         return f"{assumed}. No imbalance is shown."
     places = "; ".join(
-        f"{', '.join(map(_letter_share(balance), balance.unbalanced))} of {balance.n_choices} "
+        f"{', '.join(_letter_shares(balance))} of {balance.n_choices} "
         f"answers ({value_text(balance.balanced_share, 'percent')}% if balanced)"
         for balance in comparison.letter_balance
         if balance.unbalanced
@@ -358,12 +349,10 @@ def balance_sentence(comparison: RemedyComparison) -> str:
     return f"{assumed}. They are shown not to be: {places}. Distrust its rows."
 
 
-def _letter_share(balance: LetterBalance) -> Callable[[int], str]:
-    def text(letter: int) -> str:
+def _letter_shares(balance: LetterBalance) -> Iterator[str]:
+    for letter in balance.unbalanced:
         share = value_text(balance.shares[letter].value, "percent")
-        return f"{position_name(letter)} is right in {share}%"
-
-    return text
+        yield f"{position_name(letter)} is right in {share}%"
 
 
 def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:

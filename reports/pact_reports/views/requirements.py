@@ -11,7 +11,7 @@ from pact_eval.evaluation.requirements import JudgedRequirement, Release
 from pact_eval.numbers import GENERALISATION
 from pact_eval.plain_text import one_line
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
-from pact_reports.cases import CaseStatus, CiReport, data_case, gate_report, judged_case
+from pact_reports.cases import STATUS_OF, CiReport, data_case, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Table, Tone, columns_and_rows
 from pact_reports.views.brief import Brief
 from pact_reports.views.presenter import Presenter
@@ -19,11 +19,6 @@ from pact_reports.writers.json import answer_json, attributes, spending_json, to
 
 _MOST_ROWS: Final = 8
 _TONES: Final[dict[str, Tone | None]] = {"contradicted": "bad", "not shown": "caution"}
-_STATUS: Final[dict[str, CaseStatus]] = {
-    "shown": "passed",
-    "not shown": "cannot tell",
-    "contradicted": "failed",
-}
 
 
 def present_release(release: Release, *, command: str = "pact-eval compare") -> Presenter:
@@ -129,5 +124,5 @@ def release_report(release: Release, command: str) -> CiReport:
     cases = [data_case(release.experiment.data, file)]
     for one in release.judged:
         text = f"{one.value}: {one.result}"
-        cases.append(judged_case("requirement", one.name, _STATUS[one.test.finding], text, file))
+        cases.append(judged_case("requirement", one.name, STATUS_OF[one.test.finding], text, file))
     return gate_report(command, release.answer, cases, map(str, release.warnings))

@@ -89,18 +89,15 @@ def _compare_line(runs: Sequence[ListedRun]) -> list[Line]:
 
 def _json(run: ListedRun, names: ArmNames) -> Json:
     """Return a run; accuracies are fractions, times in ISO 8601."""
+    values = {field.name: to_json(getattr(run, field.name)) for field in fields(run)}
     concluded = {"order": run.order, "probabilities": run.probabilities}
-    return {
-        **{field.name: to_json(getattr(run, field.name)) for field in fields(run)},
-        **{
-            name: None if conclusion is None else conclusion_json(conclusion)
-            for name, conclusion in concluded.items()
-        },
-        "data": None if run.data is None else data_json(run.data),
-        "pair_accuracy": None if run.pair_accuracy is None else estimate_json(run.pair_accuracy),
-        "answer_mass": None if run.answer_mass is None else estimate_json(run.answer_mass),
+    values |= {name: conclusion_json(one) for name, one in concluded.items() if one is not None}
+    values |= {} if run.data is None else {"data": data_json(run.data)}
+    for name in ("pair_accuracy", "answer_mass", "accuracy"):
+        estimate = getattr(run, name)
+        values[name] = None if estimate is None else estimate_json(estimate)
+    return values | {
         "arm_name": None if run.arm is None else names.arm(run.arm),
-        "accuracy": None if run.accuracy is None else estimate_json(run.accuracy),
         "created": None if run.created is None else run.created.isoformat(),
     }
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json, dumps
+from pact_eval.errors import counted
 from pact_eval.plain_text import one_line
 from pact_eval.prompts.requests import Decision
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, right_columns, table_row
@@ -332,7 +333,7 @@ def _noise(probe: ServerProbe) -> str:
         return "not measured"
     return (
         f"the same request {probe.floor.repeats} times: largest TV {probe.floor.largest_tv:.2g}, "
-        f"{_count(probe.floor.flips, 'flip')}"
+        f"{counted(probe.floor.flips, 'flip')}"
     )
 
 
@@ -341,7 +342,7 @@ def _order(probe: ServerProbe) -> tuple[str, Tone | None]:
         return "no item could be asked in two orders", "caution"
     measured = (
         f"{probe.order.choices} items in two orders: largest TV {probe.order.largest_tv:.2g}, "
-        f"{_count(probe.order.flips, 'flip')}"
+        f"{counted(probe.order.flips, 'flip')}"
     )
     meaning: dict[ProbedOrderEffect, tuple[str, Tone | None]] = {
         "seen": ("the order is seen", None),
@@ -378,10 +379,6 @@ def _parity(probe: ServerProbe) -> tuple[str, Tone | None]:
     if probe.parity.largest_mass_difference is not None:
         measured += f"; of the answer mass {probe.parity.largest_mass_difference:.2g}"
     return measured, "good" if probe.parity.holds else "bad"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _short(value: Json) -> str:

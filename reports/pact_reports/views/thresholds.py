@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -33,7 +33,6 @@ from pact_eval.thresholds.checking import (
     AnswerSetsCheck,
     CheckedGate,
     CheckedSets,
-    GateVerdict,
     PromiseCheck,
     ThresholdsCheck,
 )
@@ -42,7 +41,7 @@ from pact_eval.thresholds.conclusion import Acting, acting
 from pact_eval.thresholds.decision_curves import GateMarks
 from pact_eval.thresholds.files import answer_sets_json, thresholds_json
 from pact_eval.thresholds.gates import SIGNAL_NAMES, Target, gate_text, sure_answers
-from pact_reports.cases import CaseStatus, CiReport, gate_report, judged_case
+from pact_reports.cases import STATUS_OF, CiReport, gate_report, judged_case
 from pact_reports.table import Cell, Column, Item, Part, Table, columns_and_rows
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import Brief, Fact
@@ -543,11 +542,6 @@ def gate_notes(marks: GateMarks, names: ArmNames) -> tuple[str, ...]:
 
 
 NO_GUARANTEE: Final = "nothing is guaranteed, so there is nothing to check"
-_OF_VERDICT: Final[Mapping[GateVerdict, CaseStatus]] = {
-    "holds": "passed",
-    "cannot tell": "cannot tell",
-    "broken": "failed",
-}
 
 
 def _cases(check: PromiseCheck) -> CiReport:
@@ -555,7 +549,7 @@ def _cases(check: PromiseCheck) -> CiReport:
     code, file = ("gate" if check.what == "thresholds" else "sets"), check.file.path
     cases = []
     for promise in check.promises:
-        status, text = _OF_VERDICT[promise.gate.verdict], f"{promise.gate.verdict}: {promise.seen}"
+        status, text = STATUS_OF[promise.gate.verdict], f"{promise.gate.verdict}: {promise.seen}"
         if not promise.made:
             status, text = "skipped", NO_GUARANTEE
         cases.append(judged_case(code, promise.name, status, text, file))

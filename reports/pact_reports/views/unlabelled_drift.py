@@ -10,23 +10,18 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._json import Json
-from pact_eval.drift.unlabelled import Finding, LogSide, SameItems, Shift, UnlabelledDrift
+from pact_eval.drift.unlabelled import LogSide, SameItems, Shift, UnlabelledDrift
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.order import CHANGES
 from pact_eval.numbers import estimate_text, p_value_number, p_value_text, value_text
 from pact_eval.plain_text import one_line
-from pact_reports.cases import CaseStatus, CiReport, gate_report, judged_case
+from pact_reports.cases import STATUS_OF, CiReport, gate_report, judged_case
 from pact_reports.table import Cell, Column, Line, Part, Table, columns_and_rows
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import attributes, warnings_json
 
-_STATUS: Final[dict[Finding, CaseStatus]] = {
-    "no change shown": "passed",
-    "changed": "failed",
-    "too few to tell": "cannot tell",
-}
 _MOST_SHIFTS: Final = 2
 
 
@@ -45,7 +40,7 @@ def present_unlabelled_drift(drift: UnlabelledDrift) -> Presenter:
 def _report(drift: UnlabelledDrift) -> CiReport:
     """Return the case for CI."""
     text = drift_sentence(drift)
-    case = judged_case("drift", "drift", _STATUS[drift.finding], text, Path(drift.logs[1].place))
+    case = judged_case("drift", "drift", STATUS_OF[drift.finding], text, Path(drift.logs[1].place))
     return gate_report("pact-eval drift", text, [case], map(str, drift.warnings))
 
 

@@ -119,8 +119,7 @@ def write_tables(
     """
     refuse_unknown("format", formats, FORMATS)
     if out.exists() and not out.is_dir():
-        message = f"{out}: expected a folder for tables, got a file"
-        raise InputError(message)
+        raise InputError(f"{out}: expected a folder for tables, got a file")
     out.mkdir(parents=True, exist_ok=True)
     endings = [_WRITERS[name] for name in dict.fromkeys(formats)]
     files = {}
@@ -202,5 +201,4 @@ def refuse_unknown(what: str, names: Sequence[str], choices: Iterable[str]) -> N
     unknown = [name for name in names if name not in choices]
     if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
-        message = f"expected {what}s of {', '.join(choices)}; got {got}"
-        raise InputError(message)
+        raise InputError(f"expected {what}s of {', '.join(choices)}; got {got}")
