@@ -348,8 +348,17 @@ def names_of(arms: Iterable[str]) -> ArmNames:
     return ArmNames.of(arms, config_of(click.get_current_context()).names)
 
 
+def leave_out(files: Iterable[Path]) -> None:
+    """Leave out files that a command cannot use, with a warning each."""
+    click.get_current_context().meta[_LEFT_OUT] = left_out = [
+        {"kind": "SkippedFile", "path": str(path), "text": f"{path}: {_NO_FOLDER}"}
+        for path in files
+    ]
+    warn(warning["text"] for warning in left_out)
+
+
 def _folders(
-    context: click.Context, _parameter: click.Parameter, value: tuple[Path, ...]
+    _context: click.Context, _parameter: click.Parameter, value: tuple[Path, ...]
 ) -> tuple[Path, ...]:
     """Leave out files, such as the page of the demo, which `runs/*` also matches.
 
@@ -358,25 +367,12 @@ def _folders(
     kept = value[:1] + tuple(
         path for path in value[1:] if not path.is_file() or all(map(is_published, (value[0], path)))
     )
-    _leave_out(context, [path for path in value if path not in kept])
+    leave_out(path for path in value if path not in kept)
     return kept
-
-
-def _leave_out(context: click.Context, files: Iterable[Path]) -> None:
-    context.meta[_LEFT_OUT] = left_out = [
-        {"kind": "SkippedFile", "path": str(path), "text": f"{path}: {_NO_FOLDER}"}
-        for path in files
-    ]
-    warn(warning["text"] for warning in left_out)
 
 
 Runs: TypeAlias = Annotated[tuple[Path, ...], RUN, "RUN...", _folders]
 """One or more run folders, or URLs."""
-
-
-def leave_out(files: Iterable[Path]) -> None:
-    """Leave out files that a command cannot use, with a warning each."""
-    _leave_out(click.get_current_context(), files)
 
 
 def left_out_files() -> list[JsonValue]:

@@ -41,15 +41,7 @@ _ELSEWHERE: Final = {
 @command(
     elsewhere=_ELSEWHERE,
     for_ci=True,
-    more=(
-        "gate",
-        "together",
-        "confidence",
-        "coverage",
-        "counting",
-        "unit",
-        "allow",
-    ),
+    more=("gate", "together", "confidence", "coverage", "counting", "unit", "allow"),
     settings=("ties_seed", "resamples", "bootstrap_seed"),
 )
 @settings_options("decoding", "calibration", "unit", "allow", "resamples", "bootstrap_seed")

@@ -52,6 +52,9 @@ from pact_reports.views.datasets import (
 )
 
 _HERE: Final = Path("data")
+_MORE: Final = ("shape", "levels", "positions_from", "question", "questions")
+"""Rare options on how labelled files are read."""
+
 
 FailOn: TypeAlias = Annotated[
     Severity,
@@ -72,16 +75,7 @@ NearDuplicate: TypeAlias = Annotated[
 
 @command(
     for_ci=True,
-    more=(
-        "manifest",
-        "near_duplicate",
-        "k",
-        "shape",
-        "levels",
-        "positions_from",
-        "question",
-        "questions",
-    ),
+    more=("manifest", "near_duplicate", "k", *_MORE),
     settings=("max_edit_words", "bootstrap_seed"),
 )
 @reading_options
@@ -312,7 +306,6 @@ def convert(
 
 
 _DRAWN: Final = 2
-_MORE: Final = ("shape", "levels", "positions_from", "question", "questions")
 
 
 @command(

@@ -62,11 +62,7 @@ _SCRIPTS: Final = tuple(
 )
 
 
-def make_page(
-    request: PageRequest,
-    *,
-    built: BuiltTables | None = None,
-) -> str:
+def make_page(request: PageRequest, *, built: BuiltTables | None = None) -> str:
     """Make the page of runs.
 
     Args:

@@ -204,11 +204,8 @@ def _shared(findings: Sequence[Finding]) -> list[Finding]:
     for words, group in by_words.items():
         names = first_of([finding.runs for finding in group], _MOST_NAMES)
         every = len(group) == len(findings)
-        items = (
-            group[0].items
-            if len({finding.items and finding.items[0] for finding in group}) == 1
-            else None
-        )
+        texts = {finding.items and finding.items[0] for finding in group}
+        items = group[0].items if len(texts) == 1 else None
         joined.append(Finding("" if every else names, group[0].tone, words, items))
     return joined
 

@@ -338,9 +338,7 @@ def build_mcnemar(request: TableRequest) -> Table:
     return mcnemar_table(*_matched(request))
 
 
-def _matched(
-    request: TableRequest,
-) -> tuple[Sequence[MatchedRuns], str, MetricDecoding, ArmNames]:
+def _matched(request: TableRequest) -> tuple[Sequence[MatchedRuns], str, MetricDecoding, ArmNames]:
     _ = request.comparable
     method, decoding = request.experiment.main_arm, MetricDecoding(request.decoding)
     return matched_runs(request.raw, method), method, decoding, request.names

@@ -108,11 +108,8 @@ def build_costs(request: TableRequest) -> Table:
         for curve in curves
         for number, at in enumerate(_shown_gates(curve))
     ]
-    chosen = (
-        " An asterisk marks the chosen gate."
-        if any(curve.chosen is not None for curve in curves)
-        else ""
-    )
+    marked = any(curve.chosen is not None for curve in curves)
+    chosen = " An asterisk marks the chosen gate." if marked else ""
     return Table(
         name="costs",
         title="What gates cost, and what they are worth",

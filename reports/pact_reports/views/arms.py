@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -51,6 +51,7 @@ from pact_reports.views.comparison import (
     adjusted_text,
     cautions,
     claims_table,
+    columns_of_tests,
     difference_facts,
     experiment_json,
     heading,
@@ -59,7 +60,6 @@ from pact_reports.views.comparison import (
     notes_on_tests,
     p_value_or_dash,
     shown_text,
-    test_columns,
     unusual_decoding,
     verdict_lines,
 )
@@ -92,16 +92,10 @@ def present_arms(
         texts: texts of the items.
     """
 
-    def headline() -> Iterator[str]:
-        yield arms_headline(experiment, names)
-
     def answers() -> Iterator[str]:
         leak = experiment.data.leak
         for conclusion in experiment.comparisons.better_arms:
             yield str(with_leak_warning(conclusion.named(names).words, leak))
-
-    def tables() -> Iterable[Part]:
-        return (*heading(experiment), *arms_parts(experiment.comparisons.of_arms, names))
 
     def listed() -> Iterator[Part]:
         for pair in experiment.comparisons.of_arms.pairs if items else ():
@@ -109,7 +103,7 @@ def present_arms(
         yield from advice_on_texts(known=bool(texts.records)) if items else ()
 
     return Presenter(
-        tables=tables,
+        tables=lambda: (*heading(experiment), *arms_parts(experiment.comparisons.of_arms, names)),
         to_json=lambda: {
             "answer": answer_json([experiment.data], experiment.comparisons.better_arms),
             **experiment_json(experiment),
@@ -118,7 +112,7 @@ def present_arms(
         warnings=[*map(str, experiment.applied_warnings)],
         answers=answers,
         leak=lambda: experiment.data.leak,
-        headline=headline,
+        headline=lambda: [arms_headline(experiment, names)],
         first=partial(brief_arms, experiment, names, items=items > 0),
         retold=True,
         listed=listed,
@@ -478,7 +472,7 @@ def _tests_table(pair: ArmPair) -> Table:
     columns, rows = columns_and_rows(
         groups.values(),
         ("accuracy, A - B", lambda group: estimate_cell(_accuracy_of(group), "points")),
-        *test_columns(next(iter(pair.seeds.values())).unit),
+        *columns_of_tests(next(iter(pair.seeds.values())).unit),
     )
     seeds = (Cell("–" if seed is None else str(seed)) for seed in groups)
     rows = tuple(Row((seed, *row.cells)) for seed, row in zip(seeds, rows, strict=True))

@@ -48,7 +48,7 @@ from pact_reports.tables.cells import estimate_cell, leak_lines
 from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.datasets import files_table, labelled_json, labelled_remarks
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import attributes, checks_json, data_json, file_json, to_json
+from pact_reports.writers.json import attributes, checks_json, conclusion_json, file_json, to_json
 
 
 def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
@@ -83,7 +83,7 @@ def _labelled_json(audit: DataAudit) -> dict[str, Json]:
 
 def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
     settings, manifest = audit.settings, audit.source.manifest
-    conclusion = data_json(DataConclusion.of_audit(audit))
+    conclusion = conclusion_json(DataConclusion.of_audit(audit))
     return {
         "settings": {
             **attributes(settings, *_SETTINGS),

@@ -104,10 +104,7 @@ def present_run_comparison(
         tables=lambda: (
             part
             for comparison in comparisons
-            for part in (
-                *comparison_parts(comparison),
-                *map(Line, comparison.sentences),
-            )
+            for part in (*comparison_parts(comparison), *map(Line, comparison.sentences))
         ),
         to_json=as_json,
         warnings=[*map(str, experiment.applied_warnings)],
@@ -398,14 +395,14 @@ def _accuracy_table(comparison: Comparison) -> Table:
         (Column("", "left"), lambda group: group.name),
         (f"A - B, by {CLUSTER[unit]}", lambda group: _difference_cell(group.metrics["accuracy"])),
         ("p", lambda group: p_value_or_dash(group.metrics["accuracy"].evidence.deciding)),
-        *test_columns(unit),
+        *columns_of_tests(unit),
         ("over items", _item_interval),
     )
     notes = tuple(_remarks(comparison))
     return Table("accuracy", "Accuracy: exact tests", "", *layout, legend=NO_LEGEND, notes=notes)
 
 
-def test_columns(
+def columns_of_tests(
     unit: ClusterUnit,
 ) -> Sequence[tuple[str, Callable[[GroupComparison], str]]]:
     """Return the columns of the exact tests of a group."""
@@ -466,10 +463,7 @@ def notes_on_tests(comparison: Comparison) -> Iterator[str]:
     """
     everything, *others = comparison.groups
     tests = everything.accuracy
-    reasons = (
-        tests.items.reason,
-        reason_text(tests.families.reason, comparison.unit),
-    )
+    reasons = (tests.items.reason, reason_text(tests.families.reason, comparison.unit))
     yield from dict.fromkeys(reason for reason in reasons if reason)
     few = {
         "items": {

@@ -264,11 +264,8 @@ def _columns_text(columns: ColumnReading) -> str:
     roles = ", ".join(f"{role} = {'+'.join(names)}" for role, names in columns.roles.items())
     options = "" if "options" in columns.roles else "; options: " + _list_options(columns.options)
     form = f"; answers are {_FORMS[columns.form]}" if "options" in columns.roles else ""
-    default_question = (
-        ""
-        if "question" in columns.roles and "state" in columns.roles
-        else (f'; question: "{columns.question}" (--question changes it)')
-    )
+    asked = "question" in columns.roles and "state" in columns.roles
+    default_question = "" if asked else f'; question: "{columns.question}" (--question changes it)'
     return one_line(f"Columns: {roles}{form}{options}{default_question}")
 
 

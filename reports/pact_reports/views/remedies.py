@@ -39,10 +39,6 @@ def present_remedy_comparison(
         comparison: the remedies.
         fitted: one that was fitted on all of its items, for others; None without.
     """
-
-    def headline() -> Iterator[str]:
-        yield remedies_answer(comparison)
-
     made = {} if fitted is None else {"fitted": remedy_json(fitted)}
     return Presenter(
         tables=partial(remedies_parts, comparison),
@@ -50,7 +46,7 @@ def present_remedy_comparison(
         to_json=lambda: _json(comparison) | made,
         warnings=[*fit_sentences(comparison.fit_notes)],
         leak=lambda: comparison.leak,
-        headline=headline,
+        headline=lambda: [remedies_answer(comparison)],
         first=partial(brief_remedies, comparison),
         retold=True,
     )

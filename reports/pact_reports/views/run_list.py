@@ -42,7 +42,7 @@ from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import tone_of
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.report import run_facts
-from pact_reports.writers.json import conclusion_json, data_json, estimate_json, to_json
+from pact_reports.writers.json import conclusion_json, estimate_json, to_json
 
 
 def present_run_list(
@@ -90,9 +90,8 @@ def _compare_line(runs: Sequence[ListedRun]) -> list[Line]:
 def _json(run: ListedRun, names: ArmNames) -> Json:
     """Return a run; accuracies are fractions, times in ISO 8601."""
     values = {field.name: to_json(getattr(run, field.name)) for field in fields(run)}
-    concluded = {"order": run.order, "probabilities": run.probabilities}
+    concluded = {"order": run.order, "probabilities": run.probabilities, "data": run.data}
     values |= {name: conclusion_json(one) for name, one in concluded.items() if one is not None}
-    values |= {} if run.data is None else {"data": data_json(run.data)}
     for name in ("pair_accuracy", "answer_mass", "accuracy"):
         estimate = getattr(run, name)
         values[name] = None if estimate is None else estimate_json(estimate)

@@ -177,16 +177,9 @@ def served_parts(decisions: ServedDecisions) -> tuple[Part, ...]:
         for served in decisions.fields
         if served.missing is not None
     ]
-    by = (
-        "the answers carry no name"
-        if decisions.answered_by is None
-        else f"{decisions.answered_by} answers"
-    )
-    rounded = (
-        ""
-        if decisions.decimals is None
-        else f"; probabilities are rounded to {decisions.decimals} decimals"
-    )
+    name, decimals = decisions.answered_by, decisions.decimals
+    by = "the answers carry no name" if name is None else f"{name} answers"
+    rounded = "" if decimals is None else f"; probabilities are rounded to {decimals} decimals"
     who = (
         f"{decisions.model} was asked, {by}: wire {decisions.wire}, "
         f"{decisions.requests:,} requests{rounded}"

@@ -109,10 +109,7 @@ def present_answer_sets_check(check: AnswerSetsCheck) -> Presenter:
         check,
         numbers,
         [Fact("asked", coverage_text(file.coverage, file.confidence))],
-        lambda: [
-            _check_table(check),
-            *_groups(check.groups, len(check.kinds), file.rule, ""),
-        ],
+        lambda: [_check_table(check), *_groups(check.groups, len(check.kinds), file.rule, "")],
     )
 
 

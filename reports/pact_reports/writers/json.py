@@ -127,10 +127,7 @@ def answer_json(
             compared.
     """
     answers: dict[str, Json] = {
-        conclusion.question: data_json(conclusion)
-        if isinstance(conclusion, DataConclusion)
-        else conclusion_json(conclusion)
-        for conclusion in conclusions
+        conclusion.question: conclusion_json(conclusion) for conclusion in conclusions
     }
     if better is None:
         return answers
@@ -143,8 +140,10 @@ def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
 
     Returns:
         Shares and differences are fractions. `items` is the number of items behind the status, and
-        `ids` has the first of them.
+        `ids` has the first of them. A conclusion on data has its own values.
     """
+    if isinstance(conclusion, DataConclusion):
+        return _data_json(conclusion)
     numbers = {field.name: to_json(getattr(conclusion, field.name)) for field in fields(conclusion)}
     behind: dict[str, Json] = {
         "items": len(conclusion.items),
@@ -160,7 +159,7 @@ def spending_json(spending: Spending) -> Json:
     return {"finding": spending.finding, **_members(vars(spending)), "changes": [*changes]}
 
 
-def data_json(conclusion: DataConclusion) -> dict[str, Json]:
+def _data_json(conclusion: DataConclusion) -> dict[str, Json]:
     """Turn the conclusion on the data of runs into JSON values; accuracies are fractions."""
     leak = conclusion.leak
     of_leak = ("items", "families", "files", "left_out", "accuracy", "accuracy_without", "judged")
