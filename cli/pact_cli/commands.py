@@ -282,8 +282,9 @@ class PactCommand(click.Command):
             place = self._place_of(error.option_name)
             if place is None:
                 raise
-            message = f"{error.option_name} is not an option of {self.name}; use: {place}"
-            raise click.UsageError(message, ctx) from None
+            raise click.UsageError(
+                f"{error.option_name} is not an option of {self.name}; use: {place}", ctx
+            ) from None
         refuse(
             ctx.params.get("as_json") and ctx.meta.get(CI_FORMAT),
             "--json and --format both say what stdout has: give one of them",

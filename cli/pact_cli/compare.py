@@ -1,34 +1,39 @@
-"""`pact-eval compare`: two or more runs on the same items, or arms over seeds."""
+"""`pact-eval compare`: two or more runs on the same items, a release, or arms over seeds."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import click
 
 from pact_cli.commands import command, from_settings, given, refuse
-from pact_cli.console import ci_format, emit, exit_on_leak, warn
+from pact_cli.console import Shown, announce, ci_format, emit, exit_as, exit_on_leak, warn
 from pact_cli.options import Json, RunPath, named_data, names_of, settings_options
-from pact_cli.param_types import Count
-from pact_cli.requirements import NotWorse, Required, judge_places
+from pact_cli.param_types import Count, Parsed
+from pact_cli.places import find_places
 from pact_eval._files import is_url
+from pact_eval.data.labelled.reading import AUTOMATIC
 from pact_eval.drift.drift import measure_drift
 from pact_eval.drift.run_comparison import compare_runs
-from pact_eval.errors import GateError, InconclusiveError, PactError
+from pact_eval.errors import PactError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import has_data_of
+from pact_eval.evaluation.requirements import Requirement, judge_release, shown_groups
 from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts, item_texts
 from pact_eval.evaluation.settings import Settings
 from pact_reports.views.arms import present_arms
 from pact_reports.views.comparison import present_run_comparison
 from pact_reports.views.drift import present_drift
 from pact_reports.views.presenter import Presenter
+from pact_reports.views.requirements import present_release
 
+NotWorse: TypeAlias = Annotated[Requirement, Parsed(Requirement.not_worse)]
+Required: TypeAlias = Annotated[tuple[Requirement, ...], Parsed(Requirement.parse)]
 _PAPER: Final = "pact-eval paper A B"
 _ELSEWHERE: Final = {
     "--html": "pact-eval report A B --html page.html",
@@ -44,11 +49,6 @@ _ELSEWHERE: Final = {
     "--calibrated": "--calibration own",
     "--as-shipped": "--calibration shipped",
     "--bins": "--by COLUMN:BINS",
-}
-_EXIT_CODES: Final = {
-    "equivalent": 0,
-    "cannot tell": InconclusiveError.exit_code,
-    "changed": GateError.exit_code,
 }
 
 
@@ -132,15 +132,15 @@ def compare(
         gate and required,
         "--gate fails NEW that is better, too; --not-worse and --require do not: give one of them",
     )
-    tables = full or bool(given(["by"]))
+    shown = Shown(full or bool(given(["by"])), items, data, as_json)
     if gate or (ci_format() and not required and settings.margin is not None):
-        _gate(runs, settings, items=items, data=data, full=tables, as_json=as_json)
+        _gate(runs, settings, shown)
     elif required:
-        shown = full or items is not None or bool(given(["margin"]))
-        below = partial(_present, items=items, data=data) if shown else lambda _: None
-        judge_places(*(runs, settings, required, below), full=full, as_json=as_json)
+        more = full or items is not None or bool(given(["margin"]))
+        below = partial(_present, shown=shown) if more else lambda _: None
+        judge_places(runs, settings, required, below, replace(shown, full=full))
     elif any(map(_is_arm, runs)):
-        _print_arms(runs, settings, full=tables, items=items, data=data, as_json=as_json)
+        _print_arms(runs, settings, shown)
     else:
         refuse(
             len(runs) < 2,
@@ -148,7 +148,7 @@ def compare(
         )
         refuse(settings.calibration, _OWN_OR_SHIPPED)
         experiment = Experiment.read(runs, settings, unique_labels=False)
-        print_comparison(experiment, full=tables, items=items, data=data, as_json=as_json)
+        print_comparison(experiment, shown)
 
 
 def _is_arm(argument: str) -> bool:
@@ -156,69 +156,42 @@ def _is_arm(argument: str) -> bool:
     return "=" in argument and not is_url(argument) and not Path(argument).exists()
 
 
-def _print_arms(
-    arms: Sequence[str],
-    settings: Settings,
-    *,
-    full: bool,
-    items: int | None,
-    data: tuple[Path, ...],
-    as_json: bool,
-) -> None:
+def _print_arms(arms: Sequence[str], settings: Settings, shown: Shown) -> None:
     """Print the comparison of arms over seeds; exit on a leak."""
     refuse(settings.calibration, _OWN_OR_SHIPPED)
     experiment = Experiment.read_arms(arms, settings)
-    texts = _texts(experiment, data) if items else NO_TEXTS
-    presenter = present_arms(experiment, names_of(experiment.arms), items=items or 0, texts=texts)
-    emit(presenter, full=full, as_json=as_json)
+    names, texts = names_of(experiment.arms), _texts(experiment, shown)
+    presenter = present_arms(experiment, names, items=shown.items or 0, texts=texts)
+    emit(presenter, full=shown.full, as_json=shown.as_json)
     exit_on_leak([experiment.data])
 
 
-def print_comparison(
-    experiment: Experiment,
-    below: Presenter | None = None,
-    *,
-    full: bool,
-    items: int | None = None,
-    data: tuple[Path, ...] = (),
-    as_json: bool,
-) -> None:
+def print_comparison(experiment: Experiment, shown: Shown, below: Presenter | None = None) -> None:
     """Print the comparison of the first run with each of the others; exit on a leak.
 
     Args:
         experiment: the runs.
+        shown: what of it; the items are those that only one of two runs gets right.
         below: what is shown below it.
-        full: print every table.
-        items: number of items to list that only one of two runs gets right; None lists none.
-        data: datasets with their texts.
-        as_json: print JSON.
     """
     try:
-        presenter = _present(experiment, items=items, data=data)
+        presenter = _present(experiment, shown)
     except PactError:
         warn(map(str, experiment.applied_warnings))
         raise
     if below is not None:
-        presenter = presenter.with_below("reports", below, full=full)
-    emit(presenter, full=full, as_json=as_json)
+        presenter = presenter.with_below("reports", below, full=shown.full)
+    emit(presenter, full=shown.full, as_json=shown.as_json)
     exit_on_leak([experiment.data])
 
 
-def _present(experiment: Experiment, *, items: int | None, data: tuple[Path, ...]) -> Presenter:
+def _present(experiment: Experiment, shown: Shown) -> Presenter:
     """Present the comparison of the first run with each of the others; arguments as above."""
-    texts = _texts(experiment, data) if items else NO_TEXTS
-    return present_run_comparison(*compare_runs(experiment), items=items or 0, texts=texts)
+    texts = _texts(experiment, shown)
+    return present_run_comparison(*compare_runs(experiment), items=shown.items or 0, texts=texts)
 
 
-def _gate(
-    arguments: tuple[str, ...],
-    settings: Settings,
-    *,
-    items: int | None,
-    data: tuple[Path, ...],
-    full: bool,
-    as_json: bool,
-) -> None:
+def _gate(arguments: tuple[str, ...], settings: Settings, shown: Shown) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
     files = [Path(argument) for argument in arguments[2:]]
     refuse(
@@ -232,18 +205,69 @@ def _gate(
     )
     drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
     presenter = present_drift(drift)
-    if items is not None:
+    if shown.items is not None:
         pair = Experiment.read(arguments[:2], settings, unique_labels=False)
-        presenter = presenter.with_below(
-            "compare", _present(pair, items=items, data=data), full=full
-        )
-    emit(presenter, full=full, as_json=as_json)
+        presenter = presenter.with_below("compare", _present(pair, shown), full=shown.full)
+    emit(presenter, full=shown.full, as_json=shown.as_json)
     exit_on_leak([drift.data])
-    click.get_current_context().exit(_EXIT_CODES[drift.finding])
+    exit_as(drift.finding)
 
 
-def _texts(experiment: Experiment, data: tuple[Path, ...]) -> ItemTexts:
-    """Read the texts of the items; those of data in the settings only if the runs are on them."""
-    if from_settings("data") and not has_data_of(data, experiment):
-        data = ()
-    return item_texts(experiment.runs[0], data, required=True)
+def _texts(experiment: Experiment, shown: Shown) -> ItemTexts:
+    """Read the texts of listed items; those of data in the settings only if the runs are on it."""
+    if not shown.items:
+        return NO_TEXTS
+    usable = not from_settings("data") or has_data_of(shown.data, experiment)
+    return item_texts(experiment.runs[0], shown.data if usable else (), required=True)
+
+
+def judge_places(
+    runs: Sequence[str],
+    settings: Settings,
+    requirements: tuple[Requirement, ...],
+    below: Callable[[Experiment], Presenter | None],
+    shown: Shown,
+) -> None:
+    """Judge a new run, or log, next to the one before; logs are stored as runs.
+
+    Args:
+        runs: NEW and OLD.
+        settings: decoding, grouping, bootstrap and data.
+        requirements: what is required.
+        below: makes what is shown below the verdict.
+        shown: what of it.
+    """
+    places = find_places([*map(Path, runs)], AUTOMATIC, settings.data)
+    refuse(
+        places.folders or len(places.runs) != 2,
+        f"expected NEW OLD, got {len(runs)}; of one run: pact-eval report RUN --require ...",
+    )
+    announce(f"Read: {text}." for text in places.read.values())
+    experiment = Experiment.read(places.runs, settings, unique_labels=False)
+    told = replace(experiment, settings=shown_groups(settings))
+    print_release(experiment, requirements, below(told), shown)
+
+
+def print_release(
+    experiment: Experiment,
+    requirements: tuple[Requirement, ...],
+    below: Presenter | None,
+    shown: Shown,
+) -> None:
+    """Print whether a run meets what is required, and exit as the verdict demands.
+
+    Args:
+        experiment: the run, and the one before it if there is one.
+        requirements: what is required; of every group of --by, or of every question of several.
+        below: what is shown below the verdict.
+        shown: what of it.
+    """
+    grouped = True if given(["by"]) or from_settings("by") else None
+    release = judge_release(experiment, requirements, grouped=grouped)
+    context = click.get_current_context()
+    presenter = present_release(release, command=f"pact-eval {context.info_name}")
+    if below is not None:
+        presenter = presenter.with_below(str(context.info_name), below, full=shown.full)
+    emit(presenter, as_json=shown.as_json)
+    exit_on_leak([experiment.data])
+    exit_as(release.verdict)

@@ -221,11 +221,10 @@ def find_config(start: Path) -> Path | None:
     for folder in (start, *start.parents):
         paths = [path for path in (folder / NAME, folder / _PROJECT) if _has_settings(path)]
         if len(paths) > 1:
-            message = (
+            raise InputError(
                 f"{folder}: two files of settings: {NAME}, and [tool.{_TOOL}] in {_PROJECT}; "
                 "keep one of them"
             )
-            raise InputError(message)
         if paths:
             return paths[0]
     return None
@@ -253,8 +252,7 @@ def _from_file(path: Path, shown: Path) -> Config:
     """Read the settings of a file; messages call it `shown`."""
     table: Any = _tool_table(path) if path.name == _PROJECT else read_toml(path)
     if not isinstance(table, dict):
-        message = f"{shown}: expected a table [tool.{_TOOL}]"
-        raise InputError(message)
+        raise InputError(f"{shown}: expected a table [tool.{_TOOL}]")
     where = str(shown) if path.name != _PROJECT else f"{shown}: [tool.{_TOOL}]"
     refuse_unknown(where, table, (*SETTINGS, "arms", "options"))
     values = {}
@@ -297,8 +295,7 @@ def _check(place: str, kind: click.ParamType[Any], value: object) -> Any:
     elif isinstance(kind, click.types.FloatParamType):
         expected_type, word = (int, float), "a number"
     if not isinstance(value, expected_type) or isinstance(value, bool):
-        message = f"{place}: expected {word}, got {value!r:.60}"
-        raise InputError(message)
+        raise InputError(f"{place}: expected {word}, got {value!r:.60}")
     _convert(place, kind, value)
     return value
 
@@ -309,8 +306,7 @@ def _convert(place: str, kind: click.ParamType[Any], value: object) -> Any:
     try:
         return kind.convert(value, None, None)
     except click.BadParameter as error:
-        message = f"{place}: {error.message}"
-        raise InputError(message) from None
+        raise InputError(f"{place}: {error.message}") from None
 
 
 def _option_value(place: str, option: click.Option, value: object, folder: Path) -> Any:
@@ -321,8 +317,7 @@ def _option_value(place: str, option: click.Option, value: object, folder: Path)
     """
     if option.is_flag:
         if not isinstance(value, bool):
-            message = f"{place}: expected true or false, got {value!r:.60}"
-            raise InputError(message)
+            raise InputError(f"{place}: expected true or false, got {value!r:.60}")
         return value if option.flag_value is not False else not value  # such as --no-probe
     values = value if option.multiple and isinstance(value, list) else [value]
     where = "path" if isinstance(option.type, click.Path) else "model"
@@ -355,8 +350,7 @@ def _options(where: str, value: object) -> Mapping[str, Mapping[str, object]]:
 
 def _table(place: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        message = f"{place}: expected a table, got {value!r:.60}"
-        raise InputError(message)
+        raise InputError(f"{place}: expected a table, got {value!r:.60}")
     return value
 
 
@@ -371,5 +365,4 @@ def refuse_unknown(where: str, settings: Mapping[str, object], allowed: Sequence
         name = f"{unknown[0]:.60}"
         near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(allowed)}"
-        message = f"{where}: unknown setting {name!r}; {hint}"
-        raise InputError(message)
+        raise InputError(f"{where}: unknown setting {name!r}; {hint}")

@@ -9,8 +9,9 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -44,6 +45,27 @@ _ASCII_LIKE = "pact-ascii-like"
 _NOT_ASCII = re.compile(r"[^\n -~]")  # JSON has line feeds only between values
 _LIKENESS = {"↑": "^", "↓": "v", "–": "-", "±": "+-", "∞": "inf", "…": "..."}
 _LIKENESS |= {sign: f"({number})" for number, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What of a result a command prints.
+
+    Attributes:
+        full: every table, instead of the first screen.
+        items: number of items to list; None lists none.
+        data: datasets with the texts of items.
+        as_json: JSON instead, which has every number.
+    """
+
+    full: bool = False
+    items: int | None = None
+    data: tuple[Path, ...] = ()
+    as_json: bool = False
+
+
+FIRST_SCREEN: Final = Shown()
+"""Of a command without options."""
 
 
 def output(*, to_stderr: bool = False) -> Console:
@@ -203,6 +225,13 @@ def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:
         click.get_current_context().exit(TamperedError.exit_code)
     if any(conclusion.status == "leak" for conclusion in conclusions):
         click.get_current_context().exit(GateError.exit_code)
+
+
+def exit_as(finding: str) -> NoReturn:
+    """Exit as a finding demands, such as 4 if it is that nobody can tell; all is printed."""
+    from pact_reports.cases import EXIT_CODES, STATUS_OF
+
+    click.get_current_context().exit(EXIT_CODES[STATUS_OF[finding]])
 
 
 def _json_escape(match: re.Match[str]) -> str:

@@ -8,11 +8,7 @@ from typing import Final
 from pact_cli.commands import command, refuse
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
-from pact_cli.model_options import (
-    contract_remarks,
-    model_or_server_to_ask_options,
-    with_allowed,
-)
+from pact_cli.model_options import contract_remarks, model_or_server_to_ask_options, with_allowed
 from pact_cli.options import ContractAllow, Json, OrderSeed
 from pact_cli.param_types import Count
 from pact_eval.errors import server_extra

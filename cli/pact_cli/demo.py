@@ -9,7 +9,7 @@ from typing import Final
 
 from pact_cli.commands import command, given
 from pact_cli.compare import print_comparison
-from pact_cli.console import tell
+from pact_cli.console import FIRST_SCREEN, tell
 from pact_cli.errors import needs_model_extra
 from pact_cli.param_types import Count
 from pact_cli.report import open_in_browser, print_reports
@@ -87,10 +87,10 @@ def _report_tables(out: Path, page: Path) -> None:
     for table, run in zip(tables, runs, strict=True):
         import_run(table, run, RunLabels())
     tell([*_ABOUT, ""])
-    print_reports(runs[:1], as_json=False)
+    print_reports(runs[:1])
     experiment = Experiment.read(runs)
     tell([""])
-    print_comparison(experiment, full=False, as_json=False)
+    print_comparison(experiment, FIRST_SCREEN)
     _write_page(experiment, page)
     tell(
         [
@@ -112,8 +112,9 @@ def _write_tables() -> list[Path]:
     contents = {Path(name): (bundled / name).read_bytes() for name in _TABLES}
     for path, content in contents.items():
         if path.exists() and (not path.is_file() or path.read_bytes() != content):
-            message = f"{path} is not the demo's: rename it, or start the demo in another folder"
-            raise InputError(message)
+            raise InputError(
+                f"{path} is not the demo's: rename it, or start the demo in another folder"
+            )
     for path, content in contents.items():
         if not path.exists():
             write_atomically(path, content)
@@ -134,7 +135,7 @@ def _score_adapters(out: Path, page: Path, *, k: int, limit: int | None) -> None
             dataset = read_dataset(data, k=k, limit=limit)
             with says_what_is_kept(run):
                 score(model, dataset, run, labels={"arm": arm, "seed": _SEED})
-        print_reports(runs, as_json=False)
+        print_reports(runs)
         settings = Settings(method=_ARMS[-1], target_error=_TARGET_ERROR)
         _write_page(Experiment.read(runs, settings), page, [data])
     thresholds = choose_thresholds(runs[-1], Target.of_error(_TARGET_ERROR))

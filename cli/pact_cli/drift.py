@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
-import click
-
 from pact_cli.commands import command, gathered, parameters_of, refuse
-from pact_cli.console import announce, emit
+from pact_cli.console import announce, emit, exit_as
 from pact_cli.import_rows import make_import
 from pact_cli.labelled import some_reading_options
 from pact_cli.options import RUN, Json
@@ -18,15 +16,9 @@ from pact_cli.param_types import Rate
 from pact_cli.remedies import remedies_of
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.drift.logs import compare_answers, read_place
-from pact_eval.errors import GateError, InconclusiveError
 from pact_eval.importing.source import ImportOptions
 from pact_reports.views.unlabelled_drift import present_unlabelled_drift
 
-_EXIT_CODES: Final = {
-    "no change shown": 0,
-    "changed": GateError.exit_code,
-    "too few to tell": InconclusiveError.exit_code,
-}
 _GATE: Final = "pact-eval compare BEFORE AFTER --gate --margin 0.02"
 _RELEASE: Final = "pact-eval compare AFTER BEFORE --not-worse 2"
 _ELSEWHERE: Final = {
@@ -97,4 +89,4 @@ def drift(
     result = compare_answers(*sides, below=below)
     presenter = present_unlabelled_drift(result)
     emit(presenter, full=full, as_json=as_json)
-    click.get_current_context().exit(_EXIT_CODES[result.finding])
+    exit_as(result.finding)

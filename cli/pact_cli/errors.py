@@ -82,18 +82,19 @@ _LONGEST_LINE = 10_000
 _AS_JSON = "pact.as_json"
 
 Sections: TypeAlias = Mapping[str, Mapping[str, tuple[str, str]]]
-"""By heading of `--help` and name of a command: its module in `pact_cli` and its function, such as
-`score:score`, and the first sentence of its help."""
+"""By heading of `--help` and name of a command: its module in `pact_cli`, with the function if its
+name is another one, such as `import_rows:import_rows`, and the first sentence of its help."""
 
 
 class LazyCommands(UserDict[str, Any]):
     """Commands by name, each imported when it is asked for: `report` does not wait for `score`.
 
     Args:
-        places: by name, the module in `pact_cli` and the function in it, or the command.
+        places: by name, the module in `pact_cli`, with the function in it if it is named otherwise,
+            or the command.
 
     Examples:
-        >>> commands = LazyCommands({"paper": "paper:paper"})
+        >>> commands = LazyCommands({"paper": "paper"})
         >>> commands["paper"].name
         'paper'
     """
@@ -102,7 +103,9 @@ class LazyCommands(UserDict[str, Any]):
         entry = self.data[name]
         if isinstance(entry, str):
             module, _, attribute = entry.partition(":")
-            self.data[name] = entry = getattr(import_module(f"pact_cli.{module}"), attribute)
+            self.data[name] = entry = getattr(
+                import_module(f"pact_cli.{module}"), attribute or name
+            )
         return cast("click.Command", entry)
 
 

@@ -93,8 +93,7 @@ def run_shown(experiment: PlannedExperiment) -> ExperimentOutcome:
     try:
         return run(experiment, watch)
     except KeyboardInterrupt:
-        message = (
+        raise KeyboardInterrupt(
             "the steps that are done, and the checkpoints of the others, are kept in "
             f"{one_line(str(experiment.folder))}; the same command continues"
-        )
-        raise KeyboardInterrupt(message) from None
+        ) from None

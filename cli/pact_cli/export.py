@@ -104,8 +104,9 @@ def _card_of(run: Path, adapter: Path) -> ModelCard:
     scored, sha256 = report.run.provenance.adapter, read_adapter_files(adapter).sha256
     if scored is None or scored.sha256 != sha256:
         of_run = "no adapter" if scored is None else f"the adapter {str(scored.sha256)[:12]}"
-        message = f"--results: expected a run of {adapter} ({sha256[:12]}), {run} is of {of_run}"
-        raise InputError(message)
+        raise InputError(
+            f"--results: expected a run of {adapter} ({sha256[:12]}), {run} is of {of_run}"
+        )
     return ModelCard.of(report)
 
 

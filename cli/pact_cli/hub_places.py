@@ -10,8 +10,6 @@ from pact_eval.data.opening import local_data, only_file_of
 from pact_eval.hub.downloads import hub_location, snapshot_of
 from pact_eval.models.hub_adapters import AdapterPlace, find_adapter
 
-__all__ = ["resolve_adapter", "resolve_data_file", "resolve_dataset"]
-
 
 def resolve_adapter(place: Path, *, audited: bool = False) -> AdapterPlace:
     """Return an adapter on this machine; one of the Hub is downloaded, and its commit is said.

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import click
 
 from pact_cli.commands import Doc, command, config_of, gathered
-from pact_cli.console import announce
+from pact_cli.console import Shown, announce
 from pact_cli.hub_places import resolve_dataset
 from pact_cli.labelled import announce_labelled, some_reading_options
 from pact_cli.options import DATASET, RUN_OR_LOG, Json, label_options
@@ -152,4 +152,4 @@ def import_rows(
             stored = StoredRun(out, rows.remarks, labelled=rows.labelled)
     announce_labelled([stored.labelled])
     announce(stored.remarks)
-    print_reports([stored.folder], as_json=as_json)
+    print_reports([stored.folder], shown=Shown(as_json=as_json))

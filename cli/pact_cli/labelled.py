@@ -15,8 +15,6 @@ from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import SHAPE_NAMES, Reading, reading_of
 from pact_reports.views.datasets import labelled_remarks
 
-__all__ = ["announce_labelled", "reading_options", "some_reading_options"]
-
 
 def make_reading(
     *,

@@ -10,48 +10,42 @@ from pact_cli.errors import PactGroup, Sections
 
 _SECTIONS: Final[Sections] = {  # in the order of work
     "Start": {
-        "demo": ("demo:demo", "Show what pact-eval finds, in seconds and without a model."),
-        "plan": ("plan:plan", "Say how many items are needed, before anything is run."),
+        "demo": ("demo", "Show what pact-eval finds, in seconds and without a model."),
+        "plan": ("plan", "Say how many items are needed, before anything is run."),
     },
     "Score": {
-        "score": ("score:score", "Score an adapter on a dataset: write a run and report on it."),
+        "score": ("score", "Score an adapter on a dataset: write a run and report on it."),
         "import": (
             "import_rows:import_rows",
             "Import a log or predictions as a run, and report on it.",
         ),
-        "experiment": ("experiment:experiment", "Train, score and judge what PLAN.toml describes."),
+        "experiment": ("experiment", "Train, score and judge what PLAN.toml describes."),
     },
     "Look": {
-        "report": ("report:report", "Show what runs, logs or predictions are worth."),
-        "compare": ("compare:compare", "Compare A with B (and with C, ...), item by item."),
-        "drift": (
-            "drift:drift",
-            "Say whether answers changed between two logs without right answers.",
-        ),
+        "report": ("report", "Show what runs, logs or predictions are worth."),
+        "compare": ("compare", "Compare A with B (and with C, ...), item by item."),
+        "drift": ("drift", "Say whether answers changed between two logs without right answers."),
         "sweep": (
-            "sweep:sweep",
+            "sweep",
             "Show a run at every number of orders, or with what removes order effects.",
         ),
     },
     "Decide": {
-        "calibrate": (
-            "calibrate:calibrate",
-            "Fit a temperature on a run of the calibration split.",
-        ),
-        "thresholds": ("thresholds:thresholds", "Choose which decisions of RUN need no review."),
-        "decide": ("decide:decide", "Answer every field of one request."),
+        "calibrate": ("calibrate", "Fit a temperature on a run of the calibration split."),
+        "thresholds": ("thresholds", "Choose which decisions of RUN need no review."),
+        "decide": ("decide", "Answer every field of one request."),
     },
     "Publish": {
-        "paper": ("paper:paper", "Write figures and tables of RUNs, or of published metrics."),
-        "export": ("export:export", "Write ADAPTER as a decision model of transformers."),
+        "paper": ("paper", "Write figures and tables of RUNs, or of published metrics."),
+        "export": ("export", "Write ADAPTER as a decision model of transformers."),
     },
     "Trust": {
-        "register": ("preregistration:register", "Freeze criteria before the runs."),
+        "register": ("preregistration", "Freeze criteria before the runs."),
         "scorecard": (
-            "preregistration:scorecard",
+            "preregistration",
             "Judge hypotheses on run folders, or on a .csv of metrics.",
         ),
-        "verify": ("verify:verify", "Check each RUN against the hashes in its run.json."),
+        "verify": ("verify", "Check each RUN against the hashes in its run.json."),
     },
 }
 

@@ -218,8 +218,9 @@ def with_allowed(request: ModelRequest | ServerRequest, allow: Sequence[str]) ->
     if "other-contract" not in allow:
         return request
     if isinstance(request, ServerRequest):
-        message = "--allow other-contract is for an adapter here; a server makes its own prompts"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            "--allow other-contract is for an adapter here; a server makes its own prompts"
+        )
     return replace(request, allow_contract_mismatch=True)
 
 

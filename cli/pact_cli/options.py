@@ -17,14 +17,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import click
 
-from pact_cli.commands import (
-    CHOSEN,
-    Doc,
-    Function,
-    config_of,
-    from_settings,
-    parameters_of,
-)
+from pact_cli.commands import CHOSEN, Doc, Function, config_of, from_settings, parameters_of
 from pact_cli.commands import gathered as gathered
 from pact_cli.console import warn
 from pact_cli.param_types import DATASET as DATASET
@@ -355,8 +348,17 @@ def names_of(arms: Iterable[str]) -> ArmNames:
     return ArmNames.of(arms, config_of(click.get_current_context()).names)
 
 
+def leave_out(files: Iterable[Path]) -> None:
+    """Leave out files that a command cannot use, with a warning each."""
+    click.get_current_context().meta[_LEFT_OUT] = left_out = [
+        {"kind": "SkippedFile", "path": str(path), "text": f"{path}: {_NO_FOLDER}"}
+        for path in files
+    ]
+    warn(warning["text"] for warning in left_out)
+
+
 def _folders(
-    context: click.Context, _parameter: click.Parameter, value: tuple[Path, ...]
+    _context: click.Context, _parameter: click.Parameter, value: tuple[Path, ...]
 ) -> tuple[Path, ...]:
     """Leave out files, such as the page of the demo, which `runs/*` also matches.
 
@@ -365,25 +367,12 @@ def _folders(
     kept = value[:1] + tuple(
         path for path in value[1:] if not path.is_file() or all(map(is_published, (value[0], path)))
     )
-    _leave_out(context, [path for path in value if path not in kept])
+    leave_out(path for path in value if path not in kept)
     return kept
-
-
-def _leave_out(context: click.Context, files: Iterable[Path]) -> None:
-    context.meta[_LEFT_OUT] = left_out = [
-        {"kind": "SkippedFile", "path": str(path), "text": f"{path}: {_NO_FOLDER}"}
-        for path in files
-    ]
-    warn(warning["text"] for warning in left_out)
 
 
 Runs: TypeAlias = Annotated[tuple[Path, ...], RUN, "RUN...", _folders]
 """One or more run folders, or URLs."""
-
-
-def leave_out(files: Iterable[Path]) -> None:
-    """Leave out files that a command cannot use, with a warning each."""
-    _leave_out(click.get_current_context(), files)
 
 
 def left_out_files() -> list[JsonValue]:
@@ -413,6 +402,5 @@ def names_in(option: str, text: str, choices: Sequence[str]) -> list[str]:
     unknown = [name for name in names if name not in choices]
     if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
-        message = f"{option}: expected one or more of {', '.join(choices)}; got {got}"
-        raise click.UsageError(message)
+        raise click.UsageError(f"{option}: expected one or more of {', '.join(choices)}; got {got}")
     return names

@@ -187,8 +187,9 @@ def _read(
         return experiment, outputs, warn(map(str, experiment.warnings))
     others = [str(path) for path in runs if not is_published(path)]
     if others:
-        message = f"expected published metrics alone, or runs alone; got {runs[0]}, {others[0]}"
-        raise InputError(message)
+        raise InputError(
+            f"expected published metrics alone, or runs alone; got {runs[0]}, {others[0]}"
+        )
     outputs = replace(outputs, published=runs)
     warned = warn(metrics.published_text for metrics in [outputs.metrics] if metrics)
     return Experiment((), settings=settings), outputs, warned

@@ -59,8 +59,9 @@ class _InRange:
         except click.BadParameter:
             number = math.nan
         if isinstance(number, float) and math.isnan(number):  # no range has nan
-            message = f"expected {self.expected}, got {value!r:.60}"
-            raise click.BadParameter(message, ctx=ctx, param=param)
+            raise click.BadParameter(
+                f"expected {self.expected}, got {value!r:.60}", ctx=ctx, param=param
+            )
         return number
 
     def _describe_range(self) -> str:

@@ -73,11 +73,10 @@ def find_places(paths: Sequence[Path], reading: Reading, data: Sequence[Path] = 
         setting = config_of(click.get_current_context()).values.get("runs")
         announce([f"Using FOLDER {runs_folder} ({setting.source})"] if setting else [])
         if not runs_folder.is_dir():
-            message = (
+            raise click.UsageError(
                 f"no folder {runs_folder} here; give a run, or a file of predictions: pact-eval "
                 "report FILE"
             )
-            raise click.UsageError(message)
         return Places((), (runs_folder,))
     runs: list[Path] = []
     folders: list[Path] = []
@@ -105,11 +104,10 @@ def _refuse_other_folder(path: Path) -> None:
         return
     logs = sorted(file for file in path.iterdir() if file.suffix.lower() in LOG_SUFFIXES)
     advice = f"; name a file in it, such as {logs[0]}" if logs else ""
-    message = (
+    raise RunError(
         f"{path}: not a run (it has no {NAME}), not a folder of runs, and not a log of a known "
         f"format{advice}"
     )
-    raise RunError(message)
 
 
 def _is_run(path: Path) -> bool:
@@ -120,12 +118,11 @@ def _without_other_files(paths: Sequence[Path]) -> list[Path]:
     """Leave out files that are no logs, such as the page of the demo in `runs/*`."""
     others = [path for path in paths if path.is_file() and _is_other_file(path)]
     if len(others) == len(paths):
-        message = (
+        raise click.UsageError(
             f"{others[0]}: expected a run, a folder of runs, or a log; a page is checked with "
             "`pact-eval verify PAGE RUN...`, a file of thresholds with `pact-eval thresholds RUN "
             "--check FILE`"
         )
-        raise click.UsageError(message)
     leave_out(others)
     return [path for path in paths if path not in others]
 

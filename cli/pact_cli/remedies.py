@@ -15,8 +15,6 @@ from pact_cli.commands import given
 from pact_eval.data.labelled.reading import parse_columns, roles_option
 from pact_eval.errors import PactError, ShapeError
 
-__all__ = ["remedies_of"]
-
 _COLUMNS: Final = "--columns"
 _OF_REPORT: Final = (_COLUMNS, "--answers", "--positions-from", "--options", "--data")
 """Options on how a table is read that `report` has; `import` has all of them."""

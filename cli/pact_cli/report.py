@@ -9,8 +9,17 @@ from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 from pact_cli.commands import command, from_settings, given, refuse, refuse_given
-from pact_cli.compare import print_comparison
-from pact_cli.console import announce, ci_format, emit, exit_on_leak, verbose, warn
+from pact_cli.compare import Required, print_comparison, print_release
+from pact_cli.console import (
+    FIRST_SCREEN,
+    Shown,
+    announce,
+    ci_format,
+    emit,
+    exit_on_leak,
+    verbose,
+    warn,
+)
 from pact_cli.labelled import some_reading_options
 from pact_cli.options import (
     RUN,
@@ -23,12 +32,11 @@ from pact_cli.options import (
 )
 from pact_cli.param_types import Count
 from pact_cli.places import Places, find_places
-from pact_cli.requirements import Required, print_release
 from pact_eval._json import Json as JsonValue
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.item_records import has_data_of
 from pact_eval.evaluation.joins import SkippedRun, select_role
 from pact_eval.evaluation.requirements import shown_groups
@@ -154,31 +162,24 @@ def report(
     outputs = replace(outputs, data=places.texts_in(outputs.data))
     reads = () if places.read else ("columns", "option_texts", "answers", "positions_from")
     refuse_given(reads, "{} is for a log: the runs are stored already, and say how they were read")
-    shown = full or items is not None
+    more = full or items is not None
     if open_ and outputs.html is None:
         outputs = replace(outputs, html=Path("report.html"))
     if outputs.html is not None:
-        alone = not (require or shown)
+        alone = not (require or more)
         of_page = shown_groups(settings) if require else settings
         _write_page(places, of_page, outputs, open_page=open_, as_json=as_json, alone=alone)
         if alone:
             return
     of_terminal = replace(settings, data=named_data(outputs.data))
+    shown = Shown(full, items, outputs.data, as_json)
     if require:
         experiment = _judged_run(places, of_terminal)
-        shown = shown or settings.target_error is not None
         told = replace(experiment, settings=shown_groups(of_terminal))
-        below = present_all([told], full=full, items=items) if shown else None
-        print_release(experiment, require, below, full=full, as_json=as_json)
+        below = more or settings.target_error is not None
+        print_release(experiment, require, present_all([told], shown) if below else None, shown)
         return
-    print_places(
-        places,
-        of_terminal,
-        outputs.data,
-        full=full or bool(given(["by"])),
-        items=items,
-        as_json=as_json,
-    )
+    print_places(places, of_terminal, replace(shown, full=full or bool(given(["by"]))))
 
 
 def _judged_run(places: Places, settings: Settings) -> Experiment:
@@ -201,45 +202,31 @@ def _how_read(places: Places) -> list[str]:
     return [f"Read: {text}." for text in places.read.values()]
 
 
-def print_places(
-    places: Places,
-    settings: Settings,
-    data: tuple[Path, ...],
-    *,
-    full: bool,
-    items: int | None = None,
-    as_json: bool,
-) -> None:
+def print_places(places: Places, settings: Settings, shown: Shown) -> None:
     """Print the report on one run, the comparison of several, or a leaderboard.
 
     Args:
         places: the runs.
         settings: decoding, grouping and bootstrap.
-        data: datasets with the texts of items.
-        full: print every table.
-        items: number of items to list; None lists none.
-        as_json: print JSON.
+        shown: what of it.
     """
     if places.folders:
-        _print_list(places, settings, full=full, items=items, as_json=as_json)
+        _print_list(places, settings, shown)
         return
     opened = open_runs(places.runs)
     kept, _ = select_role(opened)
     if len(kept) == 1:
-        conclusions = print_reports(
-            opened, settings, as_json=as_json, full=full, items=items, read=places.read
-        )
-        exit_on_leak(conclusions)
+        exit_on_leak(print_reports(opened, settings, shown, places.read))
         return
     refuse(settings.calibration, _OF_ONE)
     announce(_how_read(places))
     experiment, reason = _comparable(opened, settings)
     if experiment is None:
-        _print_list(places, settings, full=full, items=items, as_json=as_json, reason=reason)
+        _print_list(places, settings, shown, reason)
         return
     asked = settings.target_error is not None
     below = present_all(Experiment.read_each(opened, settings)[0]) if asked else None
-    print_comparison(experiment, below, full=full, items=items, data=data, as_json=as_json)
+    print_comparison(experiment, shown, below)
 
 
 def _comparable(runs: Sequence[RunFolder], settings: Settings) -> tuple[Experiment | None, str]:
@@ -255,35 +242,25 @@ def _comparable(runs: Sequence[RunFolder], settings: Settings) -> tuple[Experime
     return experiment, ""
 
 
-def _print_list(
-    places: Places,
-    settings: Settings,
-    *,
-    full: bool,
-    items: int | None,
-    as_json: bool,
-    reason: str = "",
-) -> None:
+def _print_list(places: Places, settings: Settings, shown: Shown, reason: str = "") -> None:
     """Print the leaderboard of runs, and what is asked of each after it.
 
     Args:
         places: runs, and folders that hold some.
         settings: of the reports; with a target error, they are printed too.
-        full: print every report too, with all tables; with JSON, instead of the leaderboard.
-        items: number of items to list after each report; None lists none.
-        as_json: print JSON.
+        shown: if it asks for more, every report too; with JSON, instead of the leaderboard.
         reason: why runs are not compared; "" if that was not asked.
     """
     refuse(settings.calibration, _OF_ONE)
-    each = full or items is not None or settings.target_error is not None
+    each = shown.full or shown.items is not None or settings.target_error is not None
     listed = list_runs([*places.folders, *run_folders(places.runs)], settings)
     complete = [run.folder for run in listed if run.state == "complete"]
-    if not (each and (as_json or ci_format())):
+    if not (each and (shown.as_json or ci_format())):
         names = names_of(run.arm for run in listed if run.arm is not None)
         presenter = present_run_list(listed, names, places.folders, settings, reason=reason)
-        emit(presenter, as_json=as_json)
+        emit(presenter, as_json=shown.as_json)
     if each and complete:
-        print_reports(complete, settings, as_json=as_json, full=full, items=items, read=places.read)
+        print_reports(complete, settings, shown, places.read)
     exit_on_leak([run.data for run in listed if run.data is not None])
 
 
@@ -368,10 +345,7 @@ def open_in_browser(page: Path) -> None:
 def print_reports(
     runs: Sequence[RunSource],
     settings: Settings | None = None,
-    *,
-    as_json: bool,
-    full: bool = False,
-    items: int | None = None,
+    shown: Shown = FIRST_SCREEN,
     read: Mapping[Path, str] | None = None,
 ) -> list[DataConclusion]:
     """Print the report on each run in turn; with JSON, one object with all of them.
@@ -379,9 +353,7 @@ def print_reports(
     Args:
         runs: the runs, their folders or URLs.
         settings: decoding, grouping and bootstrap.
-        as_json: print JSON, which has every number.
-        full: print every table instead of the first screen.
-        items: number of wrong answers, and of answers that change, to list; None lists none.
+        shown: what of it; the items are wrong answers, and answers that change.
         read: by run folder, how its log was read.
 
     Returns:
@@ -389,17 +361,14 @@ def print_reports(
     """
     experiments, skipped = Experiment.read_each(runs, settings)
     warn(map(str, skipped))
-    presenter = present_all(experiments, skipped, full=full, items=items, read=read)
-    emit(presenter, full=full, as_json=as_json)
+    emit(present_all(experiments, shown, skipped, read), full=shown.full, as_json=shown.as_json)
     return [experiment.data for experiment in experiments]
 
 
 def present_all(
     experiments: Sequence[Experiment],
+    shown: Shown = FIRST_SCREEN,
     skipped: Sequence[SkippedRun] = (),
-    *,
-    full: bool = False,
-    items: int | None = None,
     read: Mapping[Path, str] | None = None,
 ) -> Presenter:
     """Present the report on each of some runs; the arguments are those of `print_reports`."""
@@ -411,13 +380,10 @@ def present_all(
     ]
     names = names_of(report.run.arm for report in reports)
     texts = {str(folder): text for folder, text in (read or {}).items()}
-    presented = [
-        (
-            report,
-            present_run_report(
-                report, names, full=full, items=items, read=texts.get(report.run.place, "")
-            ),
-        )
-        for report in reports
-    ]
+
+    def present(report: RunReport) -> Presenter:
+        read_as = texts.get(report.run.place, "")
+        return present_run_report(report, names, full=shown.full, items=shown.items, read=read_as)
+
+    presented = [(report, present(report)) for report in reports]
     return present_reports(presented, skipped, left_out_files())

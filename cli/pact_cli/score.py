@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import click
 
 from pact_cli.commands import Doc, announce_choices, command, config_of
-from pact_cli.console import announce, emit
+from pact_cli.console import Shown, announce, emit
 from pact_cli.errors import needs_model_extra, needs_ray_extra
 from pact_cli.hub_places import resolve_data_file
 from pact_cli.labelled import announce_labelled, some_reading_options
@@ -39,11 +39,7 @@ from pact_eval.runs.provenance import Provenance, RunLabels, read_provenance
 from pact_eval.scoring.content_free import score_content_free
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.sources import (
-    default_folder,
-    refuse_workers_of_server,
-    row_source,
-)
+from pact_eval.scoring.sources import default_folder, refuse_workers_of_server, row_source
 from pact_eval.scoring.windows import Backend, Dataset, read_dataset, score_windows
 from pact_eval.scoring.workers.cluster import import_ray
 from pact_eval.scoring.workers.messages import WorkersRequest
@@ -181,7 +177,7 @@ def score(
             announce(["Scoring the content-free prompts."])
             score_content_free(source, dataset, folder, labels=labels, allow=of_data)
         announce(custody.remarks)
-        print_reports([folder], as_json=as_json)
+        print_reports([folder], shown=Shown(as_json=as_json))
     announce([f"Next: {next_command(folder)}"])
 
 
@@ -193,8 +189,7 @@ def _print_probe(request: ModelRequest | ServerRequest, *, as_json: bool) -> Non
         GateError: the server does not have the model that it should.
     """
     if not isinstance(request, ServerRequest):
-        message = "--probe asks a server: give --server URL and --model NAME"
-        raise click.UsageError(message)
+        raise click.UsageError("--probe asks a server: give --server URL and --model NAME")
     with server_extra():
         from pact_eval.scoring.servers.source import probe
 
@@ -312,11 +307,10 @@ def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
         InputError: the manifest does not name exactly one evaluation file.
     """
     if data is None and not _DATA.is_dir():
-        message = (
+        raise click.UsageError(
             "expected --data FILE: there is no folder `data` here, and no setting `data` in "
             "pact.toml"
         )
-        raise click.UsageError(message)
     place = resolve_data_file(_DATA if data is None else data)
     has_manifest = (place / MANIFEST_NAME).exists()
     try:

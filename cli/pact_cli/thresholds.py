@@ -7,14 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
-import click
-
 from pact_cli.commands import command, refuse, refuse_given
-from pact_cli.console import emit
+from pact_cli.console import emit, exit_as
 from pact_cli.options import RUN, Json, settings_options
 from pact_cli.param_types import Positive, Rate
 from pact_eval._choices import CONFIDENCE, COVERAGE, Counting, GateGroups, Signal
-from pact_eval.errors import GateError, InconclusiveError
 from pact_eval.evaluation.settings import Settings
 from pact_eval.thresholds.answer_sets import choose_answer_sets
 from pact_eval.thresholds.checking import check_answer_sets, check_thresholds
@@ -39,25 +36,12 @@ _ELSEWHERE: Final = {
     "--cost-review": "--cost-wrong, the cost of a wrong decision in reviews",
     "--target-accuracy": "--target-error 0.05, for an accuracy of 95%",
 }
-_EXIT_CODES: Final = {
-    "holds": 0,
-    "cannot tell": InconclusiveError.exit_code,
-    "broken": GateError.exit_code,
-}
 
 
 @command(
     elsewhere=_ELSEWHERE,
     for_ci=True,
-    more=(
-        "gate",
-        "together",
-        "confidence",
-        "coverage",
-        "counting",
-        "unit",
-        "allow",
-    ),
+    more=("gate", "together", "confidence", "coverage", "counting", "unit", "allow"),
     settings=("ties_seed", "resamples", "bootstrap_seed"),
 )
 @settings_options("decoding", "calibration", "unit", "allow", "resamples", "bootstrap_seed")
@@ -142,11 +126,11 @@ def thresholds(
     if check is not None and sets:
         checked_sets = check_answer_sets(check, run, settings=settings)
         emit_result(present_answer_sets_check(checked_sets))
-        click.get_current_context().exit(_EXIT_CODES[checked_sets.verdict])
+        exit_as(checked_sets.verdict)
     if check is not None:
         checked = check_thresholds(check, run, settings=settings)
         emit_result(present_thresholds_check(checked))
-        click.get_current_context().exit(_EXIT_CODES[checked.verdict])
+        exit_as(checked.verdict)
     files = [] if out is None else [out]
     if sets:
         chosen_sets = choose_answer_sets(

@@ -79,16 +79,14 @@ def verify(
         presenter = presenter.with_below("verified", below, full=True) if folders else presenter
     emit(presenter, as_json=as_json)
     if report is not None and report.reasons:
-        message = f"{report.path}: not the report on these runs"
-        raise TamperedError(message)
+        raise TamperedError(f"{report.path}: not the report on these runs")
     _judge(checked, roles, strict=strict)
 
 
 def _judge(checked: Sequence[CheckedRun], roles: Sequence[FamilyRoles], *, strict: bool) -> None:
     differing = [run.place for run in checked if run.differs]
     if differing:
-        message = f"not what was recorded: {', '.join(differing)}"
-        raise TamperedError(message)
+        raise TamperedError(f"not what was recorded: {', '.join(differing)}")
     unreadable = [run.unreadable for run in checked if run.unreadable is not None]
     if unreadable:
         raise InputError("\n".join(unreadable))
@@ -98,5 +96,4 @@ def _judge(checked: Sequence[CheckedRun], roles: Sequence[FamilyRoles], *, stric
         raise GateError(f"{', '.join(leaking)}: {message}" if leaking else message)
     open_questions = [run.place for run in checked if not run.complete]
     if strict and open_questions:
-        message = f"not everything could be checked: {', '.join(open_questions)}"
-        raise InconclusiveError(message)
+        raise InconclusiveError(f"not everything could be checked: {', '.join(open_questions)}")

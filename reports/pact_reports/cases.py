@@ -8,10 +8,28 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pact_eval._choices import Severity
+from pact_eval.errors import GateError, InconclusiveError
 from pact_eval.evaluation.conclusions.data import DataConclusion
 
 CaseStatus: TypeAlias = Literal["passed", "failed", "cannot tell", "skipped"]
 """Result of a case: "failed" and "cannot tell" end the command with a code other than 0."""
+
+_FINDINGS: Final[Mapping[CaseStatus, tuple[str, ...]]] = {
+    "passed": ("equivalent", "no change shown", "holds", "shown", "supported", "PASS"),
+    "cannot tell": ("cannot tell", "too few to tell", "not shown", "not clear", "CANNOT TELL"),
+    "failed": ("changed", "broken", "contradicted", "FAIL"),
+}
+STATUS_OF: Final[Mapping[str, CaseStatus]] = {
+    finding: status for status, findings in _FINDINGS.items() for finding in findings
+}
+"""Status of what gates, tests and verdicts find."""
+
+EXIT_CODES: Final[Mapping[CaseStatus, int]] = {
+    "passed": 0,
+    "cannot tell": InconclusiveError.exit_code,
+    "failed": GateError.exit_code,
+}
+"""Exit code of a command whose result has a status."""
 
 SEVERITY_OF_STATUS: Final[Mapping[CaseStatus, Severity]] = {
     "failed": "error",

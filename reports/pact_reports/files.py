@@ -17,11 +17,7 @@ from pact_eval.evaluation.arms.table_results import read_clear_changes
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.item_records import (
-    ItemRecords,
-    imported_item_records,
-    read_item_records,
-)
+from pact_eval.evaluation.item_records import ItemRecords, imported_item_records, read_item_records
 from pact_eval.evaluation.run_data import remembered_data
 from pact_eval.notes import Note
 from pact_eval.plain_text import one_line
@@ -240,8 +236,6 @@ def _registration_error(request: TableRequest) -> str | None:
 
 def _check_target(path: Path | None) -> None:
     if path is not None and not path.parent.is_dir():
-        message = f"{path.parent}: no such folder to write {path.name} to; make it first"
-        raise InputError(message)
+        raise InputError(f"{path.parent}: no such folder to write {path.name} to; make it first")
     if path is not None and path.is_dir():
-        message = f"{path}: expected a file to write to, got a folder"
-        raise InputError(message)
+        raise InputError(f"{path}: expected a file to write to, got a folder")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -24,57 +24,31 @@ from pact_eval.thresholds.choice import Thresholds
 
 Row: TypeAlias = Mapping[str, Any]
 
-_INTERVAL: Final = {
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "n": pl.Int64,
-    "clusters": pl.Int64,
-    "method": pl.String,
-    "reason": pl.String,
-}
-_REPORT: Final = {
-    "group": pl.String,
-    "metric": pl.String,
-    "decoding": pl.String,
-    "value": pl.Float64,
-    **_INTERVAL,
-}
-_COMPARISON: Final = {
-    "group": pl.String,
-    "metric": pl.String,
-    "a": pl.Float64,
-    "b": pl.Float64,
-    "difference": pl.Float64,
-    **_INTERVAL,
-    "p_value": pl.Float64,
-    "adjusted_p_value": pl.Float64,
-    "marked": pl.Boolean,
-}
-_GATES: Final = {
-    "group": pl.String,
-    "signal": pl.String,
-    "decoding": pl.String,
-    "threshold": pl.Float64,
-    "items": pl.Int64,
-    "unanswered": pl.Int64,
-    "share": pl.Float64,
-    "share_low": pl.Float64,
-    "share_high": pl.Float64,
-    "error": pl.Float64,
-    "error_low": pl.Float64,
-    "error_high": pl.Float64,
-    "families_needed": pl.Int64,
-}
-_FINDINGS: Final = {
-    "check": pl.String,
-    "code": pl.String,
-    "severity": pl.String,
-    "file": pl.String,
-    "line": pl.Int64,
-    "id": pl.String,
-    "expected": pl.String,
-    "found": pl.String,
-}
+_INTERVAL: Final = ("low", "high", "n", "clusters", "method", "reason")
+_REPORT: Final = ("group", "metric", "decoding", "value", *_INTERVAL)
+_COMPARISON: Final = (
+    *("group", "metric", "a", "b", "difference", *_INTERVAL),
+    *("p_value", "adjusted_p_value", "marked"),
+)
+_GATES: Final = (
+    *("group", "signal", "decoding", "threshold", "items", "unanswered"),
+    *("share", "share_low", "share_high", "error", "error_low", "error_high", "families_needed"),
+)
+_FINDINGS: Final = ("check", "code", "severity", "file", "line", "id", "expected", "found")
+_FLOATS: Final = (
+    *("value", "low", "high", "a", "b", "difference", "p_value", "adjusted_p_value", "threshold"),
+    *("share", "share_low", "share_high", "error", "error_low", "error_high"),
+)
+_INTEGERS: Final = ("n", "clusters", "items", "unanswered", "families_needed", "line")
+
+
+def _frame(rows: Iterable[Row], columns: Sequence[str]) -> pl.DataFrame:
+    """Return a frame whose columns have their types even without rows."""
+    types: dict[str, Any] = dict.fromkeys(columns, pl.String)
+    types |= {name: pl.Float64 for name in columns if name in _FLOATS}
+    types |= {name: pl.Int64 for name in columns if name in _INTEGERS}
+    types |= {name: pl.Boolean for name in columns if name == "marked"}
+    return pl.DataFrame([*rows], schema=types)
 
 
 def frame_of(result: Framed) -> pl.DataFrame:
@@ -98,16 +72,15 @@ def frame_of(result: Framed) -> pl.DataFrame:
         case RunReport():
             return frame_of(replace(result.evaluation, questions=result.questions))
         case Evaluation():
-            return pl.DataFrame([*_metrics(result), *_of_answers(result)], schema=_REPORT)
+            return _frame([*_metrics(result), *_of_answers(result)], _REPORT)
         case Comparison():
-            return pl.DataFrame(list(_differences(result)), schema=_COMPARISON)
+            return _frame(_differences(result), _COMPARISON)
         case Thresholds():
-            return pl.DataFrame(list(_gates(result)), schema=_GATES)
+            return _frame(_gates(result), _GATES)
         case DataAudit() | AdapterAudit():
-            return pl.DataFrame(list(_findings(result)), schema=_FINDINGS)
+            return _frame(_findings(result), _FINDINGS)
         case _:
-            message = f"{type(result).__name__} has no frame"
-            raise TypeError(message)
+            raise TypeError(f"{type(result).__name__} has no frame")
 
 
 def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
@@ -151,36 +124,27 @@ def _probabilities(items: ScoredItems) -> Iterator[list[float]]:
         yield [math.exp(value) for value in logs[:size]]
 
 
-def _decoding(evaluation: Evaluation) -> str:
+def _metric(evaluation: Evaluation, group: str, metric: str, estimate: Estimate) -> Row:
     calibrated = "" if evaluation.calibration == "raw" else "_calibrated"
-    return f"{evaluation.decoding_name}{calibrated}"
+    decoding = f"{evaluation.decoding_name}{calibrated}"
+    labels = {"group": group, "metric": metric, "decoding": decoding}
+    return {**labels, "value": _number(estimate.value), **_interval(estimate)}
 
 
 def _of_answers(evaluation: Evaluation) -> Iterator[Row]:
     """Yield precision, recall and F1 of every answer, and macro F1 of every question."""
-    decoding = _decoding(evaluation)
     for question in evaluation.questions:
         where = f"{question.question}: " if question.question else ""
-        rows = [
-            (f"{where}{answer.name}", name, getattr(answer, name))
-            for answer in question.answers
-            for name in ("precision", "recall", "f1")
-        ]
-        for group, metric, rate in (
-            *rows,
-            (question.question or "all", "macro_f1", question.macro_f1),
-        ):
-            labels = {"group": group, "metric": metric, "decoding": decoding}
-            yield {**labels, "value": _number(rate.value), **_interval(rate)}
+        for answer in question.answers:
+            for name in ("precision", "recall", "f1"):
+                yield _metric(evaluation, f"{where}{answer.name}", name, getattr(answer, name))
+        yield _metric(evaluation, question.question or "all", "macro_f1", question.macro_f1)
 
 
 def _metrics(evaluation: Evaluation) -> Iterator[Row]:
-    decoding = _decoding(evaluation)
     for group in evaluation.groups:
         for spec in evaluation.metrics:
-            estimate = group.estimates[spec.name]
-            labels = {"group": group.name, "metric": spec.name, "decoding": decoding}
-            yield {**labels, "value": _number(estimate.value), **_interval(estimate)}
+            yield _metric(evaluation, group.name, spec.name, group.estimates[spec.name])
 
 
 def _differences(comparison: Comparison) -> Iterator[Row]:

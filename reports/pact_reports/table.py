@@ -5,28 +5,9 @@ A report is a list of parts in reading order: tables, and lines of text between 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
-
-__all__ = [
-    "MARKS",
-    "Align",
-    "Cell",
-    "Column",
-    "Legend",
-    "Line",
-    "Mark",
-    "Number",
-    "Part",
-    "Row",
-    "Table",
-    "Tone",
-    "left_columns",
-    "right_columns",
-    "table_row",
-    "unique",
-]
+from typing import Final, Literal, TypeAlias, TypeVar
 
 Align = Literal["left", "right", "center"]
 """Alignment of the cells of a column."""
@@ -36,6 +17,8 @@ Mark = Literal["best", "tied", "significant", "clearly better", "better", "worse
 
 Tone = Literal["good", "bad", "caution", "info", "faint", "strong"]
 """How a text is coloured, in writers that have colours. A tone never carries meaning alone."""
+
+Item = TypeVar("Item")
 
 Number: TypeAlias = float | None
 """A number at full precision, rates as fractions; None and NaN if there is none."""
@@ -134,6 +117,36 @@ def table_row(*cells: Cell | str, rule: bool = False) -> Row:
     return Row(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in cells), rule)
 
 
+def columns_and_rows(
+    items: Iterable[Item],
+    *columns: tuple[Column | str, Callable[[Item], Cell | str]],
+    rule: Callable[[Item], object] | None = None,
+) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
+    """Return the columns and rows of a table with one row per item.
+
+    Args:
+        items: what the rows show.
+        columns: each with the function that makes its cell of an item; a text is the title of a
+            column of numbers.
+        rule: a rule separates items for which this differs; None for no rules.
+
+    Example:
+        >>> length = lambda word: str(len(word))
+        >>> layout = columns_and_rows(["pact"], (Column("word", "left"), str.upper), ("n", length))
+        >>> table = Table("words", "", "", *layout)
+        >>> [cell.text for cell in table.rows[0].cells]
+        ['PACT', '4']
+    """
+    rows: list[Row] = []
+    before: object = None
+    for item in items:
+        key = None if rule is None else rule(item)
+        rows.append(table_row(*(cell(item) for _, cell in columns), rule=key != before))
+        before = key
+    heads = (head for head, _ in columns)
+    return tuple(Column(head) if isinstance(head, str) else head for head in heads), tuple(rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """Text of one or more lines between tables.
@@ -198,15 +211,13 @@ class Table:
         for number, row in enumerate(self.rows, start=1):
             if len(row.cells) != len(self.columns):
                 expected = len(self.columns)
-                message = f"row {number}: expected {expected} cells, got {len(row.cells)}"
-                raise ValueError(message)
+                raise ValueError(f"row {number}: expected {expected} cells, got {len(row.cells)}")
             for column, cell in zip(self.columns, row.cells, strict=True):
                 if cell.numbers and len(cell.numbers) != len(column.numbers):
-                    message = (
+                    raise ValueError(
                         f"row {number}, {column.title}: expected {len(column.numbers)} numbers, "
                         f"got {len(cell.numbers)}"
                     )
-                    raise ValueError(message)
 
     @property
     def marks(self) -> tuple[Mark, ...]:

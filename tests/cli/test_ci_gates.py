@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from ci_formats import github_annotations, junit_cases, sarif_annotations
@@ -14,6 +15,13 @@ from run_frames import rows, write_run
 from thresholds.simulated import run as simulated
 
 from pact_cli.main import main
+from pact_eval.drift.unlabelled import Finding
+from pact_eval.evaluation.requirements import Verdict
+from pact_eval.preregistration.scorecard import Standing
+from pact_eval.stats.bounds import BoundFinding
+from pact_eval.stats.equivalence import MarginFinding
+from pact_eval.thresholds.checking import GateVerdict
+from pact_reports.cases import EXIT_CODES, STATUS_OF
 
 run, refused = runner(main), refuser(main)
 GATE = ("--gate", "--margin", 0.05, "--resamples", 200)
@@ -133,3 +141,11 @@ def test_what_nothing_is_asked_of_is_skipped_and_not_passed(tmp_path: Path) -> N
         ("thresholds", a, "--sets"),
     ):
         assert {*statuses(words, 0).values()} == {"skipped"}
+
+
+@pytest.mark.parametrize(
+    "findings", [Finding, Verdict, Standing, BoundFinding, MarginFinding, GateVerdict]
+)
+def test_findings_of_a_gate_have_the_three_exit_codes(findings: Any) -> None:
+    codes = [EXIT_CODES[STATUS_OF[finding]] for finding in get_args(findings)]
+    assert sorted(codes) == [0, 3, 4]

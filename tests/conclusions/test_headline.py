@@ -21,10 +21,10 @@ from pact_eval.evaluation.run_list import list_runs
 from pact_eval.evaluation.settings import Settings
 from pact_reports.page.assembly import make_page
 from pact_reports.page.request import PageRequest
-from pact_reports.tables.brief_comparison import brief_comparisons
 from pact_reports.views.arms import present_arms
 from pact_reports.views.brief import brief_report
 from pact_reports.views.comparison import present_run_comparison
+from pact_reports.views.presenter import Presenter
 from pact_reports.views.run_list import run_list_parts
 from pact_reports.writers.terminal import to_text
 
@@ -47,6 +47,10 @@ def said(experiment: Experiment, *, arms: bool = False) -> str:
     first = [text.splitlines()[0] for text in (*printed, to_text(*presenter.parts(), width=5_000))]
     assert [line] * 4 == [*first, presenter.json()["headline"]]
     return line
+
+
+def first_screen(presenter: Presenter) -> str:
+    return to_text(*(part for block in presenter.printed(full=False) for part in block), width=200)
 
 
 def three(home: Path, *seeds: int) -> Experiment:
@@ -214,8 +218,8 @@ def test_a_large_loss_of_answer_mass_is_on_every_first_screen_of_two_runs(
 def test_of_several_runs_a_large_loss_of_answer_mass_is_a_column(tmp_path: Path) -> None:
     """The first minus each other, marked as adjusted for two tests."""
     experiment = with_varied_masses(three(tmp_path, 1), [0.988, 0.00008, 0.95])
-    text = to_text(*brief_comparisons(compare_runs(experiment)).everything, width=200)
-    header, *body = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()[:4]]
+    text = first_screen(present_run_comparison(*compare_runs(experiment)))
+    header, *body = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()[1:5]]
     column = header.index("mass")
     cells = {row[0]: " ".join(row[1:]) for row in body}
     assert column == 3
@@ -223,13 +227,12 @@ def test_of_several_runs_a_large_loss_of_answer_mass_is_a_column(tmp_path: Path)
     assert "+3.8 *" in cells["c"]
     assert "of mass, for 2" in text
     alike = with_varied_masses(three(tmp_path / "alike", 1), [0.988, 0.95, 0.95])
-    assert "mass" not in to_text(*brief_comparisons(compare_runs(alike)).everything, width=200)
+    assert "mass" not in first_screen(present_run_comparison(*compare_runs(alike)))
 
 
 def test_the_arms_of_a_plan_have_the_same_column(tmp_path: Path) -> None:
     experiment = with_varied_masses(three(tmp_path, 1, 2), [0.988] * 2 + [0.00008] * 2 + [0.95] * 2)
-    presenter = present_arms(experiment, KEYS)
-    text = to_text(*(part for block in presenter.printed(full=False) for part in block), width=200)
+    text = first_screen(present_arms(experiment, KEYS))
     assert_says(text, "mass", "+98.4 *", "+3.8 *")
 
 

@@ -29,7 +29,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import ItemBlock
 from pact_reports.table import Table
 from pact_reports.tables.request import TableRequest
-from pact_reports.views.comparison import arms_parts
+from pact_reports.views.arms import arms_parts
 from pact_reports.views.registry import presenter_of
 from pact_reports.views.report import evaluation_parts
 from pact_reports.writers.files import build_tables

@@ -8,25 +8,20 @@ import click
 
 from pact_cli.errors import PactGroup, Sections
 
-__all__ = ["main"]
-
 _COMMANDS: Final[Sections] = {  # in the order of work
     "Audit": {
         "data": (
-            "audit.checks:data",
+            "audit.commands",
             "Audit a dataset, and conclude whether to trust evaluations on it.",
         ),
-        "adapter": ("audit.checks:adapter", "Audit a LoRA adapter without loading it."),
+        "adapter": ("audit.commands", "Audit a LoRA adapter without loading it."),
     },
     "Files": {
-        "manifest": ("audit.files:manifest", "Write or update DIR/manifest.json, or check it."),
-        "split": ("audit.files:split", "Split a training file by source family."),
-        "ablate": ("audit.files:ablate", "Write the context of every pair without its evidence."),
-        "convert": (
-            "audit.files:convert",
-            "Write a labelled file in the full format, with a manifest.",
-        ),
-        "diff": ("audit.files:diff", "Show which records and references differ in two versions."),
+        "manifest": ("audit.commands", "Write or update DIR/manifest.json, or check it."),
+        "split": ("audit.commands", "Split a training file by source family."),
+        "ablate": ("audit.commands", "Write the context of every pair without its evidence."),
+        "convert": ("audit.commands", "Write a labelled file in the full format, with a manifest."),
+        "diff": ("audit.commands", "Show which records and references differ in two versions."),
     },
 }
 

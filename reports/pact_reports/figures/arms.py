@@ -33,12 +33,11 @@ from pact_reports.figures.axes import (
     counts_text,
     dot_mark,
     headed,
-    inert,
-    legend_below,
     line_mark,
     name_sides,
     row_axis,
     whiskers,
+    with_legend,
 )
 from pact_reports.figures.curves import single_views
 from pact_reports.figures.figure import Built, FigureFile, reason, stem, uncalibrated
@@ -86,8 +85,7 @@ def draw_means(result: MetricMeans, ax: Axes, looks: Looks) -> Axes:
     between = "\n" if len(title) > _LONGEST_TITLE else " "
     ax.set_xlabel(f"{title}{between}(%) {arrow}")
     ax.margins(x=0.08)
-    legend_below(ax, *_marks(ax, result.arms, intervals=result.families is not None))
-    return inert(ax)
+    return with_legend(ax, _marks(ax, result.arms, intervals=result.families is not None))
 
 
 def _across(
@@ -116,22 +114,17 @@ def _seed_dots(ax: Axes, x: Sequence[float], y: Sequence[float], style: ArmStyle
     ax.scatter(x, y, s=SEED_AREA, color=style.colour, alpha=0.7, linewidths=0, zorder=3)
 
 
-def _marks(
-    ax: Axes, arms: Sequence[ArmSummary], *, intervals: bool = True
-) -> tuple[list[Any], list[str]]:
+def _marks(ax: Axes, arms: Sequence[ArmSummary], *, intervals: bool = True) -> dict[str, Any]:
     """Return the marks that the figures of arms have, whatever the arm, for a legend."""
     several = any(len(arm.values) > 1 for arm in arms)
-    handles, labels = ([dot_mark(ax)], ["mean over seeds"]) if several else ([], [])
+    marks = {"mean over seeds": dot_mark(ax)} if several else {}
     if intervals:
-        handles.append(line_mark(ax))
-        labels.append(INTERVAL)
+        marks[INTERVAL] = line_mark(ax)
     if several:
-        handles.append(dot_mark(ax, small=True))
-        labels.append("one seed")
+        marks["one seed"] = dot_mark(ax, small=True)
     if any(arm.calibrated is not None for arm in arms):
-        handles.append(dot_mark(ax, hollow=True))
-        labels.append("after T(x)")
-    return handles, labels
+        marks["after T(x)"] = dot_mark(ax, hollow=True)
+    return marks
 
 
 def draw_ece_by_kind(result: EceByKind, ax: Axes, looks: Looks) -> Axes:
@@ -150,15 +143,14 @@ def draw_ece_by_kind(result: EceByKind, ax: Axes, looks: Looks) -> Axes:
     ]
     ax.set_xticks(range(len(names)), labels=names)
     ax.tick_params(axis="x", length=0)
-    ax.set_ylim(0, None)
-    ax.set_ylabel("ECE (%) ↓")
+    ax.set(ylim=(0, None), ylabel="ECE (%) ↓")
     headed(ax, "", counts_text(result.items, result.families))
     arms = next(iter(result.kinds.values()))[1]
-    handles: list[Any] = [ax.bar([0], [0], color=looks.arms[arm.arm].colour) for arm in arms]
-    labels = [shown(looks.names.arm(arm.arm), 20) for arm in arms]
-    marks, mark_labels = _bar_marks(ax, arms)
-    legend_below(ax, [*handles, *marks], [*labels, *mark_labels])
-    return inert(ax)
+    bars = {
+        shown(looks.names.arm(arm.arm), 20): ax.bar([0], [0], color=looks.arms[arm.arm].colour)
+        for arm in arms
+    }
+    return with_legend(ax, bars | _bar_marks(ax, arms))
 
 
 def _bar(ax: Axes, x: float, width: float, arm: ArmSummary, style: ArmStyle) -> None:
@@ -190,23 +182,18 @@ def _bar(ax: Axes, x: float, width: float, arm: ArmSummary, style: ArmStyle) -> 
             _seed_dots(ax, [place - 0.25 * wide] * len(seeds), seeds, style)
 
 
-def _bar_marks(ax: Axes, arms: Sequence[ArmSummary]) -> tuple[list[Any], list[str]]:
+def _bar_marks(ax: Axes, arms: Sequence[ArmSummary]) -> dict[str, Any]:
     """Return the marks of bars, whatever the arm, for a legend."""
-    handles: list[Any] = []
-    labels: list[str] = []
+    marks: dict[str, Any] = {}
     if any(arm.chance is not None for arm in arms):
-        handles.append(ax.plot([], [], color=INK, linewidth=1.4)[0])
-        labels.append("noise floor: if calibrated")
+        (marks["noise floor: if calibrated"],) = ax.plot([], [], color=INK, linewidth=1.4)
     if any(not math.isnan(arm.low) for arm in arms):
-        handles.append(line_mark(ax))
-        labels.append(INTERVAL)
+        marks[INTERVAL] = line_mark(ax)
     if any(len(arm.values) > 1 for arm in arms):
-        handles.append(dot_mark(ax, small=True))
-        labels.append("one seed")
+        marks["one seed"] = dot_mark(ax, small=True)
     if any(arm.calibrated is not None for arm in arms):
-        handles.append(ax.bar([0], [0], facecolor=PAPER, edgecolor=MUTED, linewidth=0.8))
-        labels.append("after T(x)")
-    return handles, labels
+        marks["after T(x)"] = ax.bar([0], [0], facecolor=PAPER, edgecolor=MUTED, linewidth=0.8)
+    return marks
 
 
 def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks) -> Axes:
@@ -217,40 +204,34 @@ def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks) -> Axes:
         ax: the panel.
         looks: of the arms.
     """
-    handles, labels = [], []
+    entries: dict[str, Any] = {}
     for number, arm in enumerate(result.arms):
         style = looks.arms[arm.arm]
         shift = _VIEW_SHIFT * (number - (len(result.arms) - 1) / 2)
         x = [view + shift for view in arm.views]
         seeds = len(arm.means[0].values)
         for seed in range(seeds if seeds > 1 else 0):
-            dots = [100 * mean.values[seed] for mean in arm.means]
-            _seed_dots(ax, x, dots, style)
+            _seed_dots(ax, x, [100 * mean.values[seed] for mean in arm.means], style)
         low = [100 * (mean.mean - mean.low) for mean in arm.means]
         high = [100 * (mean.high - mean.mean) for mean in arm.means]
-        handles.append(
-            ax.errorbar(
-                x,
-                [100 * mean.mean for mean in arm.means],
-                yerr=[low, high],
-                color=style.colour,
-                marker=style.marker,
-                elinewidth=0.7,
-            )
+        entries[shown(looks.names.arm(arm.arm), 20)] = ax.errorbar(
+            x,
+            [100 * mean.mean for mean in arm.means],
+            yerr=[low, high],
+            color=style.colour,
+            marker=style.marker,
+            elinewidth=0.7,
         )
-        labels.append(shown(looks.names.arm(arm.arm), 20))
     most = max(arm.views[-1] for arm in result.arms)
     ax.set_xticks(range(1, most + 1, 1 if most <= 8 else math.ceil(most / 8)))
-    ax.set_xlim(0.7, most + 0.3)
-    ax.set_xlabel("Views K")
-    ax.set_ylabel(f"{result.spec.title} (%)")
+    ax.set(xlim=(0.7, most + 0.3), xlabel="Views K", ylabel=f"{result.spec.title} (%)")
     if result.spec.name == "view_tv":
         ax.set_ylim(0, None)
     else:
         headed(ax, "", counts_text(result.items, result.families))
-    marks, mark_labels = _marks(ax, [mean for arm in result.arms for mean in arm.means])
-    legend_below(ax, [*handles, *marks], [*labels, *mark_labels])
-    return inert(ax)
+    return with_legend(
+        ax, entries | _marks(ax, [mean for arm in result.arms for mean in arm.means])
+    )
 
 
 def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
@@ -280,19 +261,24 @@ def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
     names = f"{shown(a, 18)} − {shown(b, 18)}"
     below = counts_text(result.items, result.families)
     headed(ax, names, below, wide=True, above=SIDES_POINTS)
+    return with_legend(ax, _difference_marks(ax, result))
+
+
+def _difference_marks(ax: Axes, result: ArmDifferences) -> dict[str, Any]:
+    """Return the marks of differences, whatever the arm, for a legend."""
     several = len(result.seeds) > 1
     name = "mean over seeds" if several else "difference"
-    handles, labels = [dot_mark(ax, hollow=True)], [name]
+    marks = {name: dot_mark(ax, hollow=True)}
     if result.families is not None:
         drawn = sorted({group.shown for group in result.groups}, reverse=True)
-        handles = [*(dot_mark(ax, hollow=not filled) for filled in drawn), line_mark(ax)]
-        labels = [f"{name}, {'shown' if filled else 'not shown'}" for filled in drawn]
-        labels.append(_interval_of(result))
+        marks = {
+            f"{name}, {'shown' if filled else 'not shown'}": dot_mark(ax, hollow=not filled)
+            for filled in drawn
+        }
+        marks[_interval_of(result)] = line_mark(ax)
     if several:
-        handles.append(dot_mark(ax, small=True))
-        labels.append("one seed")
-    legend_below(ax, handles, labels)
-    return inert(ax)
+        marks["one seed"] = dot_mark(ax, small=True)
+    return marks
 
 
 def _interval_of(result: ArmDifferences) -> str:
@@ -389,8 +375,7 @@ def build_differences(experiment: Experiment, looks: Looks) -> Built:
     main = experiment.main_arm
     others = experiment.comparisons.against(main)
     if not others:
-        message = "one arm only: there is nothing to compare it with"
-        raise InputError(message)
+        raise InputError("one arm only: there is nothing to compare it with")
     files, missing = [], []
     for other in others:
         try:

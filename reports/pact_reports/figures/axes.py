@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-HEADING: Final = "heading"
-"""Label of titles and counts, which a web page writes next to a drawing instead."""
 
 SIDES_POINTS: Final = 15.0
 """Where titles start above the names of the sides."""
@@ -34,17 +31,46 @@ _BELOW_POINTS = 27
 
 @dataclass(frozen=True)
 class Key:
-    """The entries of a legend.
+    """A legend.
 
     Attributes:
-        handles: what is drawn.
-        labels: its meaning, one text each.
-        title: of the legend; "" without one.
+        entries: by label, what it looks like.
+        title: above them; may be empty.
     """
 
-    handles: tuple[Any, ...]
-    labels: tuple[str, ...]
+    entries: Mapping[str, Any]
     title: str = ""
+
+
+def with_legend(ax: Axes, entries: Mapping[str, Any], *, title: str = "") -> Axes:
+    """Add a legend with only these entries, below the axis where it hides no data.
+
+    Args:
+        ax: the panel, otherwise finished.
+        entries: by label, what it looks like; without any, there is no legend.
+        title: above the entries; may be empty.
+
+    Returns:
+        The panel, inert.
+    """
+    if not entries:
+        return inert(ax)
+    setattr(ax, _KEY, Key(dict(entries), title))
+    if not hasattr(ax.figure, _SHARED):
+        # `pact_reports.figures` is imported without matplotlib.
+        from matplotlib.transforms import ScaledTranslation
+
+        down = ScaledTranslation(0, -_BELOW_POINTS / 72, ax.figure.dpi_scale_trans)
+        ax.legend(
+            list(entries.values()),
+            list(entries),
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=ax.transAxes + down,
+            borderaxespad=0.0,
+            title=title or None,
+        )
+    return inert(ax)
 
 
 _KEY: Final = "pact_key"
@@ -55,18 +81,6 @@ A table of all legends would keep every figure: handles know their axes.
 
 _SHARED: Final = "pact_shared_legend"
 """Attribute of a figure that has one legend for all of its panels."""
-
-
-class Labelled(Protocol):
-    """Source of a legend entry."""
-
-    @property
-    def arm(self) -> str:
-        """Key of the arm."""
-
-    @property
-    def seed(self) -> int | None:
-        """Seed, or None."""
 
 
 def counts_text(items: int, families: int | None) -> str:
@@ -110,7 +124,7 @@ def headed(
                 xycoords=coordinates,
                 textcoords="offset points",
                 fontsize="medium",
-                label=HEADING,
+                label="heading",  # by which it is found among the texts of a panel
                 **look,
             )
             up += 10
@@ -153,33 +167,6 @@ def line_mark(ax: Axes) -> Any:
     return ax.plot([], [], color=MUTED, linewidth=1.1)[0]
 
 
-def legend_below(
-    ax: Axes, handles: Sequence[Any], labels: Sequence[str], *, title: str = ""
-) -> None:
-    """Add a legend with only these entries, below the axis where it hides no data.
-
-    A file of several panels has one legend with the entries of all of them.
-    """
-    # `pact_reports.figures` is imported without matplotlib.
-    from matplotlib.transforms import ScaledTranslation
-
-    if not handles:
-        return
-    setattr(ax, _KEY, Key(tuple(handles), tuple(labels), title))
-    if hasattr(ax.figure, _SHARED):
-        return
-    down = ScaledTranslation(0, -_BELOW_POINTS / 72, ax.figure.dpi_scale_trans)
-    ax.legend(
-        list(handles),
-        list(labels),
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
-        bbox_transform=ax.transAxes + down,
-        borderaxespad=0.0,
-        title=title or None,
-    )
-
-
 def share_legend(figure: Figure) -> None:
     """Let the panels of a figure keep the entries of their legends, and draw no legends."""
     setattr(figure, _SHARED, True)
@@ -190,18 +177,24 @@ def key_of(ax: Axes) -> Key | None:
     return getattr(ax, _KEY, None)
 
 
-def arms_and_seeds(ax: Axes, runs: Sequence[Labelled], looks: Looks) -> None:
-    """Add a legend of arms by colour and marker and, if several, of seeds by line style."""
-    handles, labels = [], []
-    for arm in dict.fromkeys(run.arm for run in runs):
+def arms_and_seeds(
+    ax: Axes, runs: Sequence[tuple[str, int | None]], looks: Looks
+) -> dict[str, Any]:
+    """Return the legend of arms by colour and marker and, if several, of seeds by line style."""
+    entries = {}
+    for arm in dict.fromkeys(arm for arm, _ in runs):
         style = looks.arms[arm]
-        handles.append(ax.plot([], [], color=style.colour, marker=style.marker)[0])
-        labels.append(shown(looks.names.arm(arm), 20))
-    seeds = sorted({run.seed for run in runs if run.seed is not None})
+        (entry,) = ax.plot([], [], color=style.colour, marker=style.marker)
+        entries[shown(looks.names.arm(arm), 20)] = entry
+    seeds = sorted({seed for _, seed in runs if seed is not None})
     for seed in seeds if len(seeds) > 1 else ():
-        handles.append(ax.plot([], [], color=INK, linestyle=looks.dash(seed))[0])
-        labels.append(f"seed {seed}")
-    legend_below(ax, handles, labels)
+        (entries[f"seed {seed}"],) = ax.plot([], [], color=INK, linestyle=looks.dash(seed))
+    return entries
+
+
+def band_mark(ax: Axes) -> Any:
+    """Return the entry of a legend for a band, whatever the arm."""
+    return ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0)
 
 
 def log_decades(axis: Any, *, percent: bool = False) -> None:
@@ -285,11 +278,10 @@ class PageStyle:
         """
         size = {"column": self.column, "text": self.text}.get(str(width), width)
         if not isinstance(size, float | int) or not _NARROWEST <= size <= _WIDEST:
-            message = (
+            raise InputError(
                 f"width: expected column, text, or {_NARROWEST:g} to {_WIDEST:g} inches; "
                 f"got {width!r}"
             )
-            raise InputError(message)
         return float(size)
 
     @property
@@ -335,20 +327,19 @@ class Canvas:
     Attributes:
         style: widths and fonts.
         width: of the drawing.
-        transparent: leave out the white background.
-        words: write titles, counts and notes into the drawing. A caption has to have them
-            otherwise.
     """
 
     style: PageStyle = STYLES["default"]
     width: Width = "column"
-    transparent: bool = False
-    words: bool = True
 
     @property
     def inches(self) -> float:
         """Width of the drawing in inches."""
         return self.style.inches(self.width)
+
+
+CANVAS: Final = Canvas()
+"""A column of a page of ours."""
 
 
 _RC: Final[Mapping[str, Any]] = {

@@ -18,13 +18,7 @@ from pact_eval.evaluation.curves.distributions import (
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.thresholds.decision_curves import Decisions, GateMark, gate_marks
-from pact_reports.figures.axes import (
-    counts_text,
-    headed,
-    inert,
-    legend_below,
-    log_decades,
-)
+from pact_reports.figures.axes import band_mark, counts_text, headed, log_decades, with_legend
 from pact_reports.figures.decisions import draw_gate_marks
 from pact_reports.figures.figure import Built, FigureFile, Panel
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
@@ -57,47 +51,38 @@ def draw_risk_coverage(
     band of their difference in the next panel. Diamonds are chosen gates.
     """
     x = 100 * result.x
-    handles: list[Any] = []
-    labels = []
+    entries: dict[str, Any] = {}
     for arm, reference in zip(result.arms, result.references, strict=True):
         style = looks.arms[arm.arm]
         _draw_arm(ax, x, arm, looks)
         ax.axhline(100 * reference.random, color=style.colour, linewidth=0.7, linestyle=_DASHED)
         ax.plot(x, 100 * reference.oracle, color=style.colour, linewidth=0.7, linestyle=_DOTTED)
-        (line,) = ax.plot(
+        label = f"{shown(looks.names.arm(arm.arm), 20)}: AURC {100 * arm.mean_summary:.1f}%"
+        (entries[label],) = ax.plot(
             x,
             100 * arm.mean,
             color=style.colour,
             marker=style.marker,
             markevery=max(1, len(x) // 6),
         )
-        handles.append(line)
-        labels.append(f"{shown(looks.names.arm(arm.arm), 20)}: AURC {100 * arm.mean_summary:.1f}%")
-    guessing = []
+    styles: dict[str, Any] = {"random order": _DASHED, "oracle order": _DOTTED}
     if not math.isnan(result.guessing):
         ax.axhline(100 * result.guessing, color=MUTED, linewidth=0.7, linestyle=_DASHDOT)
-        guessing = [(_DASHDOT, MUTED, f"guessing: {100 * result.guessing:.1f}%")]
-    for linestyle, colour, label in (
-        (_DASHED, MUTED, "random order"),
-        (_DOTTED, MUTED, "oracle order"),
-        *guessing,
-    ):
-        handles.append(ax.plot([], [], color=colour, linewidth=0.7, linestyle=linestyle)[0])
-        labels.append(label)
+        styles[f"guessing: {100 * result.guessing:.1f}%"] = _DASHDOT
+    for label, style in styles.items():
+        (entries[label],) = ax.plot([], [], color=MUTED, linewidth=0.7, linestyle=style)
     if result.arms[0].band is not None:
-        handles.append(ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0))
-        labels.append("95% over families")
-    for handle, label in draw_gate_marks(marks, ax, looks):
-        handles.append(handle)
-        labels.append(label)
-    ax.set_xlim(0, 100)
+        entries["95% over families"] = band_mark(ax)
+    entries |= draw_gate_marks(marks, ax, looks)
     random = [reference.random for reference in result.references]
-    ax.set_ylim(0, 105 * float(np.nanmax([result.guessing, *random])))
-    ax.set_xlabel("Coverage: most confident items kept (%)")
-    ax.set_ylabel("Error rate among them (%)")
+    ax.set(
+        xlim=(0, 100),
+        ylim=(0, 105 * float(np.nanmax([result.guessing, *random]))),
+        xlabel="Coverage: most confident items kept (%)",
+        ylabel="Error rate among them (%)",
+    )
     headed(ax, "", counts_text(result.items, result.families))
-    legend_below(ax, handles, labels)
-    return inert(ax)
+    return with_legend(ax, entries)
 
 
 def draw_risk_difference(result: RiskCoverageCurves, ax: Axes, looks: Looks) -> Axes:
@@ -105,24 +90,23 @@ def draw_risk_difference(result: RiskCoverageCurves, ax: Axes, looks: Looks) -> 
     x = 100 * result.x
     # From a few items on: the first ones differ by whole percents of very little.
     seen = result.x >= _SHOWN_FROM
-    handles: list[Any] = []
-    labels = []
+    entries: dict[str, Any] = {}
     for difference in result.differences:
         # Two arms have one difference, in the colour of the main arm.
         named = difference.a if len(result.differences) == 1 else difference.b
         colour = looks.arms[named].colour
         low, high = 100 * difference.band.low[seen], 100 * difference.band.high[seen]
         ax.fill_between(x[seen], low, high, color=colour, alpha=0.16, linewidth=0)
-        (line,) = ax.plot(x[seen], 100 * difference.value[seen], color=colour, linestyle="-")
-        handles.append(line)
         a, b = looks.names.arm(difference.a), looks.names.arm(difference.b)
-        labels.append(f"{shown(a, 18)} − {shown(b, 18)}")
-    handles.append(ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0))
-    labels.append("95% over families")
+        label, value = f"{shown(a, 18)} − {shown(b, 18)}", 100 * difference.value[seen]
+        (entries[label],) = ax.plot(x[seen], value, color=colour, linestyle="-")
+    entries["95% over families"] = band_mark(ax)
     ax.axhline(0, color=INK, linewidth=0.6)
-    ax.set_xlim(0, 100)
-    ax.set_xlabel("Coverage: most confident items kept (%)")
-    ax.set_ylabel("Difference in\nerror rate (points)")
+    ax.set(
+        xlim=(0, 100),
+        xlabel="Coverage: most confident items kept (%)",
+        ylabel="Difference in\nerror rate (points)",
+    )
     others = {looks.names.arm(difference.b) for difference in result.differences}
     other = shown(others.pop(), 20) if len(others) == 1 else "other arm"
     main = shown(looks.names.arm(result.differences[0].a), 20)
@@ -138,13 +122,12 @@ def draw_risk_difference(result: RiskCoverageCurves, ax: Axes, looks: Looks) -> 
             fontsize="medium",
         )
     ax.margins(y=0.2)
-    legend_below(ax, handles, labels)
-    return inert(ax)
+    return with_legend(ax, entries)
 
 
 def draw_view_tv(result: ArmCurves, ax: Axes, looks: Looks) -> Axes:
     """Draw cumulative shares against view TV on a log axis, with a marker at an arm's mean TV."""
-    handles, labels = [], []
+    entries: dict[str, Any] = {}
     for arm in result.arms:
         style = looks.arms[arm.arm]
         _draw_arm(ax, result.x, arm, looks)
@@ -161,17 +144,17 @@ def draw_view_tv(result: ArmCurves, ax: Axes, looks: Looks) -> Axes:
                 markeredgecolor=PAPER,
                 markeredgewidth=0.5,
             )
-        handles.append(line)
-        labels.append(f"{shown(looks.names.arm(arm.arm), 20)}: mean {100 * mean:.1f}%")
+        entries[f"{shown(looks.names.arm(arm.arm), 20)}: mean {100 * mean:.1f}%"] = line
     ax.set_xscale("log")
-    ax.set_xlim(float(result.x[0]), 1.0)
     log_decades(ax.xaxis, percent=True)
-    ax.set_ylim(0, 101)
-    ax.set_xlabel("View TV of an item (%, log scale)")
-    ax.set_ylabel("Items with that TV or less (%)")
+    ax.set(
+        xlim=(float(result.x[0]), 1.0),
+        ylim=(0, 101),
+        xlabel="View TV of an item (%, log scale)",
+        ylabel="Items with that TV or less (%)",
+    )
     headed(ax, "", f"{counts_text(result.items, result.families)}; bands: 95%")
-    legend_below(ax, handles, labels)
-    return inert(ax)
+    return with_legend(ax, entries)
 
 
 def _draw_arm(ax: Axes, x: Any, arm: ArmCurve, looks: Looks) -> None:

@@ -11,7 +11,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.thresholds.decision_curves import CostCurve, Decisions, GateMark, cost_curve
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_number
-from pact_reports.figures.axes import counts_text, headed, inert, legend_below, whiskers
+from pact_reports.figures.axes import band_mark, counts_text, headed, whiskers, with_legend
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
 
@@ -27,13 +27,13 @@ _DOTTED = (0, (1, 1.5))
 _WRONG_WORTH = "#B3452C"
 
 
-def draw_gate_marks(marks: Sequence[GateMark], ax: Axes, looks: Looks) -> list[tuple[Any, str]]:
+def draw_gate_marks(marks: Sequence[GateMark], ax: Axes, looks: Looks) -> dict[str, Any]:
     """Draw chosen gates on a panel of risk against coverage; return their legend entries.
 
     A gate is a diamond at the accepted share and the error, with 95% intervals; it is hollow if it
     was chosen on families of the run. A line shows its target.
     """
-    entries: list[tuple[Any, str]] = []
+    entries: dict[str, Any] = {}
     for mark in marks:
         if mark.accepted.value == 0:
             continue
@@ -55,44 +55,61 @@ def draw_gate_marks(marks: Sequence[GateMark], ax: Axes, looks: Looks) -> list[t
         if target.limits_error:
             ax.axhline(100 * target.rate, color=INK, linewidth=0.6, linestyle=_DOTTED)
         what = f"target {100 * target.rate:.3g}%" if target.limits_error else "escalation"
-        entries.append((drawn, f"{shown(looks.names.run(mark.run), 20)}: gate, {what}"))
+        entries[f"{shown(looks.names.run(mark.run), 20)}: gate, {what}"] = drawn
     return entries
 
 
 def draw_cost(result: CostCurve, ax: Axes, looks: Looks) -> Axes:
     """Draw the expected cost of every gate, next to always answering and always asking."""
     colour = looks.arms[result.arm].colour
-    handles = [_draw_band(ax, result, result.cost, colour)]
-    labels = ["gate"]
-    for at, linestyle, label in (
-        (0, _DASHED, "always answer"),
-        (-1, _DOTTED, "always ask"),
-    ):
+    entries = {"gate": _draw_band(ax, result, result.cost, colour)}
+    for at, linestyle, label in ((0, _DASHED, "always answer"), (-1, _DOTTED, "always ask")):
         level = float(result.cost[0][at])
-        handles.append(ax.axhline(level, color=MUTED, linewidth=0.9, linestyle=linestyle))
-        labels.append(f"{label}: {level:.3g}")
-    _finish(ax, result, handles, labels)
+        line = ax.axhline(level, color=MUTED, linewidth=0.9, linestyle=linestyle)
+        entries[f"{label}: {level:.3g}"] = line
+    _set_gates(ax, result)
     ax.set_ylim(bottom=0)
     ax.set_ylabel("Expected cost per item")
     name = shown(looks.names.run(result.run))
     headed(ax, name, counts_text(result.items, result.families))
-    return inert(ax)
+    return with_legend(ax, entries | _gate_entries(ax, result))
 
 
 def draw_value(result: CostCurve, ax: Axes, looks: Looks) -> Axes:
     """Draw the savings of every gate per item, over always answering and over always asking."""
-    handles, labels = [], []
-    for curve, colour, label in (
-        (result.over_answering, looks.arms[result.arm].colour, "value over always answer"),
-        (result.over_asking, _WRONG_WORTH, "value over always ask"),
-    ):
-        handles.append(_draw_band(ax, result, curve, colour))
-        labels.append(label)
+    colour = looks.arms[result.arm].colour
+    entries = {
+        "value over always answer": _draw_band(ax, result, result.over_answering, colour),
+        "value over always ask": _draw_band(ax, result, result.over_asking, _WRONG_WORTH),
+    }
     ax.axhline(0, color=INK, linewidth=0.6)
-    _finish(ax, result, handles, labels)
+    _set_gates(ax, result)
     ax.set_ylabel("Saved per item")
     headed(ax, "", counts_text(result.items, result.families))
-    return inert(ax)
+    return with_legend(ax, entries | _gate_entries(ax, result))
+
+
+def _set_gates(ax: Axes, result: CostCurve) -> None:
+    """Set the axis of gates, which are placed by the share that they escalate."""
+    places = dict.fromkeys(result.nearest(share) for share in _TICKS)
+    ticks = [100 * float(result.escalated[at]) for at in places]
+    texts = [
+        f"{tick:.0f}\n{gate_number(float(result.thresholds[at]), result.rule.signal)}"
+        for tick, at in zip(ticks, places, strict=True)
+    ]
+    ax.set_xticks(ticks, labels=texts)
+    ax.set_xlim(0, 100)
+    ax.set_xlabel(f"Escalated items (%); below, the gate on {SIGNAL_NAMES[result.rule.signal]}")
+
+
+def _gate_entries(ax: Axes, result: CostCurve) -> dict[str, Any]:
+    """Return the entries of the chosen gate, if there is one, and of the bands."""
+    entries: dict[str, Any] = {}
+    if result.chosen is not None:
+        look: dict[str, Any] = {"color": MUTED, "marker": "D", "markersize": 5, "linestyle": "none"}
+        (entries["chosen gate"],) = ax.plot([], [], **look)
+    entries["95% over families"] = band_mark(ax)
+    return entries
 
 
 def _draw_band(ax: Axes, result: CostCurve, curve: tuple[Any, Band], colour: str) -> Any:
@@ -105,24 +122,6 @@ def _draw_band(ax: Axes, result: CostCurve, curve: tuple[Any, Band], colour: str
     return line
 
 
-def _finish(ax: Axes, result: CostCurve, handles: list[Any], labels: list[str]) -> None:
-    """Set the axis of gates, which are placed by the share that they escalate."""
-    places = dict.fromkeys(result.nearest(share) for share in _TICKS)
-    ticks = [100 * float(result.escalated[at]) for at in places]
-    texts = [
-        f"{tick:.0f}\n{gate_number(float(result.thresholds[at]), result.rule.signal)}"
-        for tick, at in zip(ticks, places, strict=True)
-    ]
-    ax.set_xticks(ticks, labels=texts)
-    ax.set_xlim(0, 100)
-    ax.set_xlabel(f"Escalated items (%); below, the gate on {SIGNAL_NAMES[result.rule.signal]}")
-    if result.chosen is not None:
-        mark = ax.plot([], [], color=MUTED, marker="D", markersize=5, linestyle="none")[0]
-        handles, labels = [*handles, mark], [*labels, "chosen gate"]
-    band = ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0)
-    legend_below(ax, [*handles, band], [*labels, "95% over families"])
-
-
 def build_costs(experiment: Experiment, looks: Looks) -> Built:
     """Refuse to draw costs without their inputs.
 
@@ -130,8 +129,7 @@ def build_costs(experiment: Experiment, looks: Looks) -> Built:
         InputError: always: there are no costs.
     """
     del experiment, looks
-    message = "no costs were given (--cost-wrong, or --thresholds of costs)"
-    raise InputError(message)
+    raise InputError("no costs were given (--cost-wrong, or --thresholds of costs)")
 
 
 def decide_costs(experiment: Experiment, looks: Looks, decisions: Decisions) -> Built:
@@ -140,13 +138,12 @@ def decide_costs(experiment: Experiment, looks: Looks, decisions: Decisions) -> 
         return build_costs(experiment, looks)
     costs = decisions.costs
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         result = cost_curve(experiment, run, decisions)
         panels = (
             partial(draw_cost, result, looks=looks),
             partial(draw_value, result, looks=looks),
         )
-        name = looks.names.run(run.label)
         prices = f"a wrong decision costs {costs.cost_wrong:g}, a review {costs.cost_review:g}"
         return FigureFile(
             run_stem("costs", run),

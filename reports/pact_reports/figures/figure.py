@@ -166,17 +166,18 @@ def reason(error: InputError) -> str:
 
 
 def each_run(
-    experiment: Experiment, looks: Looks, build: Callable[[ExperimentRun], FigureFile]
+    experiment: Experiment, looks: Looks, build: Callable[[ExperimentRun, str], FigureFile]
 ) -> Built:
     """Build a file for every run, and collect why some runs have none."""
     files: list[FigureFile] = []
     missing: list[str] = []
     for run in experiment.runs:
+        name = looks.names.run(run.label)
         try:
-            files.append(build(run))
+            files.append(build(run, name))
         except InputError as error:
             why = reason(error).removeprefix(f"{run.label}: ")
-            missing.append(f"{looks.names.run(run.label)}: {why}")
+            missing.append(f"{name}: {why}")
     if not experiment.runs:
         missing.append("no run on full contexts")
     return Built(tuple(files), tuple(missing))

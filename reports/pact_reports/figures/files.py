@@ -21,11 +21,12 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.plain_text import one_line
 from pact_eval.progress import tracked
 from pact_eval.thresholds.decision_curves import Decisions
-from pact_reports.figures.axes import HEADING, STYLES, Canvas, PageStyle, key_of, share_legend
+from pact_reports.figures.axes import CANVAS, STYLES, Canvas, PageStyle, key_of, share_legend
 from pact_reports.figures.figure import FigureFile, reason
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import MUTED, NEUTRAL, Looks, Palette
 from pact_reports.tables.cells import leak_lines
+from pact_reports.writers.files import refuse_unknown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +54,7 @@ _EDGE: Final = 0.04
 """Inches that are left free at the edges, and between panels, legend and note."""
 
 
-def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
+def figure_of(file: FigureFile, canvas: Canvas = CANVAS) -> Figure:
     """Draw a file into a matplotlib figure of the width of the canvas; see `in_style`.
 
     The constrained layout places the panels, above the legend of all, above the note.
@@ -62,7 +63,6 @@ def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-    canvas = canvas or Canvas()
     columns = file.columns_at(canvas.inches)
     rows = -(-len(file.panels) // columns)
     figure = Figure(figsize=(canvas.inches, rows * file.inches), dpi=_DPI)
@@ -74,12 +74,9 @@ def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
     if file.shared_rows:
         for ax in (ax for number, ax in enumerate(panels) if number % columns):
             ax.tick_params(axis="y", labelleft=False)
-    if not canvas.words:
-        for text in figure.findobj(lambda artist: artist.get_label() == HEADING):
-            text.remove()
     legend = _legend(figure, panels)
     note = None
-    if canvas.words and file.note:
+    if file.note:
         note = figure.text(
             *(0.5, 0.0, file.note), ha="center", va="bottom", color=MUTED, fontsize="medium"
         )
@@ -92,19 +89,18 @@ def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
 
 
 def fitting(
-    file: FigureFile, canvas: Canvas | None = None
+    file: FigureFile, canvas: Canvas = CANVAS
 ) -> tuple[tuple[FigureFile, Figure | None], ...]:
     """Split a file that is too high for a page into files of fewer rows of panels; see `in_style`.
 
     Args:
         file: what is drawn.
-        canvas: width and fonts; None takes the default ones.
+        canvas: width and fonts.
 
     Returns:
         The file, or files with a number in name and title, each with its drawing if that is made
         already. One row of panels is never split.
     """
-    canvas = canvas or Canvas()
     columns, n = file.columns_at(canvas.inches), len(file.panels)
     rows = -(-n // columns)
     for parts in range(1, rows):
@@ -123,9 +119,7 @@ def _legend(figure: Figure, panels: Sequence[Axes]) -> Legend | None:
     """Write one legend for all panels, in as many columns as fit."""
     keys = [key for ax in panels if (key := key_of(ax)) is not None]
     # By label: a mark that several panels have is explained once.
-    entries = {
-        label: handle for key in keys for handle, label in zip(key.handles, key.labels, strict=True)
-    }
+    entries = {label: handle for key in keys for label, handle in key.entries.items()}
     if len(entries) > _MOST_ENTRIES:
         entries = _few(entries)
     for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
@@ -247,7 +241,7 @@ def draw_figures(
     formats: Sequence[str] = ("svg",),
     *,
     palette: Palette = NEUTRAL,
-    canvas: Canvas | None = None,
+    canvas: Canvas = CANVAS,
     decisions: Decisions | None = None,
     published: ArmMetrics | None = None,
 ) -> DrawnFigures:
@@ -259,7 +253,7 @@ def draw_figures(
         out: the folder; made if it is missing. Files of the same names are replaced.
         formats: of `FORMATS`.
         palette: colours of the arms.
-        canvas: width and fonts; None takes the default ones.
+        canvas: width and fonts.
         decisions: thresholds and costs, for figures of decisions.
         published: published metrics to draw instead of runs; None draws the runs.
 
@@ -270,11 +264,10 @@ def draw_figures(
         InputError: a name or format is not known, or the folder is a file.
     """
     figures = list(dict.fromkeys(names))
-    _check_known("figure", figures, FIGURES)
-    _check_known("format", formats, FORMATS)
+    refuse_unknown("figure", figures, FIGURES)
+    refuse_unknown("format", formats, FORMATS)
     if out.exists() and not out.is_dir():
-        message = f"{out}: expected a folder for figures, found a file"
-        raise InputError(message)
+        raise InputError(f"{out}: expected a folder for figures, found a file")
     remark = " ".join(line.text for line in leak_lines(experiment.data.leak))
     if published is None:
         looks = Looks.of(experiment, palette)
@@ -311,27 +304,26 @@ def draw_figures(
 
 
 def figure_bytes(
-    file: FigureFile, format_: str, canvas: Canvas | None = None, drawn: Figure | None = None
+    file: FigureFile, format_: str, canvas: Canvas = CANVAS, drawn: Figure | None = None
 ) -> tuple[bytes, tuple[str, ...]]:
     """Draw a file.
 
     Args:
         file: what to draw.
         format_: one of `FORMATS`.
-        canvas: width, fonts and background; None takes the default ones.
+        canvas: width and fonts.
         drawn: its drawing on this canvas, not saved yet; None draws it.
 
     Returns:
         The file's bytes, the same every time, and a note if the font lacks characters.
     """
-    canvas = canvas or Canvas()
     with in_style(canvas.style), warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         figure = figure_of(file, canvas) if drawn is None else drawn
         buffer = io.BytesIO()
         metadata = {**_METADATA[format_], "Title": one_line(file.full_title)}
         metadata |= {_REMARK[format_]: one_line(file.remark)} if file.remark else {}
-        figure.savefig(buffer, format=format_, metadata=metadata, transparent=canvas.transparent)
+        figure.savefig(buffer, format=format_, metadata=metadata)
     lost = False
     for warning in heard:
         if re.match(_NO_GLYPH, str(warning.message)):
@@ -344,7 +336,7 @@ def figure_bytes(
     return buffer.getvalue(), (note,) if lost and format_ != "svg" else ()
 
 
-def inline_svg(file: FigureFile, canvas: Canvas | None = None) -> str:
+def inline_svg(file: FigureFile) -> str:
     """Draw a figure as an `<svg>` element for an HTML page.
 
     Its ids start with the name of the file, so they are unique in the page; its title is its
@@ -352,9 +344,8 @@ def inline_svg(file: FigureFile, canvas: Canvas | None = None) -> str:
 
     Args:
         file: what to draw.
-        canvas: width, fonts and background; None takes the default ones.
     """
-    raw, _ = figure_bytes(file, "svg", canvas)
+    raw, _ = figure_bytes(file, "svg")
     text = raw.decode("utf-8")
     element = text[text.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, count=1, flags=re.DOTALL)
@@ -372,10 +363,10 @@ def in_style(style: PageStyle = STYLES["default"]) -> AbstractContextManager[Non
 
 
 def _write_pages(
-    file: FigureFile, out: Path, formats: Sequence[str], canvas: Canvas | None, taken: set[str]
+    file: FigureFile, out: Path, formats: Sequence[str], canvas: Canvas, taken: set[str]
 ) -> Iterator[tuple[list[Path], tuple[str, ...]]]:
     """Write a file, or the files that it is split into; yield their paths and notes."""
-    with in_style((canvas or Canvas()).style), warnings.catch_warnings():
+    with in_style(canvas.style), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # saving warns again
         pages = fitting(file, canvas)
     for page, drawn in pages:
@@ -387,7 +378,7 @@ def _write(
     drawn: Figure | None,
     out: Path,
     formats: Sequence[str],
-    canvas: Canvas | None,
+    canvas: Canvas,
     taken: set[str],
 ) -> tuple[list[Path], tuple[str, ...]]:
     name, again = file.name, 2
@@ -403,12 +394,3 @@ def _write(
         write_atomically(paths[-1], raw)
         notes += heard
     return paths, notes
-
-
-def _check_known(what: str, names: Sequence[str], allowed: Iterable[str]) -> None:
-    allowed = list(allowed)
-    unknown = [name for name in names if name not in allowed]
-    if unknown or not names:
-        got = ", ".join(map(repr, unknown)) or "none"
-        message = f"expected {what}s of {', '.join(allowed)}; got {got}"
-        raise InputError(message)

@@ -17,7 +17,7 @@ from pact_eval.evaluation.report import Group
 from pact_eval.metrics.pairs import PairOutcomes
 from pact_eval.numbers import UNDEFINED
 from pact_eval.stats.estimate import Estimate
-from pact_reports.figures.axes import headed, inert, legend_below, line_mark, row_axis, whiskers
+from pact_reports.figures.axes import headed, line_mark, row_axis, whiskers, with_legend
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import (
     INK,
@@ -47,22 +47,18 @@ def draw_pairs(groups: Sequence[Group], ax: Axes, title: str = "") -> Axes:
         ax: the panel.
         title: label of the run.
     """
-    handles: list[Any] = []
+    entries: dict[str, Any] = {}
     shares = [_shares(group) for group in groups]
     for number, colour in enumerate(OUTCOME_COLOURS):
         starts = [sum(bars[:number]) for bars in shares]
         widths = [bars[number] for bars in shares]
-        handles.append(
-            ax.barh(
-                range(len(groups)),
-                widths,
-                left=starts,
-                height=0.66,
-                color=colour,
-                edgecolor=PAPER,
-                linewidth=0.5,
-            )
-        )
+        look: dict[str, Any] = {
+            "height": 0.66,
+            "color": colour,
+            "edgecolor": PAPER,
+            "linewidth": 0.5,
+        }
+        entries[_NAMES[number]] = ax.barh(range(len(groups)), widths, left=starts, **look)
         for place, (start, width) in enumerate(zip(starts, widths, strict=True)):
             if width >= _SMALLEST_LABELLED:
                 # The whisker ends near the end of the first bar, so its number is at the left.
@@ -72,13 +68,9 @@ def draw_pairs(groups: Sequence[Group], ax: Axes, title: str = "") -> Axes:
         _draw_row(ax, number, group)
     row_axis(ax, [f"{group.name}\nn = {_pairs(group):,}" for group in groups])
     ax.text(106, -0.62, "same\nanswer", ha="center", va="bottom")
-    ax.set_xlim(0, 110)
-    ax.set_xticks([0, 25, 50, 75, 100])
-    ax.set_xlabel("Share of pairs (%)")
+    ax.set(xlim=(0, 110), xticks=[0, 25, 50, 75, 100], xlabel="Share of pairs (%)")
     headed(ax, shown(title), f"n = {_pairs(groups[0]):,} complete pairs")
-    handles.append(line_mark(ax))
-    legend_below(ax, handles, [*_NAMES, "95% over families"])
-    return inert(ax)
+    return with_legend(ax, entries | {"95% over families": line_mark(ax)})
 
 
 def _draw_row(ax: Axes, number: int, group: Group) -> None:
@@ -94,39 +86,31 @@ def _draw_row(ax: Axes, number: int, group: Group) -> None:
 
 def _outcomes(group: Group) -> PairOutcomes:
     if group.pairs is None:
-        message = f"{group.name}: ablated contexts have no pairs"
-        raise InputError(message)
+        raise InputError(f"{group.name}: ablated contexts have no pairs")
     return group.pairs
 
 
 def _pairs(group: Group) -> int:
-    outcomes = _outcomes(group)
-    return (
-        outcomes.both_right + outcomes.only_base + outcomes.only_counterfactual + outcomes.neither
-    )
+    return sum(_counts(group))
+
+
+def _counts(group: Group) -> tuple[int, int, int, int]:
+    pairs = _outcomes(group)
+    return pairs.both_right, pairs.only_base, pairs.only_counterfactual, pairs.neither
 
 
 def _shares(group: Group) -> list[float]:
-    outcomes = _outcomes(group)
-    counts = (
-        outcomes.both_right,
-        outcomes.only_base,
-        outcomes.only_counterfactual,
-        outcomes.neither,
-    )
-    return [100 * (count / _pairs(group)) for count in counts]
+    return [100 * (count / _pairs(group)) for count in _counts(group)]
 
 
 def build_pairs(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         evaluation = experiment.evaluation(run, calibrated=False)
         groups = [group for group in evaluation.groups if _pairs(group)]
         if not groups:
-            message = "no complete pairs"
-            raise InputError(message)
-        name = looks.names.run(run.label)
+            raise InputError("no complete pairs")
         panel = partial(draw_pairs, groups, title=name)
         title = f"Outcomes of the pairs of {name}, by field kind"
         inches = 0.75 + 0.34 * len(groups)
@@ -163,28 +147,22 @@ def draw_margins(result: RunMargins, ax: Axes, title: str = "") -> Axes:
         capsize=2,
         elinewidth=1,
     )
-    ax.set_ylim(0, top)
-    ax.set_xlim(edges[0], edges[-1])
-    ax.set_xlabel("Margin d of a pair (nats)")
-    ax.set_ylabel("Pairs")
+    ax.set(ylim=(0, top), xlim=(edges[0], edges[-1]))
+    ax.set(xlabel="Margin d of a pair (nats)", ylabel="Pairs")
     headed(ax, shown(title), f"n = {margins.size:,} pairs; whiskers: 95% over families")
-    legend_below(
-        ax,
-        [mean, zero, trained],
-        [
-            f"mean {result.mean.value:.2f}",
-            f"at or below 0: {_share(result.not_positive)}",
-            f"below m = {result.trained:g}: {_share(result.below_trained)}",
-        ],
-    )
-    return inert(ax)
+    entries = {
+        f"mean {result.mean.value:.2f}": mean,
+        f"at or below 0: {_share(result.not_positive)}": zero,
+        f"below m = {result.trained:g}: {_share(result.below_trained)}": trained,
+    }
+    return with_legend(ax, entries)
 
 
 def draw_leads(result: RunMargins, ax: Axes) -> Axes:
     """Draw the lead of each base against that of its counterfactual; d is constant on diagonals."""
     positive = result.margins > 0
-    marks = [
-        ax.scatter(
+    entries = {
+        label: ax.scatter(
             result.base[rows],
             result.counterfactual[rows],
             s=9,
@@ -193,8 +171,11 @@ def draw_leads(result: RunMargins, ax: Axes) -> Axes:
             alpha=0.75,
             linewidths=0.6,
         )
-        for rows, colour, marker in ((positive, RIGHT, "o"), (~positive, WRONG, "x"))
-    ]
+        for label, rows, colour, marker in (
+            ("d above 0", positive, RIGHT, "o"),
+            ("d at or below 0", ~positive, WRONG, "x"),
+        )
+    }
     leads = np.concatenate([result.base, result.counterfactual])
     low, high = float(leads.min()), float(leads.max())
     room = 0.05 * max(high - low, 1.0)
@@ -203,13 +184,10 @@ def draw_leads(result: RunMargins, ax: Axes) -> Axes:
         ax.plot(ends, d - ends, color=colour, linewidth=0.9, linestyle=style, marker="", zorder=0)
     ax.axhline(0, color=MUTED, linewidth=0.6, linestyle=_DOTTED, zorder=0)
     ax.axvline(0, color=MUTED, linewidth=0.6, linestyle=_DOTTED, zorder=0)
-    ax.set_xlim(*ends)
-    ax.set_ylim(*ends)
-    ax.set_xlabel("Lead of the base (nats)")
-    ax.set_ylabel("Lead of counterfactual (nats)")
+    ax.set(xlim=tuple(ends), ylim=tuple(ends))
+    ax.set(xlabel="Lead of the base (nats)", ylabel="Lead of counterfactual (nats)")
     headed(ax, "", "lead: log-odds of one right answer against the other")
-    legend_below(ax, marks, ["d above 0", "d at or below 0"])
-    return inert(ax)
+    return with_legend(ax, entries)
 
 
 def _share(estimate: Estimate) -> str:
@@ -219,9 +197,8 @@ def _share(estimate: Estimate) -> str:
 def build_margins(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         result = run_margins(experiment, run)
-        name = looks.names.run(run.label)
         panels = (partial(draw_margins, result, title=name), partial(draw_leads, result))
         return FigureFile(run_stem("margins", run), f"Margins of the pairs of {name}", panels, 2.3)
 

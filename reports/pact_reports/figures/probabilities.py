@@ -30,13 +30,13 @@ from pact_eval.numbers import has_width
 from pact_eval.stats.estimate import Estimate
 from pact_reports.figures.axes import (
     arms_and_seeds,
+    band_mark,
     counts_text,
     dot_mark,
     headed,
-    inert,
-    legend_below,
     line_mark,
     whiskers,
+    with_legend,
 )
 from pact_reports.figures.figure import (
     Built,
@@ -102,22 +102,21 @@ def draw_reliability(
         (run, curve) for run in runs for curve in run.curves if curve.calibrated == calibrated
     ]
     prefix = "bins-after-" if calibrated else "bins-"
-    handles, labels = [], []
+    entries: dict[str, Any] = {}
     for run, curve in curves:
         style = looks.arms[run.arm]
         line = _draw_line(ax, curve, style)
         if len(curves) == 1:
             _draw_bins(ax, curve, style, f"{prefix}{number}")
         if not title:
-            handles.append(line)
-            labels.append(_run_label(run, looks))
+            entries[_run_label(run, looks)] = line
         counts, edges = curve.bins.count, 100 * np.linspace(0, 1, len(curve.bins.count) + 1)
         strip.stairs(counts, edges, color=style.colour, linewidth=1.0)
-    handles.append(line_mark(ax))
-    labels.append("isotonic (CORP)")
+    entries["isotonic (CORP)"] = line_mark(ax)
     if len(curves) == 1:
-        handles += _bin_marks(ax)
-        labels += [f"{len(curves[0][1].bins.count)} bins, area: items", "95% if calibrated"]
+        n_bins = len(curves[0][1].bins.count)
+        entries[f"{n_bins} bins, area: items"] = dot_mark(ax, hollow=True)
+        entries["95% if calibrated"] = band_mark(ax)
     _finish_square(ax, strip, max(int(curve.bins.count.max()) for _, curve in curves))
     same = {(run.items, run.families) for run, _ in curves}
     counts_below = counts_text(*same.pop()) if len(same) == 1 else ""
@@ -125,8 +124,7 @@ def draw_reliability(
     below = f"{after}ECE {_percent_with_interval(curve.ece)}" if title else counts_below
     when = "After T(x)" if calibrated else "Before T(x)" if _both(runs) else ""
     headed(strip, title or when, below)
-    legend_below(ax, handles, labels)
-    return inert(ax)
+    return with_legend(ax, entries)
 
 
 def _run_label(run: RunReliability, looks: Looks) -> str:
@@ -172,24 +170,13 @@ def _draw_bins(ax: Axes, curve: ReliabilityCurve, style: ArmStyle, name: str) ->
     )
 
 
-def _bin_marks(ax: Axes) -> list[Any]:
-    """Return the legend entries of markers and bands."""
-    bins = dot_mark(ax, hollow=True)
-    return [bins, ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0)]
-
-
 def _finish_square(ax: Axes, strip: Axes, most: int) -> None:
     """Set the axes of a square panel and of the strip of counts above it."""
     ax.set_box_aspect(1)
-    ax.set_xlim(0, 100)
-    ax.set_ylim(0, 100)
-    ax.set_xticks(range(0, 101, 20))
-    ax.set_yticks(range(0, 101, 20))
-    ax.set_xlabel("Confidence (%)")
-    ax.set_ylabel("Accuracy (%)")
-    strip.set_ylim(0, 1.05 * most)
-    strip.set_yticks([most])
-    strip.set_ylabel("Items")
+    ticks = range(0, 101, 20)
+    ax.set(xlim=(0, 100), xticks=ticks, xlabel="Confidence (%)")
+    ax.set(ylim=(0, 100), yticks=ticks, ylabel="Accuracy (%)")
+    strip.set(ylim=(0, 1.05 * most), yticks=[most], ylabel="Items")
     strip.tick_params(axis="x", labelbottom=False)
 
 
@@ -197,31 +184,30 @@ def draw_confidence(result: RunConfidence, ax: Axes, names: ArmNames = KEYS) -> 
     """Draw right answers upwards and wrong ones downwards, and their medians outside of them."""
     up, down = (max(int(answers.count.max()), 1) for answers in (result.right, result.wrong))
     room = _MEDIAN_ROOM * (up + down)
-    handles = [
-        _draw_answers(ax, result.right, 100 * result.edges, RIGHT, up + room),
-        _draw_answers(ax, result.wrong, 100 * result.edges, WRONG, -down - room),
-    ]
-    labels = [
-        f"{name} ({answers.items:,}): median {_median(answers)}"
-        for name, answers in (("right", result.right), ("wrong", result.wrong))
-    ]
+    entries: dict[str, Any] = {}
+    for name, answers, colour, height in (
+        ("right", result.right, RIGHT, up + room),
+        ("wrong", result.wrong, WRONG, -down - room),
+    ):
+        stairs = _draw_answers(ax, answers, 100 * result.edges, colour, height)
+        entries[f"{name} ({answers.items:,}): median {_median(answers)}"] = stairs
     ax.axvline(100 * CONFIDENT, color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=0)
     filled = np.flatnonzero(result.right.count + result.wrong.count)
-    ax.set_xlim(100 * result.edges[filled[0]] - 1 if filled.size else 0, 101)
-    ax.set_ylim(-down - 2 * room, up + 2 * room)
+    ax.set(
+        xlim=(100 * result.edges[filled[0]] - 1 if filled.size else 0, 101),
+        ylim=(-down - 2 * room, up + 2 * room),
+        xlabel="Confidence: probability of the answer given (%)",
+        ylabel="Items per 5 points\n↓ wrong, right ↑",
+    )
     ax.axhline(0, color=INK, linewidth=0.6)
     ax.locator_params(axis="y", integer=True)
     ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
-    ax.set_xlabel("Confidence: probability of the answer given (%)")
-    ax.set_ylabel("Items per 5 points\n↓ wrong, right ↑")
     below = f"{counts_text(result.items, result.families)}; whiskers: 95% over families"
     headed(ax, shown(names.run(result.run)), below)
-    handles.append(ax.plot([], [], color=INK, linestyle="none")[0])
     share = _percent_with_interval(result.confident_errors)
     of_errors = "" if math.isnan(result.confident_errors.value) else " of errors"
-    labels.append(f"errors at 90% or more: {share}{of_errors}")
-    legend_below(ax, handles, labels)
-    return inert(ax)
+    (blank,) = ax.plot([], [], color=INK, linestyle="none")
+    return with_legend(ax, entries | {f"errors at 90% or more: {share}{of_errors}": blank})
 
 
 def _draw_answers(
@@ -333,9 +319,8 @@ def compared_runs(experiment: Experiment) -> list[tuple[str, list[ExperimentRun]
 def build_confidence(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         panel = partial(draw_confidence, answer_confidence(experiment, run), names=looks.names)
-        name = looks.names.run(run.label)
         title = f"Confidence of right and wrong answers of {name}, uncalibrated"
         return FigureFile(run_stem("confidence", run), title, (panel,), inches=2.0)
 
@@ -348,13 +333,13 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 
 def draw_length(result: TemperatureByLength, ax: Axes, names: ArmNames = KEYS) -> Axes:
     """Draw T(x) against the prompt length: thick where 90% of the items lie, thin beyond."""
-    handles, labels = [], []
+    entries: dict[str, Any] = {}
     for number, curve in enumerate(result.curves):
         place = number * (len(_RAMP) - 1) / max(1, len(result.curves) - 1)
         colour = _RAMP[round(place)]
         inside = (curve.tokens >= curve.middle[0]) & (curve.tokens <= curve.middle[1])
         ax.plot(curve.tokens, curve.temperature, color=colour, linewidth=0.6)
-        (line,) = ax.plot(
+        (entries[f"C = {curve.n_choices} ({curve.items:,})"],) = ax.plot(
             curve.tokens[inside],
             curve.temperature[inside],
             color=colour,
@@ -362,18 +347,12 @@ def draw_length(result: TemperatureByLength, ax: Axes, names: ArmNames = KEYS) -
             marker=_MARKERS[number % len(_MARKERS)],
             markevery=max(1, int(inside.sum()) // 4),
         )
-        handles.append(line)
-        labels.append(f"C = {curve.n_choices} ({curve.items:,})")
     _neutral(ax)
-    ax.set_xlabel("Prompt length L (tokens)")
-    ax.set_ylabel("Temperature T(x) (no unit)")
+    ax.set(xlabel="Prompt length L (tokens)", ylabel="Temperature T(x) (no unit)")
     below = f"n = {result.items:,} items; thick: middle 90% of lengths"
     headed(ax, shown(names.run(result.run)), below)
-    key = "allowed answers C (items)"
-    if result.identified is False:
-        key += "; slope on L not identified"
-    legend_below(ax, handles, labels, title=key)
-    return inert(ax)
+    unknown = "; slope on L not identified" if result.identified is False else ""
+    return with_legend(ax, entries, title=f"allowed answers C (items){unknown}")
 
 
 def draw_choices(result: TemperatureByChoices, ax: Axes, looks: Looks) -> Axes:
@@ -389,16 +368,17 @@ def draw_choices(result: TemperatureByChoices, ax: Axes, looks: Looks) -> Axes:
             markerfacecolor=PAPER if run.identified is False else style.colour,
         )
     _neutral(ax)
-    ax.set_xticks(sorted({int(c) for run in result.runs for c in run.n_choices}))
-    ax.set_xlabel("Allowed answers C")
     length = "" if math.isnan(result.tokens) else f" at L = {result.tokens:,.0f} tokens"
-    ax.set_ylabel("Temperature T (no unit)")
+    ax.set(
+        xticks=sorted({int(c) for run in result.runs for c in run.n_choices}),
+        xlabel="Allowed answers C",
+        ylabel="Temperature T (no unit)",
+    )
     below = f"n = {len(result.runs)} run{'s' if len(result.runs) > 1 else ''}{length}"
     if any(run.identified is False for run in result.runs):
         below += "; hollow: slope not identified"
     headed(ax, "", below)
-    arms_and_seeds(ax, result.runs, looks)
-    return inert(ax)
+    return with_legend(ax, arms_and_seeds(ax, [(run.arm, run.seed) for run in result.runs], looks))
 
 
 def _neutral(ax: Axes) -> None:
@@ -408,9 +388,8 @@ def _neutral(ax: Axes) -> None:
 def build_length(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run with a calibrator that depends on the length."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         panel = partial(draw_length, temperature_by_length(run), names=looks.names)
-        name = looks.names.run(run.label)
         title = f"Temperature T(x) of {name} against prompt length, for each number of answers"
         return FigureFile(run_stem("temperature-length", run), title, (panel,), inches=2.0)
 

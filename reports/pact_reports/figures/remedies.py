@@ -10,7 +10,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.remedies.comparison import RemedyComparison, RemedyRow, remedies_of_run
-from pact_reports.figures.axes import counts_text, headed, inert, legend_below, whiskers
+from pact_reports.figures.axes import counts_text, headed, whiskers, with_legend
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import NEUTRAL, PAPER, Looks
 
@@ -57,29 +57,30 @@ def draw_remedies(comparison: RemedyComparison, name: str, ax: Axes) -> Axes:
     # All panels have the places of all remedies, also those that a metric leaves out.
     places = _places(comparison.rows, cost_of)
     views = [row for row in rows if _group(row) == _VIEWS]
-    colour, _ = _LOOKS[_VIEWS]
     ax.set_xscale("log")
     ax.plot(
         [places[row.remedy.name] for row in views],
         [scale * row.metric(name).value.value for row in views],
-        color=colour,
+        color=_LOOKS[_VIEWS][0],
         marker="",
         linewidth=0.9,
     )
     ends = _ends(rows, views, name, scale)
-    handles = {}
-    for row in rows:
-        handles[_group(row)] = _draw_mark(ax, row, name, places[row.remedy.name], (scale, ends))
-    ax.set_xlim(min(places.values()) / _MARGIN, max(places.values()) * _MARGIN)
-    ax.set_ylim(*ends)
+    entries = {
+        _group(row): _draw_mark(ax, row, name, places[row.remedy.name], (scale, ends))
+        for row in rows
+    }
     ax.xaxis.set_major_locator(MaxNLocator(2, integer=True))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.set_xlabel(f"{words} per item")
-    ax.set_ylabel(f"{spec.title} ({'%' if spec.unit == 'percent' else spec.unit})")
+    ax.set(
+        xlim=(min(places.values()) / _MARGIN, max(places.values()) * _MARGIN),
+        ylim=ends,
+        xlabel=f"{words} per item",
+        ylabel=f"{spec.title} ({'%' if spec.unit == 'percent' else spec.unit})",
+    )
     headed(ax, spec.title)
-    legend_below(ax, [*handles.values()], [*handles])
-    return inert(ax)
+    return with_legend(ax, entries)
 
 
 def _draw_mark(
@@ -187,10 +188,9 @@ def _group(row: RemedyRow) -> str:
 def build_remedies(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run: a panel for each metric against the cost of remedies."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         if run.predictions.k == 1:
-            message = f"{run.label}: one view per item; score it with --k 4"
-            raise InputError(message)
+            raise InputError(f"{run.label}: one view per item; score it with --k 4")
         settings = experiment.settings
         key = ("raw remedies", settings.unit, settings.seed, settings.resamples)
         comparison = run.once(key, lambda: remedies_of_run(experiment, run, scope="raw"))
@@ -202,7 +202,7 @@ def build_remedies(experiment: Experiment, looks: Looks) -> Built:
         basis = counts_text(comparison.items, comparison.families)
         return FigureFile(
             run_stem("remedies", run),
-            f"Remedies of order effects in {looks.names.run(run.label)}",
+            f"Remedies of order effects in {name}",
             tuple(partial(draw_remedies, comparison, name) for name in drawn),
             inches=1.9,
             panel_inches=1.5,

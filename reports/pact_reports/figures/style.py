@@ -90,8 +90,7 @@ def read_palette(path: Path) -> Palette:
     keys = ("colours", "markers", "terms", "arms")
     unknown = [name for name in value if name not in keys]
     if unknown:
-        message = f"{path}: expected the keys {', '.join(keys)}; found {unknown[0]!r}"
-        raise InputError(message)
+        raise InputError(f"{path}: expected the keys {', '.join(keys)}; found {unknown[0]!r}")
     arms = {
         name: _table(path, f"arms.{name}", table)
         for name, table in _table(path, "arms", value.get("arms", {})).items()
@@ -155,14 +154,14 @@ def _arm_style(path: Path, name: str, style: Mapping[str, object]) -> ArmStyle:
 def _table(path: Path, place: str, value: object) -> Mapping[str, object]:
     if isinstance(value, Mapping):
         return value
-    message = f"{path}: {place}: expected a table, found {value!r}"
-    raise InputError(message)
+    raise InputError(f"{path}: {place}: expected a table, found {value!r}")
 
 
 def _texts(path: Path, place: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        message = f"{path}: {place}: expected a list with at least one text, found {value!r}"
-        raise InputError(message)
+        raise InputError(
+            f"{path}: {place}: expected a list with at least one text, found {value!r}"
+        )
     check = _colour if place == "colours" else _marker
     return tuple(check(path, f"{place}[{number}]", text) for number, text in enumerate(value))
 
@@ -170,15 +169,15 @@ def _texts(path: Path, place: str, value: object) -> tuple[str, ...]:
 def _colour(path: Path, place: str, value: object) -> str:
     if isinstance(value, str) and _COLOUR.fullmatch(value):
         return value
-    message = f"{path}: {place}: expected a colour such as #0072B2, found {value!r}"
-    raise InputError(message)
+    raise InputError(f"{path}: {place}: expected a colour such as #0072B2, found {value!r}")
 
 
 def _marker(path: Path, place: str, value: object) -> str:
     if isinstance(value, str) and value in _KNOWN_MARKERS.split():
         return value
-    message = f"{path}: {place}: expected one of the markers {_KNOWN_MARKERS}, found {value!r}"
-    raise InputError(message)
+    raise InputError(
+        f"{path}: {place}: expected one of the markers {_KNOWN_MARKERS}, found {value!r}"
+    )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -29,8 +29,9 @@ from pact_reports.figures.axes import (
     counts_text,
     headed,
     inert,
-    legend_below,
+    log_decades,
     whiskers,
+    with_legend,
 )
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import MUTED, PAPER, Looks, shown
@@ -62,67 +63,50 @@ _FEW_DECADES = 30  # powers of ten alone would label one tick or none
 
 def draw_terms(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
     """Draw the smoothed loss terms on a log axis; values of 0 are left out."""
-    handles, labels = [], []
+    entries: dict[str, Any] = {}
     for number, (name, term) in enumerate(result.terms.items()):
         every = _every(term)
-        (line,) = ax.plot(
+        (entries[_TERM_LABELS[name]],) = ax.plot(
             term.steps[every],
             np.where(term.average > 0, term.average, np.nan)[every],
             color=looks.palette.term_colour(name, TERMS.index(name)),
             linestyle=_DASHES[number % len(_DASHES)],
         )
-        handles.append(line)
-        labels.append(_TERM_LABELS[name])
     ax.set_yscale("log")
     low, high = ax.get_ylim()
     if high < _FEW_DECADES * low:
         from matplotlib.ticker import LogLocator
 
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.yaxis.set_minor_formatter(lambda _value, _position: "")
-    ax.set_ylabel("Loss term, unweighted\n(log scale)")
-    ax.set_xlabel("Training step")
-    headed(
-        ax,
-        shown(looks.names.run(result.run)),
-        f"n = {result.steps:,} steps; moving average, decay {DECAY}",
-    )
-    legend_below(ax, handles, labels)
-    return inert(ax)
+    log_decades(ax.yaxis)
+    ax.set(xlabel="Training step", ylabel="Loss term, unweighted\n(log scale)")
+    below = f"n = {result.steps:,} steps; moving average, decay {DECAY}"
+    headed(ax, shown(looks.names.run(result.run)), below)
+    return with_legend(ax, entries)
 
 
 def draw_distances(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
     """Draw mean pair margin and ablated gap: every step faint, the average on top."""
-    handles, labels = [], []
+    entries: dict[str, Any] = {}
     for number, (name, distance) in enumerate(result.distances.items()):
         term = _TERM_OF[name]
         colour = looks.palette.term_colour(term, TERMS.index(term))
         every = _every(distance)
         steps = distance.steps[every]
         ax.plot(steps, distance.values[every], color=colour, alpha=0.25, linewidth=0.5)
-        (line,) = ax.plot(
+        (entries[_DISTANCE_LABELS[name]],) = ax.plot(
             steps, distance.average[every], color=colour, linestyle=_DASHES[number % len(_DASHES)]
         )
-        handles.append(line)
-        labels.append(_DISTANCE_LABELS[name])
     if "pair_margin" in result.distances:
-        margin = ax.axhline(
+        entries[f"m = {MARGIN_NATS:g}"] = ax.axhline(
             MARGIN_NATS, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=0
         )
-        handles.append(margin)
-        labels.append(f"m = {MARGIN_NATS:g}")
     ax.axhline(0, color=MUTED, linewidth=0.5, zorder=0)
-    ax.set_ylabel("Distance of answers\n(nats)")
-    ax.set_xlabel("Training step")
+    ax.set(xlabel="Training step", ylabel="Distance of answers\n(nats)")
     if not result.terms:
-        headed(
-            ax,
-            shown(looks.names.run(result.run)),
-            f"n = {result.steps:,} steps; average, decay {DECAY}",
-        )
-    legend_below(ax, handles, labels)
-    return inert(ax)
+        below = f"n = {result.steps:,} steps; average, decay {DECAY}"
+        headed(ax, shown(looks.names.run(result.run)), below)
+    return with_legend(ax, entries)
 
 
 def _every(term: Smoothed) -> slice:
@@ -166,8 +150,7 @@ def _draw_trajectory(ax: Axes, run: Trajectory, values: FloatArray, looks: Looks
 def _finish(ax: Axes, runs: Sequence[Trajectory], looks: Looks) -> Axes:
     ax.set_xlabel("Training step")
     headed(ax, "", f"n = {len(runs)} training runs; stars: selected checkpoints")
-    arms_and_seeds(ax, runs, looks)
-    return inert(ax)
+    return with_legend(ax, arms_and_seeds(ax, [(run.arm, run.seed) for run in runs], looks))
 
 
 def draw_holdout(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
@@ -198,14 +181,13 @@ def draw_holdout(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
 def build_training(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run that has a training log."""
 
-    def file(run: ExperimentRun) -> FigureFile:
+    def file(run: ExperimentRun, name: str) -> FigureFile:
         result = training_curves(run)
         panels = []
         if result.terms:
             panels.append(partial(draw_terms, result, looks=looks))
         if result.distances:
             panels.append(partial(draw_distances, result, looks=looks))
-        name = looks.names.run(run.label)
         title, shows = f"Training of {name}", "loss terms, mean pair margin and ablated gap"
         file_name = run_stem("training", run)
         return FigureFile(file_name, title, tuple(panels), inches=1.75, shows=shows)
@@ -217,7 +199,7 @@ def build_selection(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of trajectories and holdout accuracy."""
     trajectories: list[Trajectory] = []
 
-    def gather(run: ExperimentRun) -> FigureFile:
+    def gather(run: ExperimentRun, _name: str) -> FigureFile:
         trajectories.append(selection_trajectory(experiment, run))
         return FigureFile("selection", "", ())
 

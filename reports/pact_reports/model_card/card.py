@@ -28,13 +28,6 @@ from pact_reports.views.brief import not_known_text, report_line
 from pact_reports.views.report import decoding_text, metrics_table
 from pact_reports.writers.markdown import markdown_text, to_markdown
 
-__all__ = [
-    "EvalResult",
-    "ModelCardData",
-    "yaml",
-]
-
-
 try:
     import yaml
     from huggingface_hub import EvalResult, ModelCardData
@@ -482,11 +475,10 @@ def with_section(text: str, section: str, dataset: CardDataset, place: Path) -> 
         return f"{text}{newline}{gap}{written}{end}"
     if (text.count(first), text.count(last)) != (1, 1) or stop < start:
         at = start if start >= 0 else stop
-        message = (
+        raise InputError(
             f"{place}:{text.count(chr(10), 0, at) + 1}: expected one comment {first!r} and one "
             f"{last!r} after it; remove both, and the section is written at the end"
         )
-        raise InputError(message)
     return f"{text[:start]}{written}{text[stop + len(last) :]}"
 
 
@@ -528,8 +520,9 @@ class ModelCard:
             MissingExtraError: huggingface_hub is not installed.
         """
         if report.run.ablated:
-            message = f"{report.run.place}: a model card needs a run on full contexts, not ablated"
-            raise RunError(message)
+            raise RunError(
+                f"{report.run.place}: a model card needs a run on full contexts, not ablated"
+            )
         provenance = report.run.provenance
         place = provenance.adapter_folder or provenance.base_model
         model = one_line(report.run.name if place is None else Path(place).name)
@@ -567,8 +560,7 @@ class ModelCard:
             InputError: the folder is missing, or the card cannot be read or written.
         """
         if not path.parent.is_dir():
-            message = f"{path.parent}: folder not found; cannot write {path.name} to"
-            raise InputError(message)
+            raise InputError(f"{path.parent}: folder not found; cannot write {path.name} to")
         text = read_text(path) if path.exists() else ""
         written = self.added_to(text, path)
         if written == text:

@@ -172,11 +172,8 @@ def _hint(references: int) -> str:
 def _answers(run: RunConclusions) -> list[tuple[str, str, str, str]]:
     """Return the question, tone, word, and section of what is concluded of a run."""
     return [
-        ("Order", run.order.tone, run.order.words.finding, SECTIONS["order"][0]),
-        (
-            *("Probabilities", run.probabilities.tone, run.probabilities.words.finding),
-            SECTIONS["probabilities"][0],
-        ),
+        (one.question.capitalize(), one.tone, one.words.finding, SECTIONS[one.question][0])
+        for one in (run.order, run.probabilities)
     ]
 
 
@@ -290,38 +287,6 @@ def _differing(
     return Examples("Right in one run only", every, first) if first else None
 
 
-def pictures(
-    request: PageRequest,
-    conclusions: Sequence[RunConclusions],
-    outcomes: Sequence[ItemOutcomes],
-    better: Sequence[BetterConclusion],
-) -> Iterator[Plot]:
-    """Yield what is drawn below the headline of one or two runs; of more, there is the matrix.
-
-    Args:
-        request: the runs.
-        conclusions: on every run, in their order.
-        outcomes: of every run.
-        better: the main arm compared with each of the others.
-    """
-    experiment = request.experiment
-    if len(conclusions) == 1:
-        hrefs = bar_hrefs(request, 0, conclusions[0].where, outcomes[0])
-        yield groups_plot(conclusions[0], hrefs)
-        return
-    a, b = compared_runs(experiment)
-    order = [a] if b is None else [a, b]
-    order += [at for at in range(len(conclusions)) if at not in order]
-    rows = [
-        Row(request.called[at], conclusions[at].accuracy, href=items_href(at, outcome="wrong"))
-        for at in order
-    ]
-    yield Plot("Accuracy of the runs", [(None, rows)], "percent", hint="In %, with 95% intervals.")
-    for claim in drawn_claims(conclusions, better):
-        row = difference_row("points", claim, items_href(a, b=b), worded=True)
-        yield Plot(f"Difference: {rows[0].name} − {rows[1].name}", [(None, [row])])
-
-
 def drawn_claims(
     conclusions: Sequence[RunConclusions], better: Sequence[BetterConclusion]
 ) -> list[Claim]:
@@ -387,7 +352,23 @@ class Answers:
         }
 
     def _pictures(self) -> Iterator[Plot]:
-        return pictures(self.request, self.conclusions, self.outcomes, self.better)
+        """Yield what is drawn of one or two runs; of more, there is the matrix."""
+        request, conclusions = self.request, self.conclusions
+        if len(conclusions) == 1:
+            hrefs = bar_hrefs(request, 0, conclusions[0].where, self.outcomes[0])
+            yield groups_plot(conclusions[0], hrefs)
+            return
+        a, b = compared_runs(request.experiment)
+        order = dict.fromkeys([a, *([] if b is None else [b]), *range(len(conclusions))])
+        rows = [
+            Row(request.called[at], conclusions[at].accuracy, href=items_href(at, outcome="wrong"))
+            for at in order
+        ]
+        hint = "In %, with 95% intervals."
+        yield Plot("Accuracy of the runs", [(None, rows)], "percent", hint=hint)
+        for claim in drawn_claims(conclusions, self.better):
+            row = difference_row("points", claim, items_href(a, b=b), worded=True)
+            yield Plot(f"Difference: {rows[0].name} − {rows[1].name}", [(None, [row])])
 
     def _critical(self) -> Iterator[tuple[str, str]]:
         """Yield the ids and titles of what may make the numbers meaningless."""

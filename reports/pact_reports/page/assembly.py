@@ -62,11 +62,7 @@ _SCRIPTS: Final = tuple(
 )
 
 
-def make_page(
-    request: PageRequest,
-    *,
-    built: BuiltTables | None = None,
-) -> str:
+def make_page(request: PageRequest, *, built: BuiltTables | None = None) -> str:
     """Make the page of runs.
 
     Args:
@@ -81,12 +77,11 @@ def make_page(
         RecordError: the criteria or a data file cannot be read.
     """
     if not request.experiment.runs:
-        message = (
+        raise InputError(
             "expected a run on full contexts, found only "
             f"{len(request.experiment.ablated):,} on ablated contexts; "
             "those have no right answers, and `pact-eval report RUN` shows them"
         )
-        raise InputError(message)
     with step("Making the page", 90 if built else 100):
         return _render(request, built)
 
@@ -132,8 +127,7 @@ def write_page(page: str, path: Path) -> None:
         InputError: the folder is missing, or the file cannot be written.
     """
     if not path.parent.is_dir():
-        message = f"{path.parent}: folder not found; cannot write {path.name} to"
-        raise InputError(message)
+        raise InputError(f"{path.parent}: folder not found; cannot write {path.name} to")
     write_atomically(path, page.encode("utf-8", errors="backslashreplace"))
 
 

@@ -27,10 +27,7 @@ from pact_eval.evaluation.registry import (
     registered_metrics,
 )
 from pact_eval.evaluation.report import Group
-from pact_eval.numbers import (
-    UNDEFINED,
-    methods_text,
-)
+from pact_eval.numbers import UNDEFINED, methods_text
 from pact_eval.progress import tracked
 from pact_eval.stats.estimate import Estimate
 from pact_reports.figures.figure import FigureFile, reason
@@ -50,7 +47,6 @@ from pact_reports.tables.cells import (
     decoding_words,
     few_pairs,
     metric_column,
-    text_cell,
     value_cell,
     with_interval,
 )
@@ -327,7 +323,7 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
             columns.append(metric_column(spec, calibrated, f"{spec.title} after T(x)"))
     rows, before = [], None
     for run, shortened in zip(experiment.runs, common.runs, strict=True):
-        cells = [text_cell(names.run(run.label)), *_cells(common, shortened, specs)]
+        cells = [Cell(names.run(run.label)), *_cells(common, shortened, specs)]
         rows.append(table_row(*cells, rule=run.arm != before))
         before = run.arm
     first = experiment.evaluation(experiment.runs[0], calibrated=False)
@@ -403,7 +399,7 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
     rows = []
     for run, evaluation in evaluations:
         group = evaluation.groups[0]
-        cells = [text_cell(names.run(run.label)), _items_cell(group.items, group.families)]
+        cells = [Cell(names.run(run.label)), _items_cell(group.items, group.families)]
         cells += [_estimated(group.estimates[spec.name], spec) for spec in evaluation.metrics]
         rows.append(table_row(*cells))
     return Table(

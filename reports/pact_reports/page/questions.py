@@ -25,13 +25,7 @@ from pact_eval.evaluation.conclusions.conclusion import (
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
 from pact_eval.evaluation.conclusions.where import WhereConclusion, WhereGroup, items_of_groups
-from pact_eval.evaluation.diagnostics import (
-    CATALOGUE,
-    Diagnostic,
-    Topic,
-    diagnose,
-    on_other_data,
-)
+from pact_eval.evaluation.diagnostics import CATALOGUE, Diagnostic, Topic, diagnose, on_other_data
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes
 from pact_eval.evaluation.spending import compare_spending, spent
@@ -209,11 +203,8 @@ def _shared(findings: Sequence[Finding]) -> list[Finding]:
     for words, group in by_words.items():
         names = first_of([finding.runs for finding in group], _MOST_NAMES)
         every = len(group) == len(findings)
-        items = (
-            group[0].items
-            if len({finding.items and finding.items[0] for finding in group}) == 1
-            else None
-        )
+        texts = {finding.items and finding.items[0] for finding in group}
+        items = group[0].items if len(texts) == 1 else None
         joined.append(Finding("" if every else names, group[0].tone, words, items))
     return joined
 

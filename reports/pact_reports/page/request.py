@@ -22,6 +22,7 @@ from pact_eval.thresholds.decision_curves import Decisions
 from pact_reports.figures.style import NEUTRAL, Palette
 from pact_reports.tables.request import TableRequest
 from pact_reports.views.brief import report_line
+from pact_reports.writers.json import attributes
 
 
 @dataclass(frozen=True)
@@ -149,11 +150,7 @@ def _audit(conclusion: DataConclusion) -> Json:
     if conclusion.status == "not checked":
         return None
     return {
-        "status": conclusion.status,
-        "records": conclusion.records,
-        "errors": conclusion.errors,
-        "warnings": conclusion.warnings,
-        "failed": list(conclusion.failed),
+        **attributes(conclusion, "status", "records", "errors", "warnings", "failed"),
         "leaked": list(conclusion.items),
         "codes": {code.code: code.count for check in conclusion.checks for code in check.codes},
     }

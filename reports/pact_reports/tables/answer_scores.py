@@ -8,17 +8,16 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.arms.table_results import RunAnswerScores, run_answer_scores
+from pact_eval.evaluation.arms.table_results import run_answer_scores
 from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec
 from pact_eval.evaluation.report import Calibration, ChanceMiscalibration, Group
 from pact_eval.metrics.recalibration import AnswerScores, ScoreDecomposition
 from pact_reports.table import Cell, Column, Table, table_row
 from pact_reports.tables.cells import (
-    arm_cell,
+    RUN_COLUMNS,
     decoding_words,
     items_and_pairs,
-    text_cell,
+    run_rows,
     unit_of,
     value_cell,
 )
@@ -59,15 +58,14 @@ def build_answer_scores(request: TableRequest) -> Table:
     _ = request.comparable
     scores = run_answer_scores(request.experiment.comparisons.at_common_views)
     if not scores:
-        message = "no run has probabilities"
-        raise InputError(message)
+        raise InputError("no run has probabilities")
     decoding = MetricDecoding(request.decoding)
     sizes = [run.scores.items for run in scores]
     scope = items_and_pairs({"accuracy": (min(sizes), max(sizes))})
-    rows, before = [], None
-    for run in scores:
-        rows.append(table_row(*_run_cells(run, request.names), rule=run.arm != before))
-        before = run.arm
+    rows = (
+        (run.arm, run.seed, (Cell(_WHEN[run.calibration]), *_cells(run.scores, run.chance)))
+        for run in scores
+    )
     return Table(
         name="answer-scores",
         title="Miscalibration, discrimination and uncertainty",
@@ -75,13 +73,8 @@ def build_answer_scores(request: TableRequest) -> Table:
             f"Decoding: {decoding_words(decoding)}, and divided by T(x) if the run has a "
             f"calibrator. {_MEANING} Each run: {scope}. Brier from 0 to 1, log score in nats."
         ),
-        columns=(
-            Column("Arm", "left"),
-            Column("Seed"),
-            Column("Probabilities", "left"),
-            *_columns(decoding),
-        ),
-        rows=tuple(rows),
+        columns=(*RUN_COLUMNS, Column("Probabilities", "left"), *_columns(decoding)),
+        rows=run_rows(rows, request.names),
     )
 
 
@@ -138,13 +131,3 @@ def _miscalibration_cell(
     cell = value_cell(parts.miscalibration, spec, parts.reason)
     below = "" if math.isnan(by_chance[0]) else f"noise {spec.shown(by_chance[0])}"
     return replace(cell, numbers=(*cell.numbers, *by_chance), below=below)
-
-
-def _run_cells(run: RunAnswerScores, names: ArmNames) -> list[Cell]:
-    seed = "–" if run.seed is None else str(run.seed)
-    return [
-        arm_cell(run.arm, names),
-        text_cell(seed),
-        text_cell(_WHEN[run.calibration]),
-        *_cells(run.scores, run.chance),
-    ]

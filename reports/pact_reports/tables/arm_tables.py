@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -10,7 +10,7 @@ from pact_eval._choices import Decoding
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
+from pact_eval.evaluation.arms.arm_metrics import MetricQuestion, MetricRow
 from pact_eval.evaluation.arms.released_training import ReleasedCalibration
 from pact_eval.evaluation.arms.table_results import (
     CALIBRATED_METRICS,
@@ -23,7 +23,7 @@ from pact_eval.evaluation.arms.table_results import (
     group_accuracy,
 )
 from pact_eval.evaluation.calibration_error import ChanceError
-from pact_eval.evaluation.comparison import AccuracyTests
+from pact_eval.evaluation.comparison import AccuracyTests, MetricComparison
 from pact_eval.evaluation.curves.training import (
     Trajectory,
     released_trajectories,
@@ -33,9 +33,10 @@ from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
 from pact_eval.evaluation.item_records import Split, data_splits
 from pact_eval.evaluation.registry import DIFFERENCE, MetricDecoding, find_metric, metric_spec
 from pact_eval.evaluation.report import Calibration
-from pact_reports.table import Cell, Column, Row, Table, left_columns, table_row
+from pact_reports.table import Cell, Column, Table, columns_and_rows, table_row
 from pact_reports.tables.cells import (
     NOISE,
+    RUN_COLUMNS,
     arm_cell,
     chance_cell,
     chance_column,
@@ -47,7 +48,8 @@ from pact_reports.tables.cells import (
     items_and_pairs,
     metric_column,
     p_value_cell,
-    text_cell,
+    run_rows,
+    seed_cell,
     unit_of,
     value_cell,
     with_interval,
@@ -84,27 +86,24 @@ def ablations_table(result: Ablations, names: ArmNames = KEYS) -> Table:
         column = Column(title, numbers=numbers, better=spec.better)
         with_chance = _with_chance(result, metric)
         columns.append(chance_column(column, unit) if with_chance else column)
-    rows = []
-    for seed, block in result.blocks.items():
-        for number, ablation in enumerate(block):
-            cells = [
-                text_cell(str(seed)),
-                arm_cell(ablation.arm, names),
-                *_ablations_cells(result, ablation, is_method=number == 0),
-            ]
-            rows.append(table_row(*cells, rule=number == 0))
-    return Table(
-        name="ablations",
-        title=f"Runs next to {method} at the same seed",
-        caption=(
-            f"{_decodings(result.questions)} Changes are from {method} at the same seed, "
-            f"the first row of each block. One run each: {items_and_pairs(result.sizes)}."
-            f"{_marks(result)}"
-        ),
-        columns=tuple(columns),
-        rows=tuple(rows),
-        notes=() if result.published else (NOISE,),
+    rows = tuple(
+        table_row(
+            Cell(str(seed)),
+            arm_cell(ablation.arm, names),
+            *_ablations_cells(result, ablation, is_method=number == 0),
+            rule=number == 0,
+        )
+        for seed, block in result.blocks.items()
+        for number, ablation in enumerate(block)
     )
+    caption = (
+        f"{_decodings(result.questions)} Changes are from {method} at the same seed, "
+        f"the first row of each block. One run each: {items_and_pairs(result.sizes)}."
+        f"{_marks(result)}"
+    )
+    notes = () if result.published else (NOISE,)
+    title = f"Runs next to {method} at the same seed"
+    return Table("ablations", title, caption, tuple(columns), rows, notes=notes)
 
 
 def _with_chance(result: Ablations, metric: str) -> bool:
@@ -195,9 +194,8 @@ def calibration_table(
     with_t = any(run.temperature is not None for run in runs)
     fitted = any(run.fitted is not None for run in runs)
     published = any(run.shown_worse is None for run in runs)
-    numbers = ("T mean", "T lowest", "T highest")
-    columns = [Column("Arm", "left"), Column("Seed")]
-    columns += [Column("T(x)", numbers=numbers)] if with_t or fitted else []
+    columns = [*RUN_COLUMNS]
+    columns += [_T_COLUMN] if with_t or fitted else []
     columns += _FIT_COLUMNS if fitted else ()
     for metric in CALIBRATED_METRICS:
         spec = metric_spec(metric)
@@ -206,33 +204,31 @@ def calibration_table(
             column = metric_column(spec, name, f"{spec.title} {when}")
             with_chance = not published and find_metric(metric).noise_floor
             columns.append(chance_column(column, unit_of(spec, name)) if with_chance else column)
-    rows, before = [], None
-    for run in runs:
-        cells = _cells(run, names, with_t=with_t, fitted=fitted)
-        rows.append(table_row(*cells, rule=run.arm != before))
-        before = run.arm
     worse = "is shown to make it worse: the 95% interval of the paired change excludes 0"
     if published:
         worse = "made it worse, by any amount: published numbers have no intervals"
     shown = "T(x): mean [lowest, highest] over the items. " if with_t else ""
-    shown = _OF_FIT if fitted else shown
+    rows = ((run.arm, run.seed, _cells(run, with_t=with_t, fitted=fitted)) for run in runs)
     return Table(
         name="calibration",
         title="Before and after calibration",
         caption=(
             f"Decoding: {decoding_words(MetricDecoding(decoding))}, and divided by T(x). "
-            f"{shown}Each run: {scope}. ECE and AURC in %, NLL in nats. No temperature changes an "
-            "accuracy."
+            f"{_OF_FIT if fitted else shown}Each run: {scope}. ECE and AURC in %, NLL in nats. No "
+            "temperature changes an accuracy."
         ),
         columns=tuple(columns),
-        rows=tuple(rows),
+        rows=run_rows(rows, names),
         legend=(("worse", f"T(x) {worse}"),),
         notes=() if published else (NOISE,),
     )
 
 
-def _cells(run: CalibratedRun, names: ArmNames, *, with_t: bool, fitted: bool) -> list[Cell]:
-    cells = [arm_cell(run.arm, names), text_cell("–" if run.seed is None else str(run.seed))]
+_T_COLUMN: Final = Column("T(x)", numbers=("T mean", "T lowest", "T highest"))
+
+
+def _cells(run: CalibratedRun, *, with_t: bool, fitted: bool) -> list[Cell]:
+    cells: list[Cell] = []
     if fitted:
         cells += _fit_cells(run.fitted)
     elif with_t:
@@ -294,30 +290,27 @@ def build_domains(request: TableRequest) -> Table:
     """
     metrics, name = request.metrics, MetricDecoding(request.decoding)
     if not metrics.published and not any(request.comparable[0].predictions.domain.tolist()):
-        message = "the items name no domains"
-        raise InputError(message)
+        raise InputError("the items name no domains")
     return group_table(group_accuracy(metrics, "domain", name), request.names)
 
 
 def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:
     """Lay out accuracy by group: one row per run, one column per group."""
-    with_mae = result.by == "kind"
-    rows = []
-    before = None
-    for run_rows in result.rows:
-        arm, seed = run_rows[0].cell.arm, run_rows[0].seed
-        accuracies, mae = run_rows[:-1], run_rows[-1]
-        cells = [arm_cell(arm, names), text_cell("–" if seed is None else str(seed))]
-        cells += [value_cell(row.value, _ACCURACY, row.reason) for row in accuracies]
-        cells += [value_cell(mae.value, _MAE, mae.reason)] if with_mae else []
-        rows.append(table_row(*cells, rule=arm != before))
-        before = arm
+    # The last number of a run is its Score MAE.
+    specs = [_ACCURACY] * len(result.groups) + [_MAE] * (result.by == "kind")
+
+    def cells(run: Sequence[MetricRow]) -> Iterator[Cell]:
+        for row, spec in zip(run, specs, strict=False):
+            yield value_cell(row.value, spec, row.reason)
+
     named = [_GROUP_ACCURACY_TITLES.get(name, name) or "(none)" for name, _ in result.groups]
     sizes = [
         f"{name} {size:,}" if size is not None else name
         for name, (_, size) in zip(named, result.groups, strict=True)
     ]
-    levels = " Score MAE in levels, on Score items." if with_mae else ""
+    levels = " Score MAE in levels, on Score items." if _MAE in specs else ""
+    titles = zip(specs, [*named, None], strict=False)
+    columns = (metric_column(spec, result.decoding, title) for spec, title in titles)
     return Table(
         name=f"{result.by}s",
         title=f"Accuracy by {result.by}",
@@ -325,17 +318,9 @@ def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:
             f"Accuracy (%) of each run; decoding: {decoding_words(result.decoding)}. "
             f"Items: {', '.join(sizes)}.{levels}"
         ),
-        columns=(
-            Column("Arm", "left"),
-            Column("Seed"),
-            *(metric_column(_ACCURACY, result.decoding, name) for name in named),
-            *((metric_column(_MAE, result.decoding),) if with_mae else ()),
-        ),
-        rows=tuple(rows),
+        columns=(*RUN_COLUMNS, *columns),
+        rows=run_rows(((run[0].cell.arm, run[0].seed, cells(run)) for run in result.rows), names),
     )
-
-
-_PAIRED_TESTS_ACCURACY: Final = metric_spec("accuracy")
 
 
 def build_paired(request: TableRequest) -> Table:
@@ -353,9 +338,7 @@ def build_mcnemar(request: TableRequest) -> Table:
     return mcnemar_table(*_matched(request))
 
 
-def _matched(
-    request: TableRequest,
-) -> tuple[Sequence[MatchedRuns], str, MetricDecoding, ArmNames]:
+def _matched(request: TableRequest) -> tuple[Sequence[MatchedRuns], str, MetricDecoding, ArmNames]:
     _ = request.comparable
     method, decoding = request.experiment.main_arm, MetricDecoding(request.decoding)
     return matched_runs(request.raw, method), method, decoding, request.names
@@ -373,22 +356,21 @@ def paired_table(
         names: display names of arms.
     """
     first, difference = tests[0].result.accuracy, tests[0].result.metrics["accuracy"].difference
-    rows = [
+    a, b = (metric_column(_ACCURACY, decoding, f"Acc. {side}") for side in "AB")
+    families = interval_column("95% families", unit_of(DIFFERENCE, decoding))
+    columns, rows = columns_and_rows(
+        [(test, test.result.metrics["accuracy"]) for test in tests],
+        (_OTHER, lambda row: arm_cell(row[0].control, names)),
+        ("Seed", lambda row: seed_cell(row[0].seed)),
+        (a, lambda row: value_cell(row[1].a.value, _ACCURACY)),
+        (b, lambda row: value_cell(row[1].b.value, _ACCURACY)),
         (
-            value_cell(accuracy.a.value, _PAIRED_TESTS_ACCURACY),
-            value_cell(accuracy.b.value, _PAIRED_TESTS_ACCURACY),
-            value_cell(accuracy.difference.value, DIFFERENCE),
-            interval_cell(accuracy.difference, DIFFERENCE),
-            p_value_cell(accuracy.evidence.p_value, accuracy.difference.reason),
-        )
-        for accuracy in (test.result.metrics["accuracy"] for test in tests)
-    ]
-    columns = (
-        metric_column(_PAIRED_TESTS_ACCURACY, decoding, "Acc. A"),
-        metric_column(_PAIRED_TESTS_ACCURACY, decoding, "Acc. B"),
-        metric_column(DIFFERENCE, decoding, "A - B"),
-        interval_column("95% families", unit_of(DIFFERENCE, decoding)),
-        Column("p", numbers=("p",)),
+            metric_column(DIFFERENCE, decoding, "A - B"),
+            lambda row: value_cell(row[1].difference.value, DIFFERENCE),
+        ),
+        (families, lambda row: interval_cell(row[1].difference, DIFFERENCE)),
+        (Column("p", numbers=("p",)), lambda row: _p_value(row[1])),
+        rule=lambda row: row[0].control,
     )
     return Table(
         name="paired",
@@ -399,10 +381,17 @@ def paired_table(
             "p is below 0.05 if the interval excludes 0; it is not adjusted for the number of "
             "tests."
         ),
-        columns=(*_MATCHED_COLUMNS, *columns),
-        rows=_matched_rows(tests, rows, names),
+        columns=columns,
+        rows=rows,
         legend=(("significant", "p below 0.05"),),
     )
+
+
+_OTHER: Final = Column("B", "left")
+
+
+def _p_value(metric: MetricComparison) -> Cell:
+    return p_value_cell(metric.evidence.p_value, metric.difference.reason)
 
 
 def mcnemar_table(
@@ -410,20 +399,23 @@ def mcnemar_table(
 ) -> Table:
     """Lay out tests and intervals over items, as papers print them; arguments as `paired_table`."""
     first = tests[0].result.accuracy
-    rows = [
+    only = Column("Only A/B", numbers=("only A right (items)", "only B right (items)"))
+    interval = interval_column("95% items", unit_of(DIFFERENCE, decoding))
+    columns, rows = columns_and_rows(
+        [(test, test.result.accuracy.items) for test in tests],
+        (_OTHER, lambda row: arm_cell(row[0].control, names)),
+        ("Seed", lambda row: seed_cell(row[0].seed)),
         (
-            value_cell(items.difference, DIFFERENCE),
-            Cell(f"{items.b:,}/{items.c:,}", (items.b, items.c)),
-            interval_cell(test.result.accuracy.item_interval, DIFFERENCE),
-            p_value_cell(items.p_value, items.reason),
-        )
-        for test, items in ((test, test.result.accuracy.items) for test in tests)
-    ]
-    columns = (
-        metric_column(DIFFERENCE, decoding, "A - B"),
-        Column("Only A/B", numbers=("only A right (items)", "only B right (items)")),
-        interval_column("95% items", unit_of(DIFFERENCE, decoding)),
-        Column("McNemar p", numbers=("McNemar p",)),
+            metric_column(DIFFERENCE, decoding, "A - B"),
+            lambda row: value_cell(row[1].difference, DIFFERENCE),
+        ),
+        (only, lambda row: Cell(f"{row[1].b:,}/{row[1].c:,}", (row[1].b, row[1].c))),
+        (interval, lambda row: interval_cell(row[0].result.accuracy.item_interval, DIFFERENCE)),
+        (
+            Column("McNemar p", numbers=("McNemar p",)),
+            lambda row: p_value_cell(row[1].p_value, row[1].reason),
+        ),
+        rule=lambda row: row[0].control,
     )
     return Table(
         name="mcnemar",
@@ -435,13 +427,10 @@ def mcnemar_table(
             "table of differences over families does not. No p-value is adjusted for the number "
             "of tests."
         ),
-        columns=(*_MATCHED_COLUMNS, *columns),
-        rows=_matched_rows(tests, rows, names),
+        columns=columns,
+        rows=rows,
         legend=(("significant", "p below 0.05"),),
     )
-
-
-_MATCHED_COLUMNS: Final = (Column("B", "left"), Column("Seed"))
 
 
 def _compared(method: str, decoding: MetricDecoding, names: ArmNames, first: AccuracyTests) -> str:
@@ -449,18 +438,6 @@ def _compared(method: str, decoding: MetricDecoding, names: ArmNames, first: Acc
         f"A = {names.arm(method)} and the other arm B on the same {first.items.n:,} items of "
         f"{first.families.clusters:,} families; decoding: {decoding_words(decoding)}."
     )
-
-
-def _matched_rows(
-    tests: Sequence[MatchedRuns], cells: Sequence[tuple[Cell, ...]], names: ArmNames
-) -> tuple[Row, ...]:
-    rows, before = [], None
-    for test, numbers in zip(tests, cells, strict=True):
-        seed = text_cell("–" if test.seed is None else str(test.seed))
-        named = (arm_cell(test.control, names), seed)
-        rows.append(Row((*named, *numbers), rule=test.control != before))
-        before = test.control
-    return tuple(rows)
 
 
 def build_splits(request: TableRequest) -> Table:
@@ -472,54 +449,38 @@ def build_splits(request: TableRequest) -> Table:
     """
     splits = data_splits(request.experiment, request.data)
     if not splits:
-        message = "no run and no dataset"
-        raise InputError(message)
+        raise InputError("no run and no dataset")
     return splits_table(splits)
 
 
 def splits_table(splits: Sequence[Split]) -> Table:
     """Lay out data splits: one row per file."""
-    rows = []
-    for split in splits:
-        reason = None if split.source_families is not None else "the records name none"
-        cells = [
-            text_cell(split.name),
-            text_cell(split.role or "–"),
-            count_cell(split.source_families, reason),
-            *map(count_cell, (split.records, split.families, split.pairs, *split.kinds)),
-            count_cell(split.runs),
-        ]
-        rows.append(table_row(*cells))
-    return Table(
-        name="splits",
-        title="Data splits",
-        caption=(
-            "Records of each file by kind, the families that they form, those of them that are "
-            "pairs of a base and a counterfactual record, and the source families above them. "
-            "Runs: how many of those shown here scored the file."
+    kinds = ("Choice", "Boolean", "Score")
+    layout = columns_and_rows(
+        splits,
+        (Column("File", "left"), lambda split: split.name),
+        (Column("Role", "left"), lambda split: split.role or "–"),
+        (count_column("Source fam."), _source_families),
+        (count_column("Records"), lambda split: count_cell(split.records)),
+        (count_column("Families"), lambda split: count_cell(split.families)),
+        (count_column("Pairs"), lambda split: count_cell(split.pairs)),
+        *(
+            (count_column(kind), lambda split, at=at: count_cell(split.kinds[at]))
+            for at, kind in enumerate(kinds)
         ),
-        columns=(
-            *left_columns("File", "Role"),
-            *map(
-                count_column,
-                (
-                    "Source fam.",
-                    "Records",
-                    "Families",
-                    "Pairs",
-                    "Choice",
-                    "Boolean",
-                    "Score",
-                    "Runs",
-                ),
-            ),
-        ),
-        rows=tuple(rows),
+        (count_column("Runs"), lambda split: count_cell(split.runs)),
     )
+    caption = (
+        "Records of each file by kind, the families that they form, those of them that are "
+        "pairs of a base and a counterfactual record, and the source families above them. "
+        "Runs: how many of those shown here scored the file."
+    )
+    return Table("splits", "Data splits", caption, *layout)
 
 
-_SELECTION_ACCURACY: Final = metric_spec("accuracy")
-_NLL: Final = metric_spec("nll_nats")
+def _source_families(split: Split) -> Cell:
+    reason = None if split.source_families is not None else "the records name none"
+    return count_cell(split.source_families, reason)
 
 
 def build_selection(request: TableRequest) -> Table:
@@ -552,23 +513,6 @@ def selection_table(
         decoding: of the accuracy of the runs.
         names: display names of arms.
     """
-    rows, before = [], None
-    for run in runs:
-        cells = (
-            arm_cell(run.arm, names),
-            text_cell("–" if run.seed is None else str(run.seed)),
-            count_cell(run.selected_step),
-            count_cell(len(run.steps)),
-            Cell(f"{run.selected_nll_nats:.3f}", (run.selected_nll_nats,)),
-            _selection_accuracy(run.selected_accuracy),
-            with_interval(
-                value_cell(run.accuracy.value, _SELECTION_ACCURACY),
-                run.accuracy,
-                _SELECTION_ACCURACY,
-            ),
-        )
-        rows.append(Row(cells, rule=run.arm != before))
-        before = run.arm
     return Table(
         name="selection",
         title="Selected checkpoints",
@@ -578,16 +522,25 @@ def selection_table(
             f"accuracy of the run in %. Decoding of the run: {decoding_words(decoding)}."
         ),
         columns=(
-            Column("Arm", "left"),
-            Column("Seed"),
+            *RUN_COLUMNS,
             count_column("Step"),
             count_column("Selections"),
-            Column("Selection NLL", numbers=("selection NLL (nats)",), better=_NLL.better),
+            Column("Selection NLL", numbers=("selection NLL (nats)",), better=-1),
             Column("Selection accuracy", numbers=("selection accuracy (fraction)",), better=1),
-            metric_column(_SELECTION_ACCURACY, decoding),
+            metric_column(_ACCURACY, decoding),
         ),
-        rows=tuple(rows),
+        rows=run_rows(((run.arm, run.seed, _selection_cells(run)) for run in runs), names),
         brackets="In brackets: 95% interval over families, left out if there is none.",
+    )
+
+
+def _selection_cells(run: Trajectory) -> tuple[Cell, ...]:
+    return (
+        count_cell(run.selected_step),
+        count_cell(len(run.steps)),
+        Cell(f"{run.selected_nll_nats:.3f}", (run.selected_nll_nats,)),
+        _selection_accuracy(run.selected_accuracy),
+        with_interval(value_cell(run.accuracy.value, _ACCURACY), run.accuracy, _ACCURACY),
     )
 
 

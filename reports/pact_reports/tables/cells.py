@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -21,30 +21,26 @@ from pact_eval.evaluation.registry import (
 from pact_eval.numbers import UNDEFINED, Unit, ends_text, estimate_parts, has_width, value_text
 from pact_eval.plain_text import upper_first
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_reports.table import Cell, Column, Line, Mark
+from pact_reports.table import Cell, Column, Line, Mark, Row, table_row
 
-__all__ = [
-    "CALIBRATION_ERROR",
-    "NOISE",
-    "arm_cell",
-    "chance_cell",
-    "chance_column",
-    "chance_text",
-    "count_cell",
-    "count_column",
-    "estimate_cell",
-    "few_pairs",
-    "interval_cell",
-    "interval_column",
-    "leak_lines",
-    "marked_best",
-    "metric_column",
-    "p_value_cell",
-    "text_cell",
-    "unit_of",
-    "value_cell",
-    "with_interval",
-]
+RUN_COLUMNS: Final = (Column("Arm", "left"), Column("Seed"))
+"""The columns that name a run."""
+
+
+def seed_cell(seed: int | None) -> Cell:
+    """Return the seed of a run, which it may not have."""
+    return Cell("–" if seed is None else str(seed))
+
+
+def run_rows(
+    runs: Iterable[tuple[str, int | None, Iterable[Cell]]], names: ArmNames
+) -> tuple[Row, ...]:
+    """Return a row per run: its arm, its seed and its cells, with a rule between arms."""
+    rows, before = [], None
+    for arm, seed, cells in runs:
+        rows.append(table_row(arm_cell(arm, names), seed_cell(seed), *cells, rule=arm != before))
+        before = arm
+    return tuple(rows)
 
 
 CALIBRATION_ERROR: Final = (
@@ -74,11 +70,6 @@ def _ends_in_print(estimate: Estimate, spec: MetricSpec) -> str:
     """Write an interval as papers print it."""
     more = 1 if spec.name == "aurc" else 0
     return ends_text(estimate.low, estimate.high, spec.unit, decimals=more).replace("-", MINUS)
-
-
-def text_cell(text: str) -> Cell:
-    """Return a cell of text from data."""
-    return Cell(text)
 
 
 def arm_cell(arm: str, names: ArmNames) -> Cell:

@@ -14,8 +14,14 @@ from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.decision_curves import CostCurve, GateMark, cost_curve, gate_marks
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
-from pact_reports.table import Cell, Column, Row, Table, left_columns, right_columns, table_row
-from pact_reports.tables.cells import arm_cell, decoding_words, interval_column, text_cell
+from pact_reports.table import Cell, Column, Table, columns_and_rows, right_columns, table_row
+from pact_reports.tables.cells import (
+    RUN_COLUMNS,
+    arm_cell,
+    decoding_words,
+    interval_column,
+    seed_cell,
+)
 from pact_reports.tables.request import TableRequest
 from pact_reports.views.thresholds import gate_notes, rule_text
 
@@ -32,7 +38,6 @@ def build_risk_coverage(request: TableRequest) -> Table:
     risks = run_risks(request.raw, _COVERAGES)
     decoding = MetricDecoding(request.decoding)
     first = risks[0].errors[0]
-    titles = [f"{100 * share:g}%" for share in _COVERAGES]
     return Table(
         name="risk-coverage",
         title="Error rate among the most confident items",
@@ -41,16 +46,10 @@ def build_risk_coverage(request: TableRequest) -> Table:
             f"{first.method}; decoding: {decoding_words(decoding)}. "
             f"{first.n:,} items, {first.clusters:,} families."
         ),
-        columns=(
-            Column("Arm", "left"),
-            Column("Seed"),
-            *(_rate_column(title) for title in titles),
-        ),
+        columns=(*RUN_COLUMNS, *(_rate_column(f"{100 * share:g}%") for share in _COVERAGES)),
         rows=tuple(
             table_row(
-                arm_cell(risk.arm, request.names),
-                _seed(risk.seed),
-                *(_rate(error) for error in risk.errors),
+                arm_cell(risk.arm, request.names), seed_cell(risk.seed), *map(_rate, risk.errors)
             )
             for risk in risks
         ),
@@ -65,28 +64,30 @@ def build_gates(request: TableRequest) -> Table:
     """
     files = () if request.decisions is None else request.decisions.files
     if not files:
-        message = "no thresholds were given (--thresholds FILE)"
-        raise InputError(message)
+        raise InputError("no thresholds were given (--thresholds FILE)")
     gates = gate_marks(request.experiment, files)
     if not gates.marks:
         raise InputError("; ".join(gate_notes(gates, request.names)))
-    return Table(
-        name="gates",
-        title="Chosen gates",
-        caption=(
-            "Items that the gates of a file accept, and the error among them (%), with 95% Wilson "
-            "intervals over families. Items without an answer count as escalated."
-        ),
-        columns=(
-            Column("Arm", "left"),
-            Column("Seed"),
-            *left_columns("Target", "Gates on"),
-            _rate_column("Accepted"),
-            _rate_column("Error"),
-        ),
-        rows=tuple(Row(_mark_cells(mark, request)) for mark in gates.marks),
-        notes=gate_notes(gates, request.names),
+    layout = columns_and_rows(
+        gates.marks,
+        (Column("Arm", "left"), lambda mark: arm_cell(mark.arm, request.names)),
+        ("Seed", lambda mark: seed_cell(mark.seed)),
+        (Column("Target", "left"), lambda mark: mark.file.target.text),
+        (Column("Gates on", "left"), _gates_on),
+        (_rate_column("Accepted"), lambda mark: _rate(mark.accepted)),
+        (_rate_column("Error"), lambda mark: _rate(mark.error)),
     )
+    caption = (
+        "Items that the gates of a file accept, and the error among them (%), with 95% Wilson "
+        "intervals over families. Items without an answer count as escalated."
+    )
+    notes = gate_notes(gates, request.names)
+    return Table("gates", "Chosen gates", caption, *layout, notes=notes)
+
+
+def _gates_on(mark: GateMark) -> str:
+    rule = mark.file.rule
+    return f"{SIGNAL_NAMES[rule.signal]}, by {rule.by}; {rule_text(rule)}"
 
 
 def build_costs(request: TableRequest) -> Table:
@@ -97,23 +98,18 @@ def build_costs(request: TableRequest) -> Table:
     """
     decisions = request.decisions
     if decisions is None or decisions.costs is None:
-        message = "no costs were given (--cost-wrong, or --thresholds of costs)"
-        raise InputError(message)
+        raise InputError("no costs were given (--cost-wrong, or --thresholds of costs)")
     costs = decisions.costs
     curves = [cost_curve(request.experiment, run, decisions) for run in request.experiment.runs]
     if not curves:
-        message = "no run on full contexts"
-        raise InputError(message)
+        raise InputError("no run on full contexts")
     rows = [
         table_row(*_cost_cells(curve, at, request), rule=number == 0)
         for curve in curves
         for number, at in enumerate(_shown_gates(curve))
     ]
-    chosen = (
-        " An asterisk marks the chosen gate."
-        if any(curve.chosen is not None for curve in curves)
-        else ""
-    )
+    marked = any(curve.chosen is not None for curve in curves)
+    chosen = " An asterisk marks the chosen gate." if marked else ""
     return Table(
         name="costs",
         title="What gates cost, and what they are worth",
@@ -145,7 +141,7 @@ def _cost_cells(curve: CostCurve, at: int, request: TableRequest) -> list[Cell]:
     share = float(curve.escalated[at])
     return [
         arm_cell(curve.arm, request.names),
-        _seed(curve.seed),
+        seed_cell(curve.seed),
         Cell(f"{gate} *" if at == curve.chosen else gate),
         Cell(value_text(share, "percent"), (share,)),
         *(_cost(series, at) for series in (curve.cost, curve.over_answering, curve.over_asking)),
@@ -166,22 +162,6 @@ def _plain(cost: float) -> str:
 
 def _cost_column(title: str) -> Column:
     return Column(title, numbers=(title, f"{title} low", f"{title} high"))
-
-
-def _mark_cells(mark: GateMark, request: TableRequest) -> tuple[Cell, ...]:
-    rule = mark.file.rule
-    return (
-        arm_cell(mark.arm, request.names),
-        _seed(mark.seed),
-        Cell(mark.file.target.text),
-        Cell(f"{SIGNAL_NAMES[rule.signal]}, by {rule.by}; {rule_text(rule)}"),
-        _rate(mark.accepted),
-        _rate(mark.error),
-    )
-
-
-def _seed(seed: int | None) -> Cell:
-    return text_cell("–" if seed is None else str(seed))
 
 
 def _rate_column(title: str) -> Column:

@@ -15,13 +15,7 @@ from pact_eval.evaluation.arms.arm_metrics import (
     main_results,
 )
 from pact_eval.evaluation.arms.comparison import ArmSummary, Standing
-from pact_eval.evaluation.registry import (
-    ENSEMBLE,
-    ENSEMBLE_CALIBRATED,
-    MetricDecoding,
-    find_metric,
-    metric_spec,
-)
+from pact_eval.evaluation.registry import MetricDecoding, find_metric, metric_spec
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import (
     CALIBRATION_ERROR,
@@ -72,7 +66,7 @@ def means_table(
     name: str,
     title: str,
     caption: str,
-    titles: Mapping[MetricQuestion, str] | None = None,
+    short: Mapping[str, str] | None = None,
     names: ArmNames = KEYS,
 ) -> Table:
     """Lay out metrics of arms: one row per arm; the best of each metric, or those tied, marked.
@@ -82,7 +76,7 @@ def means_table(
         name: of the table's files.
         title: what it shows.
         caption: names the decodings; what numbers rest on is added.
-        titles: of columns, if they are not those of the metrics.
+        short: titles of metrics, if they are not their own.
         names: display names of arms.
     """
     arms = list(results.arms)
@@ -93,7 +87,8 @@ def means_table(
     ]
     for at, (metric, decoding) in enumerate(results.questions):
         spec = metric_spec(metric)
-        head = (titles or {}).get((metric, decoding)) or _title(metric, decoding)
+        head = (short or {}).get(metric, spec.title)
+        head += " after T(x)" if decoding.calibrated else ""
         summaries = [results.arms[arm][at] for arm in arms]
         cells = [mean_cell(summary, spec) for summary in summaries]
         columns.append(mean_column(spec, decoding, head))
@@ -182,21 +177,7 @@ def _runs(results: ArmSummaries, arm: str) -> int | None:
     return len(summaries[0].runs) if summaries else None
 
 
-def _title(metric: str, decoding: MetricDecoding) -> str:
-    title = metric_spec(metric).title
-    return f"{title} after T(x)" if metric == "ece" and decoding.calibrated else title
-
-
-_TITLES: Final[dict[MetricQuestion, str]] = {
-    ("accuracy", ENSEMBLE): "Accuracy",
-    ("pair_accuracy", ENSEMBLE): "Pair accuracy",
-    ("ece", ENSEMBLE): "ECE",
-    ("ece", ENSEMBLE_CALIBRATED): "ECE after T(x)",
-    ("view_tv", ENSEMBLE): "TV",
-    ("view_tv", ENSEMBLE_CALIBRATED): "TV after T(x)",
-    ("flip_rate", ENSEMBLE): "Flips",
-    ("ensemble_gain", ENSEMBLE): "Gain",
-}
+_SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips", "ensemble_gain": "Gain"}
 
 
 def k_views_table(results: ArmSummaries, k: str = "K views", names: ArmNames = KEYS) -> Table:
@@ -216,7 +197,7 @@ def k_views_table(results: ArmSummaries, k: str = "K views", names: ArmNames = K
             "calibrated. TV: mean total variation between views; flips: items whose answer the "
             "views change; gain: accuracy minus that of view 0 alone, in points."
         ),
-        titles=_TITLES,
+        short=_SHORT,
         names=names,
     )
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.data.records import position_name
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.order import (
     NoiseFloor,
@@ -27,8 +27,19 @@ from pact_eval.numbers import CLUSTERS, Unit, ends_text, small_text, value_text
 from pact_eval.plain_text import lower_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
-from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, right_columns, table_row
-from pact_reports.tables.cells import arm_cell, estimate_cell, p_value_cell, text_cell
+from pact_reports.table import (
+    Cell,
+    Column,
+    Line,
+    Mark,
+    Part,
+    Row,
+    Table,
+    columns_and_rows,
+    right_columns,
+    table_row,
+)
+from pact_reports.tables.cells import RUN_COLUMNS, estimate_cell, p_value_cell, run_rows
 from pact_reports.tables.request import TableRequest
 
 PROBE: Final = "pact-eval score --server URL --model NAME --probe"
@@ -43,7 +54,6 @@ NOISE_ALONE: Final = (
 )
 """What the noise next to a number is."""
 
-_ORDER_AUDIT_VIEW_TV: Final = metric_spec("view_tv")
 _TITLES: Final = {"accuracy": "Accuracy", "pair_accuracy": "Pair accuracy", "nll_nats": "NLL"}
 
 
@@ -92,8 +102,7 @@ def _alone(floor: NoiseFloor) -> str:
     tv = small_text(floor.tv, "percent")
     if floor.source == "rounding":
         return f"rounding in {floor.precision} alone at most {tv}%"
-    flips = "1 flip" if floor.flips == 1 else f"{floor.flips} flips"
-    return f"repeats moved at most {tv}%, with {flips} of {floor.repeats}"
+    return f"repeats moved at most {tv}%, with {counted(floor.flips, 'flip')} of {floor.repeats}"
 
 
 def floor_text(floor: float, spec: MetricSpec) -> str:
@@ -163,18 +172,8 @@ def _effects_table(audit: OrderAudit, note: str) -> Table:
             Column("noise"),
         ),
         rows=(
-            _effect_row(
-                "View TV",
-                effect.view_tv,
-                _floor_cell(effect.floor.tv, _ORDER_AUDIT_VIEW_TV, why),
-                moved,
-            ),
-            _effect_row(
-                "Flip rate",
-                effect.flip_rate,
-                _floor_cell(audit.flip_floor, _ORDER_AUDIT_VIEW_TV, why),
-                flipped,
-            ),
+            _effect_row("View TV", effect.view_tv, effect.floor.tv, why, moved),
+            _effect_row("Flip rate", effect.flip_rate, audit.flip_floor, why, flipped),
             *(_gain_row(gain, why) for gain in audit.gains),
         ),
         legend=(("significant", BEYOND_NOISE),),
@@ -183,10 +182,10 @@ def _effects_table(audit: OrderAudit, note: str) -> Table:
     )
 
 
-def _effect_row(title: str, estimate: Estimate, floor: Cell, shown: bool) -> Row:
+def _effect_row(title: str, estimate: Estimate, floor: float, why: str, shown: bool) -> Row:
     mark: Mark | None = "significant" if shown else None
     cell = replace(estimate_cell(estimate, "percent"), mark=mark)
-    return table_row(title, "", "", cell, floor)
+    return table_row(title, "", "", cell, _floor_cell(floor, _VIEW_TV, why))
 
 
 def _gain_row(gain: OrderGain, why: str) -> Row:
@@ -207,39 +206,38 @@ def _floor_cell(floor: float, spec: MetricSpec, why: str) -> Cell:
 
 
 def _slots_table(slots: SlotPreferences, unit: ClusterUnit) -> Table:
-    return Table(
-        name="slots",
-        title="Slots: how often each is chosen, and by the same answers in other orders",
-        columns=(
-            Column("%", "left"),
-            *right_columns("chosen", "by chance"),
+    layout = columns_and_rows(
+        _every(slots),
+        (Column("%", "left"), slot_name),
+        ("chosen", lambda slot: value_text(slot.chosen, "percent")),
+        ("by chance", lambda slot: value_text(slot.chance, "percent")),
+        (
             Column("preference, points", "left"),
-            Column("noise"),
-            Column("p", numbers=("p",)),
+            lambda slot: estimate_cell(slot.preference, "points"),
         ),
-        rows=tuple(_slot_row(slot) for slot in _every(slots)),
+        ("noise", lambda slot: f"±{value_text(slot.noise, 'percent')}"),
+        (Column("p", numbers=("p",)), _slot_p_value),
+    )
+    return Table(
+        "slots",
+        "Slots: how often each is chosen, and by the same answers in other orders",
+        "",
+        *layout,
         legend=(("significant", ""),),
         notes=(slots_sentence(slots, unit),) if slots.items else (),
         keys=1,
     )
 
 
+def _slot_p_value(slot: SlotPreference) -> Cell:
+    unmoved = "no answer depends on the slot" if math.isnan(slot.adjusted_p_value) else None
+    p_value = p_value_cell(slot.adjusted_p_value, unmoved)
+    return p_value if slot.marked else replace(p_value, mark=None)
+
+
 def _every(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
     """Return the slots, and then the last slot of every item if it is a separate question."""
     return (*slots.slots, *(() if slots.last is None else (slots.last,)))
-
-
-def _slot_row(slot: SlotPreference) -> Row:
-    unmoved = "no answer depends on the slot" if math.isnan(slot.adjusted_p_value) else None
-    p_value = p_value_cell(slot.adjusted_p_value, unmoved)
-    return table_row(
-        slot_name(slot),
-        value_text(slot.chosen, "percent"),
-        value_text(slot.chance, "percent"),
-        estimate_cell(slot.preference, "points"),
-        f"±{value_text(slot.noise, 'percent')}",
-        p_value if slot.marked else replace(p_value, mark=None),
-    )
 
 
 _EFFECTS: Final = {"view_tv": "View TV", "flip_rate": "Flips"}
@@ -250,7 +248,6 @@ _GAINS: Final = {
 }
 _VIEW_TV: Final = metric_spec("view_tv")
 _UNIT: Final[dict[Unit, str]] = {"percent": "fraction", "nats": "nats"}
-_RUN: Final = (Column("Arm", "left"), Column("Seed"))
 _GAIN: Final = metric_spec("ensemble_gain")
 _MOST_SLOTS: Final = 10
 _UNUSUAL: Final = ("identical", "no floor", "not shown")
@@ -281,8 +278,7 @@ def _audit_runs(request: TableRequest) -> list[Audited]:
     audited = [(run, raw.order_audit(run), raw.order(run)) for run in request.comparable]
     if not any(audit.items for _, audit, _ in audited):
         remarks = (noise_note(audit.effect) for _, audit, _ in audited)
-        message = next(filter(None, remarks), "no item is shown in two orders (K is 1)")
-        raise InputError(message)
+        raise InputError(next(filter(None, remarks), "no item is shown in two orders (K is 1)"))
     return audited
 
 
@@ -295,12 +291,14 @@ def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
     """
     measured = {gain.spec.name for _, audit, _ in audited for gain in audit.gains}
     gains = [name for name in _GAINS if name in measured]
+    specs = [metric_spec(name) for name in gains]
     k = max(audit.effect.k for _, audit, _ in audited)
     unusual = (
         f"{names.run(run.label)}: {noise_note(audit.effect)}"
         for run, audit, _ in audited
         if audit.effect.finding in _UNUSUAL
     )
+    rows = ((run.arm, run.seed, _order_cells(audit, gains)) for run, audit, _ in audited)
     return Table(
         name="order",
         title="Effect of the order, next to noise alone",
@@ -309,14 +307,11 @@ def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
             "points; NLL in nats; the rest in %. Items that are shown in one order are left out."
         ),
         columns=(
-            *_RUN,
+            *RUN_COLUMNS,
             *(_column(title, "fraction", -1) for title in _EFFECTS.values()),
-            *(
-                _column(_GAINS[name], _UNIT[metric_spec(name).unit], metric_spec(name).better)
-                for name in gains
-            ),
+            *(_column(_GAINS[spec.name], _UNIT[spec.unit], spec.better) for spec in specs),
         ),
-        rows=_rows(audited, [_order_cells(audit, gains) for _, audit, _ in audited], names),
+        rows=run_rows(rows, names),
         legend=(("significant", BEYOND_NOISE),),
         notes=(NOISE_ALONE, *unusual),
         brackets="In brackets: 95% interval over families.",
@@ -337,26 +332,9 @@ def _preferred(audited: Sequence[Audited]) -> str:
         ("avoided", [audit.slots.avoided for _, audit, _ in audited]),
     ):
         runs = Counter(slot for slots in run_slots for slot in slots)
-        named = [f"{position_name(slot)} ({_runs(runs[slot])})" for slot in sorted(runs)]
+        named = [f"{position_name(slot)} ({counted(runs[slot], 'run')})" for slot in sorted(runs)]
         parts.append(f"{word}: {', '.join(named) or 'none shown'}")
     return f"{'; '.join(parts)}."
-
-
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
-
-
-def _rows(
-    audited: Sequence[Audited], cells: Sequence[Sequence[Cell]], names: ArmNames
-) -> tuple[Row, ...]:
-    """Return one row per run, with a rule between arms."""
-    rows, before = [], None
-    for (run, *_), run_cells in zip(audited, cells, strict=True):
-        seed = "–" if run.seed is None else str(run.seed)
-        named = (arm_cell(run.arm, names), text_cell(seed))
-        rows.append(table_row(*named, *run_cells, rule=run.arm != before))
-        before = run.arm
-    return tuple(rows)
 
 
 def _column(title: str, unit: str, better: Literal[-1, 0, 1]) -> Column:
@@ -400,6 +378,8 @@ def slots_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
         names: display names of arms.
     """
     slots = _shown_slots(audited)
+    shown = "shown: p at most 0.05, by permutations and t over families, Holm over the slots"
+    rows = ((run.arm, run.seed, _slot_cells(audit, slots)) for run, audit, _ in audited)
     return Table(
         name="slots",
         title="Preferred slots",
@@ -407,17 +387,9 @@ def slots_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
             f"{_preferred(audited)} How much more often a slot is chosen than by the same answers "
             "in other orders, in points of the views that have it."
         ),
-        columns=(
-            *_RUN,
-            *(_slot_column(position_name(slot)) for slot in slots),
-        ),
-        rows=_rows(audited, [_slot_cells(audit, slots) for _, audit, _ in audited], names),
-        legend=(
-            (
-                "significant",
-                "shown: p at most 0.05, by permutations and t over families, Holm over the slots",
-            ),
-        ),
+        columns=(*RUN_COLUMNS, *(_slot_column(position_name(slot)) for slot in slots)),
+        rows=run_rows(rows, names),
+        legend=(("significant", shown),),
         notes=(
             "Noise: 95% of the permutations of the answers of each item over its orders are "
             "within it.",

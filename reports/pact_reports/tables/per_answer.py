@@ -14,12 +14,13 @@ from pact_eval.numbers import UNDEFINED
 from pact_eval.plain_text import one_line, short_names
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, table_row
 from pact_reports.tables.cells import (
+    RUN_COLUMNS,
     arm_cell,
     count_cell,
     count_column,
     decoding_words,
     metric_column,
-    text_cell,
+    seed_cell,
     value_cell,
     with_interval,
 )
@@ -89,12 +90,12 @@ def build_confusion(request: TableRequest) -> Table:
 def _runs(request: TableRequest) -> list[RunAnswers]:
     runs = []
     for run in request.comparable:
-        texts, seed = item_texts(run, request.data), "–" if run.seed is None else str(run.seed)
+        texts = item_texts(run, request.data)
         questions = question_answers(run.alone(), run.alone().scored(request.decoding), texts)
-        runs.append(RunAnswers((arm_cell(run.arm, request.names), text_cell(seed)), questions))
+        keys = (arm_cell(run.arm, request.names), seed_cell(run.seed))
+        runs.append(RunAnswers(keys, questions))
     if not any(run.questions for run in runs):
-        message = "no question has the same answers for all of its items"
-        raise InputError(message)
+        raise InputError("no question has the same answers for all of its items")
     return runs
 
 
@@ -217,7 +218,7 @@ def _as_matrix(runs: Sequence[RunAnswers]) -> bool:
 
 
 def _run_columns(runs: Sequence[RunAnswers]) -> tuple[Column, ...]:
-    return (Column("Arm", "left"), Column("Seed")) if runs[0].keys else ()
+    return RUN_COLUMNS if runs[0].keys else ()
 
 
 def _of_one_question(runs: Sequence[RunAnswers]) -> str:

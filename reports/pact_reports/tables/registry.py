@@ -24,8 +24,6 @@ from pact_reports.tables.request import TableSpec
 from pact_reports.tables.run_costs import build_cost
 from pact_reports.tables.scorecard import build_scorecard
 
-__all__ = ["TABLES"]
-
 _SAME = "runs on the same items"
 _ORDERS = f"{_SAME}, shown in two orders or more"
 _FIXED = "a question whose answers are the same for all items"

@@ -71,11 +71,9 @@ class TableRequest:
             InputError: there are none, or their items differ.
         """
         if not self.experiment.runs:
-            message = "no run on full contexts"
-            raise InputError(message)
+            raise InputError("no run on full contexts")
         if not self.experiment.same_items:
-            message = "the runs hold different items, so their numbers cannot be compared"
-            raise InputError(message)
+            raise InputError("the runs hold different items, so their numbers cannot be compared")
         return self.experiment.comparisons.at_common_views.runs
 
     @cached_property
@@ -107,8 +105,7 @@ class TableRequest:
             RecordError: the criteria cannot be understood.
         """
         if self.criteria is None:
-            message = "no criteria were given (paper --criteria, or scorecard --html)"
-            raise InputError(message)
+            raise InputError("no criteria were given (paper --criteria, or scorecard --html)")
         chosen = self.experiment.settings
         settings = Settings(resamples=chosen.resamples or _SCORECARD_RESAMPLES, seed=chosen.seed)
         files = () if self.published is None else self.published.files

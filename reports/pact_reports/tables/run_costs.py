@@ -23,8 +23,17 @@ from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec, me
 from pact_eval.evaluation.report import Group
 from pact_eval.numbers import reason_text, short_clusters
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Row, Table, left_columns, right_columns, table_row
+from pact_reports.table import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    columns_and_rows,
+    left_columns,
+    right_columns,
+)
 from pact_reports.tables.cells import (
+    RUN_COLUMNS,
     arm_cell,
     count_cell,
     count_column,
@@ -32,7 +41,7 @@ from pact_reports.tables.cells import (
     estimate_cell,
     mean_cell,
     mean_column,
-    text_cell,
+    run_rows,
     unit_of,
 )
 from pact_reports.tables.request import TableRequest
@@ -50,17 +59,12 @@ def build_cost(request: TableRequest) -> Table:
         return arm_cost_table(arm_costs(request.published), request.names)
     costs = run_costs(request.experiment)
     if not costs:
-        message = "no run on full contexts"
-        raise InputError(message)
+        raise InputError("no run on full contexts")
     return cost_table(costs, request.names)
 
 
 def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
     """Lay out costs: one row per run."""
-    rows, before = [], None
-    for cost in costs:
-        rows.append(Row(_cells(cost, names), rule=cost.arm != before))
-        before = cost.arm
     return Table(
         name="cost",
         title="Cost",
@@ -71,8 +75,7 @@ def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
             f"{TRAINING_NAME} or {TRAINING_RECORD} next to the adapter records it."
         ),
         columns=(
-            Column("Arm", "left"),
-            Column("Seed"),
+            *RUN_COLUMNS,
             count_column("Views"),
             count_column("K"),
             Column("Seconds", numbers=("scoring (s)",)),
@@ -83,22 +86,20 @@ def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
             Column("Train. min", numbers=("training (min)",)),
             Column("Train. GiB", numbers=("training, peak memory (GiB)",)),
         ),
-        rows=tuple(rows),
+        rows=run_rows(((cost.arm, cost.seed, _cells(cost)) for cost in costs), names),
     )
 
 
-def _cells(cost: RunCost, names: ArmNames) -> tuple[Cell, ...]:
+def _cells(cost: RunCost) -> tuple[Cell, ...]:
     untrained = f"not recorded in {TRAINING_NAME}" if cost.has_adapter else "no adapter"
     peak = cost.training_peak_bytes
     return (
-        arm_cell(cost.arm, names),
-        text_cell("–" if cost.seed is None else str(cost.seed)),
         count_cell(cost.views),
         count_cell(cost.k),
         _measure_cell(cost.wall_seconds, 1, "not recorded by the run"),
         _measure_cell(cost.longest_prompt_tokens, 0, "not recorded by the run"),
-        text_cell(cost.device or "–"),
-        text_cell(cost.dtype or "–"),
+        Cell(cost.device or "–"),
+        Cell(cost.dtype or "–"),
         _measure_cell(cost.training_steps, 0, untrained),
         _measure_cell(cost.training_views_per_pair, 1, untrained),
         _measure_cell(cost.training_minutes, 1, untrained),
@@ -108,36 +109,29 @@ def _cells(cost: RunCost, names: ArmNames) -> tuple[Cell, ...]:
 
 def arm_cost_table(costs: tuple[ArmCost, ...], names: ArmNames = KEYS) -> Table:
     """Lay out costs of training: one row per arm."""
-    accuracy = metric_spec("accuracy")
-    return Table(
-        name="cost",
-        title="Cost of training",
-        caption=(
-            "Each arm: optimiser steps, training views per pair, hours of wall time (mean ± "
-            "deviation over seeds), highest peak of GPU memory of a run, and accuracy of view 0."
-        ),
-        columns=(
-            Column("Arm", "left"),
-            count_column("Runs"),
-            Column("Steps", numbers=("training steps, lowest", "training steps, highest")),
-            Column("Views/pair", numbers=("training views per pair",)),
-            Column("Hours", numbers=("hours mean", "hours deviation")),
-            Column("Peak GiB", numbers=("peak GPU memory (GiB)",)),
-            mean_column(accuracy, SINGLE),
-        ),
-        rows=tuple(
-            table_row(
-                arm_cell(cost.arm, names),
-                count_cell(len(cost.steps)),
-                _steps(cost.steps),
-                _measure_cell(cost.views_per_pair, 1, ""),
-                _hours(cost),
-                _measure_cell(cost.peak_gib, 1, "not measured in every run"),
-                mean_cell(cost.accuracy, accuracy),
-            )
-            for cost in costs
-        ),
+    accuracy, steps = metric_spec("accuracy"), ("training steps, lowest", "training steps, highest")
+    unmeasured = "not measured in every run"
+    layout = columns_and_rows(
+        costs,
+        (Column("Arm", "left"), lambda cost: arm_cell(cost.arm, names)),
+        (count_column("Runs"), lambda cost: count_cell(len(cost.steps))),
+        (Column("Steps", numbers=steps), lambda cost: _steps(cost.steps)),
+        (_VIEWS_PER_PAIR, lambda cost: _measure_cell(cost.views_per_pair, 1, "")),
+        (Column("Hours", numbers=("hours mean", "hours deviation")), _hours),
+        (_PEAK, lambda cost: _measure_cell(cost.peak_gib, 1, unmeasured)),
+        (mean_column(accuracy, SINGLE), lambda cost: mean_cell(cost.accuracy, accuracy)),
     )
+    caption = (
+        "Each arm: optimiser steps, training views per pair, hours of wall time (mean ± "
+        "deviation over seeds), highest peak of GPU memory of a run, and accuracy of view 0."
+    )
+    return Table("cost", "Cost of training", caption, *layout)
+
+
+_VIEWS_PER_PAIR: Final = Column("Views/pair", numbers=("training views per pair",))
+
+
+_PEAK: Final = Column("Peak GiB", numbers=("peak GPU memory (GiB)",))
 
 
 def _steps(steps: tuple[int, ...]) -> Cell:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -11,13 +11,8 @@ from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import margin_unit
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.numbers import (
-    UNDEFINED,
-    ends_text,
-    has_width,
-    methods_text,
-    value_text,
-)
+from pact_eval.numbers import UNDEFINED, ends_text, has_width, methods_text, value_text
+from pact_eval.preregistration.criteria import Constant, Quantity
 from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import (
@@ -29,7 +24,19 @@ from pact_eval.preregistration.scorecard import (
     Verdict,
 )
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, table_row
+from pact_reports.table import (
+    Cell,
+    Column,
+    Line,
+    Part,
+    Row,
+    Table,
+    Tone,
+    columns_and_rows,
+    left_columns,
+    right_columns,
+    table_row,
+)
 from pact_reports.tables.cells import NOISE, chance_text, counted, estimate_cell
 from pact_reports.tables.request import TableRequest
 
@@ -61,36 +68,32 @@ def scorecard_table(scorecard: Scorecard, registration: Registration | None = No
     if registration is not None:
         when = registration.registered_at
         stamp = "" if when is None else f" ({when.isoformat()})"
-        notes = [f"Registration: {registration.status}{stamp}"]
-        notes += registration.reasons
-    return Table(
-        name="scorecard",
-        title="Hypotheses against the evidence",
-        caption=(
-            "Each check names the decoding of its numbers; differences are first minus second, "
-            f"rates in points. {scorecard_legend(scorecard)}"
-        ),
-        columns=(
-            Column("H", "left"),
-            Column("Claim", "left", width=0.27),
-            Column("Evidence", "left", width=0.38),
-            Column("Verdict", "left"),
-            Column("Shown", "left", width=0.12),
-        ),
-        rows=tuple(_row(result) for result in scorecard.results),
-        notes=tuple(notes),
+        notes = [f"Registration: {registration.status}{stamp}", *registration.reasons]
+    caption = (
+        "Each check names the decoding of its numbers; differences are first minus second, "
+        f"rates in points. {scorecard_legend(scorecard)}"
     )
+    layout = columns_and_rows(
+        scorecard.results,
+        (Column("H", "left"), lambda result: result.hypothesis.id),
+        (Column("Claim", "left", width=0.27), lambda result: result.hypothesis.claim),
+        (Column("Evidence", "left", width=0.38), _evidence_cell),
+        (Column("Verdict", "left"), lambda result: result.verdict),
+        (Column("Shown", "left", width=0.12), lambda result: result.shown_words or UNDEFINED),
+    )
+    title = "Hypotheses against the evidence"
+    return Table("scorecard", title, caption, *layout, notes=tuple(notes))
 
 
-def _row(result: HypothesisResult) -> Row:
+def _evidence_cell(result: HypothesisResult) -> Cell:
     evidence = "; ".join(_evidence(check) for check in result.checks)
-    lacking = [check.check.needs or reason for check in result.checks for reason in check.reasons]
-    return table_row(
-        result.hypothesis.id,
-        result.hypothesis.claim,
-        Cell(evidence, reason="; ".join(dict.fromkeys(lacking)) or None),
-        result.verdict,
-        result.shown_words or UNDEFINED,
+    return Cell(evidence, reason="; ".join(_lacking(result)) or None)
+
+
+def _lacking(result: HypothesisResult) -> Iterable[str]:
+    """Return what data the checks of a hypothesis lack, each once."""
+    return dict.fromkeys(
+        check.check.needs or reason for check in result.checks for reason in check.reasons
     )
 
 
@@ -215,58 +218,50 @@ def scorecard_parts(judged: JudgedHypotheses, names: ArmNames = KEYS) -> tuple[P
     Returns:
         Each hypothesis with its evidence, then all verdicts, then what the registration proves.
     """
-    results = judged.scorecard.results
-    parts: list[Part] = [_evidence_table(result, names) for result in results]
-    verdicts = Table(
-        name="verdicts",
-        title="Verdicts",
-        caption=f"Differences are first - second. {scorecard_legend(judged.scorecard)}",
-        columns=(
-            Column("hypothesis", "left", width=0.4),
-            Column("verdict", "left"),
-            Column("shown", "left", width=0.3),
-        ),
-        rows=tuple(
-            table_row(
-                f"{result.hypothesis.id} {result.hypothesis.title}",
-                Cell(result.verdict, tone=VERDICT_TONES[result.verdict]),
-                result.shown_words or UNDEFINED,
-            )
-            for result in results
-        ),
+    scorecard, registration = judged.scorecard, judged.registration
+    layout = columns_and_rows(
+        scorecard.results,
+        (Column("hypothesis", "left", width=0.4), _named),
+        (Column("verdict", "left"), _verdict_cell),
+        (Column("shown", "left", width=0.3), lambda result: result.shown_words or UNDEFINED),
     )
-    registration = judged.registration
+    caption = f"Differences are first - second. {scorecard_legend(scorecard)}"
     tone: Tone = "good" if registration.holds else "caution"
     if registration.broken:
         tone = "bad"
     when = "" if registration.registered_at is None else f" ({registration.registered_at})"
     return (
-        *parts,
-        verdicts,
+        *(_evidence_table(result, names) for result in scorecard.results),
+        Table("verdicts", "Verdicts", caption, *layout),
         Line(f"{registration.status}{when}", tone),
         *(Line(f"  {reason}") for reason in registration.reasons),
     )
+
+
+def _named(result: HypothesisResult) -> str:
+    return f"{result.hypothesis.id} {result.hypothesis.title}"
+
+
+def _verdict_cell(result: HypothesisResult) -> Cell:
+    return Cell(result.verdict, tone=VERDICT_TONES[result.verdict])
 
 
 def _evidence_table(result: HypothesisResult, names: ArmNames) -> Table:
     """Lay out the checks of one hypothesis: a row per comparison."""
     checks = [("", check) for check in result.checks]
     checks += [("not decisive: ", check) for check in result.beside]
-    lacking = dict.fromkeys(
-        (check.check.needs or reason) for check in result.checks for reason in check.reasons
-    )
-    titles = ("check", "compared", "seeds")
     return Table(
         name=f"hypothesis-{result.hypothesis.id}",
-        title=f"{result.hypothesis.id} {result.hypothesis.title}: {result.conclusion}",
+        title=f"{_named(result)}: {result.conclusion}",
         caption=f"{result.hypothesis.claim} ({result.because})",
         columns=(
-            *(Column(title, "left", width=0.3 if title == "check" else None) for title in titles),
-            *(Column(title) for title in ("first", "second", "difference")),
+            Column("check", "left", width=0.3),
+            *left_columns("compared", "seeds"),
+            *right_columns("first", "second", "difference"),
             Column("shown", "left"),
         ),
         rows=tuple(row for label, check in checks for row in _check_rows(check, label, names)),
-        notes=tuple(f"Lacks data: {reason}" for reason in lacking),
+        notes=tuple(f"Lacks data: {reason}" for reason in _lacking(result)),
     )
 
 
@@ -277,10 +272,8 @@ def _check_rows(result: JudgedCheck, label: str, names: ArmNames) -> list[Row]:
             says if number == 0 else "",
             Cell(compared_text(comparison, names), below=views_text(comparison)),
             ", ".join("-" if seed is None else str(seed) for seed in comparison.seeds),
-            _value(comparison, comparison.left, signed=comparison.question.left.minus is not None),
-            _value(
-                comparison, comparison.right, signed=comparison.question.right.minus is not None
-            ),
+            _value(comparison.question.left, comparison.left, comparison),
+            _value(comparison.question.right, comparison.right, comparison),
             _difference(comparison),
             _comparison_cell(comparison),
             rule=number == 0,
@@ -307,8 +300,8 @@ def compared_text(comparison: CheckComparison, names: ArmNames = KEYS) -> str:
     return f"{', '.join(named)} vs {', '.join(other)}"
 
 
-def _value(comparison: CheckComparison, reading: Reading, *, signed: bool) -> Cell:
-    spec = metric_spec(comparison.question.left.cell.metric)
+def _value(quantity: Quantity | Constant, reading: Reading, comparison: CheckComparison) -> Cell:
+    spec, signed = metric_spec(comparison.question.left.cell.metric), quantity.minus is not None
     text = value_text(reading.value, spec.difference_unit if signed else spec.unit)
     return Cell(text, below="" if signed else noise_text(reading))
 

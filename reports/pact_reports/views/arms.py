@@ -2,55 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, cast
 
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
+from pact_eval.evaluation.arms.comparison import (
+    Arm,
+    ArmDifference,
+    ArmPair,
+    ArmsComparison,
+    ArmSummary,
+)
+from pact_eval.evaluation.comparison import GroupComparison, MetricComparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.data import with_leak_warning
 from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
 from pact_eval.evaluation.conclusions.headline import headline_of, sides_of_arms
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
-from pact_eval.evaluation.registry import find_metric, metric_spec
+from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec
 from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts
-from pact_eval.numbers import sample_text
-from pact_eval.plain_text import short_names
+from pact_eval.evaluation.wrong_items import differing_items
+from pact_eval.numbers import generalisation_text, sample_text, value_text
+from pact_eval.plain_text import one_line, short_names
+from pact_eval.stats.estimate import Estimate
 from pact_reports.table import (
     Cell,
     Column,
+    Legend,
+    Line,
+    Mark,
     Part,
+    Row,
     Table,
-    left_columns,
+    columns_and_rows,
     right_columns,
     table_row,
 )
-from pact_reports.tables.brief_comparison import (
+from pact_reports.tables.cells import STANDING_LEGEND, chance_text, estimate_cell, mean_cell
+from pact_reports.tables.item_lists import advice_on_texts, differing_parts
+from pact_reports.views.brief import MOST_LINES, Brief, Fact, beside, data_fact, worst_tone
+from pact_reports.views.comparison import (
+    NO_LEGEND,
+    UNITS_AND_NOISE,
+    adjusted_text,
     cautions,
-    claim_cells,
-    claim_heads,
+    claims_table,
+    columns_of_tests,
     difference_facts,
+    experiment_json,
+    heading,
+    marked_difference,
     more_text,
+    notes_on_tests,
+    p_value_or_dash,
     shown_text,
     unusual_decoding,
+    verdict_lines,
 )
-from pact_reports.tables.cells import mean_cell
-from pact_reports.tables.item_lists import advice_on_texts
-from pact_reports.views.brief import (
-    MOST_LINES,
-    Brief,
-    Fact,
-    beside,
-    data_fact,
-    tone_of,
-    worst_tone,
-)
-from pact_reports.views.comparison import arms_parts, experiment_json, heading, pair_items
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import answer_json, to_json
+from pact_reports.views.report import has_row, titled
+from pact_reports.writers.json import answer_json, attributes, to_json
 
 
 def present_arms_comparison(comparison: ArmsComparison) -> Presenter:
@@ -77,16 +92,10 @@ def present_arms(
         texts: texts of the items.
     """
 
-    def headline() -> Iterator[str]:
-        yield arms_headline(experiment, names)
-
     def answers() -> Iterator[str]:
         leak = experiment.data.leak
         for conclusion in experiment.comparisons.better_arms:
             yield str(with_leak_warning(conclusion.named(names).words, leak))
-
-    def tables() -> Iterable[Part]:
-        return (*heading(experiment), *arms_parts(experiment.comparisons.of_arms, names))
 
     def listed() -> Iterator[Part]:
         for pair in experiment.comparisons.of_arms.pairs if items else ():
@@ -94,7 +103,7 @@ def present_arms(
         yield from advice_on_texts(known=bool(texts.records)) if items else ()
 
     return Presenter(
-        tables=tables,
+        tables=lambda: (*heading(experiment), *arms_parts(experiment.comparisons.of_arms, names)),
         to_json=lambda: {
             "answer": answer_json([experiment.data], experiment.comparisons.better_arms),
             **experiment_json(experiment),
@@ -103,7 +112,7 @@ def present_arms(
         warnings=[*map(str, experiment.applied_warnings)],
         answers=answers,
         leak=lambda: experiment.data.leak,
-        headline=headline,
+        headline=lambda: [arms_headline(experiment, names)],
         first=partial(brief_arms, experiment, names, items=items > 0),
         retold=True,
         listed=listed,
@@ -124,15 +133,7 @@ def _arm(arm: Arm, names: ArmNames) -> Json:
         "arm_name": names.arm(arm.name),
         "seeds": [*arm.seeds],
         "summaries": {
-            group: {
-                metric: {
-                    "mean": to_json(summary.mean),
-                    "deviation": to_json(summary.deviation),
-                    "n": len(summary.runs),
-                    "reason": summary.reason,
-                }
-                for metric, summary in summaries.items()
-            }
+            group: {metric: _summary(summary) for metric, summary in summaries.items()}
             for group, summaries in arm.summaries.items()
         },
         "chance": {
@@ -146,7 +147,11 @@ def _arm(arm: Arm, names: ArmNames) -> Json:
     }
 
 
-_LONGEST_NAME: Final = 20
+def _summary(summary: ArmSummary) -> Json:
+    spread = attributes(summary, "mean", "deviation")
+    return {**spread, "n": len(summary.runs), "reason": summary.reason}
+
+
 _WORST: Final = "; order, probabilities: worst run"
 
 
@@ -169,12 +174,12 @@ def brief_arms(experiment: Experiment, names: ArmNames = KEYS, *, items: bool = 
         facts=[
             data_fact(experiment.data),
             *(_facts_of_two(conclusions[0], arms, names) if two else ()),
-            Fact("seeds", _seeds(conclusions, arms)),
+            Fact("seeds", _shared_seeds(conclusions, arms)),
             Fact("sample", _sample(experiment) + ("" if two else f"; {shown_text(conclusions)}")),
         ],
         notes=[named(note, names) for note in comparison.notes],
         more=more_text(items=items),
-        tables=() if two else [_arms_table(conclusions, arms, names)],
+        tables=() if two else [_brief_table(conclusions, arms, names)],
         most=MOST_LINES + len(conclusions) - 1 - (not two),
     )
 
@@ -206,7 +211,7 @@ def _mean(arm: ArmConclusions) -> str:
     return mean_cell(arm.accuracy, metric_spec("accuracy")).text
 
 
-def _seeds(conclusions: Sequence[BetterConclusion], arms: Sequence[ArmConclusions]) -> str:
+def _shared_seeds(conclusions: Sequence[BetterConclusion], arms: Sequence[ArmConclusions]) -> str:
     """Say how many seeds the differences are over, and what of several runs is shown."""
     compared = [conclusion for conclusion in conclusions if conclusion.claims]
     counts = sorted({conclusion.seeds for conclusion in compared})
@@ -228,30 +233,262 @@ def _sample(experiment: Experiment) -> str:
     return decoding.removeprefix("; ")
 
 
-def _arms_table(
+def _brief_table(
     conclusions: Sequence[BetterConclusion], arms: Sequence[ArmConclusions], names: ArmNames
 ) -> Table:
     """Lay out the arms: accuracy, its difference from the first arm's, order, probabilities."""
-    called = short_names([names.arm(arm.arm) for arm in arms], _LONGEST_NAME)
-    heads, differences = claim_heads(conclusions), claim_cells(conclusions)
+    facts = {
+        "seeds": [str(len(arm.seeds)) for arm in arms],
+        "accuracy": [_mean(arm) for arm in arms],
+    }
+    called = [names.arm(arm.arm) for arm in arms]
+    words = ((arm.order, arm.probabilities) for arm in arms)
+    return claims_table("arm", called, facts, conclusions, words)
+
+
+def arms_parts(comparison: ArmsComparison, names: ArmNames = KEYS) -> tuple[Part, ...]:
+    """Lay out arms over seeds.
+
+    Args:
+        comparison: the arms.
+        names: display names of arms.
+
+    Returns:
+        Means and deviations of all items, with the best arm of each metric or those that are tied;
+        accuracy by group; then the first arm against each of the others: over seeds and families,
+        and seed by seed; what the marks mean.
+    """
+    parts: list[Part] = [_arms_table(comparison, names), _arm_groups_table(comparison, names)]
+    for pair in comparison.pairs:
+        if pair.seeds:
+            parts += _pair_parts(pair, names)
+    notes = (str(named(note, names)) for note in comparison.notes)
+    parts += [Line(f"Note: {note}", "caution") for note in notes]
+    tests = (pair.differences["all"]["accuracy"].evidence.tests for pair in comparison.pairs
+             if pair.seeds)  # fmt: skip
+    return (*parts, _arms_legend(max(tests, default=0)))
+
+
+def pair_items(
+    experiment: Experiment, pair: ArmPair, texts: ItemTexts, items: int, names: ArmNames = KEYS
+) -> Iterator[Part]:
+    """List the items that only one of two arms answers correctly, by seed.
+
+    Args:
+        experiment: the runs of the arms.
+        pair: the two arms.
+        texts: texts of the items.
+        items: number of items to list that only one arm answers correctly, for each.
+        names: display names of arms.
+    """
+    arm_names, views = (names.arm(pair.a), names.arm(pair.b)), experiment.runs[0].predictions
+    for seed, comparison in pair.seeds.items():
+        listed = differing_items(comparison.differing, views, texts, items)
+        where = f"{_seed(seed).capitalize()}: "
+        yield from differing_parts(comparison, listed, arm_names, where)
+
+
+def _arms_legend(tests: int) -> Legend:
+    """Explain the marks of arms; arguments as for `adjusted_text`."""
+    how = f"p at most 0.05{adjusted_text(tests)}; single seeds are not marked"
+    marks: tuple[tuple[Mark, str], ...] = (
+        ("significant", f"the difference is shown ({how})"),
+        *STANDING_LEGEND,
+    )
+    return Legend(marks, UNITS_AND_NOISE)
+
+
+def _arms_table(comparison: ArmsComparison, names: ArmNames) -> Table:
+    columns = [Column(names.arm(arm.name), "left", below=_seeds(arm)) for arm in comparison.arms]
+    rows = []
+    for name in comparison.arms[0].summaries["all"]:
+        spec = metric_spec(name)
+        if not has_row(spec, [arm.summaries["all"][name].mean for arm in comparison.arms]):
+            continue
+        rows.append(table_row(titled(spec), *_summary_cells(comparison, "all", spec)))
     return Table(
         name="arms",
-        columns=(
-            Column("arm", "left"),
-            *right_columns("seeds", "accuracy"),
-            *(Column(head.format(f"{called[0]} - arm"), "left") for head in heads),
-            *left_columns("order", "probabilities"),
-        ),
-        rows=tuple(
-            table_row(
-                name,
-                str(len(arm.seeds)),
-                _mean(arm),
-                *texts,
-                Cell(arm.order.word, tone=tone_of(arm.order)),
-                Cell(arm.probabilities.word, tone=tone_of(arm.probabilities)),
-            )
-            for name, arm, texts in zip(called, arms, differences, strict=True)
-        ),
-        bare=True,
+        title="Arms, all items",
+        caption="Mean over seeds ± sample standard deviation. "
+        + generalisation_text(comparison.unit),
+        columns=(Column("", "left"), *columns),
+        rows=tuple(rows),
+        legend=NO_LEGEND,
+        keys=1,
     )
+
+
+def _arm_groups_table(comparison: ArmsComparison, names: ArmNames) -> Table:
+    accuracy = metric_spec("accuracy")
+    columns = (
+        Column("", "left"),
+        *(Column(names.arm(arm.name), "left") for arm in comparison.arms),
+    )
+    rows = tuple(
+        table_row(group, *_summary_cells(comparison, group, accuracy))
+        for group in comparison.groups[1:]
+    )
+    title = "Accuracy by group"
+    return Table("arm-groups", title, "", columns, rows, legend=NO_LEGEND, keys=1)
+
+
+def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> list[Cell]:
+    cells = []
+    for arm in comparison.arms:
+        summary = arm.summaries[group][spec.name]
+        text = value_text(summary.mean, spec.unit)
+        if not math.isnan(summary.deviation):
+            text += f" ± {value_text(summary.deviation, spec.unit).lstrip('+')}"
+        why = None if math.isfinite(summary.mean) else summary.reason
+        below = "" if summary.chance is None else chance_text(summary.chance)
+        cells.append(Cell(text, mark=summary.standing, reason=why, below=below))
+    return cells
+
+
+def _pair_parts(pair: ArmPair, names: ArmNames) -> Iterator[Part]:
+    """Lay out the first arm against another one; hundreds of single seeds carry no marks."""
+    a, b = names.arm(pair.a), names.arm(pair.b)
+    yield Line(one_line(f"A = {a}, B = {b}; {_signs(len(pair.seeds))}"), "strong")
+    yield _arm_differences_table(pair, f"{a} - {b}")
+    everything = [comparison.groups[0] for comparison in pair.seeds.values()]
+    rows = {titled(m.spec): [g.metrics[name] for g in everything]
+            for name, m in everything[0].metrics.items()
+            if has_row(m.spec, (m.a.value, m.b.value))}  # fmt: skip
+    yield _seeds_table(pair, f"{a} - {b}, all items, by seed", rows)
+    groups = {
+        name: [group.metrics["accuracy"] for group in comparisons]
+        for name, comparisons in _by_group(pair).items()
+    }
+    yield _seeds_table(pair, f"{a} - {b}, accuracy by group and seed", groups)
+    yield _tests_table(pair)
+    for seed, comparison in pair.seeds.items():
+        yield from verdict_lines(comparison, f"{_seed(seed).capitalize()}: ")
+    for seed, comparison in pair.seeds.items():
+        for note in notes_on_tests(comparison):
+            yield Line(f"Note: {_seed(seed)}: {note}", "caution")
+
+
+def _arm_differences_table(pair: ArmPair, named: str) -> Table:
+    """Lay out one difference per metric over all seeds, and one of accuracy per group.
+
+    Args:
+        pair: the two arms.
+        named: the difference by the names of the arms.
+    """
+    differences = pair.differences
+    rows = [
+        Row(_arm_difference_cells(titled(d.spec), d))
+        for d in differences["all"].values()
+        if has_row(d.spec, [d.same_seeds.value])
+    ]
+    others = [name for name in differences if name != "all"]
+    for at, name in enumerate(others):
+        cells = _arm_difference_cells(f"Accuracy ↑, {name}", differences[name]["accuracy"])
+        rows.append(Row(cells, rule=at == 0))
+    scope = next(iter(differences["all"].values())).generalises_to
+    return Table(
+        name="arm-differences",
+        title=f"{named}: one difference over {_n_seeds(len(pair.seeds))}",
+        caption=(
+            "Mean over shared seeds. The first interval holds these seeds fixed: it is for new "
+            "families. The second is for new families and new seeds. Marks and p-values: "
+            f"{scope}."
+        ),
+        columns=(
+            Column("A - B", "left"),
+            *right_columns("new families, same seeds", "new families and new seeds", "p"),
+            Column("same sign", "left"),
+        ),
+        rows=tuple(rows),
+        legend=NO_LEGEND,
+    )
+
+
+def _arm_difference_cells(title: str, difference: ArmDifference) -> tuple[Cell, ...]:
+    """Return the cells of a difference between arms; the mark is on the interval behind it."""
+    new = difference.generalises_to == "new families and new seeds"
+    return (
+        Cell(title),
+        marked_difference(
+            difference.same_seeds, difference.spec, marked=difference.marked and not new
+        ),
+        marked_difference(difference.new_seeds, difference.spec, marked=difference.marked and new),
+        Cell(p_value_or_dash(difference.evidence.deciding)),
+        Cell("=" if difference.sign.same else ""),
+    )
+
+
+def _n_seeds(seeds: int) -> str:
+    return "one seed" if seeds == 1 else f"{seeds} seeds"
+
+
+def _signs(seeds: int) -> str:
+    if seeds < 2:
+        return "one seed has nothing to agree with."
+    chance = f"{seeds} seeds do so one time in {2 ** (seeds - 1):,} by chance"
+    return f"= marks one sign at every seed ({chance})."
+
+
+def _by_group(pair: ArmPair) -> dict[str, list[GroupComparison]]:
+    """Return the groups after the first, each at every seed."""
+    groups: dict[str, list[GroupComparison]] = {}
+    for comparison in pair.seeds.values():
+        for group in comparison.groups[1:]:
+            groups.setdefault(group.name, []).append(group)
+    return groups
+
+
+def _seeds_table(
+    pair: ArmPair, title: str, rows: Mapping[str, Sequence[MetricComparison]]
+) -> Table:
+    """Lay out differences: a column per seed.
+
+    Args:
+        pair: the two arms.
+        title: of the table.
+        rows: by title of the row, the difference at each seed.
+    """
+    return Table(
+        name="seeds",
+        title=title,
+        caption="Intervals are for new families with this seed; p-values are not adjusted.",
+        columns=(Column("A - B", "left"), *(Column(_seed(seed)) for seed in pair.seeds)),
+        rows=tuple(
+            table_row(name, *(estimate_cell(d.difference, d.spec.difference_unit) for d in metrics))
+            for name, metrics in rows.items()
+        ),
+        legend=NO_LEGEND,
+    )
+
+
+def _tests_table(pair: ArmPair) -> Table:
+    groups = {seed: comparison.groups[0] for seed, comparison in pair.seeds.items()}
+    power = tuple(
+        f"Smallest difference that the holdout shows with 80% power at {_seed(seed)}: "
+        f"{value_text(group.accuracy.detectable, 'percent')} points."
+        for seed, group in groups.items()
+        if math.isfinite(group.accuracy.detectable)
+    )
+    columns, rows = columns_and_rows(
+        groups.values(),
+        ("accuracy, A - B", lambda group: estimate_cell(_accuracy_of(group), "points")),
+        *columns_of_tests(next(iter(pair.seeds.values())).unit),
+    )
+    seeds = (Cell("–" if seed is None else str(seed)) for seed in groups)
+    rows = tuple(Row((seed, *row.cells)) for seed, row in zip(seeds, rows, strict=True))
+    title = "Accuracy of all items at single seeds: exact tests"
+    return Table("tests", title, "", (Column("seed"), *columns), rows, notes=power)
+
+
+def _accuracy_of(group: GroupComparison) -> Estimate:
+    return group.metrics["accuracy"].difference
+
+
+def _seeds(arm: Arm) -> str:
+    if arm.seeds == (None,):
+        return "no seed"
+    return f"seed{'s' if len(arm.seeds) > 1 else ''} {', '.join(map(str, arm.seeds))}"
+
+
+def _seed(seed: int | None) -> str:
+    return "no seed" if seed is None else f"seed {seed}"

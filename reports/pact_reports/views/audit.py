@@ -24,7 +24,7 @@ from pact_eval.audit.findings import (
     failed_checks,
     plain_check,
 )
-from pact_eval.audit.shortcuts import Shortcuts
+from pact_eval.audit.shortcuts import Probe, Shortcuts
 from pact_eval.data.records import LETTERS
 from pact_eval.data.word_diff import WordDiff
 from pact_eval.errors import counted
@@ -38,10 +38,9 @@ from pact_reports.table import (
     Column,
     Line,
     Part,
-    Row,
     Table,
     Tone,
-    left_columns,
+    columns_and_rows,
     right_columns,
     table_row,
 )
@@ -49,7 +48,7 @@ from pact_reports.tables.cells import estimate_cell, leak_lines
 from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.datasets import files_table, labelled_json, labelled_remarks
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import checks_json, data_json, file_json, to_json
+from pact_reports.writers.json import attributes, checks_json, conclusion_json, file_json, to_json
 
 
 def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
@@ -85,15 +84,10 @@ def _labelled_json(audit: DataAudit) -> dict[str, Json]:
 
 def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
     settings, manifest = audit.settings, audit.source.manifest
-    conclusion = data_json(DataConclusion.of_audit(audit))
+    conclusion = conclusion_json(DataConclusion.of_audit(audit))
     return {
         "settings": {
-            "only": None if settings.only is None else list(settings.only),
-            "max_edit_words": settings.max_edit_words,
-            "near_duplicate": settings.near_duplicate,
-            "keep": settings.keep,
-            "k": settings.k,
-            "seed": settings.seed,
+            **attributes(settings, *_SETTINGS),
             "tokenizer": None if settings.tokenizer is None else settings.tokenizer.name,
         },
         "manifest": None if manifest is None else manifest.name,
@@ -147,6 +141,7 @@ def present_adapter_audit(
     )
 
 
+_SETTINGS: Final = ("only", "max_edit_words", "near_duplicate", "keep", "k", "seed")
 _TAMPERED: Final = "hashes differ from those in the manifest"
 _TONE: Final[Mapping[Severity, Tone]] = {"error": "bad", "warning": "caution", "note": "info"}
 _WORDS_KEPT: Final = 6
@@ -291,23 +286,22 @@ def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
         checks: results in the order of the rows.
         fail_on: a finding of this severity, or of a worse one, fails a check.
     """
-    rows = []
-    for check in checks:
-        counts = (
-            Cell(f"{n:,}" if n else "", tone=_TONE[severity])
-            for severity, n in ((severity, check.count(severity)) for severity in SEVERITIES)
-        )
-        cells = (Cell(check.check), _result(check, fail_on), *counts, Cell(check.basis))
-        rows.append(Row(cells))
-    return Table(
-        name="checks",
-        columns=(
-            *left_columns("check", "result"),
-            *(Column(f"{severity}s") for severity in SEVERITIES),
-            Column("scope and measurements", "left", width=0.5),
+    layout = columns_and_rows(
+        checks,
+        (Column("check", "left"), lambda check: check.check),
+        (Column("result", "left"), lambda check: _result(check, fail_on)),
+        *(
+            (f"{severity}s", lambda check, severity=severity: _count_cell(check, severity))
+            for severity in SEVERITIES
         ),
-        rows=tuple(rows),
+        (Column("scope and measurements", "left", width=0.5), lambda check: check.basis),
     )
+    return Table("checks", "", "", *layout)
+
+
+def _count_cell(check: CheckResult, severity: Severity) -> Cell:
+    n = check.count(severity)
+    return Cell(f"{n:,}" if n else "", tone=_TONE[severity])
 
 
 def _result(check: CheckResult, fail_on: Severity) -> Cell:
@@ -330,9 +324,7 @@ def verdict(
         tampered: what a hash that does not match shows, or None if all match.
     """
     counts = {severity: count(checks, severity) for severity in SEVERITIES}
-    tally = ", ".join(
-        f"{n:,} {severity}{'s' if n != 1 else ''}" for severity, n in counts.items() if n
-    )
+    tally = ", ".join(counted(n, severity) for severity, n in counts.items() if n)
     failing = [plain_check(check.check) for check in failed_checks(checks, fail_on)]
     if tampered is not None:
         return f"TAMPERED: {tampered} ({tally})."
@@ -347,23 +339,22 @@ def verdict(
 
 def _shortcuts_table(shortcuts: Shortcuts) -> Table:
     """Lay out the bag-of-words predictions from each view."""
-    rows = []
-    for probe in shortcuts.probes:
-        gain = estimate_cell(probe.gain, "percent", reasons=False)
-        fractions = (probe.accuracy.value, probe.baseline, probe.ceiling)
-        shares = (Cell(value_text(value, "percent")) for value in fractions)
-        undefined = Cell(UNDEFINED, reason=probe.reason)
-        rows.append(table_row(probe.view, *shares, undefined if probe.reason else gain))
-    return Table(
-        name="shortcuts",
-        title="Shortcuts: what a bag of words predicts",
-        caption="Normalised gain: 0 is the baseline, 100 the ceiling.",
-        columns=(
-            Column("text", "left"),
-            *right_columns("accuracy", "baseline", "ceiling", "normalised gain"),
-        ),
-        rows=tuple(rows),
+    layout = columns_and_rows(
+        shortcuts.probes,
+        (Column("text", "left"), lambda probe: probe.view),
+        ("accuracy", lambda probe: value_text(probe.accuracy.value, "percent")),
+        ("baseline", lambda probe: value_text(probe.baseline, "percent")),
+        ("ceiling", lambda probe: value_text(probe.ceiling, "percent")),
+        ("normalised gain", _gain_cell),
     )
+    caption = "Normalised gain: 0 is the baseline, 100 the ceiling."
+    return Table("shortcuts", "Shortcuts: what a bag of words predicts", caption, *layout)
+
+
+def _gain_cell(probe: Probe) -> Cell:
+    if probe.reason:
+        return Cell(UNDEFINED, reason=probe.reason)
+    return estimate_cell(probe.gain, "percent", reasons=False)
 
 
 def _balance_table(balance: Balance) -> Table:
@@ -492,12 +483,13 @@ def _facts(facts: AdapterFacts) -> Iterator[tuple[str, str]]:
 
 
 def _files_table(facts: AdapterFacts) -> Table:
-    rows = []
-    for file in facts.files:
-        size = "" if file.size_bytes is None else f"{file.size_bytes:,}"
-        rows.append(table_row(file.name, size, file.sha256 or "not opened"))
-    columns = (Column("file", "left"), Column("bytes"), Column("SHA-256", "left"))
-    return Table("files", "", "", columns, tuple(rows))
+    layout = columns_and_rows(
+        facts.files,
+        (Column("file", "left"), lambda file: file.name),
+        ("bytes", lambda file: "" if file.size_bytes is None else f"{file.size_bytes:,}"),
+        (Column("SHA-256", "left"), lambda file: file.sha256 or "not opened"),
+    )
+    return Table("files", "", "", *layout)
 
 
 def _differences(comparison: AdapterComparison, audits: Sequence[AdapterAudit]) -> Part:

@@ -13,26 +13,13 @@ from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak_prefix
 from pact_eval.evaluation.conclusions.headline import bad_news, mass_news
-from pact_eval.evaluation.conclusions.order import NO_REPEATS, OrderConclusion
-from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
-from pact_eval.evaluation.conclusions.where import WhereConclusion
+from pact_eval.evaluation.conclusions.order import NO_REPEATS
 from pact_eval.evaluation.experiment import RunReport
-from pact_eval.evaluation.notes import (
-    Incomplete,
-    LowAnswerMass,
-    Unanswered,
-    Unverified,
-)
+from pact_eval.evaluation.notes import Incomplete, LowAnswerMass, Unanswered, Unverified
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP, ANSWER_MASS
 from pact_eval.evaluation.report import DecodedRates, Evaluation
 from pact_eval.notes import Note
-from pact_eval.numbers import (
-    interval_text,
-    rate_text,
-    sample_text,
-    value_text,
-    views_words,
-)
+from pact_eval.numbers import interval_text, rate_text, sample_text, value_text, views_words
 from pact_eval.plain_text import one_line, short_names
 from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Column, Line, Part, Table, Tone, table_row
@@ -223,18 +210,11 @@ def _by_views(rates: Iterable[tuple[Estimate, DecodedRates]]) -> str:
 
 def _conclusions(report: RunReport) -> Iterator[Fact]:
     for conclusion in sorted(report.conclusions, key=lambda one: _QUESTIONS.index(one.question)):
-        tone = tone_of(conclusion)
-        match conclusion:
-            case OrderConclusion():
-                yield Fact("order", conclusion.line, tone)
-            case ProbabilitiesConclusion():
-                yield Fact("probabilities", conclusion.line, tone)
-            case DataConclusion():
-                yield data_fact(conclusion)
-            case WhereConclusion():
-                yield Fact("where", conclusion.line, tone)
-            case _:
-                yield Fact("acting alone", conclusion.line, tone)
+        if isinstance(conclusion, DataConclusion):
+            yield data_fact(conclusion)
+            continue
+        name = "acting alone" if conclusion.question == "acting" else conclusion.question
+        yield Fact(name, conclusion.line, tone_of(conclusion))
 
 
 def run_text(report: RunReport, names: ArmNames) -> str:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from pact_eval._json import Json
-from pact_eval.calibration.effect import CalibrationEffect, Scores
+from pact_eval.calibration.effect import CalibrationEffect, GroupEffect
 from pact_eval.calibration.fitting import CalibratorFit
 from pact_eval.calibration.portable import PortableCalibration
 from pact_eval.calibration.runs import FittedRun
 from pact_eval.calibration.selection import ModeChoice
-from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter
-from pact_eval.numbers import UNDEFINED, sample_text, value_text
+from pact_eval.calibration.temperatures import TemperatureSummary
+from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter, Wald
+from pact_eval.numbers import UNDEFINED, Unit, sample_text, value_text
 from pact_eval.plain_text import one_line
 from pact_eval.runs.places import shown
 from pact_eval.stats.estimate import Estimate
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, table_row
+from pact_reports.table import Cell, Column, Line, Part, Table, columns_and_rows
 from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import note_json, to_json, warnings_json
+from pact_reports.writers.json import attributes, note_json, to_json, warnings_json
 
 
 def present_fitted_run(
@@ -116,10 +116,7 @@ def _json(fitted: FittedRun) -> Json:
     """
     return {
         "folder": shown(fitted.folder),
-        "calibrator": to_json(fitted.calibrator),
-        "choice": to_json(fitted.choice),
-        "left_out": to_json(fitted.left_out),
-        "fit": to_json(fitted.fit),
+        **attributes(fitted, "calibrator", "choice", "left_out", "fit"),
         "effects": {
             shown(folder): {
                 "decoding": effect.decoding,
@@ -148,29 +145,32 @@ def choice_parts(choice: ModeChoice) -> tuple[Part, ...]:
     """Lay out the choice of a form: NLL on source families that were left out."""
     parts: list[Part] = []
     if choice.candidates:
-        titles = ("ridge", "numbers", "NLL", "above the best", "standard error")
-        rows = [
-            _row(
-                candidate.mode or "T = 1",
-                f"{candidate.ridge:g}" if candidate.mode == "contextual" else "",
-                str(candidate.parameters),
-                f"{candidate.nll:.4f}",
-                f"{candidate.excess:+.4f}",
-                _number(candidate.standard_error, 4),
-            )
-            for candidate in choice.candidates
-        ]
+        layout = columns_and_rows(
+            choice.candidates,
+            (Column("form", "left"), lambda form: form.mode or "T = 1"),
+            ("ridge", lambda form: f"{form.ridge:g}" if form.mode == "contextual" else ""),
+            ("numbers", lambda form: str(form.parameters)),
+            ("NLL", lambda form: f"{form.nll:.4f}"),
+            ("above the best", lambda form: f"{form.excess:+.4f}"),
+            ("standard error", lambda form: _number(form.standard_error, 4)),
+        )
         unit = "source families" if choice.nll is None else choice.nll.unit
         title = f"NLL on {unit} left out ({choice.folds} folds)"
-        parts.append(_table("choice", title, "form", titles, rows))
+        parts.append(Table("choice", title, "", *layout))
     return (*parts, *(Line(sentence) for sentence in (choice.why, *choice.left_out)))
 
 
 def fit_parts(fit: CalibratorFit) -> tuple[Part, ...]:
     """Lay out a fit: its temperature, its parameters with standard errors, and notes."""
-    titles = ("value", "by family", "if items were independent", "")
     weights = () if fit.calibrator.mode == "per-question" else fit.parameters
-    rows = [_row(*_parameter(parameter)) for parameter in (*fit.levels, *weights)]
+    layout = columns_and_rows(
+        (*fit.levels, *weights),
+        (Column("parameter", "left"), lambda parameter: parameter.name),
+        ("value", lambda parameter: f"{parameter.value:.3f}"),
+        ("by family", lambda parameter: _wald(parameter.by_family)),
+        ("if items were independent", lambda parameter: _wald(parameter.independent)),
+        ("", _state),
+    )
     slopes = len(fit.parameters) > len(fit.levels)
     condition = f"Condition number of the information: {_condition(fit.condition_number)}."
     reasons = [
@@ -180,9 +180,7 @@ def fit_parts(fit: CalibratorFit) -> tuple[Part, ...]:
     ]
     return (
         Line(f"NLL {fit.nll_before:.4f} -> {fit.nll_after:.4f} on the items of the fit.", "strong"),
-        _table(
-            "fit", "95% intervals", "parameter", titles, rows, notes=[condition] if slopes else []
-        ),
+        Table("fit", "95% intervals", "", *layout, notes=(condition,) if slopes else ()),
         *(Line(f"Note: {note}", "caution") for note in dict.fromkeys([*fit.notes, *reasons])),
     )
 
@@ -194,50 +192,53 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
         name: what the run is called.
         effect: what was measured.
     """
-    rows = []
-    for group in effect.groups:
-        t = group.temperature
-        mean, low, high = (_number(x, 2) for x in (t.mean, t.low, t.high))
-        pairs = zip(_scores(group.before), _scores(group.after), strict=True)
-        floors = (value_text(scores.ece_floor, "percent") for scores in (group.before, group.after))
-        change = group.changes["nll_nats"]
-        nll, brier, ece, aurc = (Cell(f"{before} -> {after}") for before, after in pairs)
-        rows.append(
-            table_row(
-                group.name,
-                f"{group.items:,}",
-                mean if low == high else f"{mean} ({low} to {high})",
-                *(nll, brier, replace(ece, below=f"noise {' -> '.join(floors)}"), aurc),
-                Cell(_change(change), reason=change.reason),
-                value_text(group.after.accuracy, "percent"),
-            )
-        )
-    decoding_text = f", {effect.decoding} decoding" if effect.decoding else ""
-    titles = (
-        *("items", "T", "NLL ↓", "Brier ↓", "ECE ↓", "AURC ↓"),
-        *("change of NLL, 95% interval", "accuracy"),
+    layout = columns_and_rows(
+        effect.groups,
+        (Column("before -> after", "left"), lambda group: group.name),
+        ("items", lambda group: f"{group.items:,}"),
+        ("T", lambda group: _temperature(group.temperature)),
+        ("NLL ↓", lambda group: _from_to(group, "nll_nats", "nats")),
+        ("Brier ↓", lambda group: _from_to(group, "brier", "score")),
+        ("ECE ↓", _ece_cell),
+        ("AURC ↓", lambda group: _from_to(group, "aurc", "percent")),
+        ("change of NLL, 95% interval", lambda group: _change(group.changes["nll_nats"])),
+        ("accuracy", lambda group: value_text(group.after.accuracy, "percent")),
     )
+    decoding_text = f", {effect.decoding} decoding" if effect.decoding else ""
     return (
-        _table("effect", f"{name}{decoding_text}", "before -> after", titles, rows),
+        Table("effect", f"{name}{decoding_text}", "", *layout),
         *(Line(f"Warning: {note!s}", "caution") for note in effect.warnings),
         *(Line(f"Note: {note!s}", "caution") for note in effect.notes),
     )
 
 
-def _table(
-    name: str,
-    title: str,
-    first: str,
-    titles: Iterable[str],
-    rows: Iterable[Row],
-    notes: Iterable[str] = (),
-) -> Table:
-    columns = (Column(first, "left"), *map(Column, titles))
-    return Table(name, title, "", columns, tuple(rows), notes=tuple(notes))
+def _temperature(t: TemperatureSummary) -> str:
+    mean, low, high = (_number(x, 2) for x in (t.mean, t.low, t.high))
+    return mean if low == high else f"{mean} ({low} to {high})"
 
 
-def _row(*texts: str) -> Row:
-    return table_row(*texts)
+def _from_to(group: GroupEffect, score: str, unit: Unit) -> str:
+    """Write a score before and after."""
+    return " -> ".join(
+        value_text(getattr(scores, score), unit) for scores in (group.before, group.after)
+    )
+
+
+def _ece_cell(group: GroupEffect) -> Cell:
+    noise = _from_to(group, "ece_floor", "percent")
+    return Cell(_from_to(group, "ece", "percent"), below=f"noise {noise}")
+
+
+def _wald(wald: Wald) -> str:
+    if math.isnan(wald.low):
+        return UNDEFINED
+    return f"[{wald.low:.3f}, {wald.high:.3f}] (se {wald.standard_error:.3f})"
+
+
+def _state(parameter: Parameter) -> str:
+    if parameter.at_bound:
+        return "at its bound"
+    return "" if parameter.identified else "not identified"
 
 
 def _condition(number: float) -> str:
@@ -246,33 +247,11 @@ def _condition(number: float) -> str:
     return f"{shown} (above {CONDITION_LIMIT:,.0f} the slopes cannot be distinguished)"
 
 
-def _parameter(parameter: Parameter) -> tuple[str, ...]:
-    intervals = (
-        UNDEFINED
-        if math.isnan(wald.low)
-        else f"[{wald.low:.3f}, {wald.high:.3f}] (se {wald.standard_error:.3f})"
-        for wald in (parameter.by_family, parameter.independent)
-    )
-    state = "at its bound" if parameter.at_bound else ""
-    if not parameter.identified and not state:
-        state = "not identified"
-    return (parameter.name, f"{parameter.value:.3f}", *intervals, state)
-
-
-def _scores(scores: Scores) -> tuple[str, ...]:
-    return (
-        value_text(scores.nll_nats, "nats"),
-        value_text(scores.brier, "score"),
-        value_text(scores.ece, "percent"),
-        value_text(scores.aurc, "percent"),
-    )
-
-
-def _change(change: Estimate) -> str:
+def _change(change: Estimate) -> Cell:
     """Write the paired change of a proper score."""
     value = UNDEFINED if math.isnan(change.value) else f"{change.value:+.3f}"
     ends = "" if math.isnan(change.low) else f" [{change.low:+.3f}, {change.high:+.3f}]"
-    return value + ends
+    return Cell(value + ends, reason=change.reason)
 
 
 def _number(value: float, decimals: int) -> str:

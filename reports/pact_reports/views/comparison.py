@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import Final, cast
 
+from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.drift.run_comparison import RunComparison
-from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.comparison import Arm, ArmDifference, ArmPair, ArmsComparison
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
+from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim, claim_text
 from pact_eval.evaluation.conclusions.data import with_leak_warning
+from pact_eval.evaluation.conclusions.headline import Side, headline_of
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.notes import named
-from pact_eval.evaluation.registry import MetricSpec, metric_spec
+from pact_eval.evaluation.notes import DifferentViews, RoundedProbabilities, SeveralRight
+from pact_eval.evaluation.registry import ANSWER_MASS, MetricSpec
 from pact_eval.evaluation.resampled_groups import sign_of
 from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts
+from pact_eval.evaluation.spending import spent
 from pact_eval.evaluation.wrong_items import differing_items
+from pact_eval.notes import Note
 from pact_eval.numbers import (
     CLUSTER,
     CLUSTERS,
     GENERALISATION,
     UNDEFINED,
+    at_views,
     ends_text,
     generalisation_text,
+    interval_text,
     methods_text,
     p_value_number,
     p_value_text,
     reason_text,
+    sample_text,
     short_clusters,
     value_text,
+    views_words,
 )
-from pact_eval.plain_text import one_line
+from pact_eval.plain_text import one_line, short_names
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.table import (
     Cell,
@@ -43,22 +52,15 @@ from pact_reports.table import (
     Line,
     Mark,
     Part,
-    Row,
     Table,
+    columns_and_rows,
+    left_columns,
     right_columns,
     table_row,
 )
-from pact_reports.tables.brief_comparison import (
-    brief_comparison,
-    brief_comparisons,
-    cautions,
-    comparison_headline,
-    decoding_text,
-    spending_words,
-)
-from pact_reports.tables.cells import NOISE, STANDING_LEGEND, chance_text, estimate_cell, leak_lines
+from pact_reports.tables.cells import NOISE, estimate_cell, leak_lines
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
-from pact_reports.views.brief import Brief
+from pact_reports.views.brief import MOST_LINES, Brief, Fact, beside, data_fact, tone_of, worst_tone
 from pact_reports.views.drift import tempering_json
 from pact_reports.views.presenter import Presenter, answer_lines
 from pact_reports.views.report import has_row, items_and_units, titled
@@ -103,10 +105,7 @@ def present_run_comparison(
         tables=lambda: (
             part
             for comparison in comparisons
-            for part in (
-                *comparison_parts(comparison),
-                *map(Line, comparison.sentences),
-            )
+            for part in (*comparison_parts(comparison), *map(Line, comparison.sentences))
         ),
         to_json=as_json,
         warnings=[*map(str, experiment.applied_warnings)],
@@ -148,11 +147,52 @@ def _block(comparison: RunComparison) -> Iterable[Part]:
 
 
 def _brief(comparisons: Sequence[RunComparison], *, items: bool) -> Brief:
-    """Return the first screen."""
-    analysed = [Line(text) for pair in comparisons for text in pair.sentences]
-    if len(comparisons) > 1:
-        return brief_comparisons(comparisons, analysed, items=items)
-    return brief_comparison(comparisons[0], analysed, items=items)
+    """Return the first screen; `items` are whether those that only one run has right follow."""
+    lines = [Line(text) for pair in comparisons for text in pair.sentences]
+    brief = _brief_pair(comparisons[0]) if len(comparisons) == 1 else _brief_several(comparisons)
+    return replace(brief, more=more_text(items=items), lines=lines)
+
+
+def _brief_pair(comparison: RunComparison) -> Brief:
+    """Return what else is known of two runs, the better one first."""
+    conclusion = comparison.conclusion.better_first
+    turn = -1 if conclusion is not comparison.conclusion else 1
+    names = short_names((conclusion.left, conclusion.right))
+    orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
+    called = [one.mark for one in probabilities]
+    return Brief(
+        cautions=[*cautions(comparison.experiment)],
+        facts=[
+            Fact("items", _discordant(comparison, names, turn)),
+            *_difference_not_shown(conclusion, names),
+            *difference_facts(conclusion),
+            *_margin_facts(comparison, conclusion, names[::turn]),
+            *_where(comparison, names, turn),
+            Fact("probabilities", beside(names, called), worst_tone(probabilities)),
+            Fact("order", beside(names, [one.mark for one in orders]), worst_tone(orders)),
+            *_letter_prior(comparison),
+            Fact("requests", spending_words(comparison)),
+            data_fact(comparison.data),
+        ],
+        notes=[_name_runs(note, names[::turn]) for note in comparison.notes],
+    )
+
+
+def _brief_several(comparisons: Sequence[RunComparison]) -> Brief:
+    """Return how a run compares with each of several others, one line each."""
+    first, experiment = comparisons[0], comparisons[0].experiment
+    group, conclusions = first.groups[0], [pair.conclusion for pair in comparisons]
+    sample = sample_text(group.items, group.clusters, first.unit)
+    return Brief(
+        cautions=[*cautions(experiment)],
+        facts=[
+            Fact("sample", f"{sample}{unusual_decoding(experiment)}; {shown_text(conclusions)}"),
+            data_fact(experiment.data),
+        ],
+        notes=_each_once(comparisons),
+        tables=[_runs_table(comparisons)],
+        most=MOST_LINES + len(comparisons) - 2,
+    )
 
 
 def _differing(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterator[Part]:
@@ -208,12 +248,12 @@ def experiment_json(experiment: Experiment) -> dict[str, Json]:
 
 
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
-_ELSEWHERE: Final[tuple[tuple[Mark, str], ...]] = (("significant", ""), ("best", ""), ("tied", ""))
+NO_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (("significant", ""), ("best", ""), ("tied", ""))
 _UNITS: Final = (
     "Units: rates and AURC in %, differences of rates in points; NLL in nats; Score MAE and RPS in "
     "levels; Brier between 0 and 2."
 )
-_EXPLAINED: Final = f"{_UNITS} {NOISE}"
+UNITS_AND_NOISE: Final = f"{_UNITS} {NOISE}"
 
 
 def comparison_parts(
@@ -251,10 +291,10 @@ def comparison_parts(
             f"{generalisation_text(unit)}"
         ),
         _metrics_table(everything),
-        *_verdicts(comparison),
+        *verdict_lines(comparison),
         _accuracy_table(comparison),
         *(Line(f"Note: {note!s}", "caution") for note in comparison.notes),
-        *(Line(f"Note: {note}", "caution") for note in _notes_on_tests(comparison)),
+        *(Line(f"Note: {note}", "caution") for note in notes_on_tests(comparison)),
     ]
     if len(comparison.groups) > 2:  # one group is all items once more
         by = comparison.by.replace("_", " ")
@@ -263,12 +303,12 @@ def comparison_parts(
 
 
 def _legend(tests: int) -> Legend:
-    """Explain the mark of a difference between two runs; arguments as for `_shown_text`."""
-    how = f"its 95% interval excludes 0{_shown_text(tests)}"
-    return Legend((("significant", f"the difference is shown ({how})"),), _EXPLAINED)
+    """Explain the mark of a difference between two runs; arguments as for `adjusted_text`."""
+    how = f"its 95% interval excludes 0{adjusted_text(tests)}"
+    return Legend((("significant", f"the difference is shown ({how})"),), UNITS_AND_NOISE)
 
 
-def _shown_text(tests: int) -> str:
+def adjusted_text(tests: int) -> str:
     """Say which marks are adjusted.
 
     Args:
@@ -283,22 +323,23 @@ def _shown_text(tests: int) -> str:
 
 
 def _metrics_table(group: GroupComparison) -> Table:
-    rows = []
-    for metric in group.metrics.values():
-        spec = metric.spec
-        if not has_row(spec, (metric.a.value, metric.b.value)):
-            continue
-        sides = (
-            estimate_cell(estimate, spec.unit, reasons=False) for estimate in (metric.a, metric.b)
-        )
-        rows.append(table_row(titled(spec), *sides, _difference_cell(metric)))
-    heads = ("A", "B", "A - B")
-    return Table(
-        name="metrics",
-        columns=(Column("", "left"), *(Column(head, "left") for head in heads)),
-        rows=tuple(rows),
-        legend=_ELSEWHERE,
+    metrics = [
+        metric
+        for metric in group.metrics.values()
+        if has_row(metric.spec, (metric.a.value, metric.b.value))
+    ]
+    layout = columns_and_rows(
+        metrics,
+        (Column("", "left"), lambda metric: titled(metric.spec)),
+        (Column("A", "left"), lambda metric: _side_cell(metric.a, metric.spec)),
+        (Column("B", "left"), lambda metric: _side_cell(metric.b, metric.spec)),
+        (Column("A - B", "left"), _difference_cell),
     )
+    return Table("metrics", "", "", *layout, legend=NO_LEGEND)
+
+
+def _side_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
+    return estimate_cell(estimate, spec.unit, reasons=False)
 
 
 def _by_group_table(comparison: Comparison, title: str) -> Table:
@@ -314,14 +355,14 @@ def _by_group_table(comparison: Comparison, title: str) -> Table:
         for name, metric in groups[0].metrics.items()
         if name != "accuracy" and has_row(metric.spec, (metric.a.value, metric.b.value))
     ]
-    return Table("by-group", title, "", tuple(columns), tuple(rows), legend=_ELSEWHERE, keys=1)
+    return Table("by-group", title, "", tuple(columns), tuple(rows), legend=NO_LEGEND, keys=1)
 
 
 def _difference_cell(metric: MetricComparison) -> Cell:
-    return _marked_difference(metric.difference, metric.spec, marked=metric.marked)
+    return marked_difference(metric.difference, metric.spec, marked=metric.marked)
 
 
-def _marked_difference(difference: Estimate, spec: MetricSpec, *, marked: bool) -> Cell:
+def marked_difference(difference: Estimate, spec: MetricSpec, *, marked: bool) -> Cell:
     """Write a difference with its interval; marked and coloured if it is shown."""
     cell = estimate_cell(difference, spec.difference_unit)
     if not marked:
@@ -330,7 +371,7 @@ def _marked_difference(difference: Estimate, spec: MetricSpec, *, marked: bool) 
     return replace(cell, mark="significant", tone="good" if good else "bad")
 
 
-def _verdicts(comparison: Comparison, where: str = "") -> Iterator[Line]:
+def verdict_lines(comparison: Comparison, where: str = "") -> Iterator[Line]:
     """Compare the intervals of accuracy and pair accuracy with the margin, if there is one.
 
     Args:
@@ -349,41 +390,37 @@ def _verdicts(comparison: Comparison, where: str = "") -> Iterator[Line]:
 
 
 def _accuracy_table(comparison: Comparison) -> Table:
-    columns = [
-        Column("", "left"),
-        *right_columns(
-            f"A - B, by {CLUSTER[comparison.unit]}",
-            "p",
-            f"{short_clusters(comparison.unit)} A, B ahead",
-            "sign flip",
-            "only A, B correct",
-            "McNemar",
-            "over items",
-        ),
-    ]
-    rows = []
-    for group in comparison.groups:
-        tests = group.accuracy
-        rows.append(
-            table_row(
-                group.name,
-                _difference_cell(group.metrics["accuracy"]),
-                _p_value(group.metrics["accuracy"].evidence.deciding),
-                f"{tests.families.clusters_a:,}, {tests.families.clusters_b:,}",
-                p_value_text(tests.families.p_value),
-                f"{tests.items.b:,}, {tests.items.c:,}",
-                p_value_text(tests.items.p_value),
-                _item_interval(group),
-            )
-        )
-    return Table(
-        name="accuracy",
-        title="Accuracy: exact tests",
-        columns=tuple(columns),
-        rows=tuple(rows),
-        legend=_ELSEWHERE,
-        notes=tuple(_remarks(comparison)),
+    unit = comparison.unit
+    layout = columns_and_rows(
+        comparison.groups,
+        (Column("", "left"), lambda group: group.name),
+        (f"A - B, by {CLUSTER[unit]}", lambda group: _difference_cell(group.metrics["accuracy"])),
+        ("p", lambda group: p_value_or_dash(group.metrics["accuracy"].evidence.deciding)),
+        *columns_of_tests(unit),
+        ("over items", _item_interval),
     )
+    notes = tuple(_remarks(comparison))
+    return Table("accuracy", "Accuracy: exact tests", "", *layout, legend=NO_LEGEND, notes=notes)
+
+
+def columns_of_tests(
+    unit: ClusterUnit,
+) -> Sequence[tuple[str, Callable[[GroupComparison], str]]]:
+    """Return the columns of the exact tests of a group."""
+    return (
+        (f"{short_clusters(unit)} A, B ahead", _ahead_text),
+        ("sign flip", lambda group: p_value_text(group.accuracy.families.p_value)),
+        (
+            "only A, B correct",
+            lambda group: f"{group.accuracy.items.b:,}, {group.accuracy.items.c:,}",
+        ),
+        ("McNemar", lambda group: p_value_text(group.accuracy.items.p_value)),
+    )
+
+
+def _ahead_text(group: GroupComparison) -> str:
+    families = group.accuracy.families
+    return f"{families.clusters_a:,}, {families.clusters_b:,}"
 
 
 def _item_interval(group: GroupComparison) -> str:
@@ -416,7 +453,7 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
         yield f"Smallest difference that this holdout shows with 80% power: {smallest} points."
 
 
-def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
+def notes_on_tests(comparison: Comparison) -> Iterator[str]:
     """Name the tests without power because too few items or families differ.
 
     Args:
@@ -427,10 +464,7 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
     """
     everything, *others = comparison.groups
     tests = everything.accuracy
-    reasons = (
-        tests.items.reason,
-        reason_text(tests.families.reason, comparison.unit),
-    )
+    reasons = (tests.items.reason, reason_text(tests.families.reason, comparison.unit))
     yield from dict.fromkeys(reason for reason in reasons if reason)
     few = {
         "items": {
@@ -450,270 +484,266 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
             yield f"too few {unit} differ for any p-value below {LEVEL:g}: {named}"
 
 
-def arms_parts(comparison: ArmsComparison, names: ArmNames = KEYS) -> tuple[Part, ...]:
-    """Lay out arms over seeds.
-
-    Args:
-        comparison: the arms.
-        names: display names of arms.
-
-    Returns:
-        Means and deviations of all items, with the best arm of each metric or those that are tied;
-        accuracy by group; then the first arm against each of the others: over seeds and families,
-        and seed by seed; what the marks mean.
-    """
-    parts: list[Part] = [_arms_table(comparison, names), _arm_groups_table(comparison, names)]
-    for pair in comparison.pairs:
-        if pair.seeds:
-            parts += _pair_parts(pair, names)
-    notes = (str(named(note, names)) for note in comparison.notes)
-    parts += [Line(f"Note: {note}", "caution") for note in notes]
-    tests = (pair.differences["all"]["accuracy"].evidence.tests for pair in comparison.pairs
-             if pair.seeds)  # fmt: skip
-    return (*parts, _arms_legend(max(tests, default=0)))
-
-
-def pair_items(
-    experiment: Experiment, pair: ArmPair, texts: ItemTexts, items: int, names: ArmNames = KEYS
-) -> Iterator[Part]:
-    """List the items that only one of two arms answers correctly, by seed.
-
-    Args:
-        experiment: the runs of the arms.
-        pair: the two arms.
-        texts: texts of the items.
-        items: number of items to list that only one arm answers correctly, for each.
-        names: display names of arms.
-    """
-    arm_names, views = (names.arm(pair.a), names.arm(pair.b)), experiment.runs[0].predictions
-    for seed, comparison in pair.seeds.items():
-        listed = differing_items(comparison.differing, views, texts, items)
-        where = f"{_seed(seed).capitalize()}: "
-        yield from differing_parts(comparison, listed, arm_names, where)
-
-
-def _arms_legend(tests: int) -> Legend:
-    """Explain the marks of arms; arguments as for `_shown_text`."""
-    how = f"p at most 0.05{_shown_text(tests)}; single seeds are not marked"
-    marks: tuple[tuple[Mark, str], ...] = (
-        ("significant", f"the difference is shown ({how})"),
-        *STANDING_LEGEND,
-    )
-    return Legend(marks, _EXPLAINED)
-
-
-def _arms_table(comparison: ArmsComparison, names: ArmNames) -> Table:
-    columns = [Column(names.arm(arm.name), "left", below=_seeds(arm)) for arm in comparison.arms]
-    rows = []
-    for name in comparison.arms[0].summaries["all"]:
-        spec = metric_spec(name)
-        if not has_row(spec, [arm.summaries["all"][name].mean for arm in comparison.arms]):
-            continue
-        rows.append(table_row(titled(spec), *_summary_cells(comparison, "all", spec)))
-    return Table(
-        name="arms",
-        title="Arms, all items",
-        caption="Mean over seeds ± sample standard deviation. "
-        + generalisation_text(comparison.unit),
-        columns=(Column("", "left"), *columns),
-        rows=tuple(rows),
-        legend=_ELSEWHERE,
-        keys=1,
-    )
-
-
-def _arm_groups_table(comparison: ArmsComparison, names: ArmNames) -> Table:
-    rows = []
-    for group in comparison.groups[1:]:
-        cells = _summary_cells(comparison, group, metric_spec("accuracy"))
-        rows.append(table_row(group, *cells))
-    return Table(
-        name="arm-groups",
-        title="Accuracy by group",
-        columns=(
-            Column("", "left"),
-            *(Column(names.arm(arm.name), "left") for arm in comparison.arms),
-        ),
-        rows=tuple(rows),
-        legend=_ELSEWHERE,
-        keys=1,
-    )
-
-
-def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> list[Cell]:
-    cells = []
-    for arm in comparison.arms:
-        summary = arm.summaries[group][spec.name]
-        text = value_text(summary.mean, spec.unit)
-        if not math.isnan(summary.deviation):
-            text += f" ± {value_text(summary.deviation, spec.unit).lstrip('+')}"
-        why = None if math.isfinite(summary.mean) else summary.reason
-        below = "" if summary.chance is None else chance_text(summary.chance)
-        cells.append(Cell(text, mark=summary.standing, reason=why, below=below))
-    return cells
-
-
-def _pair_parts(pair: ArmPair, names: ArmNames) -> Iterator[Part]:
-    """Lay out the first arm against another one; hundreds of single seeds carry no marks."""
-    a, b = names.arm(pair.a), names.arm(pair.b)
-    yield Line(one_line(f"A = {a}, B = {b}; {_signs(len(pair.seeds))}"), "strong")
-    yield _arm_differences_table(pair, f"{a} - {b}")
-    everything = [comparison.groups[0] for comparison in pair.seeds.values()]
-    rows = {titled(m.spec): [g.metrics[name] for g in everything]
-            for name, m in everything[0].metrics.items()
-            if has_row(m.spec, (m.a.value, m.b.value))}  # fmt: skip
-    yield _seeds_table(pair, f"{a} - {b}, all items, by seed", rows)
-    groups = {
-        name: [group.metrics["accuracy"] for group in comparisons]
-        for name, comparisons in _by_group(pair).items()
-    }
-    yield _seeds_table(pair, f"{a} - {b}, accuracy by group and seed", groups)
-    yield _tests_table(pair)
-    for seed, comparison in pair.seeds.items():
-        yield from _verdicts(comparison, f"{_seed(seed).capitalize()}: ")
-    for seed, comparison in pair.seeds.items():
-        for note in _notes_on_tests(comparison):
-            yield Line(f"Note: {_seed(seed)}: {note}", "caution")
-
-
-def _arm_differences_table(pair: ArmPair, named: str) -> Table:
-    """Lay out one difference per metric over all seeds, and one of accuracy per group.
-
-    Args:
-        pair: the two arms.
-        named: the difference by the names of the arms.
-    """
-    differences = pair.differences
-    rows = [
-        Row(_arm_difference_cells(titled(d.spec), d))
-        for d in differences["all"].values()
-        if has_row(d.spec, [d.same_seeds.value])
-    ]
-    others = [name for name in differences if name != "all"]
-    for at, name in enumerate(others):
-        cells = _arm_difference_cells(f"Accuracy ↑, {name}", differences[name]["accuracy"])
-        rows.append(Row(cells, rule=at == 0))
-    scope = next(iter(differences["all"].values())).generalises_to
-    return Table(
-        name="arm-differences",
-        title=f"{named}: one difference over {_n_seeds(len(pair.seeds))}",
-        caption=(
-            "Mean over shared seeds. The first interval holds these seeds fixed: it is for new "
-            "families. The second is for new families and new seeds. Marks and p-values: "
-            f"{scope}."
-        ),
-        columns=(
-            Column("A - B", "left"),
-            *right_columns("new families, same seeds", "new families and new seeds", "p"),
-            Column("same sign", "left"),
-        ),
-        rows=tuple(rows),
-        legend=_ELSEWHERE,
-    )
-
-
-def _arm_difference_cells(title: str, difference: ArmDifference) -> tuple[Cell, ...]:
-    """Return the cells of a difference between arms; the mark is on the interval behind it."""
-    new = difference.generalises_to == "new families and new seeds"
-    return (
-        Cell(title),
-        _marked_difference(
-            difference.same_seeds, difference.spec, marked=difference.marked and not new
-        ),
-        _marked_difference(difference.new_seeds, difference.spec, marked=difference.marked and new),
-        Cell(_p_value(difference.evidence.deciding)),
-        Cell("=" if difference.sign.same else ""),
-    )
-
-
-def _p_value(p_value: float) -> str:
+def p_value_or_dash(p_value: float) -> str:
     """Write a p-value for a column of them."""
     return UNDEFINED if math.isnan(p_value) else p_value_number(p_value)
 
 
-def _n_seeds(seeds: int) -> str:
-    return "one seed" if seeds == 1 else f"{seeds} seeds"
+_LONGEST_NAME: Final = 20
 
 
-def _signs(seeds: int) -> str:
-    if seeds < 2:
-        return "one seed has nothing to agree with."
-    chance = f"{seeds} seeds do so one time in {2 ** (seeds - 1):,} by chance"
-    return f"= marks one sign at every seed ({chance})."
+def comparison_headline(comparisons: Sequence[RunComparison]) -> str:
+    """Write the first line on a run and the others that it is compared with; see `headline_of`."""
+    first, conclusions = comparisons[0], [comparison.conclusion for comparison in comparisons]
+    sides = [Side(conclusions[0].left, first.runs[:1])]
+    sides += [Side(pair.conclusion.right, pair.runs[1:]) for pair in comparisons]
+    return headline_of(first.experiment, sides, conclusions)
 
 
-def _by_group(pair: ArmPair) -> dict[str, list[GroupComparison]]:
-    """Return the groups after the first, each at every seed."""
-    groups: dict[str, list[GroupComparison]] = {}
-    for comparison in pair.seeds.values():
-        for group in comparison.groups[1:]:
-            groups.setdefault(group.name, []).append(group)
-    return groups
+def _difference_not_shown(conclusion: BetterConclusion, names: Sequence[str]) -> Iterator[Fact]:
+    """Write the difference with its interval, if the first line has the half width alone."""
+    claim, statuses = conclusion.leading, {one.status for one in conclusion.of("accuracy")}
+    if claim and not claim.shown and len(statuses) == 1:
+        text = claim_text(claim, word=True, at=False)
+        yield Fact("difference", f"{names[0]} - {names[1]} {text}", spare=True)
 
 
-def _seeds_table(
-    pair: ArmPair, title: str, rows: Mapping[str, Sequence[MetricComparison]]
+def _name_runs(note: Note, names: Sequence[str]) -> Note:
+    """Return a note that names the runs instead of A and B."""
+    called = dict(zip("AB", names, strict=True))
+    match note:
+        case DifferentViews():
+            return replace(note, ks={called.get(run, run): k for run, k in note.ks.items()})
+        case RoundedProbabilities() | SeveralRight():
+            return replace(note, run=called.get(note.run, note.run))
+        case _:
+            return note
+
+
+def cautions(experiment: Experiment) -> Iterator[Line]:
+    """Yield which runs are one, and in what runs differ that are compared nevertheless."""
+    for same in experiment.same_runs:
+        yield Line(f"Caution: {one_line(str(same))}.", "caution")
+    for lines in experiment.matched_by_line:
+        yield Line(f"Caution: {one_line(str(lines))}.", "caution")
+    for unlike in experiment.unlike:
+        yield Line(f"Caution: {unlike!s}.", "caution")
+
+
+def _where(comparison: RunComparison, names: Sequence[str], turn: int) -> Iterator[Fact]:
+    """Name the groups in which a run is wrong, if any are shown to differ."""
+    found = [
+        f"{name}: {where.line}"
+        for name, where in zip(names, comparison.where[::turn], strict=True)
+        if where.status == "found"
+    ]
+    yield Fact("where", "; ".join(found), "bad")
+
+
+def spending_words(comparison: RunComparison) -> str:
+    """Say which run is cheaper or faster; "" if that is not known."""
+    spending, names = comparison.spending, short_names([run.name for run in comparison.runs])
+    return "" if spending is None else one_line(spending.words(*names))
+
+
+def _letter_prior(comparison: RunComparison) -> Iterator[Fact]:
+    """Say which run has a letter prior removed, if they differ by one."""
+    removal = comparison.prior_removal
+    if removal is not None:
+        first, second = comparison.runs
+        yield Fact("letter prior", removal.sentence((first.title, second.title)))
+
+
+def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> str:
+    """Count the items that only one run answers correctly, of how many."""
+    group = comparison.groups[0]
+    test = group.accuracy.items
+    left, right = (test.b, test.c)[::turn]
+    answers = "" if group.answers == group.items else f"{group.answers:,} answers to "
+    sample = f"{answers}{sample_text(group.items, group.clusters, comparison.unit)}"
+    counted = f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
+    return f"{counted}{unusual_decoding(comparison.experiment)}"
+
+
+def unusual_decoding(experiment: Experiment) -> str:
+    """Say how answers came about, if not from the first order and raw probabilities.
+
+    Example:
+        "; probabilities averaged over orders, calibrated"
+    """
+    label = experiment.settings.label
+    averaged = "probabilities averaged over orders" if label["views"] == "ensemble" else ""
+    calibrated = "calibrated" if label["calibration"] == "calibrated" else ""
+    unusual = ", ".join(filter(None, (averaged, calibrated)))
+    return f"; {unusual}" if unusual else ""
+
+
+def decoding_text(experiment: Experiment) -> str:
+    """Name the views and the calibration behind every number, such as "single, raw"."""
+    label = experiment.settings.label
+    return f"{label['views']}, {label['calibration']}"
+
+
+def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
+    """Write the differences that the answer does not have: the better run minus the other."""
+    accuracy = [claim for claim in conclusion.of("accuracy") if claim is not conclusion.leading]
+    for claim in accuracy:
+        yield Fact(at_views(claim.k, claim.repeats), claim_text(claim, at=False))
+    pairs = conclusion.of("pair_accuracy")
+    yield Fact("pairs", ", ".join(claim_text(claim, shown=True) for claim in pairs), spare=True)
+    large = conclusion.large_mass_difference is not None
+    masses = (
+        claim_text(claim, word=large, shown=True)
+        for claim in conclusion.of(ANSWER_MASS)
+        if claim.shown
+    )
+    yield Fact("answer mass", ", ".join(masses), "bad" if large else None, spare=not large)
+
+
+def _margin_facts(
+    comparison: RunComparison, conclusion: BetterConclusion, names: Sequence[str]
+) -> Iterator[Fact]:
+    """Write the verdict on the margin, with the names of A and B, and what could be shown."""
+    verdict = comparison.groups[0].metrics["accuracy"].verdict
+    if verdict is not None:
+        margin = value_text(verdict.margin, "percent")
+        unknown = math.isnan(verdict.low)
+        text = "no verdict without an interval" if unknown else verdict.about(*names)
+        yield Fact("margin", f"{margin} points: {text}")
+    yield Fact("power", conclusion.power_words)
+
+
+def more_text(*, items: bool) -> str:
+    """Say how to see more than the first screen, which the items may follow."""
+    return "All metrics: --full." if items else "Items: --items 20.  All metrics: --full."
+
+
+def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:
+    """Return the notes of several comparisons, equal ones once; they cannot be hashed."""
+    notes: list[Note] = []
+    for comparison in comparisons:
+        sides = short_names([run.name for run in comparison.runs])
+        named = [_name_runs(note, sides) for note in comparison.notes]
+        notes += [note for note in named if note not in notes]
+    return notes
+
+
+def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
+    """Lay out the runs: accuracy, its difference from the first run's, conclusions, and costs."""
+    experiment, conclusions = comparisons[0].experiment, [pair.conclusion for pair in comparisons]
+    runs = [comparisons[0].runs[0], *(comparison.runs[1] for comparison in comparisons)]
+    names = [conclusions[0].left, *(conclusion.right for conclusion in conclusions)]
+    accuracy = [comparison.groups[0].metrics["accuracy"] for comparison in comparisons]
+    values = [accuracy[0].a.value, *(metric.b.value for metric in accuracy)]
+    costs = [known.cell if known else "" for known in map(spent, runs)]
+    return claims_table(
+        *("run", names, {"accuracy": [value_text(value, "percent") for value in values]}),
+        conclusions,
+        zip(map(experiment.order, runs), map(experiment.probabilities, runs), strict=True),
+        {"price, latency (95%)": costs} if any(costs) else {},
+    )
+
+
+def claims_table(
+    what: str,
+    names: Sequence[str],
+    facts: Mapping[str, Sequence[str]],
+    conclusions: Sequence[BetterConclusion],
+    words: Iterable[tuple[OrderConclusion, ProbabilitiesConclusion]],
+    further: Mapping[str, Sequence[str]] | None = None,
 ) -> Table:
-    """Lay out differences: a column per seed.
+    """Lay out runs or arms: facts, the difference in accuracy from the first, and conclusions.
 
     Args:
-        pair: the two arms.
-        title: of the table.
-        rows: by title of the row, the difference at each seed.
+        what: "run" or "arm".
+        names: of each.
+        facts: of each, by the head of their column.
+        conclusions: of the first and each of the others.
+        words: what is concluded of the order and the probabilities of each.
+        further: as `facts`, for the last columns.
     """
+    last = further or {}
+    called = short_names(names, _LONGEST_NAME)
+    heads = (head.format(f"{called[0]} - {what}") for head in claim_heads(conclusions))
+    of_each = zip(called, *facts.values(), strict=True)
+    ends = zip(*last.values(), strict=True) if last else [()] * len(called)
+    rows = zip(of_each, claim_cells(conclusions), words, ends, strict=True)
     return Table(
-        name="seeds",
-        title=title,
-        caption="Intervals are for new families with this seed; p-values are not adjusted.",
-        columns=(Column("A - B", "left"), *(Column(_seed(seed)) for seed in pair.seeds)),
-        rows=tuple(
-            table_row(name, *(estimate_cell(d.difference, d.spec.difference_unit) for d in metrics))
-            for name, metrics in rows.items()
-        ),
-        legend=_ELSEWHERE,
-    )
-
-
-def _tests_table(pair: ArmPair) -> Table:
-    rows = []
-    for seed, comparison in pair.seeds.items():
-        everything = comparison.groups[0]
-        tests = everything.accuracy
-        rows.append(
-            table_row(
-                "–" if seed is None else str(seed),
-                estimate_cell(everything.metrics["accuracy"].difference, "points"),
-                f"{tests.families.clusters_a:,}, {tests.families.clusters_b:,}",
-                p_value_text(tests.families.p_value),
-                f"{tests.items.b:,}, {tests.items.c:,}",
-                p_value_text(tests.items.p_value),
-            )
-        )
-    power = [
-        f"Smallest difference that the holdout shows with 80% power at {_seed(seed)}: "
-        f"{value_text(comparison.groups[0].accuracy.detectable, 'percent')} points."
-        for seed, comparison in pair.seeds.items()
-        if math.isfinite(comparison.groups[0].accuracy.detectable)
-    ]
-    unit = next(iter(pair.seeds.values())).unit
-    titles = ["accuracy, A - B", f"{short_clusters(unit)} A, B ahead", "sign flip"]
-    return Table(
-        name="tests",
-        title="Accuracy of all items at single seeds: exact tests",
+        name=f"{what}s",
         columns=(
-            Column("seed"),
-            *map(Column, [*titles, "only A, B correct", "McNemar"]),
+            Column(what, "left"),
+            *right_columns(*facts),
+            *left_columns(*heads, "order", "probabilities", *last),
         ),
-        rows=tuple(rows),
-        notes=tuple(power),
+        rows=tuple(
+            table_row(
+                *(*known, *texts),
+                *(Cell(one.word, tone=tone_of(one)) for one in concluded),
+                *end,
+            )
+            for known, texts, concluded, end in rows
+        ),
+        bare=True,
     )
 
 
-def _seeds(arm: Arm) -> str:
-    if arm.seeds == (None,):
-        return "no seed"
-    return f"seed{'s' if len(arm.seeds) > 1 else ''} {', '.join(map(str, arm.seeds))}"
+def _accuracy(conclusion: BetterConclusion) -> list[Claim]:
+    """Return the claims on accuracy, that of the settings first."""
+    return [claim for claim in conclusion.claims if claim.metric == "accuracy"]
 
 
-def _seed(seed: int | None) -> str:
-    return "no seed" if seed is None else f"seed {seed}"
+def claim_heads(conclusions: Sequence[BetterConclusion]) -> list[str]:
+    """Return the heads of `claim_cells`; the first takes what is subtracted."""
+    claims = max(map(_accuracy, conclusions), key=len)
+    heads = [views_words(claim.k, claim.repeats) for claim in claims]
+    heads = [head if at else f"{{}}, {head}" for at, head in enumerate(heads)] or ["{}"]
+    return [*heads, "mass"] if any(map(_large_mass, conclusions)) else heads
+
+
+def _large_mass(conclusion: BetterConclusion) -> Claim | None:
+    return conclusion.large_mass_difference
+
+
+def claim_cells(conclusions: Sequence[BetterConclusion]) -> list[list[str]]:
+    """Write the differences in accuracy, that of the settings with its interval.
+
+    If a large difference in answer mass is shown, those in answer mass are the last column.
+
+    Returns:
+        Texts of the first run or arm, which are empty, and of each other one, by decoding.
+    """
+    columns = len(claim_heads(conclusions))
+    with_mass = any(map(_large_mass, conclusions))
+
+    def texts(conclusion: BetterConclusion) -> list[str]:
+        cells: list[str] = [] if conclusion.claims else [conclusion.status]
+        for claim in _accuracy(conclusion):
+            cells.append(_claim_cell(claim, interval=not cells))
+        cells += [""] * (columns - with_mass - len(cells))
+        masses = [_claim_cell(claim) for claim in conclusion.of(ANSWER_MASS)] or [""]
+        return cells + masses * with_mass
+
+    return [[""] * columns, *map(texts, conclusions)]
+
+
+def _claim_cell(claim: Claim, *, interval: bool = False) -> str:
+    """Write a difference, with its interval or without, and its mark."""
+    difference = claim.difference
+    text = value_text(difference.value, "points")
+    marks = {"better": " *", "worse": " *", "equivalent": ", equivalent"}
+    return (interval_text(difference, "points") if interval else text) + marks.get(claim.status, "")
+
+
+def shown_text(conclusions: Sequence[BetterConclusion]) -> str:
+    """Explain the mark of `claim_cells`."""
+    counts = [_most_tests(map(_accuracy, conclusions))]
+    if any(map(_large_mass, conclusions)):
+        counts.append(_most_tests(conclusion.of(ANSWER_MASS) for conclusion in conclusions))
+    if max(counts) <= 1:
+        return "* shown"
+    of_mass = f"; of mass, for {counts[1]:,}" if len(counts) > 1 else ""
+    return f"* shown, adjusted for {counts[0]:,} tests (Holm){of_mass}"
+
+
+def _most_tests(groups: Iterable[Sequence[Claim]]) -> int:
+    return max((claim.evidence.tests for claims in groups for claim in claims), default=0)

@@ -17,11 +17,11 @@ from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.manifest import WrittenManifest
 from pact_eval.data.records import Defaults, FieldKind
 from pact_eval.data.splits import SplitPart
-from pact_eval.errors import RecordError
+from pact_eval.errors import RecordError, counted
 from pact_eval.hub.downloads import hub_json, short_name
 from pact_eval.plain_text import error_text, one_line
 from pact_eval.preregistration.registration import Lock
-from pact_reports.table import Cell, Column, Line, Part, Table, left_columns, table_row
+from pact_reports.table import Column, Line, Part, Table, columns_and_rows, table_row
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import file_json, to_json
 
@@ -127,34 +127,31 @@ _HASH: Final = 16  # digits that distinguish files; --json has all of them
 
 def split_table(parts: Sequence[SplitPart]) -> Table:
     """Lay out the parts of a split: source families, records, pairs, kinds, role."""
-    rows = []
-    for part in parts:
-        counts = (len(part.source_families), part.records, part.families)
-        kinds = (part.kinds.get(kind, 0) for kind in _KINDS)
-        cells = (Cell(f"{n:,}") for n in (*counts, *kinds))
-        rows.append(table_row(str(part.path), *cells, _PURPOSE[part.role]))
-    titles = ("source families", "records", "pairs", *_KINDS)
-    columns = (Column("file", "left"), *map(Column, titles), Column("role", "left"))
-    return Table("split", "", "", columns, tuple(rows))
+    layout = columns_and_rows(
+        parts,
+        (Column("file", "left"), lambda part: str(part.path)),
+        ("source families", lambda part: f"{len(part.source_families):,}"),
+        ("records", lambda part: f"{part.records:,}"),
+        ("pairs", lambda part: f"{part.families:,}"),
+        *((kind, lambda part, kind=kind: f"{part.kinds.get(kind, 0):,}") for kind in _KINDS),
+        (Column("role", "left"), lambda part: _PURPOSE[part.role]),
+    )
+    return Table("split", "", "", *layout)
 
 
 def files_table(
     files: Sequence[DataFile], facts: Sequence[FileFacts], families: Sequence[int] | None = None
 ) -> Table:
     """Lay out the files of a dataset: role, records, families if they were counted, hash."""
-    rows = []
-    for at, (file, fact) in enumerate(zip(files, facts, strict=True)):
-        counts = [fact.rows, *([] if families is None else [families[at]])]
-        cells = (Cell(f"{n:,}") for n in counts)
-        shown = Cell(f"{fact.sha256[:_HASH]}…")
-        rows.append(table_row(file.name, file.role, *cells, shown))
-    counted = ["records", *([] if families is None else ["families"])]
-    columns = (
-        *left_columns("file", "for"),
-        *map(Column, counted),
-        Column("SHA-256", "left"),
+    layout = columns_and_rows(
+        zip(files, facts, families or [0] * len(files), strict=True),
+        (Column("file", "left"), lambda row: row[0].name),
+        (Column("for", "left"), lambda row: row[0].role),
+        ("records", lambda row: f"{row[1].rows:,}"),
+        *([] if families is None else [("families", lambda row: f"{row[2]:,}")]),
+        (Column("SHA-256", "left"), lambda row: f"{row[1].sha256[:_HASH]}…"),
     )
-    return Table("files", "", "", columns, tuple(rows))
+    return Table("files", "", "", *layout)
 
 
 def manifest_parts(written: WrittenManifest) -> tuple[Part, ...]:
@@ -215,16 +212,13 @@ _FORMS: Final = {
 def labelled_remarks(data: LabelledData) -> tuple[str, ...]:
     """Say how a labelled file was read: its shape first, what its defaults cost last."""
     shape = f'"{data.shape.name}" ({data.shape.title})'
-    counts = f"{_count(data.n_entries, 'entry', 'entries')}, " + _count(
-        len(data.records), "record", "records"
-    )
+    counts = f"{counted(data.n_entries, 'entry')}, {counted(len(data.records), 'record')}"
     remarks = [f"{one_line(short_name(data.path))}: {data.container}, shape {shape}: {counts}"]
     if data.columns is not None:
         remarks.append(_columns_text(data.columns))
         if data.metadata:
-            remarks.append(
-                one_line(f"Kept, and not read as options: {_list_options(data.metadata)}")
-            )
+            metadata = _list_options(data.metadata)
+            remarks.append(one_line(f"Kept, and not read as options: {metadata}"))
     remarks += [one_line(remark) for remark in data.remarks]
     remarks += [f"Left out: {count:,} questions {why}" for why, count in data.left_out.items()]
     return (*remarks, *default_remarks(data.defaults))
@@ -273,11 +267,8 @@ def _columns_text(columns: ColumnReading) -> str:
     roles = ", ".join(f"{role} = {'+'.join(names)}" for role, names in columns.roles.items())
     options = "" if "options" in columns.roles else "; options: " + _list_options(columns.options)
     form = f"; answers are {_FORMS[columns.form]}" if "options" in columns.roles else ""
-    default_question = (
-        ""
-        if "question" in columns.roles and "state" in columns.roles
-        else (f'; question: "{columns.question}" (--question changes it)')
-    )
+    asked = "question" in columns.roles and "state" in columns.roles
+    default_question = "" if asked else f'; question: "{columns.question}" (--question changes it)'
     return one_line(f"Columns: {roles}{form}{options}{default_question}")
 
 
@@ -286,7 +277,3 @@ def _list_options(options: Sequence[str], most: int = 8) -> str:
         option if len(option) <= 30 else f"{option[:27]}..." for option in options[:most]
     )
     return f"{shown}, ... ({len(options)} in all)" if len(options) > most else shown
-
-
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
-from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange, Mix
-from pact_eval.drift.pairs import ServedTempering
+from pact_eval.drift.drift import (
+    AccuracyChange,
+    AnswerChanges,
+    DomainShift,
+    Drift,
+    GateChange,
+    MetricChange,
+    Mix,
+)
+from pact_eval.drift.pairs import ServedTempering, Tempering
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import after_leak
 from pact_eval.numbers import (
@@ -30,13 +38,13 @@ from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.checking import CheckedGate
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
-from pact_reports.cases import CaseStatus, CiReport, data_case, gate_report, judged_case
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns, table_row
+from pact_reports.cases import STATUS_OF, CaseStatus, CiReport, data_case, gate_report, judged_case
+from pact_reports.table import Cell, Column, Line, Part, Table, columns_and_rows, table_row
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
-from pact_reports.views.thresholds import NO_GUARANTEE, rule_text
-from pact_reports.writers.json import answer_json, to_json, warnings_json
+from pact_reports.views.thresholds import NO_GUARANTEE, rule_text, verdict_text
+from pact_reports.writers.json import answer_json, attributes, to_json, warnings_json
 
 
 def present_drift(drift: Drift) -> Presenter:
@@ -54,11 +62,7 @@ def present_drift(drift: Drift) -> Presenter:
 
 def tempering_json(tempering: ServedTempering) -> dict[str, Json]:
     """Return the temperatures of a served run and a local run as JSON."""
-    sides: dict[str, Json] = {
-        "local": to_json(tempering.local),
-        "served": to_json(tempering.served),
-    }
-    return {**sides, "found": to_json(tempering.temperings)}
+    return attributes(tempering, "local", "served") | {"found": to_json(tempering.temperings)}
 
 
 def _json(drift: Drift) -> dict[str, Json]:
@@ -73,10 +77,9 @@ def _json(drift: Drift) -> dict[str, Json]:
         "decoding": {**drift.settings.label},
         "views": drift.views,
         "intervals": GENERALISATION[drift.settings.unit],
-        **{name: to_json(getattr(drift, name)) for name in parts},
+        **attributes(drift, *parts),
         "temperatures": to_json(drift.temperings),
-        "gates": to_json(drift.gates),
-        "mix": to_json(drift.mix),
+        **attributes(drift, "gates", "mix"),
         "warnings": warnings_json(drift.warnings),
     }
 
@@ -96,7 +99,7 @@ def drift_facts(drift: Drift) -> Iterator[Fact]:
         yield Fact("of this", ", ".join(_parts_of_change(drift.mix)))
     yield Fact("probabilities", "" if drift.distance is None else drift.distance.text)
     for gate in drift.gates[:_GATES_SHOWN]:
-        text = f"{_verdict(gate.after)} on B: {gate.after.seen(gate.target)}"
+        text = f"{verdict_text(gate.after)} on B: {gate.after.seen(gate.target)}"
         yield Fact("threshold", one_line(f"{gate.after.group}: {text}"))
     differences = [*difference_sentences(drift)]
     more = f" {len(differences) - 1:,} more." if len(differences) > 1 else ""
@@ -138,92 +141,86 @@ def accuracy_table(drift: Drift) -> Table:
         f"Rates in %, changes in points; in brackets the {method}. Equivalent: it is within the "
         "margin. Changed: it is beyond it. All items decide."
     )
-    columns = (
-        Column("items", "left", below=f"n, {CLUSTERS[unit]}"),
-        *right_columns("A", "B", "B - A"),
-        Column(f"margin {margin}", "left"),
+    layout = columns_and_rows(
+        _groups(drift.accuracy),
+        (Column("items", "left", below=f"n, {CLUSTERS[unit]}"), _group_cell),
+        ("A", lambda change: value_text(change.accuracies[0], "percent")),
+        ("B", lambda change: value_text(change.accuracies[1], "percent")),
+        ("B - A", lambda change: estimate_cell(change.test.change, "points", reasons=False)),
+        (Column(f"margin {margin}", "left"), lambda change: change.test.finding),
     )
-    rows = tuple(Row(_accuracy_cells(change)) for change in _groups(drift.accuracy))
-    return Table("drift-accuracy", "Accuracy against the margin", caption, columns, rows, keys=1)
+    return Table("drift-accuracy", "Accuracy against the margin", caption, *layout, keys=1)
 
 
-def _accuracy_cells(change: AccuracyChange) -> tuple[Cell, ...]:
-    test = change.test
-    sizes = list(dict.fromkeys(f"{size:,}" for size in change.items))
-    return (
-        Cell(change.group, below=f"{' / '.join(sizes)}, {test.change.clusters:,}"),
-        *(Cell(value_text(value, "percent")) for value in change.accuracies),
-        estimate_cell(test.change, "points", reasons=False),
-        Cell(test.finding),
-    )
+def _group_cell(change: AccuracyChange) -> Cell:
+    sizes = dict.fromkeys(f"{size:,}" for size in change.items)
+    return Cell(change.group, below=f"{' / '.join(sizes)}, {change.test.change.clusters:,}")
 
 
 def answers_table(drift: Drift) -> Table:
     """Lay out the changed answers: one row per group."""
-    unit = drift.settings.unit
-    method = methods_text((changes.changed for changes in drift.answers), unit)
-    directions = right_columns("better", "worse", "both wrong")
-    columns = (
-        Column("items", "left"),
-        Column("n"),
-        Column("changed", below="%"),
-        *(directions if drift.has_references else ()),
+    method = methods_text((changes.changed for changes in drift.answers), drift.settings.unit)
+    layout = columns_and_rows(
+        _groups(drift.answers),
+        (Column("items", "left"), lambda changes: changes.group),
+        ("n", lambda changes: f"{changes.items:,}"),
+        (
+            Column("changed", below="%"),
+            lambda changes: estimate_cell(changes.changed, "percent", reasons=False),
+        ),
+        *(_DIRECTIONS if drift.has_references else ()),
     )
     caption = f"In brackets the {method}. Better: wrong in A, right in B."
-    rows = tuple(Row(_answer_cells(changes)) for changes in _groups(drift.answers))
-    return Table("drift-answers", "Answers that changed", caption, columns, rows, keys=1)
+    return Table("drift-answers", "Answers that changed", caption, *layout, keys=1)
 
 
-def _answer_cells(changes: AnswerChanges) -> tuple[Cell, ...]:
-    counts = (changes.better, changes.worse, changes.both_wrong)
-    return (
-        Cell(changes.group),
-        Cell(f"{changes.items:,}"),
-        estimate_cell(changes.changed, "percent", reasons=False),
-        *(Cell(f"{count:,}") for count in counts if count is not None),
-    )
+_DIRECTIONS: Final[tuple[tuple[str, Callable[[AnswerChanges], str]], ...]] = (
+    ("better", lambda changes: f"{changes.better:,}"),
+    ("worse", lambda changes: f"{changes.worse:,}"),
+    ("both wrong", lambda changes: f"{changes.both_wrong:,}"),
+)
 
 
 def metrics_table(drift: Drift) -> Table:
     """Lay out metrics before and after."""
-    unit = drift.settings.unit
-    method = methods_text((metric.change for metric in drift.metrics), unit)
-    rows = tuple(
-        table_row(
-            metric.spec.title,
-            *(
-                estimate_cell(estimate, metric.spec.unit, reasons=False, test=False)
-                for estimate in (metric.a, metric.b)
-            ),
-            estimate_cell(metric.change, metric.spec.difference_unit, reasons=False),
-        )
-        for metric in drift.metrics
+    method = methods_text((metric.change for metric in drift.metrics), drift.settings.unit)
+
+    def side(metric: MetricChange, estimate: Estimate) -> Cell:
+        return estimate_cell(estimate, metric.spec.unit, reasons=False, test=False)
+
+    def change(metric: MetricChange) -> Cell:
+        return estimate_cell(metric.change, metric.spec.difference_unit, reasons=False)
+
+    layout = columns_and_rows(
+        drift.metrics,
+        (Column("all items", "left"), lambda metric: metric.spec.title),
+        ("A", lambda metric: side(metric, metric.a)),
+        ("B", lambda metric: side(metric, metric.b)),
+        ("B - A", change),
     )
-    columns = (Column("all items", "left"), *right_columns("A", "B", "B - A"))
     caption = f"Rates in %, changes of rates in points; in brackets the {method}."
-    return Table("drift-metrics", "Before and after", caption, columns, rows, keys=1)
+    return Table("drift-metrics", "Before and after", caption, *layout, keys=1)
 
 
 def temperatures_table(drift: Drift) -> Table:
     """Lay out fitted temperatures before and after: one row per kind."""
-    columns = (
-        Column("items", "left"),
-        *right_columns("T of A", "T of B", "T of A / T of B"),
-    )
-    rows = tuple(
-        table_row(
-            tempering.kind,
-            *map(_temperature, (tempering.a, tempering.b)),
-            replace(_temperature(tempering.ratio), reason=tempering.ratio.reason),
-        )
-        for tempering in _groups(drift.temperings)
+    layout = columns_and_rows(
+        _groups(drift.temperings),
+        (Column("items", "left"), lambda tempering: tempering.kind),
+        ("T of A", lambda tempering: _temperature(tempering.a)),
+        ("T of B", lambda tempering: _temperature(tempering.b)),
+        ("T of A / T of B", _ratio_cell),
     )
     intervals = f"95% intervals over {CLUSTERS[drift.settings.unit]}"
     caption = (
         f"Temperatures fitted by NLL on the raw distributions of each run; {intervals}. The ratio "
         "is what the logits of B are divided by, if they are those of A."
     )
-    return Table("drift-temperatures", "Calibration", caption, columns, rows, keys=1)
+    return Table("drift-temperatures", "Calibration", caption, *layout, keys=1)
+
+
+def _ratio_cell(tempering: Tempering) -> Cell:
+    return replace(_temperature(tempering.ratio), reason=tempering.ratio.reason)
 
 
 def _temperature(estimate: Estimate) -> Cell:
@@ -237,82 +234,66 @@ def _temperature(estimate: Estimate) -> Cell:
 
 def gates_table(drift: Drift) -> Table:
     """Lay out the gates of thresholds on both runs: one row per gate."""
-    unit = drift.settings.unit
-    method = methods_text((gate.before.coverage for gate in drift.gates), unit)
+    method = methods_text((gate.before.coverage for gate in drift.gates), drift.settings.unit)
     targets = dict.fromkeys(gate.target.text for gate in drift.gates)
     decodings = dict.fromkeys(rule_text(gate.rule) for gate in drift.gates)
     caption = (
         f"Target: {'; '.join(targets)}; {'; '.join(decodings)}. Rates in %; in brackets the "
         f"{method}. Tested: one item of each family. A gate that is broken on B is a change."
     )
-    columns = (
-        Column("gate", "left", below="on"),
-        Column("run", "left"),
-        *right_columns("accepted", "error of accepted"),
-        Column("result", "left"),
+    layout = columns_and_rows(
+        (row for gate in drift.gates for row in _gate_rows(gate)),
+        (Column("gate", "left", below="on"), lambda row: row[0]),
+        (Column("run", "left"), lambda row: row[1]),
+        ("accepted", lambda row: estimate_cell(row[2].coverage, "percent", reasons=False)),
+        ("error of accepted", lambda row: estimate_cell(row[2].error, "percent", reasons=False)),
+        (Column("result", "left"), lambda row: verdict_text(row[2])),
     )
-    rows = tuple(Row(cells) for gate in drift.gates for cells in _gate_rows(gate))
-    return Table("drift-gates", "Gates before and after", caption, columns, rows, keys=2)
+    return Table("drift-gates", "Gates before and after", caption, *layout, keys=2)
 
 
-def _gate_rows(gate: GateChange) -> Iterator[tuple[Cell, ...]]:
-    rule = gate.rule
-    accepts = gate_text(gate.before.threshold, rule.signal)
-    names = (one_line(f"{gate.before.group}: {accepts}"), SIGNAL_NAMES[rule.signal])
-    for name, run, checked in zip(names, "AB", (gate.before, gate.after), strict=True):
-        yield (
-            Cell(name),
-            Cell(run),
-            estimate_cell(checked.coverage, "percent", reasons=False),
-            estimate_cell(checked.error, "percent", reasons=False),
-            Cell(_verdict(checked)),
-        )
-
-
-def _verdict(checked: CheckedGate) -> str:
-    return checked.verdict if checked.threshold is not None else "no guarantee"
+def _gate_rows(gate: GateChange) -> Iterator[tuple[str, str, CheckedGate]]:
+    """Yield the gate on A and on B, each with its name and that of the run."""
+    accepts = gate_text(gate.before.threshold, gate.rule.signal)
+    yield one_line(f"{gate.before.group}: {accepts}"), "A", gate.before
+    yield SIGNAL_NAMES[gate.rule.signal], "B", gate.after
 
 
 def mix_table(mix: Mix, unit: ClusterUnit) -> Table:
     """Lay out the parts of a change in accuracy on other items."""
     parts = _named_parts(mix)
+    cells = {name: estimate_cell(part, "points", reasons=False) for name, part in parts.items()}
+    cells["change in accuracy"] = Cell(value_text(mix.total, "points"))
     method = methods_text(parts.values(), unit)
-    rows = (
-        *(
-            table_row(name, estimate_cell(part, "points", reasons=False))
-            for name, part in parts.items()
-        ),
-        table_row("change in accuracy", value_text(mix.total, "points")),
-    )
     caption = f"In points; the parts add up to the change. In brackets the {method}."
     columns = (Column("part", "left"), Column("B - A"))
+    rows = tuple(table_row(name, cell) for name, cell in cells.items())
     return Table("drift-mix", "Where the change is from", caption, columns, rows, keys=1)
 
 
 def domains_table(mix: Mix) -> Table:
     """Lay out kinds and domains, those with the largest parts first."""
     shown = mix.domains[:_DOMAINS_SHOWN]
-    columns = (
-        Column("kind, domain", "left"),
-        Column("share", below="A -> B"),
-        Column("accuracy", below="A -> B"),
-        *right_columns("by share", "by accuracy"),
-    )
-    rows = tuple(
-        table_row(
-            one_line(f"{domain.kind}, {domain.domain}" if domain.domain else domain.kind),
-            *(
-                " -> ".join(value_text(value, "percent") for value in pair)
-                for pair in (domain.shares, domain.accuracies)
-            ),
-            *(value_text(value, "points") for value in (domain.mix, domain.within)),
-        )
-        for domain in shown
+    layout = columns_and_rows(
+        shown,
+        (Column("kind, domain", "left"), _domain_text),
+        (Column("share", below="A -> B"), lambda domain: _from_to(domain.shares)),
+        (Column("accuracy", below="A -> B"), lambda domain: _from_to(domain.accuracies)),
+        ("by share", lambda domain: value_text(domain.mix, "points")),
+        ("by accuracy", lambda domain: value_text(domain.within, "points")),
     )
     omitted = len(mix.domains) - len(shown)
     more = f" {omitted:,} more; --json lists all." if omitted else ""
     caption = f"Shares and accuracies in %, parts of the change in points.{more}"
-    return Table("drift-domains", "", caption, columns, rows, keys=1)
+    return Table("drift-domains", "", caption, *layout, keys=1)
+
+
+def _domain_text(domain: DomainShift) -> str:
+    return one_line(f"{domain.kind}, {domain.domain}" if domain.domain else domain.kind)
+
+
+def _from_to(pair: tuple[float, float]) -> str:
+    return " -> ".join(value_text(value, "percent") for value in pair)
 
 
 def _named_parts(mix: Mix) -> dict[str, Estimate]:
@@ -395,17 +376,10 @@ def difference_sentences(drift: Drift) -> Iterator[str]:
         yield f"Another {difference.words}: {difference.before} in A, {difference.after} in B."
 
 
-_OF_FINDING: Final[Mapping[str, CaseStatus]] = {
-    "equivalent": "passed",
-    "cannot tell": "cannot tell",
-    "changed": "failed",
-}
-
-
 def drift_report(drift: Drift) -> CiReport:
     """Return the cases of a gate on drift: the data, accuracy, and each gate on the second run."""
     second = drift.runs[1].folder / PROVENANCE_NAME
-    finding = _OF_FINDING[drift.test.finding]
+    finding = STATUS_OF[drift.test.finding]
     needed = _say_needed(drift) if finding == "cannot tell" else ""
     accuracy = f"{accuracy_change_text(drift)}{needed and f'; needed: {needed}'}"
     cases = [

@@ -11,6 +11,7 @@ from pact_eval.experiments.experiment import ExperimentOutcome, StepOutcome, Ste
 from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Table, Tone, left_columns, table_row
 from pact_reports.views.presenter import Presenter
+from pact_reports.writers.json import attributes
 
 _TONES: Final[dict[str, Tone]] = {"failed": "bad", "not run": "caution", "up to date": "faint"}
 _ENDED: Final[tuple[StepState, ...]] = ("done", "up to date", "failed", "not run")
@@ -107,12 +108,8 @@ def _json(outcome: ExperimentOutcome) -> dict[str, Json]:
 def _step_json(outcome: ExperimentOutcome, step: StepOutcome) -> Json:
     return {
         "step": step.step.name,
-        "stage": step.step.stage,
-        "model": step.step.model,
-        "state": step.state,
-        "why": step.why,
-        "exit_code": step.exit_code,
-        "seconds": step.seconds,
+        **attributes(step.step, "stage", "model"),
+        **attributes(step, "state", "why", "exit_code", "seconds"),
         "command": [*step.step.words],
         "repeat": outcome.repeat_command(step.step),
         "needs": [*step.step.needs],

@@ -9,6 +9,7 @@ from pact_eval._json import Json
 from pact_eval.plain_text import one_line
 from pact_reports.table import Line
 from pact_reports.views.presenter import Presenter
+from pact_reports.writers.json import attributes
 
 if TYPE_CHECKING:  # it leads to torch
     from pact_eval.export.export import Export
@@ -52,16 +53,12 @@ def _precision(export: Export) -> str:
 
 def _json(export: Export) -> dict[str, Json]:
     """Return the numbers, with probabilities as fractions."""
-    temperatures: dict[str, Json] = {**export.temperatures}
     return {
         "folder": str(export.folder),
-        "layout": export.layout,
-        "files": [*export.files],
-        "temperatures": temperatures,
+        **attributes(export, "layout", "files", "temperatures"),
         "prompts_compared": export.prompts,
         "answers_compared": export.answers,
-        "largest_difference": export.largest_difference,
-        "tolerance": export.tolerance,
+        **attributes(export, "largest_difference", "tolerance"),
         "stored_precision": export.stored,
         "stored_difference": export.stored_difference,
     }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from pact_eval._choices import Demand
 from pact_eval._json import Json
@@ -14,12 +12,12 @@ from pact_eval.plain_text import one_line
 from pact_eval.preregistration.criteria import describe_check
 from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-from pact_eval.preregistration.scorecard import HypothesisResult, JudgedCheck, Standing
-from pact_reports.cases import Case, CaseStatus, CiReport, gate_report, judged_case
+from pact_eval.preregistration.scorecard import HypothesisResult, JudgedCheck
+from pact_reports.cases import STATUS_OF, Case, CaseStatus, CiReport, gate_report, judged_case
 from pact_reports.tables.scorecard import VERDICT_TONES, scorecard_parts
 from pact_reports.views.brief import MOST_LINES, Brief, Fact
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import to_json, warnings_json
+from pact_reports.writers.json import attributes, to_json, warnings_json
 
 
 def present_judged_hypotheses(
@@ -71,12 +69,8 @@ def _json(judged: JudgedHypotheses) -> dict[str, Json]:
     return {
         "hypotheses": [
             {
-                "id": result.hypothesis.id,
-                "title": result.hypothesis.title,
-                "claim": result.hypothesis.claim,
-                "verdict": result.verdict,
-                "shown": result.shown,
-                "conclusion": result.conclusion,
+                **attributes(result.hypothesis, "id", "title", "claim"),
+                **attributes(result, "verdict", "shown", "conclusion"),
                 "refuted_by": [*map(str, result.refuted_by)],
                 "because": result.because,
                 "checks": [*map(_check, result.checks)],
@@ -111,30 +105,19 @@ def scorecard_answer(judged: JudgedHypotheses) -> str:
         "2 of 5 hypotheses are supported (H1, H3), 1 of them shown (H1); ..."
     """
     results = judged.scorecard.results
-    untested = [result.hypothesis.id for result in results if result.verdict == "UNTESTED"]
-    supported = [result.hypothesis.id for result in results if result.verdict == "SUPPORTED"]
-    against = [result.hypothesis.id for result in results if result.verdict == "CONTRADICTED"]
-    proven = [result.hypothesis.id for result in results if result.shown == "supported"]
-    refuted = [result.hypothesis.id for result in results if result.shown == "refuted"]
-    counts = (
+
+    def having(finding: str, what: str) -> str:
+        """Count and name the hypotheses with a verdict, or with what is shown."""
+        found = [each for each in results if finding in (each.verdict, each.shown)]
+        ids = one_line(", ".join(each.hypothesis.id for each in found))
+        return f"{len(found)} {what}{f' ({ids})' if found else ''}"
+
+    return (
         f"Of {len(results)} hypothes{'is' if len(results) == 1 else 'es'}, by value "
-        f"{_list_ids(supported, 'supported')} and "
-        f"{_list_ids(against, 'contradicted')}, {_list_ids(untested, 'untested')}; "
-        f"{_list_ids(proven, 'shown to hold')}, {_list_ids(refuted, 'shown to fail')}"
+        f"{having('SUPPORTED', 'supported')} and {having('CONTRADICTED', 'contradicted')}, "
+        f"{having('UNTESTED', 'untested')}; {having('supported', 'shown to hold')}, "
+        f"{having('refuted', 'shown to fail')}. {judged.registration.status}."
     )
-    return f"{counts}. {judged.registration.status}."
-
-
-def _list_ids(ids: Sequence[str], what: str) -> str:
-    named = f" ({one_line(', '.join(ids))})" if ids else ""
-    return f"{len(ids)} {what}{named}"
-
-
-_OF_STANDING: Final[Mapping[Standing, CaseStatus]] = {
-    "supported": "passed",
-    "not clear": "cannot tell",
-    "contradicted": "failed",
-}
 
 
 def scorecard_report(judged: JudgedHypotheses, criteria: Path, demand: Demand) -> CiReport:
@@ -163,5 +146,5 @@ def _registration_case(registration: Registration, criteria: Path) -> Case:
 def _hypothesis_case(result: HypothesisResult, criteria: Path, demand: Demand) -> Case:
     hypothesis = result.hypothesis
     text = f"{hypothesis.title}: {result.conclusion} ({result.because})"
-    status = _OF_STANDING[result.standing(demand)]
+    status = STATUS_OF[result.standing(demand)]
     return judged_case("hypothesis", f"hypothesis {hypothesis.id}", status, text, criteria)

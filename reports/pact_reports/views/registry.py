@@ -70,5 +70,4 @@ def presenter_of(result: object) -> Presenter:
                 result
             )
             return presenter
-    message = f"no presenter of results of type {type(result).__name__}"
-    raise TypeError(message)
+    raise TypeError(f"no presenter of results of type {type(result).__name__}")

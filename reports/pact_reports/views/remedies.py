@@ -10,7 +10,7 @@ from typing import Final, cast
 from pact_eval._json import Json
 from pact_eval.data.records import position_name
 from pact_eval.errors import counted
-from pact_eval.evaluation.registry import SINGLE, MetricSpec
+from pact_eval.evaluation.registry import SINGLE
 from pact_eval.numbers import UNDEFINED, interval_text, prompts_text, sample_text, value_text
 from pact_eval.remedies.comparison import (
     FittedNote,
@@ -23,7 +23,7 @@ from pact_eval.remedies.costs import NoTokens
 from pact_eval.remedies.decodings import temperature_of
 from pact_eval.remedies.fitting import FittedRemedy, remedy_json
 from pact_eval.remedies.priors import LetterPrior
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, table_row
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, columns_and_rows, table_row
 from pact_reports.tables.cells import count_cell, unit_of, value_cell
 from pact_reports.views.brief import Brief, Fact, line_count
 from pact_reports.views.presenter import Presenter
@@ -39,10 +39,6 @@ def present_remedy_comparison(
         comparison: the remedies.
         fitted: one that was fitted on all of its items, for others; None without.
     """
-
-    def headline() -> Iterator[str]:
-        yield remedies_answer(comparison)
-
     made = {} if fitted is None else {"fitted": remedy_json(fitted)}
     return Presenter(
         tables=partial(remedies_parts, comparison),
@@ -50,7 +46,7 @@ def present_remedy_comparison(
         to_json=lambda: _json(comparison) | made,
         warnings=[*fit_sentences(comparison.fit_notes)],
         leak=lambda: comparison.leak,
-        headline=headline,
+        headline=lambda: [remedies_answer(comparison)],
         first=partial(brief_remedies, comparison),
         retold=True,
     )
@@ -131,48 +127,48 @@ def _why_untouched(row: RemedyRow) -> str:
 
 
 def _table(comparison: RemedyComparison) -> Table:
-    specs = [comparison.rows[0].metric(name).spec for name, _ in _VALUES]
     folds = f"{comparison.folds} folds by {comparison.fold_unit}"
-    return Table(
-        name="remedies",
-        title=f"Remedies, the cheapest in {comparison.price} first",
-        caption=(
-            f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
-            f"temperatures are fitted on other families ({folds}).\n"
-            "K: views per item. Rates in %, NLL in nats. At T: after a temperature. Flips: another "
-            "answer from the next views.\n"
-            "Per item: prompts; tokens computed with shared prefixes counted once; tokens sent in "
-            "full prompts."
-        ),
-        columns=(
-            Column("Remedy", "left"),
-            *map(_value_column, specs, (tempered for _, tempered in _VALUES)),
-            Column("Prompts", numbers=("prompts per item",)),
-            Column("Computed", numbers=("computed tokens per item",)),
-            Column("Sent", numbers=("sent tokens per item",)),
-        ),
-        rows=tuple(_remedies_row(row, comparison.no_tokens) for row in comparison.rows),
-    )
-
-
-def _value_column(spec: MetricSpec, tempered: bool) -> Column:
-    title = f"{spec.title} at T" if tempered else spec.title
-    return Column(
-        _SHORT.get(title, title),
-        numbers=(f"{title} ({unit_of(spec, SINGLE)})",),
-        better=spec.better,
-    )
-
-
-def _remedies_row(row: RemedyRow, no_tokens: NoTokens | None) -> Row:
+    no_tokens = comparison.no_tokens
     why = None if no_tokens is None else _NO_TOKENS[no_tokens]
-    return table_row(
-        Cell(row.remedy.title, data=row.remedy.name),
-        *(_value_cell(row, name, tempered) for name, tempered in _VALUES),
-        Cell(prompts_text(row.cost.prompts), (row.cost.prompts,)),
-        _tokens_cell(row.cost.tokens, why),
-        _tokens_cell(row.cost.sent_tokens, _NO_TOKENS["unknown"]),
+    layout = columns_and_rows(
+        comparison.rows,
+        (Column("Remedy", "left"), lambda row: Cell(row.remedy.title, data=row.remedy.name)),
+        *(_value_column(comparison, name, tempered=tempered) for name, tempered in _VALUES),
+        (Column("Prompts", numbers=("prompts per item",)), _prompts_cell),
+        (_COMPUTED, lambda row: _tokens_cell(row.cost.tokens, why)),
+        (_SENT, lambda row: _tokens_cell(row.cost.sent_tokens, _NO_TOKENS["unknown"])),
     )
+    caption = (
+        f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
+        f"temperatures are fitted on other families ({folds}).\n"
+        "K: views per item. Rates in %, NLL in nats. At T: after a temperature. Flips: another "
+        "answer from the next views.\n"
+        "Per item: prompts; tokens computed with shared prefixes counted once; tokens sent in "
+        "full prompts."
+    )
+    return Table(
+        "remedies", f"Remedies, the cheapest in {comparison.price} first", caption, *layout
+    )
+
+
+_COMPUTED: Final = Column("Computed", numbers=("computed tokens per item",))
+
+
+_SENT: Final = Column("Sent", numbers=("sent tokens per item",))
+
+
+def _value_column(
+    comparison: RemedyComparison, name: str, *, tempered: bool
+) -> tuple[Column, Callable[[RemedyRow], Cell]]:
+    spec = comparison.rows[0].metric(name).spec
+    title = f"{spec.title} at T" if tempered else spec.title
+    numbers = (f"{title} ({unit_of(spec, SINGLE)})",)
+    column = Column(_SHORT.get(title, title), numbers=numbers, better=spec.better)
+    return column, lambda row: _value_cell(row, name, tempered)
+
+
+def _prompts_cell(row: RemedyRow) -> Cell:
+    return Cell(prompts_text(row.cost.prompts), (row.cost.prompts,))
 
 
 def _value_cell(row: RemedyRow, name: str, tempered: bool) -> Cell:
@@ -213,42 +209,35 @@ def _brief(comparison: RemedyComparison, shown: Collection[str | None]) -> Brief
     marks = "" if comparison.k == 1 else "; * shown after Holm's adjustment"
     letters = "; right answers favour letters" if comparison.balance == "unbalanced" else ""
     sample = sample_text(comparison.items, comparison.families)
+    layout = columns_and_rows(
+        [row for row in comparison.rows if row.remedy.name in shown],
+        (Column("remedy", "left"), lambda row: _called(comparison, row)),
+        ("accuracy", lambda row: _value(row, "accuracy")),
+        (Column(f"- 1 {comparison.asked}, points", "left"), lambda row: _from_one(row, "accuracy")),
+        ("NLL", lambda row: _value(row, "nll_nats")),
+        (Column(f"- 1 {comparison.asked}", "left"), lambda row: _from_one(row, "nll_nats")),
+    )
     return Brief(
         [Fact("sample", f"{sample}{marks}{letters}")],
         more="Pairs, ECE, flips, costs and letters: --full.",
-        tables=[_brief_remedies_table(comparison, shown)],
+        tables=[Table("remedies", "", "", *layout, bare=True)],
     )
 
 
-def _brief_remedies_table(comparison: RemedyComparison, shown: Collection[str | None]) -> Table:
-    rows = [row for row in comparison.rows if row.remedy.name in shown]
-    return Table(
-        name="remedies",
-        columns=(
-            Column("remedy", "left"),
-            Column("accuracy"),
-            Column(f"- 1 {comparison.asked}, points", "left"),
-            Column("NLL"),
-            Column(f"- 1 {comparison.asked}", "left"),
-        ),
-        rows=tuple(
-            table_row(_called(comparison, row), *_cells(row, "accuracy"), *_cells(row, "nll_nats"))
-            for row in rows
-        ),
-        bare=True,
-    )
+def _value(row: RemedyRow, name: str) -> str:
+    metric = row.metric(name)
+    percent = "%" if metric.spec.unit == "percent" else ""
+    return f"{value_text(metric.value.value, metric.spec.unit)}{percent}"
 
 
-def _cells(row: RemedyRow, name: str) -> tuple[Cell, Cell]:
-    """Return the value of a metric, and its difference from one view."""
+def _from_one(row: RemedyRow, name: str) -> str:
+    """Write the difference of a metric from that of one view."""
     metric = row.metric(name)
     against = metric.differences.get("k1")
-    difference = ""
-    if against is not None:
-        difference = interval_text(against.difference, metric.spec.difference_unit)
-        difference += "*" if against.marked else ""
-    percent = "%" if metric.spec.unit == "percent" else ""
-    return Cell(f"{value_text(metric.value.value, metric.spec.unit)}{percent}"), Cell(difference)
+    if against is None:
+        return ""
+    difference = interval_text(against.difference, metric.spec.difference_unit)
+    return f"{difference}{'*' if against.marked else ''}"
 
 
 def fitted_remedy_parts(fitted: FittedRemedy) -> Iterator[Part]:
@@ -348,7 +337,7 @@ def balance_sentence(comparison: RemedyComparison) -> str:
     if comparison.balance == "balanced":
         return f"{assumed}. No imbalance is shown."
     places = "; ".join(
-        f"{', '.join(map(_letter_share(balance), balance.unbalanced))} of {balance.n_choices} "
+        f"{', '.join(_letter_shares(balance))} of {balance.n_choices} "
         f"answers ({value_text(balance.balanced_share, 'percent')}% if balanced)"
         for balance in comparison.letter_balance
         if balance.unbalanced
@@ -356,12 +345,10 @@ def balance_sentence(comparison: RemedyComparison) -> str:
     return f"{assumed}. They are shown not to be: {places}. Distrust its rows."
 
 
-def _letter_share(balance: LetterBalance) -> Callable[[int], str]:
-    def text(letter: int) -> str:
+def _letter_shares(balance: LetterBalance) -> Iterator[str]:
+    for letter in balance.unbalanced:
         share = value_text(balance.shares[letter].value, "percent")
-        return f"{position_name(letter)} is right in {share}%"
-
-    return text
+        yield f"{position_name(letter)} is right in {share}%"
 
 
 def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields, replace
 from functools import partial
-from typing import Protocol
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.data.records import LETTERS, position_name
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.comparison import GroupComparison
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.conclusions.order import OrderAudit, OrderEffect
 from pact_eval.evaluation.experiment import RunEvaluation, RunReport
@@ -40,7 +40,7 @@ from pact_eval.numbers import (
 )
 from pact_eval.plain_text import one_line
 from pact_eval.runs.provenance import Provenance
-from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.estimate import LEVEL
 from pact_eval.stats.homogeneity import SlotHomogeneity
 from pact_reports.cases import CiReport
 from pact_reports.table import Cell, Column, Line, Part, Table, right_columns, table_row
@@ -51,7 +51,14 @@ from pact_reports.tables.order_runs import noise_note, order_parts, slots_senten
 from pact_reports.tables.per_answer import answers_parts
 from pact_reports.views.brief import answer_line, brief_report
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
+from pact_reports.writers.json import (
+    COUNTS,
+    answer_json,
+    attributes,
+    estimate_json,
+    to_json,
+    warnings_json,
+)
 
 
 def present_run_report(
@@ -168,7 +175,7 @@ def _questions_json(questions: Sequence[QuestionAnswers]) -> dict[str, Json]:
                 "kind": question.kind,
                 "answers": [
                     {
-                        **{name: getattr(answer, name) for name in ("name", "right", "given")},
+                        **attributes(answer, "name", "right", "given"),
                         **{
                             name: estimate_json(getattr(answer, name), question.unit)
                             for name in rates
@@ -258,17 +265,12 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Json]:
     return {
         "contexts": evaluation.contexts,
         "decoding": {"views": evaluation.decoding_name, "calibration": evaluation.calibration},
-        "k": evaluation.k,
-        "repeats": evaluation.repeats,
-        "by": evaluation.by,
-        "unit": evaluation.unit,
+        **attributes(evaluation, "k", "repeats", "by", "unit"),
         "intervals": GENERALISATION[evaluation.unit],
         "metrics": _metrics(evaluation.metrics),
         "groups": [_group(group, smallest, evaluation.unit) for group in evaluation.groups],
         "letters": _letters(evaluation.letters, evaluation.unit),
-        "view_tv": to_json(evaluation.view_tv),
-        "mean_answer_mass": to_json(evaluation.mean_answer_mass),
-        "smallest_probability": to_json(smallest),
+        **attributes(evaluation, "view_tv", "mean_answer_mass", "smallest_probability"),
         "near_ties": None if ties is None else asdict(ties),
         "notes": [to_json(note) for note in evaluation.notes],
         "warnings": warnings_json(evaluation.warnings),
@@ -276,17 +278,12 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Json]:
 
 
 def _metrics(specs: Sequence[MetricSpec]) -> Json:
-    return [
-        {"name": spec.name, "title": spec.title, "unit": spec.unit, "better": spec.better}
-        for spec in specs
-    ]
+    return [attributes(spec, "name", "title", "unit", "better") for spec in specs]
 
 
 def _group(group: Group, smallest_probability: float, unit: ClusterUnit) -> Json:
     return {
-        "name": group.name,
-        "items": group.items,
-        "families": group.families,
+        **attributes(group, "name", "items", "families"),
         COUNTS[unit]: group.clusters,
         "metrics": {
             name: estimate_json(estimate, unit) for name, estimate in group.estimates.items()
@@ -311,9 +308,7 @@ def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
         "codes": [position_name(slot) for slot in range(len(letters.observed))],
         "picked": letters.observed.tolist(),
         "right_answer": letters.expected.tolist(),
-        "chi2": to_json(letters.chi2),
-        "dof": letters.dof,
-        "p_value": to_json(letters.p_value),
+        **attributes(letters, "chi2", "dof", "p_value"),
         "item_views": letters.units,
         COUNTS[unit]: letters.clusters,
         f"discordant_{COUNTS[unit]}": letters.discordant_clusters,
@@ -328,30 +323,6 @@ def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
 def has_row(spec: MetricSpec, values: Iterable[float]) -> bool:
     """Return whether a metric has a row: answer mass has none if no run records it."""
     return spec.name != ANSWER_MASS or not all(map(math.isnan, values))
-
-
-class EstimatedGroup(Protocol):
-    """A group of items with estimates by metric name."""
-
-    @property
-    def name(self) -> str:
-        """Name of the group, or "all"."""
-
-    @property
-    def items(self) -> int:
-        """Number of items."""
-
-    @property
-    def answers(self) -> int:
-        """Number of answers: items, times repeats if there are any."""
-
-    @property
-    def clusters(self) -> int:
-        """Number of families or source families, the units of the intervals."""
-
-    @property
-    def estimates(self) -> Mapping[str, Estimate]:
-        """By metric name."""
 
 
 def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> tuple[Line, ...]:
@@ -452,7 +423,7 @@ def ablated_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> tu
 
 
 def metrics_table(
-    groups: Sequence[EstimatedGroup], specs: Sequence[MetricSpec], unit: ClusterUnit = "family"
+    groups: Sequence[Group], specs: Sequence[MetricSpec], unit: ClusterUnit = "family"
 ) -> Table:
     """Lay out one row per metric and one column per group.
 
@@ -518,15 +489,7 @@ def calibration_error_table(groups: Sequence[Group]) -> Table:
     )
 
 
-class _SizedGroup(Protocol):
-    @property
-    def items(self) -> int: ...
-
-    @property
-    def clusters(self) -> int: ...
-
-
-def items_and_units(group: _SizedGroup, unit: ClusterUnit) -> str:
+def items_and_units(group: Group | GroupComparison, unit: ClusterUnit) -> str:
     """Write the numbers of items and families, or source families, of a group."""
     return f"{group.items:,} items, {group.clusters:,} {short_clusters(unit)}"
 
@@ -586,7 +549,7 @@ def decoding_text(evaluation: Evaluation) -> str:
     )
 
 
-def _metric_cell(group: EstimatedGroup, spec: MetricSpec, unit: ClusterUnit) -> Cell:
+def _metric_cell(group: Group, spec: MetricSpec, unit: ClusterUnit) -> Cell:
     estimate = group.estimates[spec.name]
     below = ""
     if estimate.n and estimate.n not in (group.items, group.answers):

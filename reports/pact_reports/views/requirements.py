@@ -11,19 +11,14 @@ from pact_eval.evaluation.requirements import JudgedRequirement, Release
 from pact_eval.numbers import GENERALISATION
 from pact_eval.plain_text import one_line
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
-from pact_reports.cases import CaseStatus, CiReport, data_case, gate_report, judged_case
-from pact_reports.table import Cell, Column, Line, Table, Tone, table_row
+from pact_reports.cases import STATUS_OF, CiReport, data_case, gate_report, judged_case
+from pact_reports.table import Cell, Column, Line, Table, Tone, columns_and_rows
 from pact_reports.views.brief import Brief
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import answer_json, spending_json, to_json, warnings_json
+from pact_reports.writers.json import answer_json, attributes, spending_json, to_json, warnings_json
 
 _MOST_ROWS: Final = 8
 _TONES: Final[dict[str, Tone | None]] = {"contradicted": "bad", "not shown": "caution"}
-_STATUS: Final[dict[str, CaseStatus]] = {
-    "shown": "passed",
-    "not shown": "cannot tell",
-    "contradicted": "failed",
-}
 
 
 def present_release(release: Release, *, command: str = "pact-eval compare") -> Presenter:
@@ -65,16 +60,16 @@ def release_screen(release: Release, most: int) -> Brief:
 
 def requirements_table(judged: tuple[JudgedRequirement, ...]) -> Table:
     """Lay out requirements as lines: what is required, the number with its interval, the result."""
-    rows = (
-        table_row(one.name, Cell(one.value), Cell(one.result, tone=_TONES.get(one.test.finding)))
-        for one in judged
+    layout = columns_and_rows(
+        judged,
+        (Column("required", "left"), lambda one: one.name),
+        (Column("value", "left"), lambda one: one.value),
+        (
+            Column("result", "left"),
+            lambda one: Cell(one.result, tone=_TONES.get(one.test.finding)),
+        ),
     )
-    return Table(
-        name="requirements",
-        columns=(Column("required", "left"), Column("value", "left"), Column("result", "left")),
-        rows=tuple(rows),
-        bare=True,
-    )
+    return Table("requirements", "", "", *layout, bare=True)
 
 
 def _items(release: Release) -> Iterator[Line]:
@@ -92,9 +87,7 @@ def _json(release: Release) -> dict[str, Json]:
     judged: list[Json] = [
         {
             "required": one.requirement.words,
-            "metric": one.requirement.metric,
-            "bound": one.requirement.bound,
-            "than_before": one.requirement.than_before,
+            **attributes(one.requirement, "metric", "bound", "than_before"),
             "group": one.group,
             "finding": one.test.finding,
             "adjusted_p_value": to_json(one.test.p_value),
@@ -131,5 +124,5 @@ def release_report(release: Release, command: str) -> CiReport:
     cases = [data_case(release.experiment.data, file)]
     for one in release.judged:
         text = f"{one.value}: {one.result}"
-        cases.append(judged_case("requirement", one.name, _STATUS[one.test.finding], text, file))
+        cases.append(judged_case("requirement", one.name, STATUS_OF[one.test.finding], text, file))
     return gate_report(command, release.answer, cases, map(str, release.warnings))

@@ -40,9 +40,9 @@ from pact_reports.table import (
     Line,
     Mark,
     Part,
-    Row,
     Table,
     Tone,
+    columns_and_rows,
     left_columns,
     table_row,
 )
@@ -50,7 +50,7 @@ from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import tone_of
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.report import run_facts
-from pact_reports.writers.json import conclusion_json, data_json, estimate_json, to_json
+from pact_reports.writers.json import conclusion_json, estimate_json, to_json
 
 
 def present_run_list(
@@ -97,18 +97,14 @@ def _compare_line(runs: Sequence[ListedRun]) -> list[Line]:
 
 def _json(run: ListedRun, names: ArmNames) -> Json:
     """Return a run; accuracies are fractions, times in ISO 8601."""
-    concluded = {"order": run.order, "probabilities": run.probabilities}
-    return {
-        **{field.name: to_json(getattr(run, field.name)) for field in fields(run)},
-        **{
-            name: None if conclusion is None else conclusion_json(conclusion)
-            for name, conclusion in concluded.items()
-        },
-        "data": None if run.data is None else data_json(run.data),
-        "pair_accuracy": None if run.pair_accuracy is None else estimate_json(run.pair_accuracy),
-        "answer_mass": None if run.answer_mass is None else estimate_json(run.answer_mass),
+    values = {field.name: to_json(getattr(run, field.name)) for field in fields(run)}
+    concluded = {"order": run.order, "probabilities": run.probabilities, "data": run.data}
+    values |= {name: conclusion_json(one) for name, one in concluded.items() if one is not None}
+    for name in ("pair_accuracy", "answer_mass", "accuracy"):
+        estimate = getattr(run, name)
+        values[name] = None if estimate is None else estimate_json(estimate)
+    return values | {
         "arm_name": None if run.arm is None else names.arm(run.arm),
-        "accuracy": None if run.accuracy is None else estimate_json(run.accuracy),
         "created": None if run.created is None else run.created.isoformat(),
     }
 
@@ -161,35 +157,42 @@ def run_list_parts(
         A table with a row per run, in groups of one data file, without columns that say nothing of
         any run; then what to do about runs that are not complete.
     """
-    columns = (
-        Column("run", "left"),
-        Column("items"),
-        Column("accuracy", "left"),
-        Column("pairs"),
-        Column("mass"),
-        Column("order", "left"),
-        Column(_ECE),
-        Column(_SPENT, "left"),
-        *left_columns("data", "state"),
-    )
     title, names = _names(runs)
     low = any(map(_has_low_mass, runs))  # then it is a finding, and has its interval
-    rows = [
-        Row(_cells(run, names[run.folder], arms, mass_interval=low), rule=not number)
-        for group in _groups(runs)
-        for number, run in enumerate(group)
-    ]
+    columns, rows = columns_and_rows(
+        [run for group in _groups(runs) for run in group],
+        (Column("run", "left"), lambda run: _name_cell(run, names[run.folder], arms)),
+        ("items", lambda run: "" if run.items is None else f"{run.items:,}"),
+        (Column("accuracy", "left"), lambda run: _accuracy_cell(run.accuracy)),
+        ("pairs", lambda run: _value_cell(run.pair_accuracy)),
+        ("mass", lambda run: _mass_cell(run, interval=low)),
+        (Column("order", "left"), lambda run: _word_cell(run.order)),
+        (_ECE, _ece_cell),
+        (Column(_SPENT, "left"), lambda run: "" if run.spent is None else run.spent.cell),
+        (Column("data", "left"), lambda run: _word_cell(run.data)),
+        (Column("state", "left"), _state_cell),
+        rule=lambda run: (run.data_sha256,),
+    )
     sound = any(run.data is not None and run.data.tone == "good" for run in runs)
     settings = settings or Settings()
     told = [at for at in range(len(columns)) if any(_tells(row.cells[at]) for row in rows)]
     columns = tuple(columns[at] for at in told)
-    rows = [replace(row, cells=tuple(row.cells[at] for at in told)) for row in rows]
+    rows = tuple(replace(row, cells=tuple(row.cells[at] for at in told)) for row in rows)
     probabilities = plain_decoding(1, settings.calibration_name)
     caption = _CAPTION.format(_ORDERS[settings.decoding], probabilities)
     caption += "".join(_EXPLAINED.get(column.title, "") for column in columns)
     caption += _SOUND if sound else ""
-    table = Table("runs", title, caption, columns, tuple(rows), _LEGEND, keys=1)
+    table = Table("runs", title, caption, columns, rows, _LEGEND, keys=1)
     return (table, *_advice(runs, names))
+
+
+def _name_cell(run: ListedRun, name: str, arms: ArmNames) -> Cell:
+    return Cell(name, below=one_line(", ".join(_labels(run, arms))))
+
+
+def _state_cell(run: ListedRun) -> Cell:
+    reason = None if run.reason is None else one_line(run.reason)
+    return Cell(run.state, reason=reason, tone=_TONES[run.state])
 
 
 def _tells(cell: Cell) -> bool:
@@ -233,22 +236,6 @@ def _mass_cell(run: ListedRun, *, interval: bool) -> Cell:
     if interval and has_width(mass):
         text += f" {ends_text(mass.low, mass.high, 'percent')}"
     return Cell(text, tone="bad" if _has_low_mass(run) else None)
-
-
-def _cells(run: ListedRun, name: str, arms: ArmNames, *, mass_interval: bool) -> tuple[Cell, ...]:
-    reason = None if run.reason is None else one_line(run.reason)
-    return (
-        Cell(name, below=one_line(", ".join(_labels(run, arms)))),
-        Cell("" if run.items is None else f"{run.items:,}"),
-        _accuracy_cell(run.accuracy),
-        _value_cell(run.pair_accuracy),
-        _mass_cell(run, interval=mass_interval),
-        _word_cell(run.order),
-        _ece_cell(run),
-        Cell("" if run.spent is None else run.spent.cell),
-        _word_cell(run.data),
-        Cell(run.state, reason=reason, tone=_TONES[run.state]),
-    )
 
 
 def _labels(run: ListedRun, arms: ArmNames) -> Iterator[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pact_eval.sample_sizes import SamplePlan
-from pact_reports.table import Column, Part, Table, table_row
+from pact_reports.table import Column, Table, columns_and_rows
 from pact_reports.views.brief import Fact, facts_table
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json
@@ -17,19 +15,16 @@ def present_sample_plan(plan: SamplePlan) -> Presenter:
     Args:
         plan: the numbers.
     """
-
-    def parts() -> Iterator[Part]:
-        rows = tuple(
-            table_row(f"to {size.goal}", size.items_text, size.range_text, size.assumes)
-            for size in plan.sizes
-        )
-        texts = (Column("", "left", width=0.4), Column("if", "left", width=0.4))
-        columns = (texts[0], Column("items"), Column("range"), texts[1])
-        yield Table(name="sizes", columns=columns, rows=rows, bare=True)
-        yield facts_table([Fact("groups", plan.group_words), Fact("chance", plan.chance_words)])
-
+    layout = columns_and_rows(
+        plan.sizes,
+        (Column("", "left", width=0.4), lambda size: f"to {size.goal}"),
+        ("items", lambda size: size.items_text),
+        ("range", lambda size: size.range_text),
+        (Column("if", "left", width=0.4), lambda size: size.assumes),
+    )
+    facts = [Fact("groups", plan.group_words), Fact("chance", plan.chance_words)]
     return Presenter(
-        tables=parts,
+        tables=lambda: (Table("sizes", "", "", *layout, bare=True), facts_table(facts)),
         to_json=lambda: {"plan": to_json(plan)},
         headline=lambda: (plan.sizes[0].line,),
     )

@@ -9,11 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json, dumps
+from pact_eval.errors import counted
 from pact_eval.plain_text import one_line
 from pact_eval.prompts.requests import Decision
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, right_columns, table_row
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import to_json
+from pact_reports.writers.json import attributes
 
 if TYPE_CHECKING:  # they lead to torch and to a client
     from pact_eval.scoring.servers.decide import ServedDecisions, ServedField, Spread
@@ -42,9 +43,7 @@ def answers_json(decisions: Iterable[Decision]) -> dict[str, dict[str, Json]]:
                     decision.field.answers, decision.probabilities, strict=True
                 )
             },
-            "expected_level": decision.expected_level,
-            "answer_mass": decision.answer_mass,
-            "views_agree": decision.views_agree,
+            **attributes(decision, "expected_level", "answer_mass", "views_agree"),
         }
         for decision in decisions
     }
@@ -65,9 +64,7 @@ def _json(served: ServedDecisions) -> dict[str, Json]:
         "server": {
             "wire": served.wire,
             "asked": served.model,
-            "answered_by": served.answered_by,
-            "decimals": served.decimals,
-            "requests": served.requests,
+            **attributes(served, "answered_by", "decimals", "requests"),
         },
     }
 
@@ -85,9 +82,7 @@ def _spreads(field: ServedField) -> dict[str, Json]:
             }
             for view in field.orders
         ],
-        "between_orders": to_json(field.between_orders),
-        "between_repeats": to_json(field.between_repeats),
-        "missing": to_json(field.missing),
+        **attributes(field, "between_orders", "between_repeats", "missing"),
     }
 
 
@@ -182,16 +177,9 @@ def served_parts(decisions: ServedDecisions) -> tuple[Part, ...]:
         for served in decisions.fields
         if served.missing is not None
     ]
-    by = (
-        "the answers carry no name"
-        if decisions.answered_by is None
-        else f"{decisions.answered_by} answers"
-    )
-    rounded = (
-        ""
-        if decisions.decimals is None
-        else f"; probabilities are rounded to {decisions.decimals} decimals"
-    )
+    name, decimals = decisions.answered_by, decisions.decimals
+    by = "the answers carry no name" if name is None else f"{name} answers"
+    rounded = "" if decimals is None else f"; probabilities are rounded to {decimals} decimals"
     who = (
         f"{decisions.model} was asked, {by}: wire {decisions.wire}, "
         f"{decisions.requests:,} requests{rounded}"
@@ -338,7 +326,7 @@ def _noise(probe: ServerProbe) -> str:
         return "not measured"
     return (
         f"the same request {probe.floor.repeats} times: largest TV {probe.floor.largest_tv:.2g}, "
-        f"{_count(probe.floor.flips, 'flip')}"
+        f"{counted(probe.floor.flips, 'flip')}"
     )
 
 
@@ -347,7 +335,7 @@ def _order(probe: ServerProbe) -> tuple[str, Tone | None]:
         return "no item could be asked in two orders", "caution"
     measured = (
         f"{probe.order.choices} items in two orders: largest TV {probe.order.largest_tv:.2g}, "
-        f"{_count(probe.order.flips, 'flip')}"
+        f"{counted(probe.order.flips, 'flip')}"
     )
     meaning: dict[ProbedOrderEffect, tuple[str, Tone | None]] = {
         "seen": ("the order is seen", None),
@@ -384,10 +372,6 @@ def _parity(probe: ServerProbe) -> tuple[str, Tone | None]:
     if probe.parity.largest_mass_difference is not None:
         measured += f"; of the answer mass {probe.parity.largest_mass_difference:.2g}"
     return measured, "good" if probe.parity.holds else "bad"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _short(value: Json) -> str:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Final
 
 from pact_eval._json import Json
 from pact_eval.evaluation.conclusions.data import after_leak
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.registry import registered_metrics
+from pact_eval.evaluation.registry import MetricSpec, registered_metrics
 from pact_eval.evaluation.report import Calibration, SweepPoint
-from pact_eval.numbers import (
-    interval_text,
-    methods_text,
-    plain_decoding,
-    sample_text,
-    value_text,
-)
+from pact_eval.numbers import interval_text, methods_text, plain_decoding, sample_text, value_text
 from pact_eval.plain_text import one_line
-from pact_reports.table import Column, Line, Table, table_row
+from pact_reports.table import Cell, Column, Line, Table, columns_and_rows
 from pact_reports.tables.cells import NOISE, estimate_cell
 from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
@@ -116,18 +111,16 @@ def _table(points: Sequence[SweepPoint], asked: str) -> Table:
         for spec in registered_metrics("full", "sweep")
         if not all(math.isnan(point.group.estimates[spec.name].value) for point in points)
     ]
-    return Table(
-        name="sweep",
-        columns=(Column(asked), *(Column(_PLAIN.get(spec.name, spec.title)) for spec in specs)),
-        rows=tuple(
-            table_row(
-                str(point.k),
-                *(value_text(point.group.estimates[spec.name].value, spec.unit) for spec in specs),
-            )
-            for point in points
-        ),
-        bare=True,
+
+    def value(point: SweepPoint, spec: MetricSpec) -> str:
+        return value_text(point.group.estimates[spec.name].value, spec.unit)
+
+    layout = columns_and_rows(
+        points,
+        (asked, lambda point: str(point.k)),
+        *((_PLAIN.get(spec.name, spec.title), partial(value, spec=spec)) for spec in specs),
     )
+    return Table("sweep", "", "", *layout, bare=True)
 
 
 def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table:
@@ -140,22 +133,24 @@ def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table
     group = points[0].group
     specs = registered_metrics("full", "sweep")  # JSON has every metric
     method = methods_text(group.estimates[spec.name] for spec in specs)
-    return Table(
-        name="sweep",
-        caption=(
-            f"Decoding: ensemble of the first K views, {calibration}; {group.items:,} items, "
-            f"{group.families:,} families. View TV and flips are of the raw views.\n"
-            f"Rates in %, gain in points, NLL in nats; in brackets the {method}. {NOISE}"
-        ),
-        columns=(Column("K"), *(Column(spec.title, "left", better=spec.better) for spec in specs)),
-        rows=tuple(
-            table_row(
-                str(point.k),
-                *(estimate_cell(point.group.estimates[spec.name], spec.unit) for spec in specs),
-            )
-            for point in points
+    caption = (
+        f"Decoding: ensemble of the first K views, {calibration}; {group.items:,} items, "
+        f"{group.families:,} families. View TV and flips are of the raw views.\n"
+        f"Rates in %, gain in points, NLL in nats; in brackets the {method}. {NOISE}"
+    )
+
+    def cell(point: SweepPoint, spec: MetricSpec) -> Cell:
+        return estimate_cell(point.group.estimates[spec.name], spec.unit)
+
+    layout = columns_and_rows(
+        points,
+        ("K", lambda point: str(point.k)),
+        *(
+            (Column(spec.title, "left", better=spec.better), partial(cell, spec=spec))
+            for spec in specs
         ),
     )
+    return Table("sweep", "", caption, *layout)
 
 
 def sweep_answer(points: Sequence[SweepPoint]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -33,24 +33,20 @@ from pact_eval.thresholds.checking import (
     AnswerSetsCheck,
     CheckedGate,
     CheckedSets,
-    GateVerdict,
     PromiseCheck,
     ThresholdsCheck,
 )
 from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
 from pact_eval.thresholds.conclusion import Acting, acting
 from pact_eval.thresholds.decision_curves import GateMarks
-from pact_eval.thresholds.files import (
-    answer_sets_json,
-    thresholds_json,
-)
+from pact_eval.thresholds.files import answer_sets_json, thresholds_json
 from pact_eval.thresholds.gates import SIGNAL_NAMES, Target, gate_text, sure_answers
-from pact_reports.cases import CaseStatus, CiReport, gate_report, judged_case
-from pact_reports.table import Cell, Column, Part, Row, Table, right_columns, table_row
+from pact_reports.cases import STATUS_OF, CiReport, gate_report, judged_case
+from pact_reports.table import Cell, Column, Item, Part, Table, columns_and_rows
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import conclusion_json, to_json, warnings_json
+from pact_reports.writers.json import attributes, conclusion_json, to_json, warnings_json
 
 
 def present_thresholds(thresholds: Thresholds) -> Presenter:
@@ -62,8 +58,7 @@ def present_thresholds(thresholds: Thresholds) -> Presenter:
         to_json=lambda: {
             "answer": conclusion_json(conclusion),
             "thresholds": thresholds_json(thresholds),
-            "gates": to_json(thresholds.gates),
-            "alternatives": to_json(thresholds.alternatives),
+            **attributes(thresholds, "gates", "alternatives"),
             "warnings": warnings_json(thresholds.warnings),
         },
         headline=lambda: [str(conclusion.words)],
@@ -88,9 +83,7 @@ def present_answer_sets(sets: AnswerSets) -> Presenter:
         to_json=lambda: {
             "answer": sets.answer,
             "sets": answer_sets_json(sets),
-            "kinds": to_json(sets.kinds),
-            "groups": to_json(sets.groups),
-            "alternatives": to_json(sets.alternatives),
+            **attributes(sets, "kinds", "groups", "alternatives"),
             "warnings": warnings_json(sets.warnings),
         },
         headline=lambda: [sets.answer],
@@ -107,9 +100,8 @@ def present_thresholds_check(check: ThresholdsCheck) -> Presenter:
 def present_answer_sets_check(check: AnswerSetsCheck) -> Presenter:
     """Present a check of answer sets."""
     file = check.file
-    numbers: dict[str, Json] = {
-        "kinds": to_json(check.kinds),
-        "groups": to_json(check.groups),
+    numbers = {
+        **attributes(check, "kinds", "groups"),
         "items_without_sets": check.without_sets,
         "unanswered": check.unanswered,
     }
@@ -117,10 +109,7 @@ def present_answer_sets_check(check: AnswerSetsCheck) -> Presenter:
         check,
         numbers,
         [Fact("asked", coverage_text(file.coverage, file.confidence))],
-        lambda: [
-            _check_table(check),
-            *_groups(check.groups, len(check.kinds), file.rule, ""),
-        ],
+        lambda: [_check_table(check), *_groups(check.groups, len(check.kinds), file.rule, "")],
     )
 
 
@@ -238,13 +227,6 @@ def thresholds_table(thresholds: Thresholds) -> Table:
     """Lay out the gates of a run: one row per group."""
     gates, rule = thresholds.gates, thresholds.rule
     costs = thresholds.target.kind == "cost"
-    columns = (
-        Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested"),
-        Column(SIGNAL_NAMES[rule.signal]),
-        Column("tested", below="p-value"),
-        *right_columns("accepted", "error, same items"),
-        Column("error, left out", below="of so many accepted"),
-    )
     method = methods_text((gate.coverage for gate in gates), rule.unit)
     caption = (
         f"Rates in %; in brackets the {method}. Tested: {_say_drawn(rule)}; "
@@ -252,16 +234,42 @@ def thresholds_table(thresholds: Thresholds) -> Table:
         "orders the gates instead. Left out: source families that were left out when their gate "
         "was chosen."
     )
-    return Table(
-        name="thresholds",
-        caption=caption,
-        columns=(
-            *columns,
-            *((Column("cost per item", below="of asking always"),) if costs else ()),
-        ),
-        rows=tuple(Row(_gate_cells(gate, rule, costs=costs)) for gate in gates),
-        keys=1,
+    layout = columns_and_rows(
+        gates,
+        (_items_column(rule), _gate_name),
+        (SIGNAL_NAMES[rule.signal], lambda gate: gate_text(gate.chosen.threshold, rule.signal)),
+        (Column("tested", below="p-value"), _tested_cell),
+        ("accepted", lambda gate: rate_cell(gate.coverage)),
+        ("error, same items", lambda gate: rate_cell(gate.same_items_error)),
+        (Column("error, left out", below="of so many accepted"), _left_out_cell),
+        *([(Column("cost per item", below="of asking always"), _cost_cell)] if costs else []),
     )
+    return Table("thresholds", "", caption, *layout, keys=1)
+
+
+def _items_column(rule: Rule) -> Column:
+    return Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested")
+
+
+def _gate_name(gate: Gate) -> Cell:
+    return Cell(gate.group, below=f"{gate.items:,}, {gate.units:,}, {gate.chosen.tested_units:,}")
+
+
+def _tested_cell(gate: Gate) -> Cell:
+    test = gate.chosen.test
+    if test is None:
+        return Cell(UNDEFINED)
+    return Cell(f"{test.wrong:,} of {test.accepted:,}", below=p_value_number(test.p_value))
+
+
+def _left_out_cell(gate: Gate) -> Cell:
+    accepted = percent_text(gate.realised_coverage.value)
+    return replace(rate_cell(gate.realised_error), below=accepted)
+
+
+def _cost_cell(gate: Gate) -> Cell:
+    cost, asking = gate.cost or (math.nan, math.nan)
+    return Cell(f"{cost:.3g}", below=f"{asking:.3g}")
 
 
 def alternatives_table(thresholds: Thresholds) -> Table:
@@ -270,98 +278,75 @@ def alternatives_table(thresholds: Thresholds) -> Table:
     Rows are signals, columns are decodings.
     """
     alternatives = thresholds.alternatives
-    decodings = list(dict.fromkeys(rule_text(alternative.rule) for alternative in alternatives))
-    signals = list(dict.fromkeys(alternative.rule.signal for alternative in alternatives))
-    by_place = {
-        (alternative.rule.signal, rule_text(alternative.rule)): alternative
-        for alternative in alternatives
-    }
-    rows = [
-        table_row(
-            SIGNAL_NAMES[signal],
-            *(_alternative_cell(by_place.get((signal, name))) for name in decodings),
-        )
-        for signal in signals
-    ]
-    return Table(
-        name="threshold-rules",
-        title="Which gate accepts most",
-        caption=(
-            "Accepted items in %, with the same target for all items. Each number is guaranteed "
-            f"alone at {100 * thresholds.confidence:g}%: to take the best one after a look costs "
-            "confidence."
+    by_place = {(other.rule.signal, rule_text(other.rule)): other for other in alternatives}
+    decodings = dict.fromkeys(rule_text(other.rule) for other in alternatives)
+    layout = columns_and_rows(
+        dict.fromkeys(other.rule.signal for other in alternatives),
+        (Column("gate on", "left"), lambda signal: SIGNAL_NAMES[signal]),
+        *(
+            (name, lambda signal, name=name: _alternative_text(by_place.get((signal, name))))
+            for name in decodings
         ),
-        columns=(Column("gate on", "left"), *(Column(name) for name in decodings)),
-        rows=tuple(rows),
-        keys=1,
     )
+    caption = (
+        "Accepted items in %, with the same target for all items. Each number is guaranteed "
+        f"alone at {100 * thresholds.confidence:g}%: to take the best one after a look costs "
+        "confidence."
+    )
+    return Table("threshold-rules", "Which gate accepts most", caption, *layout, keys=1)
 
 
 def check_table(check: ThresholdsCheck) -> Table:
     """Lay out a check: one row per gate."""
-    rule = check.file.rule
-    titles = (
-        SIGNAL_NAMES[rule.signal],
-        "accepted",
-        "error of accepted",
-        "tested",
-        "p, exceeded",
-        "p, kept",
-        "result",
-    )
+    rule, target = check.file.rule, check.file.target
     method = methods_text((gate.coverage for gate in check.gates), rule.unit)
     caption = (
-        f"Target: {check.file.target.text}. Rates in %; in brackets the {method}. Tested: "
-        f"{_say_drawn(rule)}; {_counting(check.file.target)}."
+        f"Target: {target.text}. Rates in %; in brackets the {method}. Tested: "
+        f"{_say_drawn(rule)}; {_counting(target)}."
     )
     if len(check.gates) > 1:
         caption += " The p-values are adjusted for all gates together (Holm)."
-    return Table(
-        name="thresholds-check",
-        caption=caption,
-        columns=(
-            Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested"),
-            *(Column(title) for title in titles),
-        ),
-        rows=tuple(Row(_checked_cells(gate, rule)) for gate in check.gates),
-        keys=1,
+    layout = columns_and_rows(
+        check.gates,
+        (_items_column(rule), _checked_name),
+        (SIGNAL_NAMES[rule.signal], lambda gate: gate_text(gate.threshold, rule.signal)),
+        ("accepted", lambda gate: rate_cell(gate.coverage)),
+        ("error of accepted", lambda gate: rate_cell(gate.error)),
+        ("tested", lambda gate: f"{gate.wrong:,} of {gate.drawn:,}"),
+        ("p, exceeded", lambda gate: p_value_number(gate.p_holds)),
+        ("p, kept", lambda gate: p_value_number(gate.p_broken)),
+        ("result", verdict_text),
     )
+    return Table("thresholds-check", "", caption, *layout, keys=1)
 
 
-def _gate_cells(gate: Gate, rule: Rule, *, costs: bool) -> tuple[Cell, ...]:
-    test = gate.chosen.test
-    tested = UNDEFINED if test is None else f"{test.wrong:,} of {test.accepted:,}"
-    cells = (
-        Cell(gate.group, below=f"{gate.items:,}, {gate.units:,}, {gate.chosen.tested_units:,}"),
-        Cell(gate_text(gate.chosen.threshold, rule.signal)),
-        Cell(tested, below="" if test is None else p_value_number(test.p_value)),
-        rate_cell(gate.coverage),
-        rate_cell(gate.same_items_error),
-        replace(rate_cell(gate.realised_error), below=percent_text(gate.realised_coverage.value)),
-    )
-    if not costs or gate.cost is None:
-        return cells
-    cost, asking = gate.cost
-    return (*cells, Cell(f"{cost:.3g}", below=f"{asking:.3g}"))
+def _checked_name(gate: CheckedGate) -> Cell:
+    return Cell(gate.group, below=f"{gate.coverage.n:,}, {gate.units:,}, {gate.tested:,}")
 
 
-def _checked_cells(gate: CheckedGate, rule: Rule) -> tuple[Cell, ...]:
-    return (
-        Cell(gate.group, below=f"{gate.coverage.n:,}, {gate.units:,}, {gate.tested:,}"),
-        Cell(gate_text(gate.threshold, rule.signal)),
-        rate_cell(gate.coverage),
-        rate_cell(gate.error),
-        Cell(f"{gate.wrong:,} of {gate.drawn:,}"),
-        Cell(p_value_number(gate.p_holds)),
-        Cell(p_value_number(gate.p_broken)),
-        Cell(gate.verdict if gate.threshold is not None else "no guarantee"),
-    )
+def verdict_text(gate: CheckedGate) -> str:
+    """Write the verdict on a gate, which may guarantee nothing."""
+    return gate.verdict if gate.threshold is not None else _NO_GATE
 
 
-def _alternative_cell(other: Alternative | None) -> Cell:
+_NO_GATE: Final = "no guarantee"
+
+
+def _set_columns(
+    sets_of: Callable[[Item], GroupSets],
+) -> list[tuple[Column, Callable[[Item], Cell]]]:
+    """Return what every table of sets has of them."""
+    return [
+        (Column("answers per set", below="of so many"), lambda item: _size_cell(sets_of(item))),
+        (Column("one answer"), lambda item: rate_cell(sets_of(item).single)),
+        (Column("coverage"), lambda item: rate_cell(sets_of(item).coverage)),
+    ]
+
+
+def _alternative_text(other: Alternative | None) -> str:
     if other is None or other.threshold is None:
-        return Cell(UNDEFINED)
-    return Cell(percent_text(other.coverage))
+        return UNDEFINED
+    return percent_text(other.coverage)
 
 
 def _say_drawn(rule: Rule) -> str:
@@ -436,144 +421,109 @@ def _groups(groups: Sequence[GroupSets], kinds: int, rule: Rule, note: str) -> I
     """Yield the sets of all items and of every domain, unless there is one kind and one domain."""
     if len(groups) == 1 and kinds == 1:
         return
-    unit, kind = rule.unit, f"{rule.by}s"
-    method = methods_text(
-        [estimate for group in groups for estimate in (group.coverage, group.size)], unit
+    kind, first = f"{rule.by}s", Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}")
+    layout = columns_and_rows(
+        groups,
+        (first, lambda group: Cell(group.group, below=_basis(group))),
+        *_set_columns(lambda group: group),
     )
-    caption = f"Shares in %; in brackets the {method}. The guarantee is for {kind}. {note}".strip()
-    yield Table(
-        name="answer-sets-groups",
-        title=f"All {kind}" if len(groups) == 1 else f"All {kind}, and domains",
-        caption=caption,
-        columns=(
-            Column("items", "left", below=f"n, {CLUSTERS[unit]}"),
-            *_like_columns(),
-        ),
-        rows=tuple(
-            table_row(Cell(group.group, below=_basis(group)), *_like_cells(group))
-            for group in groups
-        ),
-        keys=1,
-    )
+    title = f"All {kind}" if len(groups) == 1 else f"All {kind}, and domains"
+    caption = f"{_shares_text(groups, rule)} The guarantee is for {kind}. {note}".strip()
+    yield Table("answer-sets-groups", title, caption, *layout, keys=1)
+
+
+def _shares_text(groups: Iterable[GroupSets], rule: Rule) -> str:
+    """Say what the shares and intervals of sets are."""
+    estimates = [estimate for group in groups for estimate in (group.coverage, group.size)]
+    return f"Shares in %; in brackets the {methods_text(estimates, rule.unit)}."
 
 
 def _kinds_table(sets: AnswerSets) -> Table:
-    unit = sets.rule.unit
-    method = methods_text(
-        (estimate for kind in sets.kinds for estimate in (kind.sets.coverage, kind.sets.size)), unit
-    )
+    rule = sets.rule
     confidence = f"{100 * sets.kinds[0].level.confidence:g}%"
     caption = (
         "A set has the most probable answer and those with the probability shown; for levels, the "
-        f"interval with them. Shares in %; in brackets the {method}. Floor: coverage that this "
-        f"choice keeps with {confidence} confidence: one item of each {CLUSTER[unit]} is drawn, "
-        "and the sets of some miss the answer. Coverage of source families that were left out when "
-        "their sets were chosen."
+        f"interval with them. {_shares_text((kind.sets for kind in sets.kinds), rule)} Floor: "
+        f"coverage that this choice keeps with {confidence} confidence: one item of each "
+        f"{CLUSTER[rule.unit]} is drawn, and the sets of some miss the answer. Coverage of source "
+        "families that were left out when their sets were chosen."
     )
-    return Table(
-        name="answer-sets",
-        caption=caption,
-        columns=(
-            Column(sets.rule.by, "left", below=f"n, {CLUSTERS[unit]}"),
-            Column("probability"),
-            Column("floor", below="missed of drawn"),
-            *_like_columns(),
-        ),
-        rows=tuple(Row(_kind_cells(kind)) for kind in sets.kinds),
-        keys=1,
+    layout = columns_and_rows(
+        sets.kinds,
+        (_kind_column(rule), lambda kind: Cell(kind.kind, below=_basis(kind.sets))),
+        ("probability", lambda kind: level_text(kind.level.threshold)),
+        (Column("floor", below="missed of drawn"), _floor_cell),
+        *_set_columns(_sets_of),
     )
+    return Table("answer-sets", "", caption, *layout, keys=1)
 
 
-def _kind_cells(kind_sets: KindSets) -> tuple[Cell, ...]:
+def _sets_of(kind: KindSets | CheckedSets) -> GroupSets:
+    return kind.sets
+
+
+def _kind_column(rule: Rule) -> Column:
+    return Column(rule.by, "left", below=f"n, {CLUSTERS[rule.unit]}")
+
+
+def _floor_cell(kind_sets: KindSets) -> Cell:
     level = kind_sets.level
     floor = UNDEFINED if level.threshold is None else percent_text(level.floor)
-    return (
-        Cell(kind_sets.kind, below=_basis(kind_sets.sets)),
-        Cell(level_text(level.threshold)),
-        Cell(floor, below=f"{level.missed:,} of {level.drawn:,}"),
-        *_like_cells(kind_sets.sets),
-    )
+    return Cell(floor, below=f"{level.missed:,} of {level.drawn:,}")
 
 
 def _check_table(check: AnswerSetsCheck) -> Table:
-    file = check.file
-    unit = file.rule.unit
-    method = methods_text(
-        (estimate for kind in check.kinds for estimate in (kind.sets.coverage, kind.sets.size)),
-        unit,
-    )
+    file, unit = check.file, CLUSTER[check.file.rule.unit]
     caption = (
         f"Guarantee, by {file.rule.by}: {coverage_text(file.coverage, file.confidence)}. "
-        f"Tested: this coverage, by one item of each {CLUSTER[unit]}; missed of drawn, the "
-        "coverage that they show, and the p-values of a lower and of a higher one. Shares in %; "
-        f"in brackets the {method}."
+        f"Tested: this coverage, by one item of each {unit}; missed of drawn, the coverage that "
+        "they show, and the p-values of a lower and of a higher one. "
+        f"{_shares_text((kind.sets for kind in check.kinds), file.rule)}"
     )
     if len(check.kinds) > 1:
         caption += f" The p-values are adjusted for all {file.rule.by}s together (Holm)."
-    return Table(
-        name="answer-sets-check",
-        caption=caption,
-        columns=(
-            Column(file.rule.by, "left", below=f"n, {CLUSTERS[unit]}"),
-            Column("probability"),
-            *_like_columns()[::2],
-            Column("shown", below="tested"),
-            Column("p, lower", below="p, higher"),
-            Column("result"),
-        ),
-        rows=tuple(Row(_answer_sets_checked_cells(kind)) for kind in check.kinds),
-        keys=1,
+    layout = columns_and_rows(
+        check.kinds,
+        (_kind_column(file.rule), lambda kind: Cell(kind.kind, below=_basis(kind.sets))),
+        ("probability", lambda kind: level_text(kind.threshold)),
+        *_set_columns(_sets_of)[::2],
+        (Column("shown", below="tested"), _shown_cell),
+        (Column("p, lower", below="p, higher"), _p_values_cell),
+        ("result", lambda kind: kind.test.verdict if kind.threshold is not None else _NO_GATE),
     )
+    return Table("answer-sets-check", "", caption, *layout, keys=1)
 
 
-def _answer_sets_checked_cells(checked: CheckedSets) -> tuple[Cell, ...]:
-    test, level = checked.test, checked.threshold
-    return (
-        Cell(checked.kind, below=_basis(checked.sets)),
-        Cell(level_text(level)),
-        *_like_cells(checked.sets)[::2],
-        Cell(
-            UNDEFINED if level is None else percent_text(checked.shown),
-            below=f"{test.wrong:,} of {test.drawn:,}",
-        ),
-        Cell(p_value_number(test.p_holds), below=p_value_number(test.p_broken)),
-        Cell(test.verdict if level is not None else "no guarantee"),
-    )
+def _shown_cell(checked: CheckedSets) -> Cell:
+    shown = UNDEFINED if checked.threshold is None else percent_text(checked.shown)
+    return Cell(shown, below=f"{checked.test.wrong:,} of {checked.test.drawn:,}")
+
+
+def _p_values_cell(checked: CheckedSets) -> Cell:
+    test = checked.test
+    return Cell(p_value_number(test.p_holds), below=p_value_number(test.p_broken))
 
 
 def _other_decodings(sets: AnswerSets) -> list[Part]:
     if len(sets.alternatives) < 2:
         return []
-    rows = [
-        table_row(
-            rule_text(alternative.rule), f"{alternative.size:.2f}", percent_text(alternative.single)
-        )
-        for alternative in sets.alternatives
-    ]
-    table = Table(
-        name="answer-sets-decodings",
-        title="Which decoding has the smallest sets",
-        caption=(
-            "Each guarantee holds alone: to take the best one after a look costs some confidence."
-        ),
-        columns=(Column("decoding", "left"), *right_columns("answers per set", "one answer (%)")),
-        rows=tuple(rows),
-        keys=1,
+    layout = columns_and_rows(
+        sets.alternatives,
+        (Column("decoding", "left"), lambda other: rule_text(other.rule)),
+        ("answers per set", lambda other: f"{other.size:.2f}"),
+        ("one answer (%)", lambda other: percent_text(other.single)),
     )
-    return [table]
+    caption = "Each guarantee holds alone: to take the best one after a look costs some confidence."
+    title = "Which decoding has the smallest sets"
+    return [Table("answer-sets-decodings", title, caption, *layout, keys=1)]
 
 
-def _like_columns() -> tuple[Column, ...]:
-    return (Column("answers per set", below="of so many"), *right_columns("one answer", "coverage"))
-
-
-def _like_cells(group: GroupSets) -> tuple[Cell, ...]:
+def _size_cell(group: GroupSets) -> Cell:
     if not group.items:
-        return (Cell(UNDEFINED),) * 3
+        return Cell(UNDEFINED)
     size = group.size
     ends = f"[{size.low:.2f}, {size.high:.2f}]" if has_width(size) else ""
-    cell = Cell(f"{size.value:.2f}", interval=ends, below=f"{group.answers:.2f}")
-    return cell, rate_cell(group.single), rate_cell(group.coverage)
+    return Cell(f"{size.value:.2f}", interval=ends, below=f"{group.answers:.2f}")
 
 
 def _basis(group: GroupSets) -> str:
@@ -589,11 +539,6 @@ def gate_notes(marks: GateMarks, names: ArmNames) -> tuple[str, ...]:
 
 
 NO_GUARANTEE: Final = "nothing is guaranteed, so there is nothing to check"
-_OF_VERDICT: Final[Mapping[GateVerdict, CaseStatus]] = {
-    "holds": "passed",
-    "cannot tell": "cannot tell",
-    "broken": "failed",
-}
 
 
 def _cases(check: PromiseCheck) -> CiReport:
@@ -601,7 +546,7 @@ def _cases(check: PromiseCheck) -> CiReport:
     code, file = ("gate" if check.what == "thresholds" else "sets"), check.file.path
     cases = []
     for promise in check.promises:
-        status, text = _OF_VERDICT[promise.gate.verdict], f"{promise.gate.verdict}: {promise.seen}"
+        status, text = STATUS_OF[promise.gate.verdict], f"{promise.gate.verdict}: {promise.seen}"
         if not promise.made:
             status, text = "skipped", NO_GUARANTEE
         cases.append(judged_case(code, promise.name, status, text, file))

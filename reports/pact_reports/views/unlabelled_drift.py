@@ -10,23 +10,18 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._json import Json
-from pact_eval.drift.unlabelled import Finding, LogSide, SameItems, Shift, UnlabelledDrift
+from pact_eval.drift.unlabelled import LogSide, SameItems, Shift, UnlabelledDrift
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.order import CHANGES
 from pact_eval.numbers import estimate_text, p_value_number, p_value_text, value_text
 from pact_eval.plain_text import one_line
-from pact_reports.cases import CaseStatus, CiReport, gate_report, judged_case
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, right_columns
+from pact_reports.cases import STATUS_OF, CiReport, gate_report, judged_case
+from pact_reports.table import Cell, Column, Line, Part, Table, columns_and_rows
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import to_json, warnings_json
+from pact_reports.writers.json import attributes, warnings_json
 
-_STATUS: Final[dict[Finding, CaseStatus]] = {
-    "no change shown": "passed",
-    "changed": "failed",
-    "too few to tell": "cannot tell",
-}
 _MOST_SHIFTS: Final = 2
 
 
@@ -45,14 +40,14 @@ def present_unlabelled_drift(drift: UnlabelledDrift) -> Presenter:
 def _report(drift: UnlabelledDrift) -> CiReport:
     """Return the case for CI."""
     text = drift_sentence(drift)
-    case = judged_case("drift", "drift", _STATUS[drift.finding], text, Path(drift.logs[1].place))
+    case = judged_case("drift", "drift", STATUS_OF[drift.finding], text, Path(drift.logs[1].place))
     return gate_report("pact-eval drift", text, [case], map(str, drift.warnings))
 
 
 def _json(drift: UnlabelledDrift) -> dict[str, Json]:
     parts = ["names", "items", "families", "same", "shifts", "below", "to_label"]
     parts += ["logs", "prompts"] if drift.logs else []
-    numbers = {name: to_json(getattr(drift, name)) for name in parts}
+    numbers = attributes(drift, *parts)
     return {"finding": drift.finding, **numbers, "warnings": warnings_json(drift.warnings)}
 
 
@@ -179,24 +174,22 @@ def _unknown(drift: UnlabelledDrift) -> Iterator[str]:
 
 def _tables(drift: UnlabelledDrift) -> Iterator[Part]:
     """Yield every number that was compared."""
-    columns = (
-        Column("compared", "left"),
-        *right_columns("before", "after", "change", "p"),
-    )
     caption = (
         "In %, changes in points; in brackets 95% t intervals over groups that belong together; "
         "p of permutations over them, adjusted for all rows (Holm)."
     )
-    rows = tuple(Row(_cells(shift, drift.below)) for shift in drift.shifts)
-    yield Table("drift-shifts", "Two logs without right answers", caption, columns, rows, keys=1)
+    layout = columns_and_rows(
+        drift.shifts,
+        (Column("compared", "left"), lambda shift: one_line(shift_name(shift, drift.below))),
+        ("before", lambda shift: value_text(shift.before, "percent")),
+        ("after", lambda shift: value_text(shift.after, "percent")),
+        ("change", lambda shift: estimate_cell(shift.change, "points", reasons=False)),
+        ("p", _p_value_cell),
+    )
+    yield Table("drift-shifts", "Two logs without right answers", caption, *layout, keys=1)
     if drift.same is not None and drift.same.ids:
         yield Line(one_line(f"Changed: {', '.join(drift.same.ids)}"))
 
 
-def _cells(shift: Shift, below: float | None) -> tuple[Cell, ...]:
-    return (
-        Cell(one_line(shift_name(shift, below))),
-        *(Cell(value_text(value, "percent")) for value in (shift.before, shift.after)),
-        estimate_cell(shift.change, "points", reasons=False),
-        Cell(p_value_number(shift.p), mark="significant" if shift.shown else None),
-    )
+def _p_value_cell(shift: Shift) -> Cell:
+    return Cell(p_value_number(shift.p), mark="significant" if shift.shown else None)

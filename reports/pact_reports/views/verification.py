@@ -9,7 +9,8 @@ from typing import Final
 from pact_eval.plain_text import one_line
 from pact_eval.verification.report_file import CheckedReport
 from pact_eval.verification.run_checks import CheckedRun, FamilyRoles, Outcome, RoleOfFamilies
-from pact_reports.table import Cell, Column, Line, Part, Table, Tone, table_row
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, columns_and_rows
+from pact_reports.tables.cells import count_cell
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json
 
@@ -84,33 +85,25 @@ def roles_parts(tables: Sequence[FamilyRoles]) -> tuple[Part, ...]:
 
 
 def _roles_table(table: FamilyRoles) -> Table:
-    columns = (
-        Column("role", "left"),
-        Column("groups", numbers=("families",)),
-        Column("also", "left", width=0.3),
-        Column("from", "left", width=0.4),
-    )
-    rows = tuple(
-        table_row(
-            role.role,
-            Cell(f"{role.families:,}", (role.families,)),
-            Cell(one_line(_also(role)), tone="bad" if role.shared else None),
-            one_line(", ".join(role.sources)),
-        )
-        for role in table.roles
+    layout = columns_and_rows(
+        table.roles,
+        (Column("role", "left"), lambda role: role.role),
+        (Column("groups", numbers=("families",)), lambda role: count_cell(role.families)),
+        (Column("also", "left", width=0.3), _also),
+        (Column("from", "left", width=0.4), lambda role: one_line(", ".join(role.sources))),
     )
     named = f" of {one_line(table.adapter)}" if table.adapter else ""
     stated = "" if table.stated else "; training data not stated"
-    title = f"Groups that belong together{named}, by role{stated}"
-    return Table("roles", title, "", columns, rows)
+    return Table("roles", f"Groups that belong together{named}, by role{stated}", "", *layout)
 
 
-def _also(role: RoleOfFamilies) -> str:
+def _also(role: RoleOfFamilies) -> Cell:
     """Count the families of a role that also have another role."""
     if not role.shared:
-        return "none"
+        return Cell("none")
     counts = ", ".join(f"{other} {count:,}" for other, count in role.shared.items())
-    return f"{counts} ({', '.join(role.names)}, ...)" if role.names else counts
+    text = f"{counts} ({', '.join(role.names)}, ...)" if role.names else counts
+    return Cell(one_line(text), tone="bad")
 
 
 def report_lines(report: CheckedReport) -> tuple[Line, ...]:

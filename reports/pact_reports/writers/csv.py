@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Number, Row, Table
 
-__all__ = ["csv_text", "to_csv"]
-
 # What spreadsheets take for the beginning of a formula, in either width.
 _FORMULA = tuple("=+-@＝＋－＠")
 

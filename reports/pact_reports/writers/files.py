@@ -22,15 +22,6 @@ from pact_reports.writers.csv import to_csv
 from pact_reports.writers.latex import to_latex
 from pact_reports.writers.markdown import markdown_text, to_markdown
 
-__all__ = [
-    "FORMATS",
-    "REPORT_NAME",
-    "BuiltTables",
-    "build_tables",
-    "markdown_report",
-    "write_tables",
-]
-
 FORMATS: Final = ("latex", "markdown", "csv")
 """Formats that tables are written in."""
 
@@ -75,7 +66,7 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
         ShapeError: nothing decides how a labelled file is read.
     """
     table_names = list(TABLES) if names is None else list(dict.fromkeys(names))
-    _refuse_unknown("table", table_names, TABLES)
+    refuse_unknown("table", table_names, TABLES)
     tables: dict[str, Table] = {}
     skipped: dict[str, str] = {}
     for name in tracked(table_names, "Making tables", "tables"):
@@ -126,10 +117,9 @@ def write_tables(
     Raises:
         InputError: a format is unknown, or the folder is a file.
     """
-    _refuse_unknown("format", formats, FORMATS)
+    refuse_unknown("format", formats, FORMATS)
     if out.exists() and not out.is_dir():
-        message = f"{out}: expected a folder for tables, got a file"
-        raise InputError(message)
+        raise InputError(f"{out}: expected a folder for tables, got a file")
     out.mkdir(parents=True, exist_ok=True)
     endings = [_WRITERS[name] for name in dict.fromkeys(formats)]
     files = {}
@@ -201,10 +191,14 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def _refuse_unknown(what: str, names: Sequence[str], choices: Iterable[str]) -> None:
+def refuse_unknown(what: str, names: Sequence[str], choices: Iterable[str]) -> None:
+    """Refuse names that are not among the choices, and no name at all.
+
+    Raises:
+        InputError: a name is unknown, or there is none.
+    """
     choices = list(choices)
     unknown = [name for name in names if name not in choices]
     if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
-        message = f"expected {what}s of {', '.join(choices)}; got {got}"
-        raise InputError(message)
+        raise InputError(f"expected {what}s of {', '.join(choices)}; got {got}")

@@ -82,6 +82,11 @@ def _members(values: Mapping[str, Any]) -> dict[str, Json]:
     return {name: to_json(value) for name, value in values.items()}
 
 
+def attributes(value: object, *names: str) -> dict[str, Json]:
+    """Turn some attributes of an object into JSON values, by their names."""
+    return {name: to_json(getattr(value, name)) for name in names}
+
+
 def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
     """Turn an estimate into JSON values: rates as fractions, null if there is no finite number.
 
@@ -123,10 +128,7 @@ def answer_json(
             compared.
     """
     answers: dict[str, Json] = {
-        conclusion.question: data_json(conclusion)
-        if isinstance(conclusion, DataConclusion)
-        else conclusion_json(conclusion)
-        for conclusion in conclusions
+        conclusion.question: conclusion_json(conclusion) for conclusion in conclusions
     }
     if better is None:
         return answers
@@ -139,8 +141,10 @@ def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
 
     Returns:
         Shares and differences are fractions. `items` is the number of items behind the status, and
-        `ids` has the first of them.
+        `ids` has the first of them. A conclusion on data has its own values.
     """
+    if isinstance(conclusion, DataConclusion):
+        return _data_json(conclusion)
     numbers = {field.name: to_json(getattr(conclusion, field.name)) for field in fields(conclusion)}
     behind: dict[str, Json] = {
         "items": len(conclusion.items),
@@ -156,27 +160,14 @@ def spending_json(spending: Spending) -> Json:
     return {"finding": spending.finding, **_members(vars(spending)), "changes": [*changes]}
 
 
-def data_json(conclusion: DataConclusion) -> dict[str, Json]:
+def _data_json(conclusion: DataConclusion) -> dict[str, Json]:
     """Turn the conclusion on the data of runs into JSON values; accuracies are fractions."""
     leak = conclusion.leak
+    of_leak = ("items", "families", "files", "left_out", "accuracy", "accuracy_without", "judged")
     return {
-        "question": conclusion.question,
-        "status": conclusion.status,
-        "errors": conclusion.errors,
-        "warnings": conclusion.warnings,
-        "leak": None
-        if leak is None
-        else {
-            "items": list(leak.items),
-            "families": list(leak.families),
-            "files": list(leak.files),
-            "left_out": leak.left_out,
-            "accuracy": to_json(leak.accuracy),
-            "accuracy_without": to_json(leak.accuracy_without),
-            "judged": leak.judged,
-        },
-        "changed": [*conclusion.changed],
-        "unchecked": [*map(to_json, conclusion.unchecked)],
+        **attributes(conclusion, "question", "status", "errors", "warnings"),
+        "leak": None if leak is None else attributes(leak, *of_leak),
+        **attributes(conclusion, "changed", "unchecked"),
     }
 
 
@@ -200,8 +191,7 @@ def _warning(warning: CalibrationWarning | Note) -> Json:
 def file_json(file: DataFile, facts: FileFacts) -> dict[str, Json]:
     """Turn a file of a dataset into JSON values."""
     return {
-        "name": file.name,
-        "role": file.role,
+        **attributes(file, "name", "role"),
         "sha256": facts.sha256,
         "rows": facts.rows,
         "record_fingerprint": facts.fingerprint,
@@ -221,9 +211,7 @@ def checks_json(checks: Sequence[CheckResult], fail_on: Severity) -> dict[str, J
 def _check(check: CheckResult) -> Json:
     """Turn one check into JSON values: its scope, counts by code, findings and numbers."""
     return {
-        "check": check.check,
-        "skipped": check.skipped,
-        "scope": check.scope,
+        **attributes(check, "check", "skipped", "scope"),
         "codes": {
             code: {"severity": CODES[code].severity, "count": n} for code, n in check.counts.items()
         },
@@ -234,10 +222,8 @@ def _check(check: CheckResult) -> Json:
 
 def _finding(finding: Finding) -> Json:
     return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "file": finding.place.file,
-        "line": finding.place.line,
+        **attributes(finding, "code", "severity"),
+        **attributes(finding.place, "file", "line"),
         "id": finding.place.record_id,
         "expected": finding.expected,
         "found": finding.actual,

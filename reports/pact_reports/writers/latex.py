@@ -11,12 +11,6 @@ from typing import Final
 from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Mark, Row, Table
 
-__all__ = [
-    "latex_text",
-    "to_latex",
-]
-
-
 _ESCAPES: Final = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -29,101 +23,38 @@ _ESCAPES: Final = {
     '"': r"\textquotedblright{}",
 }
 
-_UNICODE: Final = {
-    "–": r"\textendash{}",
-    "—": r"\textemdash{}",
-    "‘": r"\textquoteleft{}",
-    "’": r"\textquoteright{}",
-    "“": r"\textquotedblleft{}",
-    "”": r"\textquotedblright{}",
-    "…": r"\ldots{}",
-    "§": r"\S{}",
-    "©": r"\copyright{}",
-    "ß": r"\ss{}",
-    "æ": r"\ae{}",
-    "Æ": r"\AE{}",
-    "ø": r"\o{}",
-    "Ø": r"\O{}",
-    "å": r"\aa{}",
-    "Å": r"\AA{}",
-    "œ": r"\oe{}",
-    "Œ": r"\OE{}",
-    "ł": r"\l{}",
-    "Ł": r"\L{}",
-    "ı": r"\i{}",
-    **{
-        sign: f"${command}$"
-        for sign, command in {
-            "−": "-",
-            "±": r"\pm",
-            "×": r"\times",
-            "÷": r"\div",
-            "·": r"\cdot",
-            "°": r"{}^{\circ}",
-            "↑": r"\uparrow",
-            "↓": r"\downarrow",
-            "→": r"\rightarrow",
-            "←": r"\leftarrow",
-            "≤": r"\leq",
-            "≥": r"\geq",
-            "≠": r"\neq",
-            "≈": r"\approx",
-            "∞": r"\infty",
-            "†": r"\dagger",
-            "‡": r"\ddagger",
-            "√": r"\surd",
-            "∈": r"\in",
-            "∂": r"\partial",
-            "∑": r"\sum",
-            "λ": r"\lambda",
-            "α": r"\alpha",
-            "β": r"\beta",
-            "γ": r"\gamma",
-            "δ": r"\delta",
-            "ε": r"\varepsilon",
-            "η": r"\eta",
-            "θ": r"\theta",
-            "κ": r"\kappa",
-            "μ": r"\mu",
-            "µ": r"\mu",
-            "π": r"\pi",
-            "ρ": r"\rho",
-            "σ": r"\sigma",
-            "τ": r"\tau",
-            "φ": r"\varphi",
-            "χ": r"\chi",
-            "ψ": r"\psi",
-            "ω": r"\omega",
-            "Γ": r"\Gamma",
-            "Δ": r"\Delta",
-            "Θ": r"\Theta",
-            "Λ": r"\Lambda",
-            "Π": r"\Pi",
-            "Σ": r"\Sigma",
-            "Φ": r"\Phi",
-            "Ψ": r"\Psi",
-            "Ω": r"\Omega",
-            "²": "{}^{2}",
-            "³": "{}^{3}",
-            "¹": "{}^{1}",
-            "½": r"\frac{1}{2}",
-        }.items()
-    },
-}
-_ACCENTS: Final = {
-    "\u0300": "`",
-    "\u0301": "'",
-    "\u0302": "^",
-    "\u0303": "~",
-    "\u0304": "=",
-    "\u0306": "u",
-    "\u0307": ".",
-    "\u0308": '"',
-    "\u030a": "r",
-    "\u030b": "H",
-    "\u030c": "v",
-    "\u0327": "c",
-}
+
+def _commands(table: str, form: str) -> dict[str, str]:
+    """Read signs, each followed by its command, and write the commands in a form."""
+    words = table.split()
+    return {
+        sign: form.format(command) for sign, command in zip(words[::2], words[1::2], strict=True)
+    }
+
+
+_WORDS: Final = r"""
+    – \textendash       — \textemdash         ‘ \textquoteleft       ’ \textquoteright
+    “ \textquotedblleft ” \textquotedblright  … \ldots               § \S
+    © \copyright        ß \ss                 æ \ae     Æ \AE        ø \o      Ø \O
+    å \aa      Å \AA    œ \oe      Œ \OE      ł \l      Ł \L         ı \i
+"""
+_SYMBOLS: Final = r"""
+    − -        ± \pm       × \times     ÷ \div          · \cdot        ° {}^{\circ}
+    ↑ \uparrow ↓ \downarrow             → \rightarrow   ← \leftarrow
+    ≤ \leq     ≥ \geq      ≠ \neq       ≈ \approx       ∞ \infty
+    † \dagger  ‡ \ddagger  √ \surd      ∈ \in           ∂ \partial     ∑ \sum
+    λ \lambda  α \alpha    β \beta      γ \gamma        δ \delta       ε \varepsilon
+    η \eta     θ \theta    κ \kappa     μ \mu           µ \mu          π \pi
+    ρ \rho     σ \sigma    τ \tau       φ \varphi       χ \chi         ψ \psi
+    ω \omega   Γ \Gamma    Δ \Delta     Θ \Theta        Λ \Lambda      Π \Pi
+    Σ \Sigma   Φ \Phi      Ψ \Psi       Ω \Omega
+    ² {}^{2}   ³ {}^{3}    ¹ {}^{1}     ½ \frac{1}{2}
+"""
+_UNICODE: Final = _commands(_WORDS, "{}{{}}") | _commands(_SYMBOLS, "${}$")
+# Combining marks: grave, acute, circumflex, tilde, macron, breve, dot, diaeresis, ring, double
+# acute, caron, cedilla.
+_MARKS: Final = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"
+_ACCENTS: Final = dict(zip(_MARKS, "`'^~=u.\"rHvc", strict=True))
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 .,:;!?()\[\]/*+='`@-]")
 # Ligatures that would show other signs than the data have.
 _LIGATURES = re.compile(r"(?<=-)(?=-)|(?<=[`'])(?=[`'])|(?<=[?!])(?=`)")

@@ -9,8 +9,6 @@ from typing import Final
 from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Mark, Table
 
-__all__ = ["markdown_text", "to_markdown"]
-
 _ARROW: Final = {1: " ↑", -1: " ↓", 0: ""}
 _RULES: Final = {"left": ":---", "right": "---:", "center": ":---:"}
 _SIGN: Final[dict[Mark, str]] = {
@@ -34,12 +32,11 @@ _SPECIAL = re.compile("[" + re.escape("".join(_ESCAPES)) + "]")
 _LINKS: Final = re.compile(r"(?=://)|(?<=www)(?=\.)", re.IGNORECASE)
 
 
-def to_markdown(table: Table, *, level: int = 3) -> str:
+def to_markdown(table: Table) -> str:
     r"""Write a table as Markdown: title, caption, pipes, then legend, footnotes and notes.
 
     Args:
         table: what to write.
-        level: of its heading, 1 to 6.
 
     Example:
         >>> from pact_reports.table import Cell, Column, Row, Table
@@ -57,7 +54,7 @@ def to_markdown(table: Table, *, level: int = 3) -> str:
         **Bold**: the best of its column.
     """
     reasons = table.reasons
-    lines = [f"{'#' * level} {markdown_text(table.title)}", ""]
+    lines = [f"### {markdown_text(table.title)}", ""]
     if table.caption:
         lines += [markdown_text(table.caption_with_brackets), ""]
     lines.append(_line(_head(column) for column in table.columns))

@@ -18,7 +18,7 @@ from pact_eval._choices import FigureStyle
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.thresholds.decision_curves import Decisions
 from pact_eval.thresholds.gates import Target
-from pact_reports.figures.axes import STYLES, Canvas, Width, legend_below
+from pact_reports.figures.axes import STYLES, Canvas, Width, with_legend
 from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import figure_of, fitting, in_style
 from pact_reports.figures.registry import FIGURES
@@ -41,9 +41,10 @@ def sizes(file: FigureFile, canvas: Canvas) -> Iterator[tuple[float, float]]:
 
 
 def panel(ax: Any, entries: int) -> Any:
-    lines = [ax.plot([0, 1], [0, number])[0] for number in range(entries)]
-    legend_below(ax, lines, [f"a recipe, number {number}" for number in range(entries)])
-    return ax
+    lines = {
+        f"a recipe, number {number}": ax.plot([0, 1], [0, number])[0] for number in range(entries)
+    }
+    return with_legend(ax, lines)
 
 
 def random_file(seed: int) -> FigureFile:
