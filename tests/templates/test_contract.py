@@ -134,8 +134,8 @@ def test_the_plain_prompt_is_the_text_of_the_nimble_contract(bos_token: str | No
     field = parse_field("decision", {"type": "noul", "instructions": writable})
     (view,) = Encoder(base, named_contract("plain")).encode_orders(writable, field, [(0, 1)])
     assert not {*view.token_ids[1:]} & {*base.all_special_ids}
-    user = NIMBLE.messages(writable, [field], "decision", (0, 1))[1]["content"]
-    assert user in base.decode(view.token_ids)
+    asked = NIMBLE.messages(writable, [field], "decision", (0, 1))[1]["content"]
+    assert asked in base.decode([*view.token_ids])
     with pytest.raises(PromptError, match=r"no chat template.*--contract plain"):
         Encoder(base, named_contract("generic"))
 
