@@ -320,6 +320,18 @@ class RecordedEngine(RunSection, frozen=True):
         return None if self.check is None else self.check.largest_logit_difference
 
 
+class OtherLetters(RunSection, frozen=True):
+    """The letters in their other form, with a space in front or without it, on the first records.
+
+    Attributes:
+        first: text of the first letter, " A" or "A".
+        mass: their answer mass, in [0, 1].
+    """
+
+    first: str
+    mass: float
+
+
 class ViewTokens(RunSection, frozen=True):
     """Tokens that the first views of all records of a run cost.
 
@@ -606,8 +618,7 @@ class Provenance(RunSection, frozen=True, eq=False):
         longest_prompt_tokens: length of the longest prompt.
         view_tokens: tokens by number of views; None for servers, imports and earlier versions.
         wall_seconds: time spent scoring.
-        other_letters_mass: answer mass of the letters with a space in front, or without it, on the
-            first records, if it is low for those that are read and higher for these.
+        other_letters: the form of the letters that has more answer mass than the one that is read.
         recorded: the full content of the file.
     """
 
@@ -641,7 +652,7 @@ class Provenance(RunSection, frozen=True, eq=False):
     longest_prompt_tokens: int | None = None
     view_tokens: ViewTokens | None = None
     wall_seconds: float | None = None
-    other_letters_mass: float | None = None
+    other_letters: OtherLetters | None = None
     recorded: Mapping[str, Any] = {}
 
     @classmethod
@@ -687,17 +698,16 @@ class Provenance(RunSection, frozen=True, eq=False):
         """Which form of the letters the model rather answers with; None if those that are read.
 
         Examples:
-            >>> remark = Provenance(other_letters_mass=0.113).letters_remark
+            >>> remark = Provenance(other_letters=OtherLetters(" A", 0.113)).letters_remark
             >>> print(remark)  # doctest: +ELLIPSIS
-            on the first records, 11.3% of the next-token probability is on the letters in ...
+            on the first records, 11.3% of the next-token probability is on letters such as " A"...
         """
-        if self.other_letters_mass is None:
+        if self.other_letters is None:
             return None
         return (
-            f"on the first records, {self.other_letters_mass:.1%} of the next-token probability is "
-            "on the letters in their other form (with or without a space in front), more than on "
-            "those that are read; score with a decision template that has such labels, or with "
-            "--contract plain"
+            f"on the first records, {self.other_letters.mass:.1%} of the next-token probability is "
+            f'on letters such as "{self.other_letters.first}", more than on those that are read; '
+            "score with a decision template that has such labels, or with --contract plain"
         )
 
     @property

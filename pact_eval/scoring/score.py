@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import polars as pl
 
@@ -184,7 +184,7 @@ _WORTH_NAMING: Final = 0.01
 
 def _other_letters(loaded: LoadedModel, views: Sequence[EncodedView]) -> dict[str, Json]:
     """Return the answer mass of the letters in their other form, if it is higher."""
-    tokenizer = loaded.source.encoder.tokenizer
+    tokenizer: Any = loaded.source.encoder.tokenizer
     forms = [other_letters(tokenizer, view.code_tokens) for view in views]
     others = [
         replace(view, code_tokens=form)
@@ -194,7 +194,10 @@ def _other_letters(loaded: LoadedModel, views: Sequence[EncodedView]) -> dict[st
     scored = one_by_one(loaded.model, others)
     mass = sum(view.answer_mass for view in scored) / max(1, len(scored))
     better = mass > max(_WORTH_NAMING, 2 * loaded.scorer.plain_mass)
-    return {"other_letters_mass": mass} if better else {}
+    if not better:
+        return {}
+    piece = tokenizer.convert_ids_to_tokens(others[0].code_tokens[0])
+    return {"other_letters": {"first": " A" if len(piece) > 1 else "A", "mass": mass}}
 
 
 class LocalScorer:

@@ -47,9 +47,11 @@ def test_the_form_with_the_higher_mass_is_named(tmp_path: Path) -> None:
     ]
     expected = float(runs[0].predictions.answer_mass[:, 0].mean())
     assert expected > 0.9
-    named = runs[1].provenance.other_letters_mass
-    assert named == pytest.approx(expected, abs=PROBABILITY)
-    assert runs[0].provenance.other_letters_mass is None
+    named = runs[1].provenance.other_letters
+    assert named is not None
+    assert named.first == " A"
+    assert named.mass == pytest.approx(expected, abs=PROBABILITY)
+    assert runs[0].provenance.other_letters is None
     settings = Settings(resamples=100)
     texts = [str(pact_eval.evaluate(run.folder, settings)) for run in runs]
-    assert ["in their other form" in " ".join(text.split()) for text in texts] == [False, True]
+    assert ['letters such as " A"' in " ".join(text.split()) for text in texts] == [False, True]
