@@ -434,14 +434,15 @@ def register_metric(metric: Metric) -> None:
     Examples:
         >>> import numpy as np
         >>> from pact_eval.evaluation.registry import Metric, MetricSpec
-        >>> from pact_eval.evaluation.registry import registered_metrics, temporary_metric
+        >>> from pact_eval.evaluation.registry import registered_metrics
         >>> def margin(block):  # distance of the two largest probabilities
         ...     largest = np.sort(block.probs, axis=0)
         ...     return largest[-1] - largest[-2]
         >>> spec = MetricSpec("margin", "Margin", "percent", 1)
-        >>> with temporary_metric(Metric(spec, frozenset({"references"}), margin)):
-        ...     registered_metrics("full")[-1].title
+        >>> register_metric(Metric(spec, frozenset({"references"}), margin))
+        >>> registered_metrics("full")[-1].title
         'Margin'
+        >>> del _REGISTRY["margin"]  # an example, not a metric of every report
     """
     if metric.name in _REGISTRY:
         raise ValueError(f"metric {metric.name!r} is registered already; choose another name")

@@ -81,7 +81,7 @@ class Target(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=Tr
 
     Examples:
         >>> from pact_eval.thresholds.gates import Target
-        >>> Target.of_accuracy(0.75).rate, Target.of_costs(wrong=10, review=1).rate
+        >>> Target.of_error(0.25).rate, Target.of_costs(wrong=10, review=1).rate
         (0.25, 0.1)
     """
 
