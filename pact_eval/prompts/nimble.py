@@ -23,6 +23,7 @@ from pact_eval.prompts.contract import (
     code_orders,
     contract_fingerprint,
 )
+from pact_eval.prompts.trial import chat_rendering, trial_fault
 
 
 def prompt_text(
@@ -47,12 +48,20 @@ def prompt_text(
 
 
 def needs_chat_template(tokenizer: ChatTokenizer) -> None:
-    """Refuse a tokenizer without a chat template, as that of a model that only continues texts.
+    """Refuse a tokenizer without a chat template, or with one that does not end.
+
+    Models that only continue texts have none. An adapter chooses its base, so a chat template is a
+    program of a stranger: it is rendered within limits before this process renders it.
 
     Raises:
-        PromptError: it has none; the message says what to do.
+        PromptError: it has none; the message says what to do. Or it does not end.
     """
-    if getattr(tokenizer, "chat_template", "") is None:
+    template = getattr(tokenizer, "chat_template", "")
+    for named in template.values() if isinstance(template, Mapping) else [template or ""]:
+        fault = trial_fault(chat_rendering(str(named)))
+        if fault is not None:
+            raise PromptError(f"the tokenizer's chat template does not end: {fault}")
+    if template is None:
         message = (
             "the tokenizer has no chat template, so it cannot render the contract; score with "
             "--contract plain, which needs none, or put that of its training into the folder of "

@@ -138,8 +138,17 @@ def _template_of(base: Path) -> Json:
     return read_json_object(config).get("chat_template") if config.exists() else None
 
 
-def _template_sha256(template: Json) -> str | None:
-    """Hash the template that prompts use; a tokenizer may have several by name."""
+def chat_template_of(base: Path) -> str | None:
+    """Return the chat template in the folder of a base model; None without one.
+
+    Raises:
+        InputError: its file cannot be read.
+    """
+    return _text_of(_template_of(base))
+
+
+def _text_of(template: Json) -> str | None:
+    """Return the template that prompts use; a tokenizer may have several by name."""
     if isinstance(template, list):
         named = [template_entry for template_entry in template if isinstance(template_entry, dict)]
         template = {
@@ -147,7 +156,12 @@ def _template_sha256(template: Json) -> str | None:
             for template_entry in named
         }
     text = template.get(_DEFAULT) if isinstance(template, dict) else template
-    if not isinstance(text, str):
+    return text if isinstance(text, str) else None
+
+
+def _template_sha256(template: Json) -> str | None:
+    text = _text_of(template)
+    if text is None:
         return None
     # Jinja and transformers read CRLF as LF.
     text = text.replace("\r\n", "\n")

@@ -31,6 +31,7 @@ from pact_eval.errors import ContractMismatchError, PromptError, RequestError
 from pact_eval.prompts.contract import ChatTokenizer, PromptRequest, code_orders
 from pact_eval.prompts.nimble import needs_chat_template
 from pact_eval.prompts.training_prompts import sha256_of_tokenizer
+from pact_eval.prompts.trial import trial_fault
 from pact_eval.templates.files import (
     PLAIN,
     TEMPLATE_CONTRACT,
@@ -38,7 +39,7 @@ from pact_eval.templates.files import (
     TYPES,
     DecisionFiles,
 )
-from pact_eval.templates.trial import PROBE_STATE, PROBES, first_rendering, trial_fault
+from pact_eval.templates.trial import PROBE_STATE, PROBES, first_rendering
 
 Order = tuple[int, ...]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -57,9 +58,29 @@ def test_a_hostile_template_is_refused_within_15_seconds(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["doubled in a loop", "nested loops"])
+@pytest.mark.parametrize("contract", ["nimble", "generic"])
+def test_a_hostile_chat_template_of_a_base_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, contract: str
+) -> None:
+    """An adapter chooses its base: `score` refuses it before it renders a prompt."""
+    monkeypatch.setattr("pact_eval.prompts.trial.TRIAL_SECONDS", 2.0)
+    base = shutil.copytree(MODEL, tmp_path / "base")
+    (base / "chat_template.jinja").write_text(HOSTILE[name], encoding="utf-8")
+    words = ("score", "--base-model", base, "--no-adapter", "--data", HOLDOUT)
+    started = time.monotonic()
+    said = refuser(pact_eval)(*words, "--contract", contract, "--out", tmp_path / "run")
+    assert_says(said, "chat template does not end", "first rendering took more than")
+    assert time.monotonic() - started < 60
+    adapter = copied(tmp_path / "adapter")
+    audit = runner(pact_audit)("adapter", adapter, "--base-model", base, code=3)
+    assert_says(audit.stdout, "chat-template-does-not-end", "first rendering took more than")
+
+
+@pytest.mark.slow
 def test_loops_are_ended_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a limit of 2 s: the one power above, which no signal handler of Python ends, waits 10."""
-    monkeypatch.setattr("pact_eval.templates.trial.TRIAL_SECONDS", 2.0)
+    monkeypatch.setattr("pact_eval.prompts.trial.TRIAL_SECONDS", 2.0)
     assert first_rendering(DecisionFiles(ENDLESS["nested loops"])) == "time"
 
 
@@ -68,7 +89,7 @@ def test_without_resource_the_time_is_limited(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     _without_limits(monkeypatch, tmp_path)
-    monkeypatch.setattr("pact_eval.templates.trial.TRIAL_SECONDS", 2.0)
+    monkeypatch.setattr("pact_eval.prompts.trial.TRIAL_SECONDS", 2.0)
     longer = f"{ENDLESS['nested loops']}{{# not rendered before #}}"
     assert first_rendering(DecisionFiles(longer)) == "time"
 

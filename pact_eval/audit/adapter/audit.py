@@ -38,7 +38,8 @@ from pact_eval.models.folders import (
 )
 from pact_eval.prompts.contract import CONTRACT_KEYS, STATED_BY
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
+from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts, chat_template_of
+from pact_eval.prompts.trial import chat_rendering, trial_fault
 from pact_eval.results import Framed
 from pact_eval.templates.files import (
     DECISION_CONFIG,
@@ -46,7 +47,7 @@ from pact_eval.templates.files import (
     TEMPLATE_TASK,
     DecisionFiles,
 )
-from pact_eval.templates.trial import first_rendering, trial_fault
+from pact_eval.templates.trial import first_rendering
 
 _PLACE: Final = Place(SCHEMA_CONFIG)
 
@@ -96,9 +97,20 @@ def _run(context: AdapterContext) -> CheckResult:
     if SCHEMA_CONFIG in context.unreadable:
         return context.skipped("prompts", f"{SCHEMA_CONFIG} cannot be read")
     collector = context.collector("prompts")
+    _check_chat_template(context.base_folder, collector)
     if context.schema_config is None:  # the check "contract" reports it
         return collector.result(f"no {SCHEMA_CONFIG}")
     return check_prompts(context.schema_config, context.base_folder, collector)
+
+
+def _check_chat_template(base: Path | None, collector: Collector) -> None:
+    """Check that the chat template of the base ends: an adapter chooses its base."""
+    try:
+        template = None if base is None else chat_template_of(base)
+    except InputError:  # the comparison of the tokenizer reports it
+        return
+    if template is not None and (fault := trial_fault(chat_rendering(template))):
+        collector.add("chat-template-does-not-end", _PLACE, "a prompt", f"{base}: {fault}")
 
 
 PROMPTS: Final[Check[AdapterContext]] = Check(
@@ -110,6 +122,10 @@ PROMPTS: Final[Check[AdapterContext]] = Check(
         "prompts-differ": (
             "error",
             "The adapter was trained with another tokenizer or chat template.",
+        ),
+        "chat-template-does-not-end": (
+            "error",
+            "The first rendering of the base's chat template exceeds 10 seconds or 1 GB.",
         ),
         "prompts-not-compared": ("warning", "The tokenizer files of the base cannot be read."),
         "prompts-not-stated": ("note", "The adapter does not state its tokenizer and template."),

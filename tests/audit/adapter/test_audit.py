@@ -197,6 +197,14 @@ def with_two(name: str, value: float) -> Spoil:
     return tensors(lambda loaded: loaded[name].view(-1)[3:5].fill_(value))
 
 
+def endless_base(folder: Path) -> None:
+    """Let the adapter name a base whose chat template takes gigabytes."""
+    base = folder.parent / "base"
+    shutil.copytree(MODEL, base)
+    (base / "chat_template.jinja").write_text("{{ 'a' * 10**10 }}")
+    schema(model=str(base))(folder)
+
+
 def base_with(weight: str, *shape: int) -> Spoil:
     """Let the adapter name a base of which one weight has another shape."""
 
@@ -344,6 +352,7 @@ SPOILS: list[tuple[str, str, Spoil]] = [
         "1 GB",
         both(file("decision_template.jinja", "{{ 'a' * 10**10 }}"), schema(task=None)),
     ),
+    ("chat-template-does-not-end", "1 GB", endless_base),
     ("decision-unusable", "noul_options", file("decision.json", '{"noul_options": 1}')),
     ("decision-unusable", "trained decision head", file("head.safetensors", SAFE_HEADER)),
     ("decision-files-ignored", "alone takes the prompt of", file("decision.json", "{}")),
@@ -411,6 +420,7 @@ EFFECTS: dict[tuple[str, str], tuple[int, dict[str, int]]] = {
     ("not-finite", f"{Q0_A}: 3,072 NaN, 0 inf"): (84, {}),
     ("contract-unknown", "no such file"): (1, _NO_BASE | {"base-unknown": 1}),
     ("contract-unreadable", "not valid JSON"): (1, _NO_BASE | {"base-unknown": 1}),
+    ("chat-template-does-not-end", "1 GB"): (1, {"prompts-differ": 1}),
     ("template-does-not-end", "1 GB"): (1, {"decision-files-ignored": 1, "contract-mismatch": 1}),
     ("decision-key-ignored", "sort_choices"): (1, {"decision-files-ignored": 1}),
     ("module-unknown", "layers.9.mlp.up_proj"): (1, {"half-pair": 1}),
