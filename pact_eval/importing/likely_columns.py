@@ -18,6 +18,7 @@ from pact_eval.data.labelled.answers import (
 from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.reading import columns_option
 from pact_eval.importing.one_number import ANSWER_COLUMN, numbers_of, options_option
+from pact_eval.importing.table_cells import scores_of
 
 __all__ = ["likely_labels", "likely_orders", "score_remedies"]
 
@@ -73,8 +74,13 @@ def _labels(entries: Entries, column: str) -> Sequence[str]:
 
 
 def _has_few_labels(entries: Entries, column: str) -> bool:
-    """Return whether a column has a few labels that repeat, and no decimal numbers."""
+    """Return whether a column has a few labels that repeat, and no decimal numbers.
+
+    True and false may say whether an answer is right.
+    """
     labels = _labels(entries, column)
+    if {fold_label(label) for label in labels} <= {"true", "false"}:
+        return False
     numbers = numbers_of(entries, column) or ()
     whole = all(number is None or number.is_integer() for number in numbers)
     return whole and 2 <= len(labels) <= min(_MOST_LABELS, len(entries.entries) // 2)
@@ -91,6 +97,9 @@ def score_remedies(
         reference: the column of the right answer; None if another file has it.
         answers: the different answers of the file; empty if rows have their own.
     """
+    lists = [columns_option(kind, [name]) for name in columns if (kind := _kind_of(entries, name))]
+    if lists:
+        return lists
     numbers = {name: numbers_of(entries, name) for name in columns}
     numeric = {
         name: [math.nan if x is None else x for x in found]
@@ -119,6 +128,26 @@ def score_remedies(
     both = [options_option(answers[::-1]), options_option(answers)]
     option = columns_option("probabilities", between)
     return [f"{option} {order}" for order in both if order is not None]
+
+
+def _kind_of(entries: Entries, column: str) -> str | None:
+    """Return what the numbers for several answers in the cells of a column are; None if none."""
+    numbers: list[tuple[float, ...]] = []
+    for cell in (entry.value.get(column) for entry in entries.entries):
+        if cell in (None, ""):
+            continue
+        try:
+            scores = scores_of("logits", cell)
+        except ValueError:
+            return None
+        if scores is None or len(scores.numbers) < 2:
+            return None
+        numbers.append(scores.numbers)
+    if not numbers:
+        return None
+    if all(min(row) >= 0 and abs(math.fsum(row) - 1) <= _SUM_ERROR for row in numbers):
+        return "probabilities"
+    return "log_probabilities" if all(max(row) <= 0 for row in numbers) else "logits"
 
 
 def _index_of_name(column: str, answers: Sequence[str]) -> int | None:

@@ -268,6 +268,8 @@ ASKED: Final[Mapping[str, Writer]] = {
         | {"scores": [[answer["score"] for answer in row] for row in SCORED], "true_label": LABEL}
     ),
     "trainer": lines({"text": TEXT, "label_ids": RIGHT, "logits": VALUES}),
+    "scores under another name": lines({"text": TEXT, "label": LABEL, "raw": SCORED}),
+    "log-probabilities under another name": lines({"text": TEXT, "label": LABEL, "out": LOGS}),
     "a service": table(
         {"Intent": LABEL, "Predicted Intent": SAID, "Confidence": [f"{p:.2%}" for p in BEST]}
     ),
