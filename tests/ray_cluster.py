@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,9 +22,17 @@ with connected(WorkersRequest(2), device="cpu", threads=1, most=2):
 
 @contextmanager
 def held_cluster() -> Iterator[dict[str, str]]:
-    """Runs a cluster for two workers: its address, and the environment that reaches it."""
+    """Runs a cluster for two workers: its address, and the environment that reaches it.
+
+    Its token is its own, also if this process has had a Ray, whose token is in the environment.
+    """
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
     with subprocess.Popen(
-        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=clean,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

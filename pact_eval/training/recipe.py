@@ -133,7 +133,7 @@ def train_recipe(training: RecipeTraining, out: Path, *, log: Log = lambda _line
         >>> settings = {"train_families": 2, "epochs": 1, "accumulation": 1}
         >>> training = RecipeTraining("pact", settings, "mine", 17, "model", files, device="cpu")
         >>> train_recipe(training, Path("trained"), log=print)  # doctest: +ELLIPSIS
-        step 1/1: selection NLL ... nats
+        step 1/1: selection NLL ... nats, answer mass ...%
     """
     settings = recipe_settings(training.recipe, training.settings)
     if settings.paper.unpaired_weight == 0:  # then no unpaired record is used
