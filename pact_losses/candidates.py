@@ -103,6 +103,10 @@ def answer_logits(model: nn.Module, batch: PactBatch, *, train_rest: bool = True
         batch: as for `candidate_logits`.
         train_rest: whether `rest` has a gradient; a loss of the answer mass needs it.
 
+    Returns:
+        `letters` of shape (n, C) as `candidate_logits` returns them, and `rest` of shape (n,):
+        log of the summed exp of the logits of all other tokens, nats, in the same precision.
+
     Raises:
         BatchError: as for `candidate_logits`.
 
