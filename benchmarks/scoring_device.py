@@ -1,25 +1,41 @@
-"""Items per second and peak memory on a device: the fork engine and full prompts in batches.
+"""Scoring on a device: our engines and lm-evaluation-harness' HFLM, and what their precision costs.
 
     python benchmarks/scoring_device.py --device cuda --shape 8b --write benchmarks/performance.md
 
 The model is a randomly initialised Qwen3 of the requested shape and precision, with the prompts of
-`scoring.py` at K = 1 and K = 4. Contestants take turns, block after block. `--shape small` tests
-the script on any machine.
+`scoring.py` at K = 1 and K = 4. Contestants take turns, block after block. Before, each scores some
+views, which are compared with one plain pass per prompt of the same weights in float32: two engines
+whose answers differ in bfloat16 may both be as near to it. `--shape small` tests the script on any
+machine.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
 import torch
 import transformers
-from common import Contest, chosen_options, machine, markdown_table, parser, publish, versions
-from scoring import FIXTURES, PROMPT_TOKENS, SEED, make_items, ours
+from common import (
+    NOT_MEASURED,
+    Contest,
+    chosen_options,
+    installed,
+    machine,
+    markdown_table,
+    parser,
+    publish,
+    versions,
+)
+from scipy.special import log_softmax
+from scoring import FIXTURES, PROMPT_TOKENS, SEED, harness, make_items, ours
 
-from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.cpu import keep_freed_memory
+from pact_eval.scoring.cpu import float32_products, keep_freed_memory
+from pact_eval.scoring.scorer import one_by_one
 
 SHAPES: Final[dict[str, dict[str, int]]] = {
     "small": {
@@ -42,6 +58,9 @@ SHAPES: Final[dict[str, dict[str, int]]] = {
     },
 }
 """Qwen3-8B as published, and a small one."""
+
+LogProbs = list["np.ndarray[Any, np.dtype[np.float64]]"]
+"""The log-probabilities of each view's letters, over its letters, in the order shown."""
 
 
 def check_device(device: str) -> None:
@@ -77,6 +96,61 @@ def peak_memory(work: Any, device: str) -> str:
     return f"{torch.cuda.max_memory_allocated() / 2**30:.1f}"
 
 
+def of_ours(views: Sequence[EncodedView], scored: Any) -> LogProbs:
+    """Return the log-probabilities of our scores, which have the canonical order."""
+    return [
+        log_softmax(score.logits.astype(float))[[*view.code_order]]
+        for view, score in zip(views, scored, strict=True)
+    ]
+
+
+def of_harness(views: Sequence[EncodedView], replies: Any) -> LogProbs:
+    """Return the log-probabilities of HFLM's replies: over its letters, not over all tokens."""
+    values = iter(reply[0] for reply in replies)
+    return [log_softmax([next(values) for _ in view.code_order]) for view in views]
+
+
+def precision_rows(exact: LogProbs, scored: Mapping[str, LogProbs]) -> list[list[str]]:
+    """Compare scores with those of float32.
+
+    Returns:
+        For each name: the mean and the largest difference of a log-probability, the number of other
+        answers, and the largest lead that the answer of float32 had where another one was given.
+    """
+    rows = []
+    for name, views in scored.items():
+        off = np.concatenate([np.abs(a - b) for a, b in zip(views, exact, strict=True)])
+        leads = [
+            float(b.max() - b[a.argmax()])
+            for a, b in zip(views, exact, strict=True)
+            if a.argmax() != b.argmax()
+        ]
+        flips = f"{len(leads)} of {len(exact)}"
+        rows.append(
+            [name, f"{off.mean():.1e}", f"{off.max():.1e}", flips, f"{max(leads, default=0):.1e}"]
+        )
+    return rows
+
+
+def compare_precision(
+    model: Any, tokenizer: Any, views: Sequence[EncodedView], batch_tokens: int, size: int
+) -> list[list[str]]:
+    """Return the rows of `precision_rows` for our engines and HFLM."""
+    device = next(model.parameters()).device
+    with float32_products(device, torch.float32):
+        exact = of_ours(views, one_by_one(deepcopy(model).float(), views))
+    scored = {
+        "one plain pass per prompt": of_ours(views, one_by_one(model, views)),
+        "fork": of_ours(views, ours(model, views, "fork", batch_tokens)()),
+        "batched": of_ours(views, ours(model, views, "batched", batch_tokens)()),
+    }
+    if installed("lm-eval"):
+        for batch in (1, size):
+            replies = harness(model, tokenizer, views, batch)()
+            scored[f"HFLM, batches of {batch}"] = of_harness(views, replies)
+    return precision_rows(exact, scored)
+
+
 def main() -> None:
     """Run the benchmark."""
     options = parser(__doc__)
@@ -84,37 +158,56 @@ def main() -> None:
     options.add_argument("--shape", choices=list(SHAPES), default="small")
     options.add_argument("--dtype", default="bfloat16", help="dtype of the weights")
     options.add_argument("--pairs", type=int, default=32, help="pairs to score")
+    options.add_argument("--compared", type=int, default=64, help="views to compare with float32")
     options.add_argument("--batch-tokens", type=int, default=32_768, help="tokens per pass")
+    options.add_argument("--batch", type=int, default=16, help="prompts of a batch of HFLM")
     options.add_argument("--tokens", type=int, default=PROMPT_TOKENS, help="of a prompt, at least")
     chosen = chosen_options(options, blocks=1, pairs=1, tokens=1)
     check_device(chosen.device)
     transformers.utils.logging.set_verbosity_error()
     if chosen.device == "cpu":
-        keep_freed_memory()  # for both engines
-    encoder = Encoder(transformers.AutoTokenizer.from_pretrained(FIXTURES / "model"), NIMBLE)
+        keep_freed_memory()  # for all engines
+    tokenizer = transformers.AutoTokenizer.from_pretrained(FIXTURES / "model")
+    encoder = Encoder(tokenizer, NIMBLE)
     items = make_items(encoder, chosen.pairs, chosen.tokens).pairs
     model = make_model(chosen.shape, chosen.device, chosen.dtype)
     views = {k: encoder.encode(items, k, SEED) for k in (1, 4)}
-    contestants = {
+    compared = views[4][: chosen.compared]
+    precision = compare_precision(model, tokenizer, compared, chosen.batch_tokens, chosen.batch)
+    contestants: dict[str, Callable[[], object]] = {
         f"{engine}, K = {k}": ours(model, views[k], engine, chosen.batch_tokens)
         for k in (1, 4)
         for engine in ("fork", "batched")
     }
+    peers = (1, chosen.batch) if installed("lm-eval") else ()
+    contestants |= {
+        f"HFLM in batches of {size}, K = {k}": harness(model, tokenizer, views[k], size)
+        for k in (1, 4)
+        for size in peers
+    }
     contest = Contest(contestants)
     contest.run(chosen.blocks)
     rows = [
-        [name, f"{len(items) / contest.seconds(name):.2f}", peak_memory(work, chosen.device)]
+        [
+            name,
+            f"{len(items) / contest.seconds(name):.2f}",
+            f"{contest.ratio(name, 'fork, K = 4'):.2f}",
+            peak_memory(work, chosen.device),
+        ]
         for name, work in contestants.items()
     ]
-    ratios = [
-        f"{contest.ratio(f'batched, K = {k}', f'fork, K = {k}'):.2f} at K = {k}" for k in (1, 4)
-    ]
+    lacking = "" if peers else f" HFLM: {NOT_MEASURED}, lm-eval is not installed."
+    heads = ["engine", "mean difference", "largest", "other answers", "their largest lead"]
     parts = [
-        f"{machine(chosen.device)}; {versions('torch', 'transformers')}; {chosen.blocks} blocks. "
-        f"A random Qwen3 of shape {chosen.shape} in {chosen.dtype}, {len(items)} records in pairs, "
-        f"{np.mean([len(view.token_ids) for view in views[4]]):.0f} tokens per prompt.",
-        markdown_table(["engine", "items per second", "peak memory, GiB"], rows),
-        f"Batched over fork: {' and '.join(ratios)}.",
+        f"{machine(chosen.device)}; {versions('torch', 'transformers', 'lm-eval')}; "
+        f"{chosen.blocks} blocks. A random Qwen3 of shape {chosen.shape} in {chosen.dtype}, "
+        f"{len(items)} records in pairs, "
+        f"{np.mean([len(view.token_ids) for view in views[4]]):.0f} tokens per prompt.{lacking}",
+        markdown_table(
+            ["engine", "items per second", "time / fork K = 4", "peak memory, GiB"], rows
+        ),
+        f"Log-probabilities of {len(compared)} views against one pass per prompt in float32:",
+        markdown_table(heads, precision),
     ]
     publish("scoring-device", "\n\n".join(parts), chosen.write)
 

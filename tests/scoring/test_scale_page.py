@@ -32,6 +32,12 @@ def test_the_costs_of_others_follow_from_their_ratios() -> None:
     assert _hours("vLLM on the CPU") == pytest.approx(fork * ratio, rel=0.03)
 
 
+def test_the_cost_on_a_gpu_follows_from_the_measured_items_per_second() -> None:
+    rate = _number(r"\| fork, K = 4 \| ([\d.]+) \|", PERFORMANCE)
+    assert f"| {rate} items per second |" in PAGE
+    assert _hours("H200") == pytest.approx(RECORDS / rate / 3600, rel=0.02)
+
+
 def _hours(name: str) -> float:
     """Return the wall time of a way."""
     (row,) = re.findall(rf"^\| {re.escape(name)}.+$", PAGE, re.MULTILINE)
