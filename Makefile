@@ -79,7 +79,6 @@ bench: $(VENV)/.bench  ## the tables of benchmarks/performance.md, against named
 	$(BIN)/python benchmarks/startup.py --write benchmarks/performance.md
 	$(BIN)/python benchmarks/scoring.py --write benchmarks/performance.md
 	$(BIN)/python benchmarks/shapes.py --write benchmarks/performance.md $(if $(PACT_VLLM_PYTHON),--vllm $(PACT_VLLM_PYTHON))
-	$(BIN)/python benchmarks/decision_templates.py --write benchmarks/performance.md
 	$(BIN)/python benchmarks/metrics_at_scale.py --write benchmarks/performance.md
 	$(BIN)/python benchmarks/audit.py --records 30000 100000 300000 --write benchmarks/performance.md
 	$(BIN)/python benchmarks/records.py
