@@ -14,12 +14,12 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow
 from pact_eval.evaluation.arms.comparison import (
     ArmSummary,
-    GroupPairs,
     SeedMatch,
     against,
     arm_difference,
     by_group,
 )
+from pact_eval.evaluation.comparison import GroupPairs
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import (

@@ -215,12 +215,13 @@ def _shared_seeds(conclusions: Sequence[BetterConclusion], arms: Sequence[ArmCon
     """Say how many seeds the differences are over, and what of several runs is shown."""
     compared = [conclusion for conclusion in conclusions if conclusion.claims]
     counts = sorted({conclusion.seeds for conclusion in compared})
-    scopes = dict.fromkeys(conclusion.generalises_to for conclusion in compared)
+    scopes = dict.fromkeys(filter(None, (one.generalises_to for one in compared)))
     if not counts:
         return ""
-    number = " or ".join(map(str, counts))
+    shared = f"{' or '.join(map(str, counts))} shared"
+    tested = f"; tested for {', or '.join(scopes)}" if scopes else ""
     shown = "" if all(len(arm.seeds) == 1 for arm in arms) else _WORST
-    return f"{number} shared; tested for {', or '.join(scopes)}{shown}"
+    return f"{shared}{tested}{shown}"
 
 
 def _sample(experiment: Experiment) -> str:
@@ -379,7 +380,7 @@ def _arm_differences_table(pair: ArmPair, named: str) -> Table:
     rows = [
         Row(_arm_difference_cells(titled(d.spec), d))
         for d in differences["all"].values()
-        if has_row(d.spec, [d.same_seeds.value])
+        if has_row(d.spec, [d.difference.value])
     ]
     others = [name for name in differences if name != "all"]
     for at, name in enumerate(others):
@@ -410,7 +411,7 @@ def _arm_difference_cells(title: str, difference: ArmDifference) -> tuple[Cell, 
     return (
         Cell(title),
         marked_difference(
-            difference.same_seeds, difference.spec, marked=difference.marked and not new
+            difference.difference, difference.spec, marked=difference.marked and not new
         ),
         marked_difference(difference.new_seeds, difference.spec, marked=difference.marked and new),
         Cell(p_value_or_dash(difference.evidence.deciding)),

@@ -209,8 +209,6 @@ def _answer(comparison: RunComparison) -> str:
 def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
     a, b = (run.place for run in comparison.runs)
     numbers = {field.name: to_json(getattr(comparison, field.name)) for field in fields(Comparison)}
-    # Warnings and conclusions of all comparisons are next to them.
-    numbers |= {"warnings": [], "conclusion": None}
     tempering = comparison.tempering
     analyses = {
         "tempering": None if tempering is None else tempering_json(tempering),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -125,7 +126,8 @@ def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     swapped = made(arms[1:4], "paired", method="b")
     # One number, one place: what `compare` shows of the same two runs.
     experiment = Experiment.read(arms, Settings(resamples=100))
-    shown = experiment.comparisons.of(experiment.arms["a"][1], experiment.arms["b"][0]).groups[0]
+    runs = experiment.arms["a"][1], experiment.arms["b"][0]
+    shown = replace(experiment, runs=runs).comparisons.of_first[0].groups[0]
     difference = shown.metrics["accuracy"].difference
     interval = cells(table, "95% families")[0][0].numbers
     assert interval[:2] == (difference.low, difference.high)
