@@ -35,6 +35,7 @@ from pact_eval.metrics import log_softmax
 from pact_eval.notes import Note
 from pact_eval.numbers import estimate_text
 from pact_eval.remedies.priors import fit_letter_prior, letters_of_answers
+from pact_eval.results import Framed
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.predictions import Predictions
 
@@ -245,7 +246,7 @@ def quantising_cost(
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RunComparison(Comparison):
+class RunComparison(Comparison, Framed):
     """Two runs on the same items, with all that `pact-eval compare` shows of them.
 
     Attributes:

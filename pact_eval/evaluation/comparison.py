@@ -56,7 +56,6 @@ from pact_eval.evaluation.resampled_groups import (
     resampled_groups,
 )
 from pact_eval.progress import step, tracked
-from pact_eval.results import Framed
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.bootstrap import same_stream
@@ -350,8 +349,8 @@ class DifferingItem:
     row: int = field(default=0, repr=False)
 
 
-@dataclass(frozen=True, repr=False)
-class Comparison(Framed):
+@dataclass(frozen=True)
+class Comparison:
     """Two runs on the same items.
 
     Attributes:

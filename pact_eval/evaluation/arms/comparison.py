@@ -45,7 +45,6 @@ from pact_eval.evaluation.resampled_groups import (
 )
 from pact_eval.numbers import Unit
 from pact_eval.progress import tracked
-from pact_eval.results import Result
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.seeds import SignAgreement, crossed_difference, same_sign, seed_summary
 
@@ -442,8 +441,8 @@ class ArmPair:
     differences: Mapping[str, Mapping[str, ArmDifference]]
 
 
-@dataclass(frozen=True, repr=False)
-class ArmsComparison(Result):
+@dataclass(frozen=True)
+class ArmsComparison:
     """Several arms compared.
 
     Attributes:
