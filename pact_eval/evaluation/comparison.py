@@ -349,7 +349,7 @@ class DifferingItem:
     row: int = field(default=0, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Two runs on the same items.
 
