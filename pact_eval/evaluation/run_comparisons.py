@@ -18,6 +18,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, TypeVar
 
 from pact_eval._choices import Decoding, GroupBy
+from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.comparison import (
     ArmPair,
     ArmsComparison,
@@ -253,6 +254,28 @@ class RunComparisons:
             arm: {run.seed: run for run in runs} for arm, runs in self.experiment.arms.items()
         }
         return against(by_seed, method)
+
+    def matched_rates(self, method: str) -> list[tuple[str, int | None, GroupComparison]]:
+        """Compare the runs of an arm with those of every other arm at shared seeds; see `rates`.
+
+        Args:
+            method: name of the arm, whose runs are the first of each comparison.
+
+        Returns:
+            The name of the other arm, the seed, and the comparison, one for each match.
+
+        Raises:
+            InputError: the item sets differ, or no other arm has a seed in common with the method.
+        """
+        self.experiment.require_same_items()
+        matched = [
+            (arm, match.seed, self.rates(match.a, match.b))
+            for arm, matches in self.against(method).items()
+            for match in matches
+        ]
+        if not matched:
+            raise InputError(f"no other arm has a seed in common with {method}")
+        return matched
 
     @cached_property
     def better_runs(self) -> tuple[BetterConclusion, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -40,6 +40,9 @@ from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import SignAgreement, same_sign
 
 _SWEPT_METRICS: Final = ("accuracy", "view_tv")
+
+Source: TypeAlias = Experiment | ArmMetrics
+"""Where the numbers of a figure are from: runs, or published metrics, which have no intervals."""
 
 
 @dataclass(frozen=True)
@@ -103,96 +106,81 @@ class ViewsSweep:
     spec: MetricSpec
     arms: tuple[ArmSweep, ...]
     items: int
-    families: int
+    families: int | None
 
 
-def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
-    """Compute the rates in the figure of arms, for every arm over all items.
+def main_comparison(source: Source, decoding: Decoding = "single") -> tuple[MetricMeans, ...]:
+    """Return the rates in the figure of arms, for every arm over all items.
+
+    Args:
+        source: runs, under the decoding of their settings, or published metrics.
+        decoding: of published metrics.
 
     Returns:
-        One result per metric. A metric that no run has (view TV of one view) is left out.
+        One result per metric. A metric that no arm has (view TV of one view) is left out.
 
     Raises:
-        InputError: there is no run, or the item sets differ.
+        InputError: there is no run, the item sets differ, or no arm has any of these rates.
     """
-    views = experiment.shared_items().predictions
-    families = len(set(views.family.tolist()))
-    means = []
-    for spec in registered_metrics("full", "figure of arms"):
-        if spec.unit != "percent":
-            continue
-        calibrated = find_metric(spec.name).noise_floor
-        arms = tuple(
-            _arm(experiment, arm, spec.name, calibrated=calibrated) for arm in experiment.arms
-        )
-        if not all(math.isnan(arm.mean) for arm in arms):
-            means.append(MetricMeans(spec, arms, len(views), families))
-    return tuple(means)
-
-
-def ece_by_kind(experiment: Experiment) -> EceByKind:
-    """Compute the ECE of every arm by field kind, before and after T(x).
-
-    Raises:
-        InputError: there is no run, or the item sets differ.
-    """
-    views = experiment.shared_items().predictions
-    experiment.require_confidences()
-    groups = experiment.evaluation(experiment.runs[0], calibrated=False).groups
-    kinds = {
-        group.name: (
-            group.items,
-            tuple(_arm(experiment, arm, "ece", place, calibrated=True) for arm in experiment.arms),
-        )
-        for place, group in enumerate(groups)
-    }
-    return EceByKind(kinds, len(views), len(set(views.family.tolist())))
-
-
-def published_comparison(
-    metrics: ArmMetrics, decoding: Decoding = "single"
-) -> tuple[MetricMeans, ...]:
-    """Gather the rates in the figure of arms from published metrics; see `main_comparison`.
-
-    Raises:
-        InputError: no arm has any of these rates.
-    """
-    means = []
-    for spec in registered_metrics("full", "figure of arms"):
-        arms = _summarise_published(metrics, spec.name, decoding)
-        if spec.unit == "percent" and not all(map(_is_undefined, arms)):
-            means.append(MetricMeans(spec, arms, _items(metrics.rows_of("all")), None))
-    if not means:
+    counts = _counts(source)
+    rates = (spec for spec in registered_metrics("full", "figure of arms"))
+    means = [
+        MetricMeans(spec, _means(source, spec.name, decoding), *counts)
+        for spec in rates
+        if spec.unit == "percent"
+    ]
+    known = tuple(one for one in means if not all(map(_is_undefined, one.arms)))
+    if not known:
         raise InputError(f"no rate of all items under the decoding {decoding}")
-    return tuple(means)
+    return known
 
 
-def published_ece_by_kind(metrics: ArmMetrics, decoding: Decoding = "single") -> EceByKind:
-    """Gather the ECE of every arm by field kind from published metrics; see `ece_by_kind`.
+def ece_by_kind(source: Source, decoding: Decoding = "single") -> EceByKind:
+    """Return the ECE of every arm by field kind, before and after T(x).
+
+    Args:
+        source: runs, under the decoding of their settings, or published metrics.
+        decoding: of published metrics.
 
     Raises:
-        InputError: no arm has an ECE.
+        InputError: there is no run, the item sets differ, or no arm has an ECE.
     """
-    metrics = metrics.by_group("kind")
-    kinds = {
-        group: (
-            _items(metrics.rows_of(group)),
-            _summarise_published(metrics, "ece", decoding, group),
-        )
-        for group in dict.fromkeys(row.cell.group for row in metrics.table.rows)
-    }
-    defined = {
-        name: (items, arms)
-        for name, (items, arms) in kinds.items()
-        if not all(map(_is_undefined, arms))
-    }
-    if not defined:
+    counts = _counts(source)
+    if isinstance(source, ArmMetrics):
+        source = source.by_group("kind")
+        names = dict.fromkeys(row.cell.group for row in source.table.rows)
+        items = {name: _items(source.rows_of(name)) for name in names}
+    else:
+        source.require_confidences()
+        groups = source.evaluation(source.runs[0], calibrated=False).groups
+        items = {group.name: group.items for group in groups}
+    kinds = {name: (n, _means(source, "ece", decoding, name)) for name, n in items.items()}
+    kinds = {name: kind for name, kind in kinds.items() if not all(map(_is_undefined, kind[1]))}
+    if not kinds:
         raise InputError(f"no ECE under the decoding {decoding}")
-    return EceByKind(defined, _items(metrics.rows_of("all")), None)
+    return EceByKind(kinds, *counts)
+
+
+def _counts(source: Source) -> tuple[int, int | None]:
+    """Return the number of all items, and of their families; None for published metrics."""
+    if isinstance(source, ArmMetrics):
+        return _items(source.rows_of("all")), None
+    views = source.shared_items().predictions
+    return len(views), len(set(views.family.tolist()))
+
+
+def _means(
+    source: Source, metric: str, decoding: Decoding, group: str = "all"
+) -> tuple[ArmSummary, ...]:
+    """Return the means of every arm; of a calibration error, also after T(x)."""
+    if isinstance(source, ArmMetrics):
+        return _summarise_published(source, metric, decoding, group)
+    calibrated = find_metric(metric).noise_floor
+    return tuple(_arm(source, arm, metric, group, calibrated=calibrated) for arm in source.arms)
 
 
 def _summarise_published(
-    metrics: ArmMetrics, metric: str, decoding: Decoding, group: str = "all"
+    metrics: ArmMetrics, metric: str, decoding: Decoding, group: str
 ) -> tuple[ArmSummary, ...]:
     """Summarise a metric of every arm; also after T(x) if that changes the metric."""
     entry = find_metric(metric)
@@ -220,12 +208,17 @@ def _items(rows: Sequence[MetricRow]) -> int:
 
 
 def _arm(
-    experiment: Experiment, arm: str, metric: str, group: int = 0, *, calibrated: bool = False
+    experiment: Experiment, arm: str, metric: str, name: str, *, calibrated: bool
 ) -> ArmSummary:
     """Return the mean of an arm; with `calibrated`, also after T(x) if every run has one."""
 
     def mean(*, calibrated: bool) -> ArmSummary:
-        groups = [_groups(experiment, run, calibrated=calibrated)[group] for run in runs]
+        groups = [
+            group
+            for run in runs
+            for group in _groups(experiment, run, calibrated=calibrated)
+            if group.name == name
+        ]
         return _summary(arm, runs, groups, metric)
 
     runs = experiment.arms[arm]
@@ -273,7 +266,7 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
         InputError: there is no run, the item sets differ, every run has one view, or the views of
             an item have no answer in common.
     """
-    views = experiment.shared_items().predictions
+    counts = _counts(experiment)
     experiment.require_probabilities()
     arms = {
         arm: [run for run in runs if run.predictions.k > 1] for arm, runs in experiment.arms.items()
@@ -281,12 +274,11 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
     swept = [_arm_sweeps(experiment.settings, arm, runs) for arm, runs in arms.items() if runs]
     if not swept:
         raise InputError("one view only (K is 1): there is nothing to sweep")
-    families = len(set(views.family.tolist()))
     sweeps = []
     for name in _SWEPT_METRICS:
         defined = tuple(arm_sweeps[name] for arm_sweeps in swept if arm_sweeps[name].views)
         if defined:
-            sweeps.append(ViewsSweep(metric_spec(name), defined, len(views), families))
+            sweeps.append(ViewsSweep(metric_spec(name), defined, *counts))
     return tuple(sweeps)
 
 
@@ -375,7 +367,7 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
     Raises:
         InputError: the item sets differ, or the arms have no seed in common.
     """
-    views = experiment.shared_items().predictions
+    counts = _counts(experiment)
     matches = experiment.comparisons.against(a).get(b, ())
     if not matches:
         raise InputError(f"{a} and {b} have no seed in common")
@@ -384,11 +376,8 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
         *(_difference("kind", pairs) for pairs in kinds),
         *(_difference("domain", pairs) for pairs in domains[1:]),
     )
-    families = len(set(views.family.tolist()))
     seeds = tuple(match.seed for match in matches)
-    return ArmDifferences(
-        a, b, seeds, (replace(groups[0], by="all"), *groups[1:]), len(views), families
-    )
+    return ArmDifferences(a, b, seeds, (replace(groups[0], by="all"), *groups[1:]), *counts)
 
 
 def _accuracies(

@@ -20,9 +20,7 @@ from pact_eval.evaluation.arms.figure_results import (
     arm_differences,
     ece_by_kind,
     main_comparison,
-    published_comparison,
     published_differences,
-    published_ece_by_kind,
     views_sweep,
 )
 from pact_eval.evaluation.experiment import Experiment
@@ -299,7 +297,7 @@ def build_main(experiment: Experiment, looks: Looks) -> Built:
 
 def publish_main(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
     """Build the file of the main comparison from published metrics, without intervals."""
-    return _main(published_comparison(metrics, settings.decoding), looks)
+    return _main(main_comparison(metrics, settings.decoding), looks)
 
 
 def _main(results: Sequence[MetricMeans], looks: Looks) -> Built:
@@ -338,7 +336,7 @@ def build_ece_by_kind(experiment: Experiment, looks: Looks) -> Built:
 
 def publish_ece_by_kind(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
     """Build the file of ECE by kind from published metrics, without intervals."""
-    return Built((_ece_by_kind(published_ece_by_kind(metrics, settings.decoding), looks),))
+    return Built((_ece_by_kind(ece_by_kind(metrics, settings.decoding), looks),))
 
 
 def _ece_by_kind(result: EceByKind, looks: Looks) -> FigureFile:

@@ -19,7 +19,7 @@ from pact_eval.evaluation.arms.comparison import (
 )
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
-from pact_eval.evaluation.conclusions.headline import headline_of, sides_of_arms
+from pact_eval.evaluation.conclusions.headline import headline
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec
@@ -94,7 +94,7 @@ def present_arms(
             names,
         ),
         tables=lambda: (*heading(experiment), *arms_parts(experiment.comparisons.of_arms, names)),
-        headline=lambda: [arms_headline(experiment, names)],
+        headline=lambda: [headline(experiment, names)],
         first=partial(brief_arms, experiment, names, items=items > 0),
         listed=listed,
     )
@@ -163,13 +163,6 @@ def brief_arms(experiment: Experiment, names: ArmNames = KEYS, *, items: bool = 
         tables=() if two else [_brief_table(conclusions, arms, names)],
         most=MOST_LINES + len(conclusions) - 1 - (not two),
     )
-
-
-def arms_headline(experiment: Experiment, names: ArmNames = KEYS) -> str:
-    """Write the first line on the first arm and the others; see `headline_of`."""
-    conclusions = experiment.comparisons.better_arms
-    sides = sides_of_arms(experiment, names, conclusions[0].left)
-    return headline_of(experiment, sides, conclusions, names)
 
 
 def _facts_of_two(
