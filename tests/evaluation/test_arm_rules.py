@@ -32,7 +32,7 @@ from pact_eval.evaluation.arms.comparison import (
     sorted_seeds,
     standings,
 )
-from pact_eval.evaluation.arms.figure_results import published_differences
+from pact_eval.evaluation.arms.figure_results import arm_differences
 from pact_eval.evaluation.arms.published import metric_table, read_csv_rows
 from pact_eval.evaluation.arms.table_results import (
     CalibratedRun,
@@ -370,9 +370,7 @@ def test_accuracy_by_kind_by_hand() -> None:
 
 
 def test_published_differences_by_hand() -> None:
-    ce, base, *_ = (
-        differences for differences in published_differences(arms(), "pact") if differences
-    )
+    ce, base = (arm_differences(arms(), "pact", other) for other in ("ce", "base"))
     assert (ce.a, ce.b, ce.seeds, ce.items, ce.families) == ("pact", "ce", (17, 18), 324, None)
     (group,) = ce.groups
     assert (group.by, group.name, group.items) == ("all", "all", 324)
@@ -381,8 +379,8 @@ def test_published_differences_by_hand() -> None:
     assert base.seeds == (17, 18)
     assert base.groups[0].values == pytest.approx((0.3, 0.4))
     alone = ArmMetrics(MetricTable([row("pact", 1, 0.5), row("late", 2, 0.5)]))
-    with pytest.raises(InputError, match="in common with pact"):
-        published_differences(alone, "pact")
+    with pytest.raises(InputError, match="pact and late have no seed in common"):
+        arm_differences(alone, "pact", "late")
 
 
 def difference(value: float, low: float, high: float, *, marked: bool) -> ArmDifference:

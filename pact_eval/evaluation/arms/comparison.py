@@ -459,21 +459,6 @@ class ArmsComparison:
     notes: tuple[DifferentViews | LargeFamilies | SmallGroups | UnmatchedSeeds, ...]
     unit: ClusterUnit = "family"
 
-    @property
-    def standings(self) -> dict[str, dict[str, dict[str, Standing]]]:
-        """By group and metric, the arms that are best or tied."""
-        return {
-            group: {
-                metric: {
-                    arm.name: standing
-                    for arm in self.arms
-                    if (standing := arm.summaries[group][metric].standing) is not None
-                }
-                for metric in summaries
-            }
-            for group, summaries in self.arms[0].summaries.items()
-        }
-
 
 def compare_arms(
     arms: Mapping[str, SeedRuns],

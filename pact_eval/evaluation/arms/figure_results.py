@@ -19,7 +19,6 @@ from pact_eval.evaluation.arms.comparison import (
     arm_difference,
     by_group,
 )
-from pact_eval.evaluation.comparison import GroupPairs
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import (
@@ -306,6 +305,7 @@ def _swept(settings: Settings, run: ExperimentRun, k: int) -> ResampledGroup:
         )
 
 
+Grouping = Literal["all", "kind", "domain"]
 _GROUPINGS: Final[tuple[Literal["kind", "domain"], ...]] = ("kind", "domain")
 
 
@@ -320,17 +320,20 @@ class GroupDifference:
         values: the difference at each pair of runs.
         mean: mean over the pairs, with the interval behind `shown`: over families, and over seeds
             too if there are three or more.
-        sign: whether all pairs of runs differ in the same direction.
         shown: whether the mean is shown to differ from 0 at the 5% level; False without a test.
     """
 
-    by: Literal["all", "kind", "domain"]
+    by: Grouping
     name: str
     items: int
     values: tuple[float, ...]
     mean: Estimate
-    sign: SignAgreement
     shown: bool = False
+
+    @property
+    def sign(self) -> SignAgreement:
+        """Whether all pairs of runs differ in the same direction."""
+        return same_sign(self.values)
 
 
 @dataclass(frozen=True)
@@ -354,94 +357,66 @@ class ArmDifferences:
     families: int | None
 
 
-def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
+def arm_differences(
+    source: Source, a: str, b: str, decoding: Decoding = "single"
+) -> ArmDifferences:
     """Compute the difference in accuracy between two arms, by kind and by domain.
 
     No temperature is applied, which would change no answer.
 
     Args:
-        experiment: an experiment with the runs of both arms.
+        source: runs of both arms, under the decoding of their settings, or published metrics.
         a: name of the first arm.
         b: name of the second arm; differences are a minus b.
+        decoding: of published metrics.
 
     Raises:
-        InputError: the item sets differ, or the arms have no seed in common.
+        InputError: the item sets differ, the arms have no seed in common, or no accuracy there.
     """
-    counts = _counts(experiment)
-    matches = experiment.comparisons.against(a).get(b, ())
-    if not matches:
+    counts = _counts(source)
+    if isinstance(source, ArmMetrics):
+        arms = {arm: {seed: seed for seed in source.seeds(arm)} for arm in (a, b)}
+        shared = against(arms, a)[b]
+        seeds = tuple(match.seed for match in shared)
+        groups = tuple(_published_groups(source, (a, b), shared, MetricDecoding(decoding)))
+    else:
+        matches = source.comparisons.against(a).get(b, ())
+        seeds = tuple(match.seed for match in matches)
+        groups = tuple(_groups_of_runs(source, matches))
+    if not seeds:
         raise InputError(f"{a} and {b} have no seed in common")
-    kinds, domains = (_accuracies(experiment, matches, by) for by in _GROUPINGS)
-    groups = (
-        *(_difference("kind", pairs) for pairs in kinds),
-        *(_difference("domain", pairs) for pairs in domains[1:]),
-    )
-    seeds = tuple(match.seed for match in matches)
-    return ArmDifferences(a, b, seeds, (replace(groups[0], by="all"), *groups[1:]), *counts)
+    if not groups:
+        raise InputError(f"no accuracy of {a} and {b} under the decoding {decoding}")
+    return ArmDifferences(a, b, seeds, groups, *counts)
 
 
-def _accuracies(
-    experiment: Experiment, matches: Sequence[SeedMatch[ExperimentRun]], by: GroupBy
-) -> list[GroupPairs]:
-    """Resample the accuracy of matched runs, group by group; all items first."""
-    matched = [
-        SeedMatch(match.seed, *(_groups(experiment, run, by=by, names=("accuracy",))
-                                for run in (match.a, match.b)))
-        for match in matches
-    ]  # fmt: skip
-    return by_group(matched)
+def _groups_of_runs(
+    experiment: Experiment, matches: Sequence[SeedMatch[ExperimentRun]]
+) -> Iterator[GroupDifference]:
+    """Yield all items, then each kind and each domain, of matched runs."""
+    for by in _GROUPINGS:
+        drawn = [
+            SeedMatch(match.seed, *(_groups(experiment, run, by=by, names=("accuracy",))
+                                    for run in (match.a, match.b)))
+            for match in matches
+        ]  # fmt: skip
+        for at, pairs in enumerate(by_group(drawn)):
+            if at == 0 and by == "domain":
+                continue
+            difference, group = arm_difference("accuracy", pairs), pairs[0][0]
+            values = tuple(left.difference(right, "accuracy").value for left, right in pairs)
+            numbers = values, difference.tested, difference.marked
+            kind: Grouping = by if at else "all"
+            yield GroupDifference(kind, group.name, group.items.n_items, *numbers)
 
 
-def _difference(by: Literal["kind", "domain"], pairs: GroupPairs) -> GroupDifference:
-    difference = arm_difference("accuracy", pairs)
-    group, _ = pairs[0]
-    return GroupDifference(
-        by=by,
-        name=group.name,
-        items=group.items.n_items,
-        values=tuple(left.difference(right, "accuracy").value for left, right in pairs),
-        mean=difference.tested,
-        sign=difference.sign,
-        shown=difference.marked,
-    )
-
-
-def published_differences(
-    metrics: ArmMetrics, a: str, decoding: Decoding = "single"
-) -> tuple[ArmDifferences, ...]:
-    """Take the same differences of one arm from every other from published metrics.
-
-    Args:
-        metrics: the numbers.
-        a: name of the first arm.
-        decoding: of the accuracies.
-
-    Raises:
-        InputError: no other arm has a seed in common with the first.
-    """
-    arms = {arm: {seed: seed for seed in metrics.seeds(arm)} for arm in metrics.arms}
-    matches = {b: pairs for b, pairs in against(arms, a).items() if pairs}
-    if not matches:
-        raise InputError(f"no other arm has a seed in common with {a}")
-    results = []
-    for b, pairs in matches.items():
-        groups = tuple(
-            _group_differences_published(metrics, (a, b), pairs, MetricDecoding(decoding))
-        )
-        items = groups[0].items if groups else 0
-        results.append(
-            ArmDifferences(a, b, tuple(pair.seed for pair in pairs), groups, items, None)
-        )
-    return tuple(results)
-
-
-def _group_differences_published(
+def _published_groups(
     metrics: ArmMetrics,
     arms: tuple[str, str],
-    pairs: tuple[SeedMatch[int | None], ...],
+    matches: Sequence[SeedMatch[int | None]],
     decoding: MetricDecoding,
 ) -> Iterator[GroupDifference]:
-    """Yield the groups of which every compared run has an accuracy."""
+    """Yield the same groups of published metrics, if every compared run has an accuracy."""
     for by in _GROUPINGS:
         table = metrics.by_group(by)
         for name in dict.fromkeys(row.cell.group for row in table.table.rows):
@@ -450,14 +425,14 @@ def _group_differences_published(
             rows = [
                 [
                     table.row(MetricCell("accuracy", arm, decoding, name), seed)
-                    for arm, seed in zip(arms, (pair.a, pair.b), strict=True)
+                    for arm, seed in zip(arms, (match.a, match.b), strict=True)
                 ]
-                for pair in pairs
+                for match in matches
             ]
             values = [one.value - other.value for one, other in rows]
-            if any(map(math.isnan, values)):
+            if not values or any(map(math.isnan, values)):
                 continue
             items = rows[0][0].n or 0
             mean = Estimate(float(np.mean(values)), math.nan, math.nan, items, 0)
-            kind: Literal["all", "kind", "domain"] = "all" if name == "all" else by
-            yield GroupDifference(kind, name, items, tuple(values), mean, same_sign(values))
+            kind: Grouping = "all" if name == "all" else by
+            yield GroupDifference(kind, name, items, tuple(values), mean)

@@ -101,11 +101,9 @@ def present_arms(
 
 
 def _json(comparison: ArmsComparison, names: ArmNames) -> dict[str, Json]:
-    """Return arms by name, with `arm_name` next to the key `name`, their pairs and standings."""
-    return cast("dict[str, Json]", to_json(comparison)) | {
-        "arms": [_arm(arm, names) for arm in comparison.arms],
-        "standings": to_json(comparison.standings),
-    }
+    """Return arms by name, with `arm_name` next to the key `name`, and their pairs."""
+    values = cast("dict[str, Json]", to_json(comparison))
+    return values | {"arms": [_arm(arm, names) for arm in comparison.arms]}
 
 
 def _arm(arm: Arm, names: ArmNames) -> Json:
@@ -114,23 +112,16 @@ def _arm(arm: Arm, names: ArmNames) -> Json:
         "arm_name": names.arm(arm.name),
         "seeds": [*arm.seeds],
         "summaries": {
-            group: {metric: _summary(summary) for metric, summary in summaries.items()}
-            for group, summaries in arm.summaries.items()
-        },
-        "chance": {
-            group: {
-                metric: to_json(summary.chance)
-                for metric, summary in summaries.items()
-                if find_metric(metric).noise_floor
-            }
+            group: {metric: _summary(summary, metric) for metric, summary in summaries.items()}
             for group, summaries in arm.summaries.items()
         },
     }
 
 
-def _summary(summary: ArmSummary) -> Json:
-    spread = attributes(summary, "mean", "deviation")
-    return {**spread, "n": len(summary.runs), "reason": summary.reason}
+def _summary(summary: ArmSummary, metric: str) -> Json:
+    values = attributes(summary, "mean", "deviation", "reason", "standing")
+    chance = attributes(summary, "chance") if find_metric(metric).noise_floor else {}
+    return {**values, "n": len(summary.runs), **chance}
 
 
 _WORST: Final = "; order, probabilities: worst run"

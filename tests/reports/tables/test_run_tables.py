@@ -250,8 +250,7 @@ def test_means_are_marked_as_compare_marks_them(tmp_path: Path) -> None:
     marks = set()
     for spec in registered_metrics("full", "main results"):
         column = [cell for (cell,) in cells(table, spec.title)]
-        standing = compared.standings["all"][spec.name]
-        expected = [standing.get(arm) for arm in "abc"]
+        expected = [arm.summaries["all"][spec.name].standing for arm in compared.arms]
         if expected == ["tied"] * 3:  # no difference is shown
             expected = [None] * 3
         assert [cell.mark for cell in column] == expected, spec.name
