@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
 
 from pact_eval._typing import FloatArray
+from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.drift.drift import AnswerChanges, answer_changes
 from pact_eval.drift.pairs import (
     Distance,
@@ -31,8 +32,10 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.spending import Spending, compare_spending
 from pact_eval.metrics import log_softmax
+from pact_eval.notes import Note
 from pact_eval.numbers import estimate_text
 from pact_eval.remedies.priors import fit_letter_prior, letters_of_answers
+from pact_eval.results import Framed
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.predictions import Predictions
 
@@ -243,13 +246,14 @@ def quantising_cost(
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RunComparison(Comparison):
+class RunComparison(Comparison, Framed):
     """Two runs on the same items, with all that `pact-eval compare` shows of them.
 
     Attributes:
         experiment: the runs that were read together, with the settings of all numbers.
         runs: the first run and the second; differences are the first minus the second.
         conclusion: whether the first run is better.
+        warnings: warnings on the data, on the runs, and on their calibrators if they are applied.
         tempering: the temperatures of a served run and of a local one; None for other runs.
         quantising: what quantising the base model cost; None unless the runs differ by that.
         prior_removal: the letter prior that was removed from one of the runs; None if they do not
@@ -259,6 +263,7 @@ class RunComparison(Comparison):
     experiment: Experiment = field(repr=False, compare=False)
     runs: tuple[ExperimentRun, ExperimentRun] = field(repr=False, compare=False)
     conclusion: BetterConclusion
+    warnings: tuple[CalibrationWarning | Note, ...] = ()
     tempering: ServedTempering | None = None
     quantising: QuantisingCost | None = None
     prior_removal: PriorRemoval | None = None
@@ -320,13 +325,11 @@ def compare_runs(experiment: Experiment) -> tuple[RunComparison, ...]:
     first, *others = experiment.runs
     return tuple(
         RunComparison(
-            **{column.name: getattr(comparison, column.name) for column in fields(comparison)}
-            | {
-                "warnings": (*experiment.leaks, *experiment.applied_warnings),
-                "conclusion": conclusion,
-            },
+            **vars(comparison),
             experiment=experiment,
             runs=(first, run),
+            conclusion=conclusion,
+            warnings=(*experiment.leaks, *experiment.applied_warnings),
             tempering=served_tempering(first, run, experiment.settings),
             quantising=quantising_cost(first, run, experiment.settings),
             prior_removal=prior_removal(first, run),

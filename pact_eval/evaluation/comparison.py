@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,6 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._choices import ClusterUnit, Decoding, GroupBy
 from pact_eval._typing import IntArray
-from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
@@ -47,17 +46,16 @@ from pact_eval.evaluation.notes import (
     one_order,
     small_groups,
 )
-from pact_eval.evaluation.registry import MetricSpec, registered_metrics
+from pact_eval.evaluation.registry import MetricSpec, metric_spec, registered_metrics
 from pact_eval.evaluation.resampled_groups import (
     Evidence,
     ResampledGroup,
     default_resamples,
+    mean_estimate,
     metric_difference,
     resampled_groups,
 )
-from pact_eval.notes import Note
 from pact_eval.progress import step, tracked
-from pact_eval.results import Framed
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.bootstrap import same_stream
@@ -75,9 +73,6 @@ from pact_eval.stats.paired_tests import (
     mcnemar,
     sign_flip_test,
 )
-
-if TYPE_CHECKING:  # they import this module
-    from pact_eval.evaluation.conclusions.better import BetterConclusion
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,83 +200,72 @@ def _number_orders(orders: Sequence[Sequence[int]]) -> dict[tuple[int, ...], int
     return views
 
 
-def at_common_views(
-    runs: Mapping[str, ScoredItems],
-) -> tuple[dict[str, ScoredItems], tuple[DifferentViews, ...]]:
+def at_common_views(runs: Sequence[_Viewed]) -> tuple[list[_Viewed], SharedViews]:
     """Return runs as if each had been scored with the views that all of them have.
 
     Args:
-        runs: the runs by name, on the same items in the same order, under the same decoding.
-
-    Returns:
-        The runs by name, and a note if their views differ.
-
-    Raises:
-        InputError: the runs have no order of an item in common.
-    """
-    items = list(runs.values())
-    shared = views_in_common([run.predictions for run in items])
-    if shared.chosen is None:
-        items = [run.with_views(shared.k) for run in items]
-    else:
-        items = [
-            run.with_chosen_views(views) for run, views in zip(items, shared.chosen, strict=True)
-        ]
-    ensembles = any(run.decoding == "ensemble" for run in items)
-    note = shared.note({name: run.k for name, run in runs.items()}, ensembles=ensembles)
-    alike = _on_common_orders(dict(zip(runs, items, strict=True)))
-    return alike, () if note is None else (note,)
-
-
-def runs_at_common_views(
-    runs: Sequence[ExperimentRun],
-) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
-    """Return runs as if each had been scored with the views that all of them have.
-
-    Args:
-        runs: runs on the same items in the same order.
+        runs: runs, or their items under one decoding, with the same items in the same order.
 
     Raises:
         InputError: the runs have no order of an item in common.
     """
     shared = views_in_common([run.predictions for run in runs])
     if shared.chosen is None:
-        return tuple(run.with_views(shared.k) for run in runs), shared
+        return [run.with_views(shared.k) for run in runs], shared
     chosen = zip(runs, shared.chosen, strict=True)
-    return tuple(run.with_chosen_views(views) for run, views in chosen), shared
+    return [run.with_chosen_views(views) for run, views in chosen], shared
 
 
-def _on_common_orders(runs: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
-    """Return runs whose metrics of views are of the items that all of them show in several orders.
+def items_at_common_views(
+    runs: Mapping[str, ScoredItems],
+) -> tuple[list[ScoredItems], tuple[DifferentViews, ...]]:
+    """Return the items of runs at their common views, shown in several orders in all of them.
 
     If the orders of a run are unknown, only those of the others say which items these are.
+
+    Args:
+        runs: as for `at_common_views`, by their names.
+
+    Returns:
+        The items of every run, and a note if the views of the runs differ.
+
+    Raises:
+        InputError: the runs have no order of an item in common.
     """
-    masks = [run.reordered for run in runs.values() if run.reordered is not None]
-    if not masks:
-        return dict(runs)
-    common = np.logical_and.reduce(masks)
-    return {
-        name: run
-        if run.reordered is not None and np.array_equal(run.reordered, common)
-        else replace(run, reordered=common)
-        for name, run in runs.items()
-    }
+    alike, shared = at_common_views([*runs.values()])
+    masks = [run.reordered for run in alike if run.reordered is not None]
+    if masks:
+        common = np.logical_and.reduce(masks)
+        alike = [
+            run
+            if run.reordered is not None and np.array_equal(run.reordered, common)
+            else replace(run, reordered=common)
+            for run in alike
+        ]
+    ensembles = any(run.decoding == "ensemble" for run in alike)
+    note = shared.note({name: run.k for name, run in runs.items()}, ensembles=ensembles)
+    return alike, () if note is None else (note,)
 
 
 _RATES = ("percent", "points")
 
 _AnyGroup = TypeVar("_AnyGroup")
+_Viewed = TypeVar("_Viewed", ScoredItems, ExperimentRun)
+
+
+GroupPairs = Sequence[tuple[ResampledGroup, ResampledGroup]]
+"""The same group of items in two runs; of two arms, one pair of runs per shared seed."""
 
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """One metric of both runs.
+    """One metric of both runs; of two arms, its means over the seeds that both have.
 
     Attributes:
         spec: the metric.
         a: its value in the first run.
         b: its value in the second run.
-        difference: a minus b, with the same resamples.
+        difference: a minus b, with the same resamples of families; seeds are held fixed.
         evidence: whether the difference is shown at the 5% level, and by which test.
         verdict: the difference compared with the margin; None without a margin, or if the metric is
             not a rate.
@@ -366,25 +350,19 @@ class DifferingItem:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Framed):
+class Comparison:
     """Two runs on the same items.
 
     Attributes:
         by: grouping after all items: kind, domain or source_family.
         unit: units of intervals and sign flips: families, or source families.
         groups: all items first, then the groups.
-        only_a: ids of the items that only the first run answers correctly, in its order.
-        only_b: ids of the items that only the second run answers correctly.
         notes: number of views of each run, if they differ; groups of few families.
-        differing: the items of `only_a` and then of `only_b`, with the answers.
-        warnings: warnings on the runs and their calibrators; `pact_eval.compare` fills them.
-        conclusion: whether the first run is better; `pact_eval.compare` fills it.
+        differing: the items that only one run answers correctly: those of the first, first.
     """
 
     by: GroupBy
     groups: tuple[GroupComparison, ...]
-    only_a: tuple[str, ...]
-    only_b: tuple[str, ...]
     unit: ClusterUnit = "family"
     notes: tuple[
         DifferentViews
@@ -396,8 +374,6 @@ class Comparison(Framed):
         ...,
     ] = ()
     differing: tuple[DifferingItem, ...] = ()
-    warnings: tuple[CalibrationWarning | Note, ...] = ()
-    conclusion: BetterConclusion | None = None
 
 
 def compare(
@@ -426,14 +402,13 @@ def compare(
         The comparison; differences are a minus b.
     """
     resamples = resamples or default_resamples(len(a))
-    runs, notes = at_common_views({"A": a, "B": b})
+    runs, notes = items_at_common_views({"A": a, "B": b})
     groups = by if names is None else None
     drawn = [
-        resampled_groups(run, groups, rng=rng, resamples=resamples, names=names)
-        for run in runs.values()
+        resampled_groups(run, groups, rng=rng, resamples=resamples, names=names) for run in runs
     ]
     comparison = compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
-    return replace(comparison, notes=(*notes, *one_order(runs["A"]), *comparison.notes))
+    return replace(comparison, notes=(*notes, *one_order(runs[0]), *comparison.notes))
 
 
 def compare_groups(
@@ -454,8 +429,6 @@ def compare_groups(
     return Comparison(
         by=by,
         groups=groups,
-        only_a=only_first(first, second),
-        only_b=only_first(second, first),
         unit=first.unit,
         notes=(
             *LargeFamilies.of(first),
@@ -505,7 +478,9 @@ def _group(
     specs = registered_metrics(a.items.contexts)
     specs_left = tracked(specs, "Computing metrics", "metrics", counts=len(a.items))
     metrics_by_name = {
-        spec.name: _metric(spec, a, b, margin) for spec in specs_left if spec.name in a.drawn
+        spec.name: compare_metric(spec.name, [(a, b)], margin)
+        for spec in specs_left
+        if spec.name in a.drawn
     }
     difference = metrics_by_name["accuracy"].difference
     return GroupComparison(
@@ -519,18 +494,27 @@ def _group(
     )
 
 
-def _metric(
-    spec: MetricSpec,
-    a: ResampledGroup,
-    b: ResampledGroup,
-    margin: float | None,
-) -> MetricComparison:
-    difference, test = metric_difference(spec.name, [(a, b)])
-    verdict = None
-    if margin is not None and spec.unit in _RATES:
-        verdict = equivalence_verdict(difference, margin, better=spec.better)
-    sides = a.estimate(spec.name), b.estimate(spec.name)
-    return MetricComparison(spec, *sides, difference, test, verdict)
+def compare_metric(metric: str, pairs: GroupPairs, margin: float | None = None) -> MetricComparison:
+    """Compare one metric in a group of items.
+
+    Args:
+        metric: its name.
+        pairs: the group in both runs; of arms, one pair per seed, whose means are compared.
+        margin: largest difference in a rate that does not matter, as a fraction, or None.
+    """
+    spec = metric_spec(metric)
+    difference, test = metric_difference(metric, pairs)
+    a, b = (mean_estimate(side, metric) for side in zip(*pairs, strict=True))
+    return MetricComparison(spec, a, b, difference, test, rate_verdict(spec, difference, margin))
+
+
+def rate_verdict(
+    spec: MetricSpec, difference: Estimate, margin: float | None
+) -> EquivalenceVerdict | None:
+    """Compare a difference with a margin; None without one, or if the metric is not a rate."""
+    if margin is None or spec.unit not in _RATES:
+        return None
+    return equivalence_verdict(difference, margin, better=spec.better)
 
 
 def detectable_accuracy(difference: Estimate, items: ScoredItems) -> float:

@@ -24,7 +24,7 @@ from pact_eval._json import Json, dumps
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
+from pact_eval.evaluation.comparison import Comparison, compare
 from pact_eval.evaluation.conclusions.conclusion import Question, Severity
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -240,45 +240,6 @@ class DifferentData(Note):
             f"hash of any file given ({', '.join(self.files)}): the texts may differ from those "
             "that the model read"
         )
-
-
-@dataclass(frozen=True)
-class MatchedRuns:
-    """The method's run and a run of another arm at the same seed.
-
-    Attributes:
-        method: arm of the first run.
-        control: arm of the second run.
-        seed: seed of both runs, or of the only run that has one.
-        result: the comparison over all items.
-    """
-
-    method: str
-    control: str
-    seed: int | None
-    result: GroupComparison
-
-
-def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]:
-    """Compare the runs of an arm with those of every other arm at shared seeds.
-
-    Args:
-        experiment: the runs, all on the same items.
-        method: name of the arm.
-
-    Raises:
-        InputError: the item sets differ, or no other arm has a seed in common with the method.
-    """
-    experiment.require_same_items()
-    comparisons = experiment.comparisons
-    matched = tuple(
-        MatchedRuns(method, arm, match.seed, comparisons.rates(match.a, match.b))
-        for arm, matches in comparisons.against(method).items()
-        for match in matches
-    )
-    if not matched:
-        raise InputError(f"no other arm has a seed in common with {method}")
-    return matched
 
 
 def diagnose(experiment: Experiment, names: ArmNames = KEYS) -> tuple[Diagnostic, ...]:

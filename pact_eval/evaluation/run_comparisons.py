@@ -1,7 +1,8 @@
 """Comparisons of the runs, and of the arms, of an experiment.
 
     experiment.comparisons
-      .of(a, b)            every metric of two runs, with the same resamples
+      .of_first            every metric of the first run and each of the others
+      .of_arms             the same of arms, over the seeds that they share
       .better_runs         ) whether the first run, or arm,
       .better_arms         ) is better than each of the others
 
@@ -10,11 +11,11 @@ All of them are computed once, by the settings of the experiment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
@@ -35,7 +36,7 @@ from pact_eval.evaluation.comparison import (
     common_repeats,
     compare,
     differing_of,
-    runs_at_common_views,
+    items_at_common_views,
     same_as_all,
     views_in_common,
 )
@@ -55,17 +56,14 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.evaluation.registry import decoding_name
 from pact_eval.evaluation.report import COMPARED, other_decoding
-from pact_eval.evaluation.resampled_groups import (
-    ResampledGroup,
-    metric_difference,
-    resample_items,
-)
-from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.resampled_groups import metric_difference, resample_items
 from pact_eval.progress import tracked
 from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:  # they import this module
     from pact_eval.evaluation.experiment import Experiment
+
+_Metric = TypeVar("_Metric", bound=MetricComparison)
 
 
 @dataclass(frozen=True)
@@ -77,9 +75,6 @@ class RunComparisons:
     """
 
     experiment: Experiment
-    _kept: dict[str, tuple[BetterConclusion, ...]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
 
     @cached_property
     def views_note(self) -> DifferentViews | None:
@@ -98,11 +93,11 @@ class RunComparisons:
         )
 
     @cached_property
-    def _common_views(self) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
+    def _common_views(self) -> tuple[Sequence[ExperimentRun], SharedViews]:
         """The runs of several views with those that all have; of other items, the first views."""
         runs = self._of_several_views
         if self.experiment.same_items:
-            return runs_at_common_views(runs)
+            return at_common_views(runs)
         k = min(run.predictions.k for run in runs)
         return tuple(run.with_views(k) for run in runs), SharedViews(k)
 
@@ -119,75 +114,33 @@ class RunComparisons:
             self.experiment, runs=tuple(alike.get(run, run) for run in self.experiment.runs)
         )
 
-    def of(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
-        """Compare two runs under the decoding of the settings; computed once.
-
-        Args:
-            a: the first run.
-            b: the second run; differences are a minus b.
-
-        Raises:
-            InputError: the items differ, or a run lacks the decoding or a calibrator.
-        """
-        return self._conclude(a, [b])[0][0]
-
     @cached_property
     def of_first(self) -> tuple[Comparison, ...]:
         """The first run compared with each of the others.
 
         Raises:
             RunError: a run is on ablated contexts, which have no references.
-            InputError: the items differ, or a run lacks the decoding or a calibrator.
+            InputError: there are fewer than two runs, their items differ, or a run lacks the
+                decoding or a calibrator.
         """
-        return tuple(comparison for comparison, _ in self._of_first)
-
-    @cached_property
-    def _of_first(self) -> tuple[tuple[Comparison, BetterConclusion], ...]:
         self.experiment.require_two_runs()
         self.experiment.require_same_items()
         first, *others = self.experiment.runs
-        return self._conclude(first, others)
-
-    def _conclude(
-        self, first: ExperimentRun, others: Sequence[ExperimentRun]
-    ) -> tuple[tuple[Comparison, BetterConclusion], ...]:
-        """Compare a run with others, and conclude; what one line may name is adjusted together."""
         comparisons = [self._comparison(first, run) for run in tracked(others, "Comparing", "runs")]
-        conclusions = self._better_of(first, others)
-        return tuple(
-            (_with_claims(comparison, conclusion), conclusion)
-            for comparison, conclusion in zip(comparisons, conclusions, strict=True)
-        )
-
-    def _better_of(
-        self, first: ExperimentRun, others: Sequence[ExperimentRun]
-    ) -> tuple[BetterConclusion, ...]:
-        """Conclude on a run and others, adjusted together; runs of other items are not compared."""
-        for run in (first, *others):
-            if run.mismatch is not None:
-                reason = str(run.mismatch)
-                return tuple(not_comparable(_names(first, other), reason) for other in others)
-        return adjusted_claims([self._better(_names(first, run), (first, run)) for run in others])
+        return tuple(map(_with_claims, comparisons, self.better_runs))
 
     def _comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
         """Compare two runs, without adjusting for the number of tests."""
-        for run in (a, b):
-            if run.mismatch is not None:
-                raise InputError(str(run.mismatch))
         settings = self.experiment.settings
-
-        def compared() -> Comparison:
+        with a.naming_errors():
             comparison = self._compare(a, b)
-            ensemble = settings.decoding == "ensemble"
-            both = runs_at_common_views((a, b))[0] if ensemble else (a, b)
-            of_runs = (
-                replace(note, run=name)
-                for name, run in zip("AB", both, strict=True)
-                for note in run.score_notes(settings.decoding, calibrated=settings.calibrated)
-            )
-            return replace(comparison, notes=(*comparison.notes, *of_runs))
-
-        return a.once(("comparison", id(b), settings), compared)
+        both = at_common_views((a, b))[0] if settings.decoding == "ensemble" else (a, b)
+        of_runs = (
+            replace(note, run=name)
+            for name, run in zip("AB", both, strict=True)
+            for note in run.score_notes(settings.decoding, calibrated=settings.calibrated)
+        )
+        return replace(comparison, notes=(*comparison.notes, *of_runs))
 
     def _compare(
         self, a: ExperimentRun, b: ExperimentRun, names: Sequence[str] | None = None
@@ -203,14 +156,26 @@ class RunComparisons:
             names=names,
         )
 
+    def rates(self, a: ExperimentRun, b: ExperimentRun) -> GroupComparison:
+        """Compare two runs over all items in the metrics of conclusions alone; computed once.
+
+        Args:
+            a: the first run.
+            b: the second run, with the same items; differences are a minus b.
+
+        Raises:
+            InputError: a run lacks the decoding or a calibrator.
+        """
+        key = ("rates", id(b), self.experiment.settings)
+        return a.once(key, lambda: self._compare(a, b, COMPARED).groups[0])
+
     def differing(self, a: ExperimentRun, b: ExperimentRun) -> tuple[DifferingItem, ...]:
         """Return the items that only one of two runs on the same items answers correctly.
 
         Raises:
             InputError: a run lacks the decoding or a calibrator.
         """
-        runs, _ = at_common_views({"A": self._score(a), "B": self._score(b)})
-        return differing_of(runs["A"], runs["B"])
+        return differing_of(*self._alike((a, b)))
 
     def differences(
         self, a: ExperimentRun, b: ExperimentRun, by: GroupBy | None
@@ -226,39 +191,39 @@ class RunComparisons:
             InputError: a run lacks the decoding or a calibrator.
         """
         settings = self.experiment.settings
-        runs, _ = at_common_views({"A": self._score(a), "B": self._score(b)})
-        drawn = (resample_items(run, settings, by, ["accuracy"]) for run in runs.values())
+        drawn = (resample_items(run, settings, by, ["accuracy"]) for run in self._alike((a, b)))
         return {
             first.name: metric_difference("accuracy", [(first, second)])[0]
             for first, second in zip(*drawn, strict=True)
         }
 
-    def rates(self, a: ExperimentRun, b: ExperimentRun) -> GroupComparison:
-        """Compare two runs over all items in the metrics of conclusions alone; computed once.
+    def _score(self, run: ExperimentRun, decoding: Decoding | None = None) -> ScoredItems:
+        """Return the items of a run under the decoding of the settings, or under another one.
 
-        Args:
-            a: the first run.
-            b: the second run, with the same items; differences are a minus b.
-
-        Raises:
-            InputError: a run lacks the decoding or a calibrator.
+        The other one is never calibrated: a calibrator belongs to one decoding.
         """
-        key = ("rates", id(b), self.experiment.settings)
-        return a.once(key, lambda: self._compare(a, b, COMPARED).groups[0])
-
-    def _score(self, run: ExperimentRun) -> ScoredItems:
         settings = self.experiment.settings
+        if decoding not in (None, settings.decoding):
+            return run.scored(decoding).over(settings.unit)
         run.applied(settings.decoding, calibrated=settings.calibrated)
         items = run.scored(settings.decoding, calibrated=settings.calibrated)
         return items.over(settings.unit).grouped(settings.by, settings.bins)
 
-    def _pairs_by_decoding(self, runs: Sequence[ExperimentRun]) -> list[DecodedPairs]:
-        """Return runs in pairs under the decoding of the settings, and under the other.
+    def _alike(
+        self, runs: Sequence[ExperimentRun], decoding: Decoding | None = None
+    ) -> list[ScoredItems]:
+        """Return the items of runs at the views that all of them have; see `_score`."""
+        scored = {str(at): self._score(run, decoding) for at, run in enumerate(runs)}
+        return items_at_common_views(scored)[0]
 
-        The other decoding is never calibrated: a calibrator belongs to one decoding.
+    def decoded_pairs(self, runs: Sequence[ExperimentRun]) -> list[DecodedPairs]:
+        """Return runs in pairs under the decoding of the settings, and under the other.
 
         Args:
             runs: the two runs of each pair, one pair after the other.
+
+        Raises:
+            InputError: a run lacks the decoding of the settings, or a calibrator.
         """
         settings = self.experiment.settings
         decodings = [settings.decoding]
@@ -268,10 +233,8 @@ class RunComparisons:
             decodings.append(other_decoding(settings.decoding))
         decoded = []
         for decoding in decodings:
-            chosen = decoding == settings.decoding
-            items = [self._score(run) if chosen else _raw(run, decoding, settings) for run in runs]
-            alike, _ = at_common_views({str(at): of_run for at, of_run in enumerate(items)})
-            drawn = [resample_items(run, settings, names=COMPARED)[0] for run in alike.values()]
+            alike = self._alike(runs, decoding)
+            drawn = [resample_items(run, settings, names=COMPARED)[0] for run in alike]
             repeats = common_repeats(runs, decoding)
             k = 1 if decoding == "single" else drawn[0].items.k
             pairs = list(zip(drawn[::2], drawn[1::2], strict=True))
@@ -292,40 +255,39 @@ class RunComparisons:
         }
         return against(by_seed, method)
 
-    def better(self, a: ExperimentRun, b: ExperimentRun) -> BetterConclusion:
-        """Conclude whether one run is better than another.
+    def matched_rates(self, method: str) -> list[tuple[str, int | None, GroupComparison]]:
+        """Compare the runs of an arm with those of every other arm at shared seeds; see `rates`.
 
         Args:
-            a: the first run.
-            b: the second run; differences are a minus b.
+            method: name of the arm, whose runs are the first of each comparison.
+
+        Returns:
+            The name of the other arm, the seed, and the comparison, one for each match.
 
         Raises:
-            InputError: a run lacks the decoding or a calibrator.
+            InputError: the item sets differ, or no other arm has a seed in common with the method.
         """
-        return self._better_of(a, [b])[0]
-
-    def _better(
-        self, names: tuple[str, str], runs: Sequence[ExperimentRun], *, arms: bool = False
-    ) -> BetterConclusion:
-        """Conclude on runs in pairs, as `_pairs_by_decoding` takes them; not adjusted."""
-        settings = self.experiment.settings
-
-        def concluded() -> BetterConclusion:
-            decoded = self._pairs_by_decoding(runs)
-            return better_of_pairs(names, decoded, settings.margin, arms=arms)
-
-        key = ("better", *map(id, runs), arms, settings)
-        return replace(runs[0].once(key, concluded), left=names[0], right=names[1])
+        self.experiment.require_same_items()
+        matched = [
+            (arm, match.seed, self.rates(match.a, match.b))
+            for arm, matches in self.against(method).items()
+            for match in matches
+        ]
+        if not matched:
+            raise InputError(f"no other arm has a seed in common with {method}")
+        return matched
 
     @cached_property
     def better_runs(self) -> tuple[BetterConclusion, ...]:
         """Whether the first run is better than each of the others, adjusted together.
 
+        Runs of other items cannot be compared.
+
         Raises:
             InputError: a run lacks the decoding or a calibrator.
         """
         first, *others = self.experiment.runs
-        return self._better_of(first, others)
+        return self._better([(_names(first, run), (first, run)) for run in others])
 
     @cached_property
     def better_arms(self) -> tuple[BetterConclusion, ...]:
@@ -334,8 +296,7 @@ class RunComparisons:
         Raises:
             InputError: there are fewer than two arms, or items differ.
         """
-        first = self._of_arms.arms[0].name
-        return self._better_than(first, arms=True)
+        return tuple(self.better_than(self._of_arms.arms[0].name).values())
 
     def better_than(self, method: str) -> dict[str, BetterConclusion]:
         """Conclude whether an arm is better than each of the others at shared seeds.
@@ -347,25 +308,34 @@ class RunComparisons:
             By the name of each other arm: arms without a shared seed, or with other items, cannot
             be compared.
         """
-        others = self.against(method)
+        pairs = [
+            ((method, other), [run for match in matches for run in (match.a, match.b)])
+            for other, matches in self.against(method).items()
+        ]
+        return {conclusion.right: conclusion for conclusion in self._better(pairs)}
+
+    def _better(
+        self, pairs: Sequence[tuple[tuple[str, str], Sequence[ExperimentRun]]]
+    ) -> tuple[BetterConclusion, ...]:
+        """Conclude on runs, or arms; what one line may name is adjusted together.
+
+        Args:
+            pairs: names of both, and their runs as for `decoded_pairs`; none without a shared seed.
+        """
         if not self.experiment.same_items:
             reason = str(self.experiment.mismatches[0])
-            return {arm: not_comparable((method, arm), reason) for arm in others}
-        if method not in self._kept:
-            self._kept[method] = self._better_than(method)
-        return dict(zip(others, self._kept[method], strict=True))
+            return tuple(not_comparable(names, reason) for names, _ in pairs)
+        return adjusted_claims([self._conclude(*pair) for pair in pairs])
 
-    def _better_than(self, method: str, *, arms: bool = False) -> tuple[BetterConclusion, ...]:
-        """Conclude on an arm; one shared seed is two runs unless `arms` says otherwise."""
-        conclusions = []
-        for other, matches in self.against(method).items():
-            names, runs = (method, other), [run for match in matches for run in (match.a, match.b)]
-            conclusions.append(
-                self._better(names, runs, arms=arms or len(matches) > 1)
-                if matches
-                else not_comparable(names, "the arms share no seed")
-            )
-        return adjusted_claims(conclusions)
+    def _conclude(self, names: tuple[str, str], runs: Sequence[ExperimentRun]) -> BetterConclusion:
+        if not runs:
+            return not_comparable(names, "the arms share no seed")
+        margin = self.experiment.settings.margin
+        key = ("better", *map(id, runs), self.experiment.settings)
+        conclusion = runs[0].once(
+            key, lambda: better_of_pairs(names, self.decoded_pairs(runs), margin)
+        )
+        return replace(conclusion, left=names[0], right=names[1])
 
     @cached_property
     def of_arms(self) -> ArmsComparison:
@@ -374,56 +344,46 @@ class RunComparisons:
         Raises:
             InputError: there are fewer than two arms, or items differ.
         """
-        comparison = self._of_arms
-        pairs = zip(comparison.pairs, self.better_arms, strict=True)
-        return replace(comparison, pairs=tuple(_pair_with_claims(*pair) for pair in pairs))
+        pairs = tuple(map(_pair_with_claims, self._of_arms.pairs, self.better_arms))
+        return replace(self._of_arms, pairs=pairs)
 
     @cached_property
     def _of_arms(self) -> ArmsComparison:
+        self.experiment.require_same_items()
         settings = self.experiment.settings
         return compare_arms(
-            {arm: self._score_seeds(arm) for arm in self.experiment.arms},
+            {
+                arm: {run.seed: self._score(run) for run in runs}
+                for arm, runs in self.experiment.arms.items()
+            },
             by=settings.by,
             rng=settings.rng(),
             resamples=settings.resamples,
             margin=settings.margin,
         )
 
-    def _score_seeds(self, arm: str) -> dict[int | None, ScoredItems]:
-        self.experiment.require_same_items()
-        return {run.seed: self._score(run) for run in self.experiment.arms[arm]}
-
-
-def _raw(run: ExperimentRun, decoding: Decoding, settings: Settings) -> ScoredItems:
-    return run.scored(decoding).over(settings.unit)
-
 
 def _with_claims(comparison: Comparison, conclusion: BetterConclusion) -> Comparison:
     """Return a comparison whose tests of all items are those of its conclusion."""
-    claims, same = conclusion.by_metric, len(same_as_all(comparison.groups))
-
-    def tested(name: str, metric: MetricComparison) -> MetricComparison:
-        if name not in claims:
-            return metric
-        return replace(metric, evidence=claims[name].evidence, verdict=claims[name].verdict)
-
-    of_all = (
-        replace(group, metrics={name: tested(name, group.metrics[name]) for name in group.metrics})
-        for group in comparison.groups[:same]
-    )
-    return replace(comparison, groups=(*of_all, *comparison.groups[same:]))
+    of_all = same_as_all(comparison.groups)
+    tested = (replace(group, metrics=_tested(group.metrics, conclusion)) for group in of_all)
+    return replace(comparison, groups=(*tested, *comparison.groups[len(of_all) :]))
 
 
 def _pair_with_claims(pair: ArmPair, conclusion: BetterConclusion) -> ArmPair:
-    claims, groups = conclusion.by_metric, same_as_all([*pair.differences])
-    of_all = {
-        group: {
-            name: replace(metric, evidence=claims[name].evidence) if name in claims else metric
-            for name, metric in pair.differences[group].items()
-        }
-        for group in groups
+    of_all = same_as_all([*pair.differences])
+    tested = {group: _tested(pair.differences[group], conclusion) for group in of_all}
+    return replace(pair, differences={**pair.differences, **tested})
+
+
+def _tested(metrics: Mapping[str, _Metric], conclusion: BetterConclusion) -> dict[str, _Metric]:
+    claims = conclusion.by_metric
+    return {
+        name: replace(metric, evidence=claims[name].evidence, verdict=claims[name].verdict)
+        if name in claims
+        else metric
+        for name, metric in metrics.items()
     }
-    return replace(pair, differences={**pair.differences, **of_all})
 
 
 def _names(a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:
@@ -434,7 +394,7 @@ def _names(a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:
 def run_differences(
     experiment: Experiment, references: Sequence[int], first: int = 0
 ) -> tuple[tuple[Claim | None, ...], ...]:
-    """Compare the accuracy of every run with that of each reference.
+    """Compare the accuracy of every run with that of each reference, at the views that all have.
 
     The differences from the first reference are adjusted together, as `compare` adjusts them; those
     between other runs are adjusted over all pairs of runs. So a pair has one p-value, whichever of
@@ -453,61 +413,25 @@ def run_differences(
         InputError: item sets differ, or a run lacks the decoding or a calibrator.
     """
     experiment.require_same_items()
-    others = [at for at in range(len(experiment.runs)) if at != first]
+    alike = experiment.comparisons.at_common_views
+    others = [at for at in range(len(alike.runs)) if at != first]
+
+    @cache
+    def claims_on(run: int, reference: int) -> list[Claim]:
+        decoded = alike.comparisons.decoded_pairs([alike.runs[run], alike.runs[reference]])
+        return [claim_of("accuracy", pairs, alike.settings.margin) for pairs in decoded]
+
+    def adjust(pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Claim]:
+        claims = iter(adjusted_together([claim for pair in pairs for claim in claims_on(*pair)]))
+        of_pairs = {pair: [next(claims) for _ in claims_on(*pair)] for pair in pairs}
+        return {pair: of_pair[0] for pair, of_pair in of_pairs.items()}
+
     with_first = [(at, first) for at in others]
-    decoding = experiment.settings.decoding
-    claims_on = [_claims_on(experiment, views) for views in (decoding, other_decoding(decoding))]
-    claims = _adjust(with_first, claims_on)
+    claims = adjust(with_first)
     if set(references) - {first}:
-        pairs = [*with_first, *combinations(others, 2)]
-        claims = _adjust(pairs, claims_on) | claims
+        claims = adjust([*with_first, *combinations(others, 2)]) | claims
     claims |= {(reference, run): turned(claim) for (run, reference), claim in claims.items()}
     return tuple(
-        tuple(claims.get((run, reference)) for run in range(len(experiment.runs)))
+        tuple(claims.get((run, reference)) for run in range(len(alike.runs)))
         for reference in references
     )
-
-
-_Pair = tuple[int, int]
-
-
-def _adjust(
-    pairs: Sequence[_Pair], claims_on: Sequence[Callable[[_Pair], Claim | None]]
-) -> dict[_Pair, Claim]:
-    """Return the claims on pairs under the decoding of the settings, adjusted with the others."""
-    claims = [claim_on(pair) for claim_on in claims_on for pair in pairs]
-    adjusted = adjusted_together([claim for claim in claims if claim is not None])
-    return dict(zip(pairs, adjusted, strict=False))  # the decoding of the settings comes first
-
-
-def _claims_on(experiment: Experiment, decoding: Decoding) -> Callable[[_Pair], Claim | None]:
-    """Return a function from two runs to the claim on the first minus the second, not adjusted.
-
-    It returns None for the decoding that is not that of the settings, if one of the runs lacks it.
-    """
-    settings, chosen = experiment.settings, decoding == experiment.settings.decoding
-    runs = (
-        experiment.comparisons.at_common_views.runs if decoding == "ensemble" else experiment.runs
-    )
-
-    @cache
-    def drawn(at: int) -> ResampledGroup:
-        calibrated = chosen and settings.calibrated
-        if chosen:
-            runs[at].applied(decoding, calibrated=calibrated)
-        items = runs[at].scored(decoding, calibrated=calibrated).over(settings.unit)
-        return resample_items(items, settings, names=COMPARED)[0]
-
-    @cache
-    def claim(pair: _Pair) -> Claim | None:
-        both = [runs[at] for at in pair]
-        known = (run.provenance.known == "probabilities" for run in both)
-        if not chosen and not (all(known) and min(run.predictions.k for run in both) > 1):
-            return None
-        repeats = common_repeats(both, decoding)
-        k = 1 if decoding == "single" else min(run.predictions.k for run in both)
-        name = decoding_name(decoding, repeats)
-        pairs = DecodedPairs(name, k, repeats, [(drawn(pair[0]), drawn(pair[1]))])
-        return claim_of("accuracy", pairs, settings.margin)
-
-    return claim

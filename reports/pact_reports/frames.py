@@ -12,7 +12,7 @@ import polars as pl
 from pact_eval._choices import Decoding
 from pact_eval.audit.adapter.audit import AdapterAudit
 from pact_eval.audit.dataset import DataAudit
-from pact_eval.evaluation.comparison import Comparison
+from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import Evaluation
@@ -59,7 +59,7 @@ def frame_of(result: Framed) -> pl.DataFrame:
     - report (`Evaluation`): group, metric, decoding, value, low, high, n, clusters, method, reason.
       Metrics of views are of all K views, whatever the decoding. The groups of
       precision, recall and f1 are answers; that of macro_f1 is a question, or "all".
-    - `Comparison`: group, metric, a, b, difference (a minus b), low, high, n, clusters, method,
+    - `RunComparison`: group, metric, a, b, difference (a minus b), low, high, n, clusters, method,
       reason, p_value, adjusted_p_value, marked.
     - `Thresholds`: one row per gate. Its error is that of source families left out when it was
       chosen; the threshold is null if no gate is guaranteed.
@@ -73,7 +73,7 @@ def frame_of(result: Framed) -> pl.DataFrame:
             return frame_of(replace(result.evaluation, questions=result.questions))
         case Evaluation():
             return _frame([*_metrics(result), *_of_answers(result)], _REPORT)
-        case Comparison():
+        case RunComparison():
             return _frame(_differences(result), _COMPARISON)
         case Thresholds():
             return _frame(_gates(result), _GATES)
@@ -147,7 +147,7 @@ def _metrics(evaluation: Evaluation) -> Iterator[Row]:
             yield _metric(evaluation, group.name, spec.name, group.estimates[spec.name])
 
 
-def _differences(comparison: Comparison) -> Iterator[Row]:
+def _differences(comparison: RunComparison) -> Iterator[Row]:
     for group in comparison.groups:
         for name, metric in group.metrics.items():
             evidence = metric.evidence

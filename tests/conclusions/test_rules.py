@@ -38,7 +38,7 @@ def test_the_adjustment_is_named_if_it_takes_a_mark_away(tmp_path: Path) -> None
 def test_an_undefined_difference_has_a_reason(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, rows(at), arm=name) for at, name in enumerate("ab")]
     experiment = Experiment.read(runs, Settings(resamples=200))
-    claims = experiment.comparisons.better(*experiment.runs).claims
+    claims = experiment.comparisons.better_runs[0].claims
     reason = ClusterText("no {cluster} is left")
     nothing = Estimate(math.nan, math.nan, math.nan, 0, 0, None, reason)
     conclusion = concluded(("a", "b"), [replace(claims[0], difference=nothing), *claims[1:]])

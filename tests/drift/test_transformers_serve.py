@@ -69,7 +69,7 @@ def test_compare_shows_no_difference(runs: tuple[Path, Path], decoding: Any) -> 
     value = json.loads(run(*both, "--json").stdout)
     (pair,), (answer,) = value["comparisons"], value["answer"]["better"]
     comparison = pair["comparison"]
-    assert (comparison["only_a"], comparison["only_b"]) == ([], [])
+    assert comparison["differing"] == []
     for group in comparison["groups"]:
         for name, metric in group["metrics"].items():
             difference = metric["difference"]["value"]

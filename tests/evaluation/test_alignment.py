@@ -12,7 +12,7 @@ from run_frames import frame_of
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.figure_results import published_comparison, published_ece_by_kind
+from pact_eval.evaluation.arms.figure_results import ece_by_kind, main_comparison
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import ItemMismatch, align, mismatch
 from pact_eval.evaluation.registry import (
@@ -142,7 +142,7 @@ def test_published_rates_of_arms() -> None:
             ]
         )
     )
-    means = {entry.spec.name: entry for entry in published_comparison(metrics)}
+    means = {entry.spec.name: entry for entry in main_comparison(metrics)}
     assert set(means) == {"accuracy", "ece", "view_tv"}
     assert (means["accuracy"].items, means["accuracy"].families) == (20, None)
     assert [arm.mean for arm in means["accuracy"].arms] == [0.8, 0.7]
@@ -154,7 +154,7 @@ def test_published_rates_of_arms() -> None:
     assert of_tv[0] is None
     assert of_tv[1] is not None
     assert of_tv[1].mean == 0.03
-    kinds = published_ece_by_kind(metrics)
+    kinds = ece_by_kind(metrics)
     assert {name: items for name, (items, _) in kinds.kinds.items()} == {
         "all": 20,
         "choice": 12,
@@ -162,7 +162,7 @@ def test_published_rates_of_arms() -> None:
     }
     assert (kinds.items, kinds.families) == (20, None)
     assert kinds.kinds["choice"][1][0].mean == 0.20
-    for refuses in (published_comparison, published_ece_by_kind):
+    for refuses in (main_comparison, ece_by_kind):
         with pytest.raises(InputError, match="decoding single"):
             refuses(ArmMetrics(MetricTable([row("a", 1.0, "nll_nats")])))
 

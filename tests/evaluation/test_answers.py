@@ -14,7 +14,12 @@ from statsmodels.stats.multitest import multipletests
 
 from pact_eval._choices import Decoding
 from pact_eval._typing import BoolArray, IntArray
-from pact_eval.evaluation.conclusions.better import Claim, adjusted_together, claim_status
+from pact_eval.evaluation.conclusions.better import (
+    BetterConclusion,
+    Claim,
+    adjusted_together,
+    claim_status,
+)
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.resampled_groups import evidence
@@ -32,21 +37,21 @@ def experiment(home: Path, settings: Settings = SETTINGS, *, k: int = 3) -> Expe
     return Experiment.read(folders, settings)
 
 
-def pair(compared: Experiment) -> tuple[ExperimentRun, ExperimentRun]:
-    a, b = compared.runs
-    return a, b
+def better(*runs: ExperimentRun) -> BetterConclusion:
+    """Whether the first of two runs is better than the second."""
+    return Experiment(runs, settings=SETTINGS).comparisons.better_runs[0]
 
 
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])
 def test_both_decodings_are_those_of_the_comparisons(tmp_path: Path, decoding: Decoding) -> None:
     compared = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
-    conclusion = compared.comparisons.better(*pair(compared))
+    conclusion = compared.comparisons.better_runs[0]
     assert [claim.k for claim in conclusion.of("accuracy")] == [1, 3]
     assert conclusion.claims[0].decoding == decoding
     for claim in (*conclusion.of("accuracy"), *conclusion.of("pair_accuracy")):
         views: Decoding = "single" if claim.k == 1 else "ensemble"
         chosen = Experiment(compared.runs, settings=replace(SETTINGS, decoding=views))
-        group = chosen.comparisons.of(*pair(chosen)).groups[0]
+        group = chosen.comparisons.of_first[0].groups[0]
         assert claim.difference == group.metrics[claim.metric].difference
         assert claim.evidence.p_value == group.metrics[claim.metric].evidence.p_value
         if views == decoding:
@@ -73,17 +78,16 @@ def test_runs_of_different_k_are_compared_on_the_views_of_both(tmp_path: Path) -
         write_run(tmp_path / "b", rows(2, k=2), arm="b", seed=1),
     ]
     compared = Experiment.read(folders, SETTINGS)
-    conclusion = compared.comparisons.better(*pair(compared))
+    conclusion = compared.comparisons.better_runs[0]
     assert [claim.k for claim in conclusion.of("accuracy")] == [1, 2]
 
 
 def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -> None:
     compared = experiment(tmp_path)
-    a, b = pair(compared)
-    better, same = compared.comparisons.better(a, b), compared.comparisons.better(a, a)
-    assert better.status == "better"
-    assert_says(better.words.finding, "a is more accurate", "than b (p ")
-    worse = compared.comparisons.better(b, a)
+    a, b = compared.runs
+    ahead, same, worse = better(a, b), better(a, a), better(b, a)
+    assert ahead.status == "better"
+    assert_says(ahead.words.finding, "a is more accurate", "than b (p ")
     assert worse.status == "worse"
     assert_says(worse.words.finding, "b is less accurate", "than a")
     assert same.status == "not shown"

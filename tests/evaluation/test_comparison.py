@@ -69,11 +69,12 @@ def test_item_lists_and_tests_against_direct_counts() -> None:
     a, b = items(1), items(2, skill=2.0)
     comparison = compared(a, b)
     ids = a.predictions.ids
-    assert set(comparison.only_a) == set(ids[a.correct & ~b.correct].tolist())
-    assert set(comparison.only_b) == set(ids[b.correct & ~a.correct].tolist())
+    only = {side: [i.id for i in comparison.differing if i.correct == side] for side in "ab"}
+    assert only["a"] == ids[a.correct & ~b.correct].tolist()
+    assert only["b"] == ids[b.correct & ~a.correct].tolist()
     everything = comparison.groups[0]
     assert everything.accuracy.items == mcnemar(a.correct, b.correct)
-    assert everything.accuracy.items.b == len(comparison.only_a)
+    assert everything.accuracy.items.b == len(only["a"])
     pair_a, pair_b = (
         run.correct.reshape(-1, 2).all(axis=1) for run in (a, b)
     )  # the members of a family stand together

@@ -160,7 +160,7 @@ def test_what_needs_other_probabilities_is_absent_with_the_reason(runs: Path) ->
 
 def test_pairs_can_be_compared_with_a_run_that_names_its_answers(runs: Path) -> None:
     experiment = Experiment.read([runs / "full", runs / "pairs"])
-    compared = experiment.comparisons.of(*experiment.runs).groups[0]
+    compared = experiment.comparisons.of_first[0].groups[0]
     assert compared.metrics["accuracy"].difference.value == 0
     assert compared.metrics["ece"].difference.value == pytest.approx(0, abs=1e-12)
 

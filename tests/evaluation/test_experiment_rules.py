@@ -145,7 +145,7 @@ def test_runs_of_other_items_are_not_compared(tmp_path: Path) -> None:
             refuses()
     (lead,) = experiment.comparisons.better_than("a").values()
     assert lead.status == "cannot be compared"
-    assert experiment.comparisons.better(*experiment.runs).status == "cannot be compared"
+    assert experiment.comparisons.better_runs[0].status == "cannot be compared"
     with pytest.raises(InputError, match="no run on full contexts"):
         Experiment(runs=()).shared_items()
 

@@ -161,7 +161,7 @@ def test_differences_are_those_of_the_means(
 ) -> None:
     other = imported(tmp_path, "other", rows(7, repeats, orders=orders))
     experiment = Experiment.read([folders[0], other], SETTINGS)
-    comparison = experiment.comparisons.of(*experiment.runs).groups[0]
+    comparison = experiment.comparisons.of_first[0].groups[0]
     expected = [estimates(folder) for folder in (folders[0], other)]
     for name in ("accuracy", "pair_accuracy", "nll_nats"):
         comparison_of_metric = comparison.metrics[name]
@@ -170,7 +170,7 @@ def test_differences_are_those_of_the_means(
         assert comparison_of_metric.b.value == pytest.approx(b, abs=1e-12)
         assert comparison_of_metric.difference.value == pytest.approx(a - b, abs=1e-12)
         assert comparison_of_metric.difference.clusters == FAMILIES
-    first, *others = experiment.comparisons.better(*experiment.runs).of("accuracy")
+    first, *others = experiment.comparisons.better_runs[0].of("accuracy")
     assert first.decoding == "repeats"
     assert bool(others) == (repeats in {2, 3} and not orders)
 

@@ -144,7 +144,7 @@ def test_the_change_is_that_of_the_comparison() -> None:
     rng = np.random.default_rng(3)
     new, old = (frame(rng.random(90) < 0.8, size=3) for _ in range(2))
     release = judged(new, old)
-    comparison = release.experiment.comparisons.of(*release.experiment.runs)
+    comparison = release.experiment.comparisons.of_first[0]
     assert release.judged[0].estimate == comparison.groups[0].metrics["accuracy"].difference
 
 

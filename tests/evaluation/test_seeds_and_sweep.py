@@ -47,7 +47,7 @@ def test_means_deviations_and_signs_against_direct_computation() -> None:
         assert difference == pytest.approx(accuracy["good"][seed] - accuracy["poor"][seed])
     lead = pair.differences["all"]["accuracy"]
     assert lead.sign.same
-    assert lead.same_seeds.value == pytest.approx(
+    assert lead.difference.value == pytest.approx(
         np.mean([accuracy["good"][seed] - accuracy["poor"][seed] for seed in (17, 18)])
     )
     # Two seeds are too few to say something about others.

@@ -142,7 +142,7 @@ def test_two_runs_are_compared_on_the_items_that_both_show_in_two_orders(tmp_pat
     local["d"] = ("boolean", [(0, 1), (1, 0)], [(0.0, 1.0), (1.0, 0.0)])  # flips, not compared
     runs = [written(tmp_path / "local", rows(local)), written(tmp_path / "served", rows())]
     read = experiment(*runs)
-    flips = read.comparisons.of(*read.runs).groups[0].metrics["flip_rate"]
+    flips = read.comparisons.of_first[0].groups[0].metrics["flip_rate"]
     assert (flips.a.value, flips.b.value, flips.difference.value) == (0.5, 0.5, 0.0)
     assert flips.a.n == flips.b.n == 2
 
@@ -161,7 +161,7 @@ def test_items_that_one_run_left_unanswered_are_left_out_of_a_comparison(tmp_pat
         written(tmp_path / "other", rows(without=("a",))),
     ]
     read = experiment(*runs)
-    accuracy = read.comparisons.of(*read.runs[:2]).groups[0].metrics["accuracy"]
+    accuracy = read.comparisons.of_first[0].groups[0].metrics["accuracy"]
     assert accuracy.a.n == accuracy.b.n == 2
     assert [run.predictions.ids.tolist() for run in read.runs] == [["c", "d"]] * 3
     assert read.left_out is not None
@@ -254,7 +254,7 @@ def test_a_comparison_says_which_run_was_rounded(tmp_path: Path) -> None:
         written(tmp_path / "served", rows(), rounding=rounding),
     ]
     read = experiment(*runs)
-    notes = read.comparisons.of(*read.runs).notes
+    notes = read.comparisons.of_first[0].notes
     assert [note.run for note in notes if isinstance(note, RoundedProbabilities)] == ["B"]
     effects = fit_on_run(runs[1], mode="scalar", decoding="single").effects
     assert [note.kind for note in effects[runs[1]].notes] == ["RoundedItems"]

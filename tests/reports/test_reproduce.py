@@ -24,7 +24,7 @@ from released_results import write_result_folder
 
 from pact_cli.main import main
 from pact_eval.evaluation.arms.arm_metrics import MetricCell
-from pact_eval.evaluation.arms.figure_results import published_ece_by_kind
+from pact_eval.evaluation.arms.figure_results import ece_by_kind
 from pact_eval.evaluation.arms.published import read_published
 from pact_eval.evaluation.registry import ENSEMBLE
 from pact_fixtures.paper import NUMBERS
@@ -259,7 +259,7 @@ def of_slopes(outputs: Outputs, row: Mapping[str, str], column: str) -> Made:
 
 def of_kinds_ece(outputs: Outputs, row: Mapping[str, str], column: str) -> float:
     """What the figure of ECE by kind draws, of which no table has numbers."""
-    result = published_ece_by_kind(read_published([outputs.home / "paper" / "results"]))
+    result = ece_by_kind(read_published([outputs.home / "paper" / "results"]))
     kind, _, after = column.partition("_")
     summary = next(arm for arm in result.kinds[kind][1] if arm.arm == row["arm"])
     chosen = summary.calibrated if after else summary

@@ -478,7 +478,7 @@ def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
     a, b = experiment.runs
     assert (a.predictions.reference.tolist(), b.predictions.reference.tolist()) == ([2, 1], [0, 1])
     assert experiment.same_items
-    accuracy = experiment.comparisons.of(a, b).groups[0].metrics["accuracy"]
+    accuracy = experiment.comparisons.of_first[0].groups[0].metrics["accuracy"]
     assert (accuracy.a.value, accuracy.b.value) == (0.5, 0.5)
     p = np.exp(np.array(logits_of["a"]) * 0.7)
     q = np.exp(np.array(logits_of["a"]))

@@ -13,13 +13,7 @@ from typing import Final, TypeAlias
 
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import (
-    ArmSummary,
-    against,
-    arm_difference,
-    best_mean,
-    standings,
-)
+from pact_eval.evaluation.arms.comparison import ArmSummary, with_standings
 from pact_eval.evaluation.arms.released_training import ReleasedTraining
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.experiment import Experiment
@@ -33,7 +27,6 @@ from pact_eval.evaluation.registry import (
     MetricDecoding,
     find_metric,
     metric_names,
-    metric_spec,
     registered_metrics,
 )
 from pact_eval.evaluation.report import Evaluation
@@ -567,25 +560,11 @@ class ArmMetrics:
         if self.experiment is None or group != "all":
             return summaries
         resampled = {arm: self._resample_runs(arm, decoding) for arm in arms}
-        arm_runs = {arm: runs for arm, runs in resampled.items() if runs}
-        means = {arm: summaries[arm].mean for arm in arm_runs}
-        differences = {}
-        top = best_mean(means, metric_spec(metric))
-        if top is not None:
-            differences = {
-                (top, arm): arm_difference(metric, [(match.a, match.b) for match in matches])
-                for arm, matches in against(arm_runs, top).items()
-                if matches and not math.isnan(means[arm])
-            }
-        standing = standings(means, metric_spec(metric), differences)
-        return summaries | {
-            arm: replace(
-                summaries[arm],
-                runs=tuple(run.estimate(metric) for run in runs.values()),
-                standing=standing.get(arm),
-            )
-            for arm, runs in arm_runs.items()
-        }
+        compared = {arm: runs for arm, runs in resampled.items() if runs}
+        for arm, runs in compared.items():
+            estimates = tuple(run.estimate(metric) for run in runs.values())
+            summaries[arm] = replace(summaries[arm], runs=estimates)
+        return with_standings(summaries, compared, metric)
 
     def _summary(self, arm: str, cell: MetricCell) -> ArmSummary:
         rows = {seed: self.row(cell, seed) for seed in self.seeds(arm)}

@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, starmap
 from typing import Final, Generic, Literal, TypeVar
 
 import numpy as np
@@ -20,7 +19,15 @@ import numpy as np
 from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.errors import InputError
 from pact_eval.evaluation.calibration_error import ChanceError
-from pact_eval.evaluation.comparison import Comparison, at_common_views, compare_groups
+from pact_eval.evaluation.comparison import (
+    Comparison,
+    GroupPairs,
+    MetricComparison,
+    compare_groups,
+    compare_metric,
+    items_at_common_views,
+    rate_verdict,
+)
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import (
     DifferentViews,
@@ -31,21 +38,18 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.resampled_groups import (
-    Evidence,
     ResampledGroup,
     default_resamples,
     evidence,
-    metric_difference,
     resampled_groups,
 )
-from pact_eval.notes import Note
 from pact_eval.numbers import Unit
 from pact_eval.progress import tracked
-from pact_eval.results import Result
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.seeds import SignAgreement, crossed_difference, same_sign, seed_summary
 
 _Run = TypeVar("_Run")
+_Groups = dict[int | None, tuple[ResampledGroup, ...]]
 
 
 @dataclass(frozen=True)
@@ -117,9 +121,6 @@ def sorted_seeds(runs: Mapping[int | None, object]) -> list[int | None]:
     return sorted(runs, key=lambda seed: (seed is not None, seed or 0))
 
 
-GroupPairs = Sequence[tuple[ResampledGroup, ResampledGroup]]
-"""The same group of items in two arms: one pair of runs per shared seed."""
-
 Generalisation = Literal["new families, same seeds", "new families and new seeds"]
 """The data for which an interval of a difference between arms is made."""
 
@@ -128,102 +129,74 @@ Standing = Literal["best", "tied"]
 
 
 @dataclass(frozen=True)
-class ArmDifference:
-    """The mean difference between two arms over their shared seeds, in one metric.
+class ArmDifference(MetricComparison):
+    """One metric of two arms: the means over the seeds that both have, and their difference.
 
     Attributes:
-        spec: the metric.
-        same_seeds: the mean with its interval over families; seeds are held fixed.
-        new_seeds: the same mean with its interval over families and seeds; without an interval for
+        new_seeds: the difference with its interval over families and seeds; without an interval for
             fewer than three shared seeds.
         sign: whether the difference has the same sign at every seed.
-        generalises_to: what `evidence` is about: new seeds too if there are three or more.
-        evidence: whether the difference is shown at the 5% level, and by which test.
+        generalises_to: what `evidence` and `verdict` are about: new seeds too if there are three or
+            more.
     """
 
-    spec: MetricSpec
-    same_seeds: Estimate
     new_seeds: Estimate
     sign: SignAgreement
     generalises_to: Generalisation
-    evidence: Evidence
-
-    @property
-    def marked(self) -> bool:
-        """Whether the difference is marked: shown at the 5% level."""
-        return self.evidence.marked
 
     @property
     def tested(self) -> Estimate:
         """The mean with the interval that `evidence` is about, for sentences that give one."""
         over_seeds = self.generalises_to == "new families and new seeds"
-        return self.new_seeds if over_seeds else self.same_seeds
+        return self.new_seeds if over_seeds else self.difference
 
 
-GroupDifferences = Mapping[str, Mapping[str, ArmDifference]]
-"""Differences between two arms by group and metric."""
-
-
-def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
-    """Compare two arms in one metric over the seeds that they share.
-
-    Args:
-        metric: name of the metric.
-        pairs: the group of items in both arms at each shared seed, one or more.
-    """
-    entry = find_metric(metric)
+def arm_difference(metric: str, pairs: GroupPairs, margin: float | None = None) -> ArmDifference:
+    """Compare two arms in one metric over the seeds that they share; see `compare_metric`."""
+    entry, same_seeds = find_metric(metric), compare_metric(metric, pairs, margin)
     by_seed = [a.difference(b, metric).value for a, b in pairs]
-    same_seeds, test = metric_difference(metric, pairs)
-    crossed = crossed_difference(by_seed, same_seeds)
+    crossed = crossed_difference(by_seed, same_seeds.difference)
     new_seeds = entry.within_difference(crossed.estimate)
-    if math.isnan(same_seeds.value):
-        new_seeds = replace(new_seeds, reason=same_seeds.reason)
-    scope: Generalisation = "new families, same seeds"
-    if not math.isnan(new_seeds.low):
-        scope = "new families and new seeds"
-        marked = bool(crossed.p_value <= LEVEL and entry.spec.better)
-        test = evidence("t over seeds and families", crossed.p_value, marked=marked)
-    sign = same_sign(by_seed)
-    return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, test)
-
-
-def arm_differences(by_group: Sequence[GroupPairs]) -> GroupDifferences:
-    """Compare two arms in every resampled metric on every group; see `arm_difference`."""
-    return {
-        pairs[0][0].name: {
-            spec.name: arm_difference(spec.name, pairs)
-            for spec in registered_metrics()
-            if spec.name in pairs[0][0].drawn
-        }
-        for pairs in by_group
-    }
+    if math.isnan(same_seeds.difference.value):
+        new_seeds = replace(new_seeds, reason=same_seeds.difference.reason)
+    compared = ArmDifference(
+        **vars(same_seeds),
+        new_seeds=new_seeds,
+        sign=same_sign(by_seed),
+        generalises_to="new families, same seeds",
+    )
+    if math.isnan(new_seeds.low):
+        return compared
+    marked = bool(crossed.p_value <= LEVEL and entry.spec.better)
+    return replace(
+        compared,
+        generalises_to="new families and new seeds",
+        evidence=evidence("t over seeds and families", crossed.p_value, marked=marked),
+        verdict=rate_verdict(entry.spec, new_seeds, margin),
+    )
 
 
 def standings(
-    means: Mapping[str, float],
-    spec: MetricSpec,
-    differences: Mapping[tuple[str, str], ArmDifference],
+    means: Mapping[str, float], spec: MetricSpec, leads: Mapping[str, ArmDifference]
 ) -> dict[str, Standing]:
     """Return which arms are best in a metric, as far as paired differences show it.
 
     Args:
         means: by arm, the mean over its seeds.
         spec: the metric.
-        differences: by the names of two arms, the difference over their shared seeds.
+        leads: the best arm minus each other arm with a shared seed, by that arm.
 
     Returns:
         The arm with the best mean is "best" if it is shown to be better than every other arm.
         Otherwise it is "tied", and so is every arm that is not shown to be worse. Nothing if
         neither direction is better, or fewer than two arms have a value.
     """
-    defined = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
     top = best_mean(means, spec)
     if top is None:
         return {}
-    tied = [arm for arm in defined if arm != top and not _shown_worse(arm, top, differences)]
-    if not tied:
-        return {top: "best"}
-    return {arm: "tied" for arm in defined if arm in (top, *tied)}
+    worse = {arm for arm, lead in leads.items() if lead.marked and spec.better * _sign(lead) > 0}
+    tied = [arm for arm, mean in means.items() if not math.isnan(mean) and arm not in worse]
+    return {top: "best"} if tied == [top] else dict.fromkeys(tied, "tied")
 
 
 def best_mean(means: Mapping[str, float], spec: MetricSpec) -> str | None:
@@ -243,20 +216,10 @@ def best_mean(means: Mapping[str, float], spec: MetricSpec) -> str | None:
     return None if math.isinf(defined[top]) else top
 
 
-def _shown_worse(arm: str, top: str, differences: Mapping[tuple[str, str], ArmDifference]) -> bool:
-    """Return whether a paired difference shows that an arm is worse than the top arm."""
-    for pair, sign in (((top, arm), 1), ((arm, top), -1)):
-        if pair in differences:
-            difference = differences[pair]
-            return difference.marked and sign * difference.spec.better * _lead(difference) > 0
-    return False
-
-
-def _lead(difference: ArmDifference) -> float:
+def _sign(lead: ArmDifference) -> float:
     """Return the middle of the interval behind the mark, which has the sign that is shown."""
-    tested = difference.tested
-    middle = (tested.low + tested.high) / 2
-    return tested.value if math.isnan(middle) else middle
+    middle = (lead.tested.low + lead.tested.high) / 2
+    return lead.tested.value if math.isnan(middle) else middle
 
 
 _UNIT_WORDS: Final[dict[Unit, str]] = {
@@ -339,14 +302,12 @@ def parse_margin(text: str, metric: str) -> Margin:
     return Margin(float(match[1]), unit)
 
 
+GroupMatch = SeedMatch[tuple[ResampledGroup, ...]]
+"""The groups of two runs with the same seed, in the same order."""
+
 SeedRuns = Mapping[int | None, ScoredItems]
 """The runs of one arm by seed, all on the same items in the same order. The key is None for a run
 without a seed, such as the base model."""
-
-_Groups = Mapping[int | None, tuple[ResampledGroup, ...]]
-
-GroupMatch = SeedMatch[tuple[ResampledGroup, ...]]
-"""The groups of two runs with the same seed, in the same order."""
 
 
 @dataclass(frozen=True)
@@ -422,6 +383,31 @@ class ArmSummary:
         return ChanceError.of(self.runs)
 
 
+def with_standings(
+    summaries: Mapping[str, ArmSummary],
+    runs: Mapping[str, Mapping[int | None, ResampledGroup]],
+    metric: str,
+) -> dict[str, ArmSummary]:
+    """Say which arms are best or tied in a metric; each is compared with that of the best mean.
+
+    Args:
+        summaries: the metric of each arm.
+        runs: the runs of arms that can be compared, by seed.
+        metric: its name.
+    """
+    spec, means = metric_spec(metric), {arm: summaries[arm].mean for arm in runs}
+    top = best_mean(means, spec)
+    if top is None:
+        return {**summaries}
+    leads = {
+        arm: arm_difference(metric, [(match.a, match.b) for match in matches])
+        for arm, matches in against(runs, top).items()
+        if matches and not math.isnan(means[arm])
+    }
+    found = standings(means, spec, leads)
+    return {arm: replace(one, standing=found.get(arm)) for arm, one in summaries.items()}
+
+
 @dataclass(frozen=True)
 class Arm:
     """One recipe over its seeds.
@@ -447,18 +433,16 @@ class ArmPair:
         seeds: the comparison at each seed, in ascending order.
         differences: by group and metric, the difference over all of these seeds; empty if the arms
             share no seed.
-        notes: none; those of the comparison say what concerns a pair.
     """
 
     a: str
     b: str
     seeds: Mapping[int | None, Comparison]
-    differences: GroupDifferences
-    notes: tuple[Note, ...] = ()
+    differences: Mapping[str, Mapping[str, ArmDifference]]
 
 
-@dataclass(frozen=True, repr=False)
-class ArmsComparison(Result):
+@dataclass(frozen=True)
+class ArmsComparison:
     """Several arms compared.
 
     Attributes:
@@ -474,21 +458,6 @@ class ArmsComparison(Result):
     pairs: tuple[ArmPair, ...]
     notes: tuple[DifferentViews | LargeFamilies | SmallGroups | UnmatchedSeeds, ...]
     unit: ClusterUnit = "family"
-
-    @property
-    def standings(self) -> dict[str, dict[str, dict[str, Standing]]]:
-        """By group and metric, the arms that are best or tied."""
-        return {
-            group: {
-                metric: {
-                    arm.name: standing
-                    for arm in self.arms
-                    if (standing := arm.summaries[group][metric].standing) is not None
-                }
-                for metric in summaries
-            }
-            for group, summaries in self.arms[0].summaries.items()
-        }
 
 
 def compare_arms(
@@ -516,109 +485,64 @@ def compare_arms(
     """
     if len(arms) < 2 or not all(arms.values()):
         raise InputError(f"expected two arms or more with runs, got {', '.join(arms) or 'none'}")
-    any_run = next(iter(next(iter(arms.values())).values()))
-    resamples = resamples or default_resamples(len(any_run))
-    same_k, different = _at_common_views(arms)
-    drawn = {
-        name: {
-            seed: resampled_groups(runs[seed], by, rng=rng, resamples=resamples)
-            for seed in sorted_seeds(runs)
-        }
-        for name, runs in same_k.items()
+    runs = {
+        (arm, seed): of_arm[seed] for arm, of_arm in arms.items() for seed in sorted_seeds(of_arm)
     }
-    first, *others = drawn
-    arm_summaries = tuple(starmap(_arm, tracked(drawn.items(), "Summarising arms", "arms")))
-    matches = {(a, b): matched_seeds(drawn[a], drawn[b]) for a, b in combinations(drawn, 2)}
-    pairs = {
-        other: _pair((first, other), matches[first, other], by, rng, resamples, margin)
-        for other in tracked(others, "Comparing arms", "arms")
-    }
-    differences = {
-        pair: pairs[pair[1]].differences if pair[0] == first else arm_differences(by_group(of_pair))
-        for pair, of_pair in matches.items()
-    }
+    labels = [arm if seed is None else f"{arm}, seed {seed}" for arm, seed in runs]
+    alike, different = items_at_common_views(dict(zip(labels, runs.values(), strict=True)))
+    resamples = resamples or default_resamples(len(alike[0]))
+    drawn: dict[str, _Groups] = {name: {} for name in arms}
+    for (arm, seed), items in zip(runs, alike, strict=True):
+        drawn[arm][seed] = resampled_groups(items, by, rng=rng, resamples=resamples)
+    first, *others = arms
+    matches = tracked(against(drawn, first).items(), "Comparing arms", "arms")
+    pairs = tuple(
+        ArmPair(
+            first,
+            other,
+            {
+                match.seed: compare_groups(
+                    match.a, match.b, by=by, rng=rng, resamples=resamples, margin=margin
+                )
+                for match in of_pair
+            },
+            _differences(of_pair, margin),
+        )
+        for other, of_pair in matches
+    )
     shared = next(iter(drawn[first].values()))
     return ArmsComparison(
         groups=tuple(group.name for group in shared),
-        arms=_with_standings(arm_summaries, differences),
-        pairs=tuple(
-            replace(pair, differences=differences[first, other]) for other, pair in pairs.items()
-        ),
+        arms=_summarise(drawn),
+        pairs=pairs,
         notes=(
             *different,
-            *LargeFamilies.of(any_run),
-            *small_groups({group.name: group.items.n_clusters for group in shared}, any_run.unit),
+            *LargeFamilies.of(alike[0]),
+            *small_groups({group.name: group.items.n_clusters for group in shared}, alike[0].unit),
             *(note for other in others for note in _note_unmatched(first, other, arms)),
         ),
-        unit=any_run.unit,
+        unit=alike[0].unit,
     )
 
 
-def _with_standings(
-    arms: Sequence[Arm], differences: Mapping[tuple[str, str], GroupDifferences]
-) -> tuple[Arm, ...]:
-    """Add the arms that are best or tied, by group and metric."""
-
-    def standing(group: str, spec: MetricSpec) -> dict[str, Standing]:
-        means = {arm.name: arm.summaries[group][spec.name].mean for arm in arms}
-        of_metric = {
-            pair: by_group[group][spec.name] for pair, by_group in differences.items() if by_group
+def _summarise(drawn: Mapping[str, _Groups]) -> tuple[Arm, ...]:
+    """Summarise every metric of every arm on every group, with the arms that are best or tied."""
+    summaries: dict[str, dict[str, dict[str, ArmSummary]]] = {arm: {} for arm in drawn}
+    for at, group in enumerate(next(iter(next(iter(drawn.values())).values()))):
+        runs = {
+            arm: {seed: groups[at] for seed, groups in by_seed.items()}
+            for arm, by_seed in drawn.items()
         }
-        return standings(means, spec, of_metric)
-
-    by_place = {
-        (group, spec.name): standing(group, spec)
-        for group in arms[0].summaries
-        for spec in registered_metrics()
-    }
-    return tuple(
-        replace(
-            arm,
-            summaries={
-                group: {
-                    metric: replace(summary, standing=by_place[group, metric].get(arm.name))
-                    for metric, summary in summaries.items()
-                }
-                for group, summaries in arm.summaries.items()
-            },
-        )
-        for arm in arms
-    )
-
-
-def _at_common_views(
-    arms: Mapping[str, SeedRuns],
-) -> tuple[dict[str, SeedRuns], tuple[DifferentViews, ...]]:
-    """Return the arms with the view metrics of the number of views that all runs have."""
-    names = {
-        (arm, seed): arm if seed is None else f"{arm}, seed {seed}"
-        for arm, runs in arms.items()
-        for seed in runs
-    }
-    cut_runs, notes = at_common_views(
-        {name: arms[arm][seed] for (arm, seed), name in names.items()}
-    )
-    same_k: dict[str, SeedRuns] = {
-        arm: {seed: cut_runs[names[arm, seed]] for seed in runs} for arm, runs in arms.items()
-    }
-    return same_k, notes
-
-
-def _arm(name: str, runs: _Groups) -> Arm:
-    summaries = {
-        groups[0].name: {
-            spec.name: ArmSummary.of(
-                name,
-                {
-                    seed: _estimate(group, spec.name)
-                    for seed, group in zip(runs, groups, strict=True)
-                },
-            )
-            for spec in registered_metrics()
-        }
-        for groups in zip(*runs.values(), strict=True)
-    }
-    return Arm(name, tuple(runs), summaries)
+        for spec in tracked(registered_metrics(), "Summarising arms", "metrics"):
+            of_arms = {
+                arm: ArmSummary.of(
+                    arm, {seed: _estimate(run, spec.name) for seed, run in by_seed.items()}
+                )
+                for arm, by_seed in runs.items()
+            }
+            for arm, summary in with_standings(of_arms, runs, spec.name).items():
+                summaries[arm].setdefault(group.name, {})[spec.name] = summary
+    return tuple(Arm(arm, tuple(drawn[arm]), of_arm) for arm, of_arm in summaries.items())
 
 
 def _estimate(group: ResampledGroup, metric: str) -> Estimate:
@@ -629,27 +553,24 @@ def _estimate(group: ResampledGroup, metric: str) -> Estimate:
     return Estimate(group.drawn[metric].value, math.nan, math.nan, basis.units, basis.families)
 
 
+def _differences(
+    matches: Sequence[GroupMatch], margin: float | None
+) -> dict[str, dict[str, ArmDifference]]:
+    """Compare two arms in every resampled metric on every group; see `arm_difference`."""
+    return {
+        pairs[0][0].name: {
+            spec.name: arm_difference(spec.name, pairs, margin)
+            for spec in registered_metrics()
+            if spec.name in pairs[0][0].drawn
+        }
+        for pairs in by_group(matches)
+    }
+
+
 def by_group(matches: Sequence[GroupMatch]) -> list[GroupPairs]:
     """Return the runs of two arms group by group: one pair per shared seed."""
     groups = range(len(matches[0].a)) if matches else ()
     return [[(match.a[at], match.b[at]) for match in matches] for at in groups]
-
-
-def _pair(
-    arms: tuple[str, str],
-    matches: Sequence[GroupMatch],
-    by: GroupBy,
-    rng: np.random.Generator,
-    resamples: int,
-    margin: float | None,
-) -> ArmPair:
-    compared = {
-        match.seed: compare_groups(
-            match.a, match.b, by=by, rng=rng, resamples=resamples, margin=margin
-        )
-        for match in matches
-    }
-    return ArmPair(*arms, compared, arm_differences(by_group(matches)))
 
 
 def _note_unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[UnmatchedSeeds]:

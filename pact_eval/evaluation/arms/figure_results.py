@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow
 from pact_eval.evaluation.arms.comparison import (
     ArmSummary,
-    GroupPairs,
     SeedMatch,
     against,
     arm_difference,
@@ -40,6 +39,9 @@ from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import SignAgreement, same_sign
 
 _SWEPT_METRICS: Final = ("accuracy", "view_tv")
+
+Source: TypeAlias = Experiment | ArmMetrics
+"""Where the numbers of a figure are from: runs, or published metrics, which have no intervals."""
 
 
 @dataclass(frozen=True)
@@ -103,96 +105,81 @@ class ViewsSweep:
     spec: MetricSpec
     arms: tuple[ArmSweep, ...]
     items: int
-    families: int
+    families: int | None
 
 
-def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
-    """Compute the rates in the figure of arms, for every arm over all items.
+def main_comparison(source: Source, decoding: Decoding = "single") -> tuple[MetricMeans, ...]:
+    """Return the rates in the figure of arms, for every arm over all items.
+
+    Args:
+        source: runs, under the decoding of their settings, or published metrics.
+        decoding: of published metrics.
 
     Returns:
-        One result per metric. A metric that no run has (view TV of one view) is left out.
+        One result per metric. A metric that no arm has (view TV of one view) is left out.
 
     Raises:
-        InputError: there is no run, or the item sets differ.
+        InputError: there is no run, the item sets differ, or no arm has any of these rates.
     """
-    views = experiment.shared_items().predictions
-    families = len(set(views.family.tolist()))
-    means = []
-    for spec in registered_metrics("full", "figure of arms"):
-        if spec.unit != "percent":
-            continue
-        calibrated = find_metric(spec.name).noise_floor
-        arms = tuple(
-            _arm(experiment, arm, spec.name, calibrated=calibrated) for arm in experiment.arms
-        )
-        if not all(math.isnan(arm.mean) for arm in arms):
-            means.append(MetricMeans(spec, arms, len(views), families))
-    return tuple(means)
-
-
-def ece_by_kind(experiment: Experiment) -> EceByKind:
-    """Compute the ECE of every arm by field kind, before and after T(x).
-
-    Raises:
-        InputError: there is no run, or the item sets differ.
-    """
-    views = experiment.shared_items().predictions
-    experiment.require_confidences()
-    groups = experiment.evaluation(experiment.runs[0], calibrated=False).groups
-    kinds = {
-        group.name: (
-            group.items,
-            tuple(_arm(experiment, arm, "ece", place, calibrated=True) for arm in experiment.arms),
-        )
-        for place, group in enumerate(groups)
-    }
-    return EceByKind(kinds, len(views), len(set(views.family.tolist())))
-
-
-def published_comparison(
-    metrics: ArmMetrics, decoding: Decoding = "single"
-) -> tuple[MetricMeans, ...]:
-    """Gather the rates in the figure of arms from published metrics; see `main_comparison`.
-
-    Raises:
-        InputError: no arm has any of these rates.
-    """
-    means = []
-    for spec in registered_metrics("full", "figure of arms"):
-        arms = _summarise_published(metrics, spec.name, decoding)
-        if spec.unit == "percent" and not all(map(_is_undefined, arms)):
-            means.append(MetricMeans(spec, arms, _items(metrics.rows_of("all")), None))
-    if not means:
+    counts = _counts(source)
+    rates = (spec for spec in registered_metrics("full", "figure of arms"))
+    means = [
+        MetricMeans(spec, _means(source, spec.name, decoding), *counts)
+        for spec in rates
+        if spec.unit == "percent"
+    ]
+    known = tuple(one for one in means if not all(map(_is_undefined, one.arms)))
+    if not known:
         raise InputError(f"no rate of all items under the decoding {decoding}")
-    return tuple(means)
+    return known
 
 
-def published_ece_by_kind(metrics: ArmMetrics, decoding: Decoding = "single") -> EceByKind:
-    """Gather the ECE of every arm by field kind from published metrics; see `ece_by_kind`.
+def ece_by_kind(source: Source, decoding: Decoding = "single") -> EceByKind:
+    """Return the ECE of every arm by field kind, before and after T(x).
+
+    Args:
+        source: runs, under the decoding of their settings, or published metrics.
+        decoding: of published metrics.
 
     Raises:
-        InputError: no arm has an ECE.
+        InputError: there is no run, the item sets differ, or no arm has an ECE.
     """
-    metrics = metrics.by_group("kind")
-    kinds = {
-        group: (
-            _items(metrics.rows_of(group)),
-            _summarise_published(metrics, "ece", decoding, group),
-        )
-        for group in dict.fromkeys(row.cell.group for row in metrics.table.rows)
-    }
-    defined = {
-        name: (items, arms)
-        for name, (items, arms) in kinds.items()
-        if not all(map(_is_undefined, arms))
-    }
-    if not defined:
+    counts = _counts(source)
+    if isinstance(source, ArmMetrics):
+        source = source.by_group("kind")
+        names = dict.fromkeys(row.cell.group for row in source.table.rows)
+        items = {name: _items(source.rows_of(name)) for name in names}
+    else:
+        source.require_confidences()
+        groups = source.evaluation(source.runs[0], calibrated=False).groups
+        items = {group.name: group.items for group in groups}
+    kinds = {name: (n, _means(source, "ece", decoding, name)) for name, n in items.items()}
+    kinds = {name: kind for name, kind in kinds.items() if not all(map(_is_undefined, kind[1]))}
+    if not kinds:
         raise InputError(f"no ECE under the decoding {decoding}")
-    return EceByKind(defined, _items(metrics.rows_of("all")), None)
+    return EceByKind(kinds, *counts)
+
+
+def _counts(source: Source) -> tuple[int, int | None]:
+    """Return the number of all items, and of their families; None for published metrics."""
+    if isinstance(source, ArmMetrics):
+        return _items(source.rows_of("all")), None
+    views = source.shared_items().predictions
+    return len(views), len(set(views.family.tolist()))
+
+
+def _means(
+    source: Source, metric: str, decoding: Decoding, group: str = "all"
+) -> tuple[ArmSummary, ...]:
+    """Return the means of every arm; of a calibration error, also after T(x)."""
+    if isinstance(source, ArmMetrics):
+        return _summarise_published(source, metric, decoding, group)
+    calibrated = find_metric(metric).noise_floor
+    return tuple(_arm(source, arm, metric, group, calibrated=calibrated) for arm in source.arms)
 
 
 def _summarise_published(
-    metrics: ArmMetrics, metric: str, decoding: Decoding, group: str = "all"
+    metrics: ArmMetrics, metric: str, decoding: Decoding, group: str
 ) -> tuple[ArmSummary, ...]:
     """Summarise a metric of every arm; also after T(x) if that changes the metric."""
     entry = find_metric(metric)
@@ -220,12 +207,17 @@ def _items(rows: Sequence[MetricRow]) -> int:
 
 
 def _arm(
-    experiment: Experiment, arm: str, metric: str, group: int = 0, *, calibrated: bool = False
+    experiment: Experiment, arm: str, metric: str, name: str, *, calibrated: bool
 ) -> ArmSummary:
     """Return the mean of an arm; with `calibrated`, also after T(x) if every run has one."""
 
     def mean(*, calibrated: bool) -> ArmSummary:
-        groups = [_groups(experiment, run, calibrated=calibrated)[group] for run in runs]
+        groups = [
+            group
+            for run in runs
+            for group in _groups(experiment, run, calibrated=calibrated)
+            if group.name == name
+        ]
         return _summary(arm, runs, groups, metric)
 
     runs = experiment.arms[arm]
@@ -273,7 +265,7 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
         InputError: there is no run, the item sets differ, every run has one view, or the views of
             an item have no answer in common.
     """
-    views = experiment.shared_items().predictions
+    counts = _counts(experiment)
     experiment.require_probabilities()
     arms = {
         arm: [run for run in runs if run.predictions.k > 1] for arm, runs in experiment.arms.items()
@@ -281,12 +273,11 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
     swept = [_arm_sweeps(experiment.settings, arm, runs) for arm, runs in arms.items() if runs]
     if not swept:
         raise InputError("one view only (K is 1): there is nothing to sweep")
-    families = len(set(views.family.tolist()))
     sweeps = []
     for name in _SWEPT_METRICS:
         defined = tuple(arm_sweeps[name] for arm_sweeps in swept if arm_sweeps[name].views)
         if defined:
-            sweeps.append(ViewsSweep(metric_spec(name), defined, len(views), families))
+            sweeps.append(ViewsSweep(metric_spec(name), defined, *counts))
     return tuple(sweeps)
 
 
@@ -314,6 +305,7 @@ def _swept(settings: Settings, run: ExperimentRun, k: int) -> ResampledGroup:
         )
 
 
+Grouping = Literal["all", "kind", "domain"]
 _GROUPINGS: Final[tuple[Literal["kind", "domain"], ...]] = ("kind", "domain")
 
 
@@ -328,17 +320,20 @@ class GroupDifference:
         values: the difference at each pair of runs.
         mean: mean over the pairs, with the interval behind `shown`: over families, and over seeds
             too if there are three or more.
-        sign: whether all pairs of runs differ in the same direction.
         shown: whether the mean is shown to differ from 0 at the 5% level; False without a test.
     """
 
-    by: Literal["all", "kind", "domain"]
+    by: Grouping
     name: str
     items: int
     values: tuple[float, ...]
     mean: Estimate
-    sign: SignAgreement
     shown: bool = False
+
+    @property
+    def sign(self) -> SignAgreement:
+        """Whether all pairs of runs differ in the same direction."""
+        return same_sign(self.values)
 
 
 @dataclass(frozen=True)
@@ -362,97 +357,66 @@ class ArmDifferences:
     families: int | None
 
 
-def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
+def arm_differences(
+    source: Source, a: str, b: str, decoding: Decoding = "single"
+) -> ArmDifferences:
     """Compute the difference in accuracy between two arms, by kind and by domain.
 
     No temperature is applied, which would change no answer.
 
     Args:
-        experiment: an experiment with the runs of both arms.
+        source: runs of both arms, under the decoding of their settings, or published metrics.
         a: name of the first arm.
         b: name of the second arm; differences are a minus b.
+        decoding: of published metrics.
 
     Raises:
-        InputError: the item sets differ, or the arms have no seed in common.
+        InputError: the item sets differ, the arms have no seed in common, or no accuracy there.
     """
-    views = experiment.shared_items().predictions
-    matches = experiment.comparisons.against(a).get(b, ())
-    if not matches:
+    counts = _counts(source)
+    if isinstance(source, ArmMetrics):
+        arms = {arm: {seed: seed for seed in source.seeds(arm)} for arm in (a, b)}
+        shared = against(arms, a)[b]
+        seeds = tuple(match.seed for match in shared)
+        groups = tuple(_published_groups(source, (a, b), shared, MetricDecoding(decoding)))
+    else:
+        matches = source.comparisons.against(a).get(b, ())
+        seeds = tuple(match.seed for match in matches)
+        groups = tuple(_groups_of_runs(source, matches))
+    if not seeds:
         raise InputError(f"{a} and {b} have no seed in common")
-    kinds, domains = (_accuracies(experiment, matches, by) for by in _GROUPINGS)
-    groups = (
-        *(_difference("kind", pairs) for pairs in kinds),
-        *(_difference("domain", pairs) for pairs in domains[1:]),
-    )
-    families = len(set(views.family.tolist()))
-    seeds = tuple(match.seed for match in matches)
-    return ArmDifferences(
-        a, b, seeds, (replace(groups[0], by="all"), *groups[1:]), len(views), families
-    )
+    if not groups:
+        raise InputError(f"no accuracy of {a} and {b} under the decoding {decoding}")
+    return ArmDifferences(a, b, seeds, groups, *counts)
 
 
-def _accuracies(
-    experiment: Experiment, matches: Sequence[SeedMatch[ExperimentRun]], by: GroupBy
-) -> list[GroupPairs]:
-    """Resample the accuracy of matched runs, group by group; all items first."""
-    matched = [
-        SeedMatch(match.seed, *(_groups(experiment, run, by=by, names=("accuracy",))
-                                for run in (match.a, match.b)))
-        for match in matches
-    ]  # fmt: skip
-    return by_group(matched)
+def _groups_of_runs(
+    experiment: Experiment, matches: Sequence[SeedMatch[ExperimentRun]]
+) -> Iterator[GroupDifference]:
+    """Yield all items, then each kind and each domain, of matched runs."""
+    for by in _GROUPINGS:
+        drawn = [
+            SeedMatch(match.seed, *(_groups(experiment, run, by=by, names=("accuracy",))
+                                    for run in (match.a, match.b)))
+            for match in matches
+        ]  # fmt: skip
+        for at, pairs in enumerate(by_group(drawn)):
+            if at == 0 and by == "domain":
+                continue
+            difference, group = arm_difference("accuracy", pairs), pairs[0][0]
+            values = tuple(left.difference(right, "accuracy").value for left, right in pairs)
+            numbers = values, difference.tested, difference.marked
+            kind: Grouping = by if at else "all"
+            yield GroupDifference(kind, group.name, group.items.n_items, *numbers)
 
 
-def _difference(by: Literal["kind", "domain"], pairs: GroupPairs) -> GroupDifference:
-    difference = arm_difference("accuracy", pairs)
-    group, _ = pairs[0]
-    return GroupDifference(
-        by=by,
-        name=group.name,
-        items=group.items.n_items,
-        values=tuple(left.difference(right, "accuracy").value for left, right in pairs),
-        mean=difference.tested,
-        sign=difference.sign,
-        shown=difference.marked,
-    )
-
-
-def published_differences(
-    metrics: ArmMetrics, a: str, decoding: Decoding = "single"
-) -> tuple[ArmDifferences, ...]:
-    """Take the same differences of one arm from every other from published metrics.
-
-    Args:
-        metrics: the numbers.
-        a: name of the first arm.
-        decoding: of the accuracies.
-
-    Raises:
-        InputError: no other arm has a seed in common with the first.
-    """
-    arms = {arm: {seed: seed for seed in metrics.seeds(arm)} for arm in metrics.arms}
-    matches = {b: pairs for b, pairs in against(arms, a).items() if pairs}
-    if not matches:
-        raise InputError(f"no other arm has a seed in common with {a}")
-    results = []
-    for b, pairs in matches.items():
-        groups = tuple(
-            _group_differences_published(metrics, (a, b), pairs, MetricDecoding(decoding))
-        )
-        items = groups[0].items if groups else 0
-        results.append(
-            ArmDifferences(a, b, tuple(pair.seed for pair in pairs), groups, items, None)
-        )
-    return tuple(results)
-
-
-def _group_differences_published(
+def _published_groups(
     metrics: ArmMetrics,
     arms: tuple[str, str],
-    pairs: tuple[SeedMatch[int | None], ...],
+    matches: Sequence[SeedMatch[int | None]],
     decoding: MetricDecoding,
 ) -> Iterator[GroupDifference]:
-    """Yield the groups of which every compared run has an accuracy."""
+    """Yield the same groups of published metrics, if every compared run has an accuracy."""
     for by in _GROUPINGS:
         table = metrics.by_group(by)
         for name in dict.fromkeys(row.cell.group for row in table.table.rows):
@@ -461,14 +425,14 @@ def _group_differences_published(
             rows = [
                 [
                     table.row(MetricCell("accuracy", arm, decoding, name), seed)
-                    for arm, seed in zip(arms, (pair.a, pair.b), strict=True)
+                    for arm, seed in zip(arms, (match.a, match.b), strict=True)
                 ]
-                for pair in pairs
+                for match in matches
             ]
             values = [one.value - other.value for one, other in rows]
-            if any(map(math.isnan, values)):
+            if not values or any(map(math.isnan, values)):
                 continue
             items = rows[0][0].n or 0
             mean = Estimate(float(np.mean(values)), math.nan, math.nan, items, 0)
-            kind: Literal["all", "kind", "domain"] = "all" if name == "all" else by
-            yield GroupDifference(kind, name, items, tuple(values), mean, same_sign(values))
+            kind: Grouping = "all" if name == "all" else by
+            yield GroupDifference(kind, name, items, tuple(values), mean)

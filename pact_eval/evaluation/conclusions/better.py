@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.arms.comparison import GroupPairs, arm_difference
-from pact_eval.evaluation.comparison import detectable_accuracy, only_first
+from pact_eval.evaluation.arms.comparison import arm_difference
+from pact_eval.evaluation.comparison import GroupPairs, detectable_accuracy, only_first
 from pact_eval.evaluation.conclusions.conclusion import (
     NOT_SHOWN,
     Conclusion,
@@ -96,7 +96,7 @@ class BetterConclusion(Conclusion):
         claims: accuracy and pair accuracy by decoding, the decoding of the settings first; then the
             answer mass, which is the mean over all views.
         seeds: number of seeds that both arms have; 1 for two runs.
-        generalises_to: what an interval over seeds is about; "" for two runs.
+        generalises_to: what an interval over seeds is about; "" for one seed, and for two runs.
         detectable: smallest difference in accuracy that the items show with 80% power; NaN over
             seeds, without an interval, and if the families are worth fewer than 30 of equal size.
         needed: number of such items that would show a small difference, or None.
@@ -313,26 +313,24 @@ class DecodedPairs:
 
 
 def better_of_pairs(
-    names: tuple[str, str],
-    decoded: Sequence[DecodedPairs],
-    margin: float | None = None,
-    *,
-    arms: bool = False,
+    names: tuple[str, str], decoded: Sequence[DecodedPairs], margin: float | None = None
 ) -> BetterConclusion:
     """Return whether the first of two runs, or arms, is better; not adjusted for other tests.
+
+    Two runs, and arms with one shared seed, are one pair: their items say how many would be needed.
 
     Args:
         names: of both.
         decoded: the runs in pairs, those under the decoding of the settings first.
         margin: largest difference that does not matter, as a fraction.
-        arms: whether the runs are those of arms, so that seeds are counted.
     """
     claims = [claim_of(metric, pairs, margin) for pairs in decoded for metric in HEADLINE]
     most, (first, other) = max(decoded, key=lambda pairs: pairs.k), decoded[0].pairs[0]
     claims.append(claim_of(ANSWER_MASS, replace(most, pairs=decoded[0].pairs), margin))
-    if arms:
+    seeds = len(decoded[0].pairs)
+    if seeds > 1:
         scope = arm_difference("accuracy", decoded[0].pairs).generalises_to
-        return concluded(names, claims, seeds=len(decoded[0].pairs), generalises_to=scope)
+        return concluded(names, claims, seeds=seeds, generalises_to=scope)
     detectable, needed = detectable_accuracy(claims[0].difference, first.items), None
     if not math.isnan(detectable):
         needed = math.ceil(first.items.n_items * (detectable / PLANNED_DIFFERENCE) ** 2)
@@ -348,12 +346,10 @@ def claim_of(metric: str, decoded: DecodedPairs, margin: float | None) -> Claim:
         decoded: the runs.
         margin: largest difference that does not matter, as a fraction; None gives no verdict.
     """
-    difference = arm_difference(metric, decoded.pairs)
-    tested = difference.tested
-    verdict = None if margin is None else equivalence_verdict(tested, margin)
-    status = claim_status(tested, difference.evidence, verdict)
+    difference = arm_difference(metric, decoded.pairs, margin)
+    tested, found = difference.tested, (difference.evidence, difference.verdict)
     views = decoded.decoding, decoded.k, decoded.repeats
-    return Claim(metric, *views, status, tested, difference.evidence, verdict)
+    return Claim(metric, *views, claim_status(tested, *found), tested, *found)
 
 
 def concluded(names: tuple[str, str], claims: Sequence[Claim], **fields: Any) -> BetterConclusion:

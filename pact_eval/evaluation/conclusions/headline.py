@@ -99,13 +99,9 @@ def headline(experiment: Experiment, names: ArmNames = KEYS) -> str:
         return headline_of(experiment, sides, experiment.comparisons.better_runs, names)
     first = runs[0].arm if len(runs) == _TWO and method is None else experiment.main_arm
     better = [*experiment.comparisons.better_than(first).values()]
-    return headline_of(experiment, sides_of_arms(experiment, names, first), better, names)
-
-
-def sides_of_arms(experiment: Experiment, names: ArmNames, first: str) -> list[Side]:
-    """Return the arms of an experiment, the named one first."""
     arms = sorted(experiment.arms.items(), key=lambda arm: arm[0] != first)
-    return [Side(names.arm(arm), runs) for arm, runs in arms]
+    sides = [Side(names.arm(arm), of_arm) for arm, of_arm in arms]
+    return headline_of(experiment, sides, better, names)
 
 
 def headline_of(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.comparison import ArmSummary
@@ -20,9 +21,6 @@ from pact_eval.evaluation.arms.figure_results import (
     arm_differences,
     ece_by_kind,
     main_comparison,
-    published_comparison,
-    published_differences,
-    published_ece_by_kind,
     views_sweep,
 )
 from pact_eval.evaluation.experiment import Experiment
@@ -299,7 +297,7 @@ def build_main(experiment: Experiment, looks: Looks) -> Built:
 
 def publish_main(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
     """Build the file of the main comparison from published metrics, without intervals."""
-    return _main(published_comparison(metrics, settings.decoding), looks)
+    return _main(main_comparison(metrics, settings.decoding), looks)
 
 
 def _main(results: Sequence[MetricMeans], looks: Looks) -> Built:
@@ -338,7 +336,7 @@ def build_ece_by_kind(experiment: Experiment, looks: Looks) -> Built:
 
 def publish_ece_by_kind(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
     """Build the file of ECE by kind from published metrics, without intervals."""
-    return Built((_ece_by_kind(published_ece_by_kind(metrics, settings.decoding), looks),))
+    return Built((_ece_by_kind(ece_by_kind(metrics, settings.decoding), looks),))
 
 
 def _ece_by_kind(result: EceByKind, looks: Looks) -> FigureFile:
@@ -372,26 +370,27 @@ def build_views(experiment: Experiment, looks: Looks) -> Built:
 
 def build_differences(experiment: Experiment, looks: Looks) -> Built:
     """Build one file for the main arm against each of the others."""
-    main = experiment.main_arm
-    others = experiment.comparisons.against(main)
+    return _differences(experiment, experiment.main_arm, looks)
+
+
+def publish_differences(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
+    """Build the same files from published metrics, without intervals."""
+    return _differences(metrics, metrics.main_arm(settings.method), looks, settings.decoding)
+
+
+def _differences(
+    source: Experiment | ArmMetrics, main: str, looks: Looks, decoding: Decoding = "single"
+) -> Built:
+    others = [arm for arm in source.arms if arm != main]
     if not others:
         raise InputError("one arm only: there is nothing to compare it with")
     files, missing = [], []
     for other in others:
         try:
-            result = arm_differences(experiment, main, other)
+            files.append(_file_of(arm_differences(source, main, other, decoding), looks))
         except InputError as error:
             missing.append(reason(error))
-            continue
-        files.append(_differences(result, looks))
     return Built(tuple(files), tuple(missing))
-
-
-def publish_differences(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
-    """Build the same files from published metrics, without intervals."""
-    main = metrics.main_arm(settings.method)
-    results = published_differences(metrics, main, settings.decoding)
-    return Built(tuple(_differences(result, looks) for result in results))
 
 
 def _rows(groups: tuple[GroupDifference, ...]) -> Iterator[tuple[GroupDifference, ...]]:
@@ -400,7 +399,7 @@ def _rows(groups: tuple[GroupDifference, ...]) -> Iterator[tuple[GroupDifference
         yield groups[at : at + _MOST_GROUPS]
 
 
-def _differences(result: ArmDifferences, looks: Looks) -> FigureFile:
+def _file_of(result: ArmDifferences, looks: Looks) -> FigureFile:
     same = any(group.sign.same for group in result.groups) and len(result.seeds) > 1
     notes = (
         "* same sign at every seed" if same else "",

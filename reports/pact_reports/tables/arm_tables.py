@@ -23,17 +23,16 @@ from pact_eval.evaluation.arms.table_results import (
     group_accuracy,
 )
 from pact_eval.evaluation.calibration_error import ChanceError
-from pact_eval.evaluation.comparison import AccuracyTests, MetricComparison
+from pact_eval.evaluation.comparison import GroupComparison
 from pact_eval.evaluation.curves.training import (
     Trajectory,
     released_trajectories,
     selection_trajectory,
 )
-from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
 from pact_eval.evaluation.item_records import Split, data_splits
 from pact_eval.evaluation.registry import DIFFERENCE, MetricDecoding, find_metric, metric_spec
 from pact_eval.evaluation.report import Calibration
-from pact_reports.table import Cell, Column, Table, columns_and_rows, table_row
+from pact_reports.table import Cell, Column, Mark, Table, columns_and_rows, table_row
 from pact_reports.tables.cells import (
     NOISE,
     RUN_COLUMNS,
@@ -330,114 +329,103 @@ def build_paired(request: TableRequest) -> Table:
         InputError: the runs do not compare or lack the decoding, or no other arm has a seed in
             common with the method.
     """
-    return paired_table(*_matched(request))
-
-
-def build_mcnemar(request: TableRequest) -> Table:
-    """Make the table of tests over items of runs; errors as `build_paired`."""
-    return mcnemar_table(*_matched(request))
-
-
-def _matched(request: TableRequest) -> tuple[Sequence[MatchedRuns], str, MetricDecoding, ArmNames]:
-    _ = request.comparable
-    method, decoding = request.experiment.main_arm, MetricDecoding(request.decoding)
-    return matched_runs(request.raw, method), method, decoding, request.names
-
-
-def paired_table(
-    tests: Sequence[MatchedRuns], method: str, decoding: MetricDecoding, names: ArmNames = KEYS
-) -> Table:
-    """Lay out differences with their intervals over families and p: one row per seed.
-
-    Args:
-        tests: one or more, those of an arm together.
-        method: the arm that is compared with the others.
-        decoding: what accuracies rest on.
-        names: display names of arms.
-    """
-    first, difference = tests[0].result.accuracy, tests[0].result.metrics["accuracy"].difference
+    tests, decoding, compared = _matched(request)
+    difference = tests[0][2].metrics["accuracy"].difference
     a, b = (metric_column(_ACCURACY, decoding, f"Acc. {side}") for side in "AB")
     families = interval_column("95% families", unit_of(DIFFERENCE, decoding))
     columns, rows = columns_and_rows(
-        [(test, test.result.metrics["accuracy"]) for test in tests],
-        (_OTHER, lambda row: arm_cell(row[0].control, names)),
-        ("Seed", lambda row: seed_cell(row[0].seed)),
-        (a, lambda row: value_cell(row[1].a.value, _ACCURACY)),
-        (b, lambda row: value_cell(row[1].b.value, _ACCURACY)),
+        [(arm, seed, test.metrics["accuracy"]) for arm, seed, test in tests],
+        (_OTHER, lambda row: arm_cell(row[0], request.names)),
+        ("Seed", lambda row: seed_cell(row[1])),
+        (a, lambda row: value_cell(row[2].a.value, _ACCURACY)),
+        (b, lambda row: value_cell(row[2].b.value, _ACCURACY)),
         (
             metric_column(DIFFERENCE, decoding, "A - B"),
-            lambda row: value_cell(row[1].difference.value, DIFFERENCE),
+            lambda row: value_cell(row[2].difference.value, DIFFERENCE),
         ),
-        (families, lambda row: interval_cell(row[1].difference, DIFFERENCE)),
-        (Column("p", numbers=("p",)), lambda row: _p_value(row[1])),
-        rule=lambda row: row[0].control,
+        (families, lambda row: interval_cell(row[2].difference, DIFFERENCE)),
+        (
+            Column("p", numbers=("p",)),
+            lambda row: p_value_cell(row[2].evidence.p_value, row[2].difference.reason),
+        ),
+        rule=lambda row: row[0],
     )
     return Table(
         name="paired",
-        title=f"{names.arm(method)} next to other arms at the same seed",
+        title=f"{_method(request)} next to other arms at the same seed",
         caption=(
-            f"{_compared(method, decoding, names, first)} Accuracy in %, A - B in points with its "
-            f"interval over families (n = {difference.n:,}, clusters = {difference.clusters:,}). "
-            "p is below 0.05 if the interval excludes 0; it is not adjusted for the number of "
-            "tests."
+            f"{compared} Accuracy in %, A - B in points with its interval over families "
+            f"(n = {difference.n:,}, clusters = {difference.clusters:,}). p is below 0.05 if the "
+            "interval excludes 0; it is not adjusted for the number of tests."
         ),
         columns=columns,
         rows=rows,
-        legend=(("significant", "p below 0.05"),),
+        legend=_SHOWN,
+    )
+
+
+def build_mcnemar(request: TableRequest) -> Table:
+    """Make the table of tests and intervals over items, as papers print them: one row per seed.
+
+    Raises:
+        InputError: as `build_paired`.
+    """
+    tests, decoding, compared = _matched(request)
+    only = Column("Only A/B", numbers=("only A right (items)", "only B right (items)"))
+    interval = interval_column("95% items", unit_of(DIFFERENCE, decoding))
+    columns, rows = columns_and_rows(
+        [(arm, seed, test.accuracy.items, test.accuracy) for arm, seed, test in tests],
+        (_OTHER, lambda row: arm_cell(row[0], request.names)),
+        ("Seed", lambda row: seed_cell(row[1])),
+        (
+            metric_column(DIFFERENCE, decoding, "A - B"),
+            lambda row: value_cell(row[2].difference, DIFFERENCE),
+        ),
+        (only, lambda row: Cell(f"{row[2].b:,}/{row[2].c:,}", (row[2].b, row[2].c))),
+        (interval, lambda row: interval_cell(row[3].item_interval, DIFFERENCE)),
+        (
+            Column("McNemar p", numbers=("McNemar p",)),
+            lambda row: p_value_cell(row[2].p_value, row[2].reason),
+        ),
+        rule=lambda row: row[0],
+    )
+    return Table(
+        name="mcnemar",
+        title=f"Tests of {_method(request)} over items",
+        caption=(
+            f"{compared} Only A, only B: items that only one of them answers correctly. McNemar: "
+            f"exact, two-sided. A - B in points, with the "
+            f"{tests[0][2].accuracy.item_interval.method}. Both treat items as independent, as "
+            "papers do; the table of differences over families does not. No p-value is adjusted "
+            "for the number of tests."
+        ),
+        columns=columns,
+        rows=rows,
+        legend=_SHOWN,
     )
 
 
 _OTHER: Final = Column("B", "left")
+_SHOWN: Final[tuple[tuple[Mark, str], ...]] = (("significant", "p below 0.05"),)
 
 
-def _p_value(metric: MetricComparison) -> Cell:
-    return p_value_cell(metric.evidence.p_value, metric.difference.reason)
-
-
-def mcnemar_table(
-    tests: Sequence[MatchedRuns], method: str, decoding: MetricDecoding, names: ArmNames = KEYS
-) -> Table:
-    """Lay out tests and intervals over items, as papers print them; arguments as `paired_table`."""
-    first = tests[0].result.accuracy
-    only = Column("Only A/B", numbers=("only A right (items)", "only B right (items)"))
-    interval = interval_column("95% items", unit_of(DIFFERENCE, decoding))
-    columns, rows = columns_and_rows(
-        [(test, test.result.accuracy.items) for test in tests],
-        (_OTHER, lambda row: arm_cell(row[0].control, names)),
-        ("Seed", lambda row: seed_cell(row[0].seed)),
-        (
-            metric_column(DIFFERENCE, decoding, "A - B"),
-            lambda row: value_cell(row[1].difference, DIFFERENCE),
-        ),
-        (only, lambda row: Cell(f"{row[1].b:,}/{row[1].c:,}", (row[1].b, row[1].c))),
-        (interval, lambda row: interval_cell(row[0].result.accuracy.item_interval, DIFFERENCE)),
-        (
-            Column("McNemar p", numbers=("McNemar p",)),
-            lambda row: p_value_cell(row[1].p_value, row[1].reason),
-        ),
-        rule=lambda row: row[0].control,
-    )
-    return Table(
-        name="mcnemar",
-        title=f"Tests of {names.arm(method)} over items",
-        caption=(
-            f"{_compared(method, decoding, names, first)} Only A, only B: items that only one of "
-            f"them answers correctly. McNemar: exact, two-sided. A - B in points, with the "
-            f"{first.item_interval.method}. Both treat items as independent, as papers do; the "
-            "table of differences over families does not. No p-value is adjusted for the number "
-            "of tests."
-        ),
-        columns=columns,
-        rows=rows,
-        legend=(("significant", "p below 0.05"),),
-    )
-
-
-def _compared(method: str, decoding: MetricDecoding, names: ArmNames, first: AccuracyTests) -> str:
-    return (
-        f"A = {names.arm(method)} and the other arm B on the same {first.items.n:,} items of "
+def _matched(
+    request: TableRequest,
+) -> tuple[Sequence[tuple[str, int | None, GroupComparison]], MetricDecoding, str]:
+    """Return the tests of the method at shared seeds, their decoding, and what they compare."""
+    _ = request.comparable
+    decoding = MetricDecoding(request.decoding)
+    tests = request.raw.comparisons.matched_rates(request.main_arm)
+    first = tests[0][2].accuracy
+    compared = (
+        f"A = {_method(request)} and the other arm B on the same {first.items.n:,} items of "
         f"{first.families.clusters:,} families; decoding: {decoding_words(decoding)}."
     )
+    return tests, decoding, compared
+
+
+def _method(request: TableRequest) -> str:
+    return request.names.arm(request.main_arm)
 
 
 def build_splits(request: TableRequest) -> Table:

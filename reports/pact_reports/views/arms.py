@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
@@ -16,11 +17,9 @@ from pact_eval.evaluation.arms.comparison import (
     ArmsComparison,
     ArmSummary,
 )
-from pact_eval.evaluation.comparison import GroupComparison, MetricComparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
-from pact_eval.evaluation.conclusions.data import with_leak_warning
 from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
-from pact_eval.evaluation.conclusions.headline import headline_of, sides_of_arms
+from pact_eval.evaluation.conclusions.headline import headline
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec
@@ -28,7 +27,6 @@ from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts
 from pact_eval.evaluation.wrong_items import differing_items
 from pact_eval.numbers import generalisation_text, sample_text, value_text
 from pact_eval.plain_text import one_line, short_names
-from pact_eval.stats.estimate import Estimate
 from pact_reports.table import (
     Cell,
     Column,
@@ -38,7 +36,6 @@ from pact_reports.table import (
     Part,
     Row,
     Table,
-    columns_and_rows,
     right_columns,
     table_row,
 )
@@ -48,32 +45,24 @@ from pact_reports.views.brief import MOST_LINES, Brief, Fact, beside, data_fact,
 from pact_reports.views.comparison import (
     NO_LEGEND,
     UNITS_AND_NOISE,
+    accuracy_table,
     adjusted_text,
     cautions,
     claims_table,
-    columns_of_tests,
     difference_facts,
-    experiment_json,
     heading,
     marked_difference,
     more_text,
     notes_on_tests,
     p_value_or_dash,
+    present_compared,
     shown_text,
     unusual_decoding,
     verdict_lines,
 )
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.report import has_row, titled
-from pact_reports.writers.json import answer_json, attributes, to_json
-
-
-def present_arms_comparison(comparison: ArmsComparison) -> Presenter:
-    """Present arms over seeds."""
-    return Presenter(
-        tables=partial(arms_parts, comparison),
-        to_json=lambda: _json(comparison, KEYS),
-    )
+from pact_reports.writers.json import attributes, to_json
 
 
 def present_arms(
@@ -92,39 +81,29 @@ def present_arms(
         texts: texts of the items.
     """
 
-    def answers() -> Iterator[str]:
-        leak = experiment.data.leak
-        for conclusion in experiment.comparisons.better_arms:
-            yield str(with_leak_warning(conclusion.named(names).words, leak))
-
     def listed() -> Iterator[Part]:
         for pair in experiment.comparisons.of_arms.pairs if items else ():
             yield from pair_items(experiment, pair, texts, items, names)
         yield from advice_on_texts(known=bool(texts.records)) if items else ()
 
-    return Presenter(
+    return replace(
+        present_compared(
+            experiment,
+            lambda: experiment.comparisons.better_arms,
+            lambda: {"arms": _json(experiment.comparisons.of_arms, names)},
+            names,
+        ),
         tables=lambda: (*heading(experiment), *arms_parts(experiment.comparisons.of_arms, names)),
-        to_json=lambda: {
-            "answer": answer_json([experiment.data], experiment.comparisons.better_arms),
-            **experiment_json(experiment),
-            "arms": _json(experiment.comparisons.of_arms, names),
-        },
-        warnings=[*map(str, experiment.applied_warnings)],
-        answers=answers,
-        leak=lambda: experiment.data.leak,
-        headline=lambda: [arms_headline(experiment, names)],
+        headline=lambda: [headline(experiment, names)],
         first=partial(brief_arms, experiment, names, items=items > 0),
-        retold=True,
         listed=listed,
     )
 
 
 def _json(comparison: ArmsComparison, names: ArmNames) -> dict[str, Json]:
-    """Return arms by name, with `arm_name` next to the key `name`, their pairs and standings."""
-    return cast("dict[str, Json]", to_json(comparison)) | {
-        "arms": [_arm(arm, names) for arm in comparison.arms],
-        "standings": to_json(comparison.standings),
-    }
+    """Return arms by name, with `arm_name` next to the key `name`, and their pairs."""
+    values = cast("dict[str, Json]", to_json(comparison))
+    return values | {"arms": [_arm(arm, names) for arm in comparison.arms]}
 
 
 def _arm(arm: Arm, names: ArmNames) -> Json:
@@ -133,23 +112,16 @@ def _arm(arm: Arm, names: ArmNames) -> Json:
         "arm_name": names.arm(arm.name),
         "seeds": [*arm.seeds],
         "summaries": {
-            group: {metric: _summary(summary) for metric, summary in summaries.items()}
-            for group, summaries in arm.summaries.items()
-        },
-        "chance": {
-            group: {
-                metric: to_json(summary.chance)
-                for metric, summary in summaries.items()
-                if find_metric(metric).noise_floor
-            }
+            group: {metric: _summary(summary, metric) for metric, summary in summaries.items()}
             for group, summaries in arm.summaries.items()
         },
     }
 
 
-def _summary(summary: ArmSummary) -> Json:
-    spread = attributes(summary, "mean", "deviation")
-    return {**spread, "n": len(summary.runs), "reason": summary.reason}
+def _summary(summary: ArmSummary, metric: str) -> Json:
+    values = attributes(summary, "mean", "deviation", "reason", "standing")
+    chance = attributes(summary, "chance") if find_metric(metric).noise_floor else {}
+    return {**values, "n": len(summary.runs), **chance}
 
 
 _WORST: Final = "; order, probabilities: worst run"
@@ -184,13 +156,6 @@ def brief_arms(experiment: Experiment, names: ArmNames = KEYS, *, items: bool = 
     )
 
 
-def arms_headline(experiment: Experiment, names: ArmNames = KEYS) -> str:
-    """Write the first line on the first arm and the others; see `headline_of`."""
-    conclusions = experiment.comparisons.better_arms
-    sides = sides_of_arms(experiment, names, conclusions[0].left)
-    return headline_of(experiment, sides, conclusions, names)
-
-
 def _facts_of_two(
     conclusion: BetterConclusion, arms: Sequence[ArmConclusions], names: ArmNames
 ) -> Iterator[Fact]:
@@ -215,12 +180,13 @@ def _shared_seeds(conclusions: Sequence[BetterConclusion], arms: Sequence[ArmCon
     """Say how many seeds the differences are over, and what of several runs is shown."""
     compared = [conclusion for conclusion in conclusions if conclusion.claims]
     counts = sorted({conclusion.seeds for conclusion in compared})
-    scopes = dict.fromkeys(conclusion.generalises_to for conclusion in compared)
+    scopes = dict.fromkeys(filter(None, (one.generalises_to for one in compared)))
     if not counts:
         return ""
-    number = " or ".join(map(str, counts))
+    shared = f"{' or '.join(map(str, counts))} shared"
+    tested = f"; tested for {', or '.join(scopes)}" if scopes else ""
     shown = "" if all(len(arm.seeds) == 1 for arm in arms) else _WORST
-    return f"{number} shared; tested for {', or '.join(scopes)}{shown}"
+    return f"{shared}{tested}{shown}"
 
 
 def _sample(experiment: Experiment) -> str:
@@ -254,19 +220,44 @@ def arms_parts(comparison: ArmsComparison, names: ArmNames = KEYS) -> tuple[Part
         names: display names of arms.
 
     Returns:
-        Means and deviations of all items, with the best arm of each metric or those that are tied;
-        accuracy by group; then the first arm against each of the others: over seeds and families,
-        and seed by seed; what the marks mean.
+        Means and deviations, with the best arm of each metric or those that are tied; then the
+        first arm against each of the others: over seeds and families, and seed by seed; what the
+        marks mean. These tables have the same rows: every metric of all items, then accuracy by
+        group.
     """
-    parts: list[Part] = [_arms_table(comparison, names), _arm_groups_table(comparison, names)]
+    parts: list[Part] = [_arms_table(comparison, names)]
     for pair in comparison.pairs:
         if pair.seeds:
-            parts += _pair_parts(pair, names)
+            parts += _pair_parts(comparison, pair, names)
     notes = (str(named(note, names)) for note in comparison.notes)
     parts += [Line(f"Note: {note}", "caution") for note in notes]
     tests = (pair.differences["all"]["accuracy"].evidence.tests for pair in comparison.pairs
              if pair.seeds)  # fmt: skip
     return (*parts, _arms_legend(max(tests, default=0)))
+
+
+def _rows(
+    comparison: ArmsComparison, cells: Callable[[str, MetricSpec], Iterable[Cell]]
+) -> tuple[Row, ...]:
+    """Return a row per metric of all items, and below a rule one of accuracy per group.
+
+    Args:
+        comparison: the arms.
+        cells: makes those of a group and a metric.
+    """
+    summaries = [arm.summaries["all"] for arm in comparison.arms]
+    specs = [
+        spec
+        for spec in map(metric_spec, summaries[0])
+        if has_row(spec, [of_arm[spec.name].mean for of_arm in summaries])
+    ]
+    accuracy = metric_spec("accuracy")
+    rows = [table_row(titled(spec), *cells("all", spec)) for spec in specs]
+    rows += [
+        table_row(f"{titled(accuracy)}, {group}", *cells(group, accuracy), rule=not at)
+        for at, group in enumerate(comparison.groups[1:])
+    ]
+    return tuple(rows)
 
 
 def pair_items(
@@ -300,40 +291,19 @@ def _arms_legend(tests: int) -> Legend:
 
 def _arms_table(comparison: ArmsComparison, names: ArmNames) -> Table:
     columns = [Column(names.arm(arm.name), "left", below=_seeds(arm)) for arm in comparison.arms]
-    rows = []
-    for name in comparison.arms[0].summaries["all"]:
-        spec = metric_spec(name)
-        if not has_row(spec, [arm.summaries["all"][name].mean for arm in comparison.arms]):
-            continue
-        rows.append(table_row(titled(spec), *_summary_cells(comparison, "all", spec)))
     return Table(
         name="arms",
-        title="Arms, all items",
+        title="Arms",
         caption="Mean over seeds ± sample standard deviation. "
         + generalisation_text(comparison.unit),
         columns=(Column("", "left"), *columns),
-        rows=tuple(rows),
+        rows=_rows(comparison, partial(_summary_cells, comparison)),
         legend=NO_LEGEND,
         keys=1,
     )
 
 
-def _arm_groups_table(comparison: ArmsComparison, names: ArmNames) -> Table:
-    accuracy = metric_spec("accuracy")
-    columns = (
-        Column("", "left"),
-        *(Column(names.arm(arm.name), "left") for arm in comparison.arms),
-    )
-    rows = tuple(
-        table_row(group, *_summary_cells(comparison, group, accuracy))
-        for group in comparison.groups[1:]
-    )
-    title = "Accuracy by group"
-    return Table("arm-groups", title, "", columns, rows, legend=NO_LEGEND, keys=1)
-
-
-def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> list[Cell]:
-    cells = []
+def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> Iterator[Cell]:
     for arm in comparison.arms:
         summary = arm.summaries[group][spec.name]
         text = value_text(summary.mean, spec.unit)
@@ -341,85 +311,71 @@ def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> 
             text += f" ± {value_text(summary.deviation, spec.unit).lstrip('+')}"
         why = None if math.isfinite(summary.mean) else summary.reason
         below = "" if summary.chance is None else chance_text(summary.chance)
-        cells.append(Cell(text, mark=summary.standing, reason=why, below=below))
-    return cells
+        yield Cell(text, mark=summary.standing, reason=why, below=below)
 
 
-def _pair_parts(pair: ArmPair, names: ArmNames) -> Iterator[Part]:
+def _pair_parts(comparison: ArmsComparison, pair: ArmPair, names: ArmNames) -> Iterator[Part]:
     """Lay out the first arm against another one; hundreds of single seeds carry no marks."""
     a, b = names.arm(pair.a), names.arm(pair.b)
     yield Line(one_line(f"A = {a}, B = {b}; {_signs(len(pair.seeds))}"), "strong")
-    yield _arm_differences_table(pair, f"{a} - {b}")
-    everything = [comparison.groups[0] for comparison in pair.seeds.values()]
-    rows = {titled(m.spec): [g.metrics[name] for g in everything]
-            for name, m in everything[0].metrics.items()
-            if has_row(m.spec, (m.a.value, m.b.value))}  # fmt: skip
-    yield _seeds_table(pair, f"{a} - {b}, all items, by seed", rows)
-    groups = {
-        name: [group.metrics["accuracy"] for group in comparisons]
-        for name, comparisons in _by_group(pair).items()
-    }
-    yield _seeds_table(pair, f"{a} - {b}, accuracy by group and seed", groups)
-    yield _tests_table(pair)
-    for seed, comparison in pair.seeds.items():
-        yield from verdict_lines(comparison, f"{_seed(seed).capitalize()}: ")
-    for seed, comparison in pair.seeds.items():
-        for note in notes_on_tests(comparison):
+    yield _arm_differences_table(comparison, pair, f"{a} - {b}")
+    yield _seeds_table(comparison, pair, f"{a} - {b}")
+    yield accuracy_table(
+        {_seed(seed): of_seed.groups[0] for seed, of_seed in pair.seeds.items()},
+        comparison.unit,
+        name="tests",
+        title="Accuracy of all items at single seeds: exact tests",
+        marked=False,
+        notes=[
+            f"Smallest difference that the holdout shows with 80% power at {_seed(seed)}: "
+            f"{value_text(of_seed.groups[0].accuracy.detectable, 'percent')} points."
+            for seed, of_seed in pair.seeds.items()
+            if math.isfinite(of_seed.groups[0].accuracy.detectable)
+        ],
+    )
+    for seed, of_seed in pair.seeds.items():
+        yield from verdict_lines(of_seed, f"{_seed(seed).capitalize()}: ")
+    for seed, of_seed in pair.seeds.items():
+        for note in notes_on_tests(of_seed):
             yield Line(f"Note: {_seed(seed)}: {note}", "caution")
 
 
-def _arm_differences_table(pair: ArmPair, named: str) -> Table:
-    """Lay out one difference per metric over all seeds, and one of accuracy per group.
+def _arm_differences_table(comparison: ArmsComparison, pair: ArmPair, named: str) -> Table:
+    """Lay out the differences over all seeds.
 
     Args:
-        pair: the two arms.
+        comparison: the arms.
+        pair: two of them.
         named: the difference by the names of the arms.
     """
-    differences = pair.differences
-    rows = [
-        Row(_arm_difference_cells(titled(d.spec), d))
-        for d in differences["all"].values()
-        if has_row(d.spec, [d.same_seeds.value])
-    ]
-    others = [name for name in differences if name != "all"]
-    for at, name in enumerate(others):
-        cells = _arm_difference_cells(f"Accuracy ↑, {name}", differences[name]["accuracy"])
-        rows.append(Row(cells, rule=at == 0))
-    scope = next(iter(differences["all"].values())).generalises_to
+    seeds = len(pair.seeds)
     return Table(
         name="arm-differences",
-        title=f"{named}: one difference over {_n_seeds(len(pair.seeds))}",
+        title=f"{named}: one difference over {'one seed' if seeds == 1 else f'{seeds} seeds'}",
         caption=(
             "Mean over shared seeds. The first interval holds these seeds fixed: it is for new "
             "families. The second is for new families and new seeds. Marks and p-values: "
-            f"{scope}."
+            f"{pair.differences['all']['accuracy'].generalises_to}."
         ),
         columns=(
             Column("A - B", "left"),
             *right_columns("new families, same seeds", "new families and new seeds", "p"),
             Column("same sign", "left"),
         ),
-        rows=tuple(rows),
+        rows=_rows(
+            comparison, lambda group, spec: _difference_cells(pair.differences[group][spec.name])
+        ),
         legend=NO_LEGEND,
     )
 
 
-def _arm_difference_cells(title: str, difference: ArmDifference) -> tuple[Cell, ...]:
-    """Return the cells of a difference between arms; the mark is on the interval behind it."""
-    new = difference.generalises_to == "new families and new seeds"
-    return (
-        Cell(title),
-        marked_difference(
-            difference.same_seeds, difference.spec, marked=difference.marked and not new
-        ),
-        marked_difference(difference.new_seeds, difference.spec, marked=difference.marked and new),
-        Cell(p_value_or_dash(difference.evidence.deciding)),
-        Cell("=" if difference.sign.same else ""),
-    )
-
-
-def _n_seeds(seeds: int) -> str:
-    return "one seed" if seeds == 1 else f"{seeds} seeds"
+def _difference_cells(difference: ArmDifference) -> Iterator[Cell]:
+    """Yield the cells of a difference between arms; the mark is on the interval behind it."""
+    for estimate in (difference.difference, difference.new_seeds):
+        marked = difference.marked and estimate is difference.tested
+        yield marked_difference(estimate, difference.spec, marked=marked)
+    yield Cell(p_value_or_dash(difference.evidence.deciding))
+    yield Cell("=" if difference.sign.same else "")
 
 
 def _signs(seeds: int) -> str:
@@ -429,59 +385,24 @@ def _signs(seeds: int) -> str:
     return f"= marks one sign at every seed ({chance})."
 
 
-def _by_group(pair: ArmPair) -> dict[str, list[GroupComparison]]:
-    """Return the groups after the first, each at every seed."""
-    groups: dict[str, list[GroupComparison]] = {}
-    for comparison in pair.seeds.values():
-        for group in comparison.groups[1:]:
-            groups.setdefault(group.name, []).append(group)
-    return groups
+def _seeds_table(comparison: ArmsComparison, pair: ArmPair, named: str) -> Table:
+    """Lay out the differences seed by seed; arguments as for `_arm_differences_table`."""
+    by_seed = [
+        {group.name: group.metrics for group in of_seed.groups} for of_seed in pair.seeds.values()
+    ]
 
+    def cells(group: str, spec: MetricSpec) -> Iterator[Cell]:
+        for groups in by_seed:
+            yield estimate_cell(groups[group][spec.name].difference, spec.difference_unit)
 
-def _seeds_table(
-    pair: ArmPair, title: str, rows: Mapping[str, Sequence[MetricComparison]]
-) -> Table:
-    """Lay out differences: a column per seed.
-
-    Args:
-        pair: the two arms.
-        title: of the table.
-        rows: by title of the row, the difference at each seed.
-    """
     return Table(
         name="seeds",
-        title=title,
+        title=f"{named}, by seed",
         caption="Intervals are for new families with this seed; p-values are not adjusted.",
         columns=(Column("A - B", "left"), *(Column(_seed(seed)) for seed in pair.seeds)),
-        rows=tuple(
-            table_row(name, *(estimate_cell(d.difference, d.spec.difference_unit) for d in metrics))
-            for name, metrics in rows.items()
-        ),
+        rows=_rows(comparison, cells),
         legend=NO_LEGEND,
     )
-
-
-def _tests_table(pair: ArmPair) -> Table:
-    groups = {seed: comparison.groups[0] for seed, comparison in pair.seeds.items()}
-    power = tuple(
-        f"Smallest difference that the holdout shows with 80% power at {_seed(seed)}: "
-        f"{value_text(group.accuracy.detectable, 'percent')} points."
-        for seed, group in groups.items()
-        if math.isfinite(group.accuracy.detectable)
-    )
-    columns, rows = columns_and_rows(
-        groups.values(),
-        ("accuracy, A - B", lambda group: estimate_cell(_accuracy_of(group), "points")),
-        *columns_of_tests(next(iter(pair.seeds.values())).unit),
-    )
-    seeds = (Cell("–" if seed is None else str(seed)) for seed in groups)
-    rows = tuple(Row((seed, *row.cells)) for seed, row in zip(seeds, rows, strict=True))
-    title = "Accuracy of all items at single seeds: exact tests"
-    return Table("tests", title, "", (Column("seed"), *columns), rows, notes=power)
-
-
-def _accuracy_of(group: GroupComparison) -> Estimate:
-    return group.metrics["accuracy"].difference
 
 
 def _seeds(arm: Arm) -> str:

@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import Final, cast
+from itertools import starmap
+from typing import Final
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.drift.run_comparison import RunComparison
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim, claim_text
 from pact_eval.evaluation.conclusions.data import with_leak_warning
@@ -18,7 +20,7 @@ from pact_eval.evaluation.conclusions.headline import Side, headline_of
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.notes import DifferentViews, RoundedProbabilities, SeveralRight
+from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import ANSWER_MASS, MetricSpec
 from pact_eval.evaluation.resampled_groups import sign_of
 from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts
@@ -58,7 +60,7 @@ from pact_reports.table import (
     right_columns,
     table_row,
 )
-from pact_reports.tables.cells import NOISE, estimate_cell, leak_lines
+from pact_reports.tables.cells import NOISE, estimate_cell
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
 from pact_reports.views.brief import MOST_LINES, Brief, Fact, beside, data_fact, tone_of, worst_tone
 from pact_reports.views.drift import tempering_json
@@ -81,43 +83,69 @@ def present_run_comparison(
     """
     experiment = comparisons[0].experiment
 
-    def headline() -> list[str]:
-        return [comparison_headline(comparisons)]
+    conclusions = [comparison.conclusion for comparison in comparisons]
 
-    def blocks(_full: bool) -> Iterable[Iterable[Part]]:
-        if len(comparisons) > 1:
-            yield answer_lines(headline())
+    def tables() -> Iterator[Part]:
         for pair in comparisons:
-            yield _block(pair)
+            if len(comparisons) > 1:
+                yield from answer_lines([comparison_headline([pair])])
+            yield from comparison_parts(pair)
 
-    def as_json() -> dict[str, Json]:
-        better = [comparison.conclusion for comparison in comparisons]
-        return {
-            "answer": answer_json([experiment.data], better),
-            **experiment_json(experiment),
-            "comparisons": [
-                _pair_json(comparison, _items_json(comparison, texts, items) if items else {})
-                for comparison in comparisons
-            ],
-        }
+    def listed() -> Iterator[Part]:
+        for pair in comparisons if items else ():
+            yield from _differing(pair, texts, items)
+
+    return replace(
+        present_compared(
+            experiment,
+            lambda: conclusions,
+            lambda: {
+                "comparisons": [
+                    _pair_json(pair, _items_json(pair, texts, items) if items else {})
+                    for pair in comparisons
+                ]
+            },
+        ),
+        tables=tables,
+        headline=lambda: [comparison_headline(comparisons)],
+        first=partial(_brief, comparisons, items=items > 0),
+        listed=listed,
+    )
+
+
+def present_compared(
+    experiment: Experiment,
+    conclusions: Callable[[], Sequence[BetterConclusion]],
+    numbers: Callable[[], Mapping[str, Json]],
+    names: ArmNames = KEYS,
+) -> Presenter:
+    """Present what comparisons of runs, and of arms, have in common.
+
+    Args:
+        experiment: the runs.
+        conclusions: on the first and each of the others.
+        numbers: JSON values in addition to what holds for all.
+        names: display names of arms.
+    """
+
+    def answers() -> Iterator[str]:
+        for conclusion in conclusions():
+            yield str(with_leak_warning(conclusion.named(names).words, experiment.data.leak))
 
     return Presenter(
-        tables=lambda: (
-            part
-            for comparison in comparisons
-            for part in (*comparison_parts(comparison), *map(Line, comparison.sentences))
-        ),
-        to_json=as_json,
+        tables=tuple,
+        to_json=lambda: {
+            "answer": answer_json([experiment.data], conclusions()),
+            "decoding": {**experiment.settings.label},
+            "intervals": GENERALISATION[experiment.settings.unit],
+            "unlike_runs": [*map(to_json, experiment.unlike)],
+            "warnings": warnings_json(experiment.applied_warnings),
+            **numbers(),
+        },
         warnings=[*map(str, experiment.applied_warnings)],
-        answers=lambda: map(_answer, comparisons),
+        answers=answers,
         leak=lambda: experiment.data.leak,
-        headline=headline,
-        first=partial(_brief, comparisons, items=items > 0),
         retold=True,
-        listed=lambda: (
-            part for pair in comparisons if items for part in _differing(pair, texts, items)
-        ),
-        blocks=blocks,
     )
 
 
@@ -130,20 +158,6 @@ def _items_json(comparison: RunComparison, texts: ItemTexts, items: int) -> dict
         for item in listed
     ]
     return {"items": values}
-
-
-def _block(comparison: RunComparison) -> Iterable[Part]:
-    """Lay out every table of a comparison, between its answer in short and in full."""
-    first, second = comparison.runs
-    return (
-        *leak_lines(comparison.data.leak),
-        *answer_lines([comparison_headline([comparison])]),
-        *heading(comparison.experiment),
-        *comparison_parts(comparison, names=(first.title, second.title)),
-        *map(Line, comparison.sentences),
-        *(Line(f"Requests: {text}.") for text in filter(None, [spending_words(comparison)])),
-        *answer_lines([_answer(comparison)]),
-    )
 
 
 def _brief(comparisons: Sequence[RunComparison], *, items: bool) -> Brief:
@@ -174,7 +188,7 @@ def _brief_pair(comparison: RunComparison) -> Brief:
             Fact("requests", spending_words(comparison)),
             data_fact(comparison.data),
         ],
-        notes=[_name_runs(note, names[::turn]) for note in comparison.notes],
+        notes=_notes(comparison, names[::turn]),
     )
 
 
@@ -202,15 +216,9 @@ def _differing(comparison: RunComparison, texts: ItemTexts, items: int) -> Itera
     yield from advice_on_texts(known=bool(texts.records))
 
 
-def _answer(comparison: RunComparison) -> str:
-    return str(with_leak_warning(comparison.conclusion.words, comparison.data.leak))
-
-
 def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
     a, b = (run.place for run in comparison.runs)
     numbers = {field.name: to_json(getattr(comparison, field.name)) for field in fields(Comparison)}
-    # Warnings and conclusions of all comparisons are next to them.
-    numbers |= {"warnings": [], "conclusion": None}
     tempering = comparison.tempering
     analyses = {
         "tempering": None if tempering is None else tempering_json(tempering),
@@ -223,28 +231,10 @@ def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
     return {"a": a, "b": b, "comparison": numbers, **items, **shown}
 
 
-def present_comparison(comparison: Comparison) -> Presenter:
-    """Present a comparison of items that are not from runs."""
-    return Presenter(
-        tables=partial(comparison_parts, comparison),
-        to_json=lambda: cast("dict[str, Json]", to_json(comparison)),
-    )
-
-
 def heading(experiment: Experiment) -> tuple[Line, ...]:
     """Say which distributions are compared, and in what runs differ."""
     decoding = f"Decoding: {decoding_text(experiment)}."
     return (Line(decoding), *cautions(experiment))
-
-
-def experiment_json(experiment: Experiment) -> dict[str, Json]:
-    """Return what holds for all comparisons of an experiment as JSON values."""
-    return {
-        "decoding": {**experiment.settings.label},
-        "intervals": GENERALISATION[experiment.settings.unit],
-        "unlike_runs": [*map(to_json, experiment.unlike)],
-        "warnings": warnings_json(experiment.applied_warnings),
-    }
 
 
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
@@ -256,18 +246,12 @@ _UNITS: Final = (
 UNITS_AND_NOISE: Final = f"{_UNITS} {NOISE}"
 
 
-def comparison_parts(
-    comparison: Comparison, *, names: tuple[str, str] | None = None
-) -> tuple[Part, ...]:
+def comparison_parts(comparison: RunComparison) -> tuple[Part, ...]:
     """Lay out the comparison of two runs.
 
-    Args:
-        comparison: the two runs.
-        names: what they are called; None leaves A and B.
-
     Returns:
-        The metrics of all items; accuracy by group with its tests; notes; the other metrics by
-        group; what the marks mean.
+        What is compared; the metrics of all items; accuracy by group with its tests; notes; the
+        other metrics by group; what the marks mean; serving, quantising, letter prior, requests.
     """
     everything = comparison.groups[0]
     unit = comparison.unit
@@ -282,9 +266,10 @@ def comparison_parts(
     clusters = CLUSTERS[unit] if everything.clusters != 1 else unit.replace("_", " ")
     sample = f"{everything.items:,} items, {everything.clusters:,} {clusters}"
     parts: list[Part] = [
+        *heading(comparison.experiment),
         *(
-            Line(one_line(f"{letter} = {name}"), "strong")
-            for letter, name in zip("AB", names or (), strict=names is not None)
+            Line(one_line(f"{letter} = {run.title}"), "strong")
+            for letter, run in zip("AB", comparison.runs, strict=True)
         ),
         Line(
             f"{sample}; differences are A - B, in brackets the {method}. "
@@ -292,14 +277,23 @@ def comparison_parts(
         ),
         _metrics_table(everything),
         *verdict_lines(comparison),
-        _accuracy_table(comparison),
+        accuracy_table(
+            {group.name: group for group in comparison.groups},
+            unit,
+            name="accuracy",
+            title="Accuracy: exact tests",
+            notes=[*_remarks(comparison)],
+        ),
         *(Line(f"Note: {note!s}", "caution") for note in comparison.notes),
         *(Line(f"Note: {note}", "caution") for note in notes_on_tests(comparison)),
     ]
     if len(comparison.groups) > 2:  # one group is all items once more
         by = comparison.by.replace("_", " ")
         parts.append(_by_group_table(comparison, f"A - B by {by}"))
-    return (*parts, _legend(everything.metrics["accuracy"].evidence.tests))
+    parts.append(_legend(everything.metrics["accuracy"].evidence.tests))
+    requests = spending_words(comparison)
+    sentences = (*comparison.sentences, *([f"Requests: {requests}."] if requests else []))
+    return (*parts, *map(Line, sentences))
 
 
 def _legend(tests: int) -> Legend:
@@ -389,33 +383,46 @@ def verdict_lines(comparison: Comparison, where: str = "") -> Iterator[Line]:
         yield Line(f"{where}{metric.spec.title}, {margin}: {verdict.sentence}{why}")
 
 
-def _accuracy_table(comparison: Comparison) -> Table:
-    unit = comparison.unit
-    layout = columns_and_rows(
-        comparison.groups,
-        (Column("", "left"), lambda group: group.name),
-        (f"A - B, by {CLUSTER[unit]}", lambda group: _difference_cell(group.metrics["accuracy"])),
-        ("p", lambda group: p_value_or_dash(group.metrics["accuracy"].evidence.deciding)),
-        *columns_of_tests(unit),
-        ("over items", _item_interval),
-    )
-    notes = tuple(_remarks(comparison))
-    return Table("accuracy", "Accuracy: exact tests", "", *layout, legend=NO_LEGEND, notes=notes)
-
-
-def columns_of_tests(
+def accuracy_table(
+    groups: Mapping[str, GroupComparison],
     unit: ClusterUnit,
-) -> Sequence[tuple[str, Callable[[GroupComparison], str]]]:
-    """Return the columns of the exact tests of a group."""
-    return (
-        (f"{short_clusters(unit)} A, B ahead", _ahead_text),
-        ("sign flip", lambda group: p_value_text(group.accuracy.families.p_value)),
+    *,
+    name: str,
+    title: str,
+    notes: Sequence[str],
+    marked: bool = True,
+) -> Table:
+    """Lay out accuracy with its exact tests, a row per group.
+
+    Args:
+        groups: by the heads of their rows.
+        unit: of the first interval and the sign flip.
+        name: of the table.
+        title: what it shows.
+        notes: below it.
+        marked: whether differences that are shown are marked.
+    """
+
+    def difference(group: GroupComparison) -> Cell:
+        accuracy = group.metrics["accuracy"]
+        shown = marked and accuracy.marked
+        return marked_difference(accuracy.difference, accuracy.spec, marked=shown)
+
+    layout = columns_and_rows(
+        groups.items(),
+        (Column("", "left"), lambda row: row[0]),
+        (f"A - B, by {CLUSTER[unit]}", lambda row: difference(row[1])),
+        ("p", lambda row: p_value_or_dash(row[1].metrics["accuracy"].evidence.deciding)),
+        (f"{short_clusters(unit)} A, B ahead", lambda row: _ahead_text(row[1])),
+        ("sign flip", lambda row: p_value_text(row[1].accuracy.families.p_value)),
         (
             "only A, B correct",
-            lambda group: f"{group.accuracy.items.b:,}, {group.accuracy.items.c:,}",
+            lambda row: f"{row[1].accuracy.items.b:,}, {row[1].accuracy.items.c:,}",
         ),
-        ("McNemar", lambda group: p_value_text(group.accuracy.items.p_value)),
+        ("McNemar", lambda row: p_value_text(row[1].accuracy.items.p_value)),
+        ("over items", lambda row: _item_interval(row[1])),
     )
+    return Table(name, title, "", *layout, legend=NO_LEGEND, notes=tuple(notes))
 
 
 def _ahead_text(group: GroupComparison) -> str:
@@ -506,18 +513,6 @@ def _difference_not_shown(conclusion: BetterConclusion, names: Sequence[str]) ->
     if claim and not claim.shown and len(statuses) == 1:
         text = claim_text(claim, word=True, at=False)
         yield Fact("difference", f"{names[0]} - {names[1]} {text}", spare=True)
-
-
-def _name_runs(note: Note, names: Sequence[str]) -> Note:
-    """Return a note that names the runs instead of A and B."""
-    called = dict(zip("AB", names, strict=True))
-    match note:
-        case DifferentViews():
-            return replace(note, ks={called.get(run, run): k for run, k in note.ks.items()})
-        case RoundedProbabilities() | SeveralRight():
-            return replace(note, run=called.get(note.run, note.run))
-        case _:
-            return note
 
 
 def cautions(experiment: Experiment) -> Iterator[Line]:
@@ -618,13 +613,18 @@ def more_text(*, items: bool) -> str:
     return "All metrics: --full." if items else "Items: --items 20.  All metrics: --full."
 
 
+def _notes(comparison: Comparison, names: Sequence[str]) -> list[Note]:
+    """Return notes that name the runs instead of A and B."""
+    called = ArmNames(dict(zip("AB", names, strict=True)))
+    return [named(note, called) for note in comparison.notes]
+
+
 def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:
     """Return the notes of several comparisons, equal ones once; they cannot be hashed."""
     notes: list[Note] = []
     for comparison in comparisons:
         sides = short_names([run.name for run in comparison.runs])
-        named = [_name_runs(note, sides) for note in comparison.notes]
-        notes += [note for note in named if note not in notes]
+        notes += [note for note in _notes(comparison, sides) if note not in notes]
     return notes
 
 
@@ -662,29 +662,49 @@ def claims_table(
         words: what is concluded of the order and the probabilities of each.
         further: as `facts`, for the last columns.
     """
-    last = further or {}
     called = short_names(names, _LONGEST_NAME)
-    heads = (head.format(f"{called[0]} - {what}") for head in claim_heads(conclusions))
-    of_each = zip(called, *facts.values(), strict=True)
-    ends = zip(*last.values(), strict=True) if last else [()] * len(called)
-    rows = zip(of_each, claim_cells(conclusions), words, ends, strict=True)
+    orders, probabilities = zip(*words, strict=True)
+    texts: dict[str, Sequence[Cell | str]] = {
+        **_claim_columns(conclusions, f"{called[0]} - {what}"),
+        "order": [Cell(one.word, tone=tone_of(one)) for one in orders],
+        "probabilities": [Cell(one.word, tone=tone_of(one)) for one in probabilities],
+        **(further or {}),
+    }
+    rows = zip(called, *facts.values(), *texts.values(), strict=True)
     return Table(
         name=f"{what}s",
-        columns=(
-            Column(what, "left"),
-            *right_columns(*facts),
-            *left_columns(*heads, "order", "probabilities", *last),
-        ),
-        rows=tuple(
-            table_row(
-                *(*known, *texts),
-                *(Cell(one.word, tone=tone_of(one)) for one in concluded),
-                *end,
-            )
-            for known, texts, concluded, end in rows
-        ),
+        columns=(Column(what, "left"), *right_columns(*facts), *left_columns(*texts)),
+        rows=tuple(starmap(table_row, rows)),
         bare=True,
     )
+
+
+def _claim_columns(conclusions: Sequence[BetterConclusion], what: str) -> dict[str, list[str]]:
+    """Write the differences in accuracy by decoding, that of the settings with its interval.
+
+    If a large difference in answer mass is shown, those in answer mass are the last column.
+
+    Args:
+        conclusions: on the first run or arm, whose texts are empty, and each of the others.
+        what: is subtracted from what.
+    """
+
+    def text(conclusion: BetterConclusion, at: int) -> str:
+        claims = _accuracy(conclusion)
+        if at < len(claims):
+            return _claim_cell(claims[at], interval=not at)
+        return "" if at else conclusion.status
+
+    claims = max(map(_accuracy, conclusions), key=len)
+    heads = [views_words(claim.k, claim.repeats) for claim in claims]
+    columns = {
+        head: ["", *(text(conclusion, at) for conclusion in conclusions)]
+        for at, head in enumerate([", ".join([what, *heads[:1]]), *heads[1:]])
+    }
+    if _large_mass(conclusions):
+        masses = (map(_claim_cell, conclusion.of(ANSWER_MASS)) for conclusion in conclusions)
+        columns["mass"] = ["", *(next(of_each, "") for of_each in masses)]
+    return columns
 
 
 def _accuracy(conclusion: BetterConclusion) -> list[Claim]:
@@ -692,38 +712,8 @@ def _accuracy(conclusion: BetterConclusion) -> list[Claim]:
     return [claim for claim in conclusion.claims if claim.metric == "accuracy"]
 
 
-def claim_heads(conclusions: Sequence[BetterConclusion]) -> list[str]:
-    """Return the heads of `claim_cells`; the first takes what is subtracted."""
-    claims = max(map(_accuracy, conclusions), key=len)
-    heads = [views_words(claim.k, claim.repeats) for claim in claims]
-    heads = [head if at else f"{{}}, {head}" for at, head in enumerate(heads)] or ["{}"]
-    return [*heads, "mass"] if any(map(_large_mass, conclusions)) else heads
-
-
-def _large_mass(conclusion: BetterConclusion) -> Claim | None:
-    return conclusion.large_mass_difference
-
-
-def claim_cells(conclusions: Sequence[BetterConclusion]) -> list[list[str]]:
-    """Write the differences in accuracy, that of the settings with its interval.
-
-    If a large difference in answer mass is shown, those in answer mass are the last column.
-
-    Returns:
-        Texts of the first run or arm, which are empty, and of each other one, by decoding.
-    """
-    columns = len(claim_heads(conclusions))
-    with_mass = any(map(_large_mass, conclusions))
-
-    def texts(conclusion: BetterConclusion) -> list[str]:
-        cells: list[str] = [] if conclusion.claims else [conclusion.status]
-        for claim in _accuracy(conclusion):
-            cells.append(_claim_cell(claim, interval=not cells))
-        cells += [""] * (columns - with_mass - len(cells))
-        masses = [_claim_cell(claim) for claim in conclusion.of(ANSWER_MASS)] or [""]
-        return cells + masses * with_mass
-
-    return [[""] * columns, *map(texts, conclusions)]
+def _large_mass(conclusions: Sequence[BetterConclusion]) -> bool:
+    return any(conclusion.large_mass_difference for conclusion in conclusions)
 
 
 def _claim_cell(claim: Claim, *, interval: bool = False) -> str:
@@ -735,9 +725,9 @@ def _claim_cell(claim: Claim, *, interval: bool = False) -> str:
 
 
 def shown_text(conclusions: Sequence[BetterConclusion]) -> str:
-    """Explain the mark of `claim_cells`."""
+    """Explain the mark of `claims_table`."""
     counts = [_most_tests(map(_accuracy, conclusions))]
-    if any(map(_large_mass, conclusions)):
+    if _large_mass(conclusions):
         counts.append(_most_tests(conclusion.of(ANSWER_MASS) for conclusion in conclusions))
     if max(counts) <= 1:
         return "* shown"

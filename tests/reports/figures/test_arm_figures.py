@@ -23,7 +23,6 @@ from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, Metric
 from pact_eval.evaluation.arms.figure_results import (
     arm_differences,
     main_comparison,
-    published_differences,
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import SINGLE
@@ -131,7 +130,7 @@ def test_differences_of_published_metrics_by_hand() -> None:
         for seed, value in zip((17, 18), values, strict=True)
     )
     numbers = ArmMetrics(table)
-    (result,) = published_differences(numbers, "pact")
+    result = arm_differences(numbers, "pact", "ce")
     assert (result.a, result.b, result.seeds, result.families) == ("pact", "ce", (17, 18), None)
     assert [(group.by, group.name, group.values) for group in result.groups] == [
         ("all", "all", (0.25, -0.25)),
@@ -145,7 +144,9 @@ def test_differences_of_published_metrics_by_hand() -> None:
     assert_says(file.note, "* same sign", "published values without intervals")
     ax = drawn(file.panels[0])
     assert legend_texts(ax) == ["mean over seeds", "one seed"]
-    (reverse,) = published_differences(numbers, "ce")
+    reverse = arm_differences(numbers, "ce", "pact")
     assert [group.mean.value for group in reverse.groups] == [0, -0.1875, 0.125]
-    with pytest.raises(InputError, match="no other arm has a seed in common with pact"):
-        published_differences(ArmMetrics(MetricTable(table.rows[:2])), "pact")
+    with pytest.raises(InputError, match="one arm only"):
+        FIGURES["differences"].published(
+            ArmMetrics(MetricTable(table.rows[:2])), Settings(method="pact"), looks
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -125,7 +126,8 @@ def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     swapped = made(arms[1:4], "paired", method="b")
     # One number, one place: what `compare` shows of the same two runs.
     experiment = Experiment.read(arms, Settings(resamples=100))
-    shown = experiment.comparisons.of(experiment.arms["a"][1], experiment.arms["b"][0]).groups[0]
+    runs = experiment.arms["a"][1], experiment.arms["b"][0]
+    shown = replace(experiment, runs=runs).comparisons.of_first[0].groups[0]
     difference = shown.metrics["accuracy"].difference
     interval = cells(table, "95% families")[0][0].numbers
     assert interval[:2] == (difference.low, difference.high)
@@ -248,8 +250,7 @@ def test_means_are_marked_as_compare_marks_them(tmp_path: Path) -> None:
     marks = set()
     for spec in registered_metrics("full", "main results"):
         column = [cell for (cell,) in cells(table, spec.title)]
-        standing = compared.standings["all"][spec.name]
-        expected = [standing.get(arm) for arm in "abc"]
+        expected = [arm.summaries["all"][spec.name].standing for arm in compared.arms]
         if expected == ["tied"] * 3:  # no difference is shown
             expected = [None] * 3
         assert [cell.mark for cell in column] == expected, spec.name
