@@ -437,7 +437,7 @@ class PairedRuns:
             .grouped(settings.by, settings.bins)
             for run, predictions in zip(runs, (views_a, views_b), strict=True)
         )
-        rows = math.lcm(*(items.repeats for items in (a, b) if items.repeat is not None))
+        rows = math.lcm(a.asked, b.asked)
         if rows > 1:
             a, b = a.with_repeats(rows), b.with_repeats(rows)
         return cls(runs, a, b, pairing, _differences(*runs), min(views_a.k, views_b.k))

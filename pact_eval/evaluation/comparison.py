@@ -224,9 +224,7 @@ def at_common_views(
     if shared.chosen is None:
         items = [run.with_views(shared.k) for run in items]
     else:
-        items = [
-            run.with_chosen_views(views) for run, views in zip(items, shared.chosen, strict=True)
-        ]
+        items = [run.with_views(views) for run, views in zip(items, shared.chosen, strict=True)]
     ensembles = any(run.decoding == "ensemble" for run in items)
     note = shared.note({name: run.k for name, run in runs.items()}, ensembles=ensembles)
     alike = _on_common_orders(dict(zip(runs, items, strict=True)))
@@ -479,7 +477,7 @@ def _differing(
     right: ScoredItems, wrong: ScoredItems, correct: Literal["a", "b"]
 ) -> Iterator[DifferingItem]:
     """Yield the items that one run answers correctly and the other does not."""
-    ids, repeats = right.predictions.ids, len(right) // max(right.n_items, 1)
+    ids, repeats = right.predictions.ids, right.asked
     for row in np.flatnonzero(right.correct & ~wrong.correct).tolist():
         # The run that is right answers with the reference.
         reference, other = (
@@ -512,7 +510,7 @@ def _group(
         name=a.name,
         items=a.items.n_items,
         answers=len(a.items),
-        families=a.items.n_families,
+        families=len(a.items.families),
         clusters=a.items.n_clusters,
         metrics=metrics_by_name,
         accuracy=_accuracy_tests(a.items, b.items, difference, rng, resamples),
@@ -556,7 +554,7 @@ def _accuracy_tests(
         items=items,
         families=sign_flip_test(a.correct, b.correct, a.cluster),
         pairs=mcnemar(*(metrics.pair_correct(a.pairs, run.correct) for run in (a, b)))
-        if len(a.pairs) and a.repeat is None
+        if len(a.pairs) and a.asked == 1
         else None,
         item_interval=item_accuracy_difference(
             items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples

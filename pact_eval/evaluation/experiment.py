@@ -727,7 +727,7 @@ class Experiment:
 
         def concluded() -> OrderConclusion:
             effect, (items, left) = self.order_effect(run), self.items_of_orders(run)
-            changed = items.predictions.ids[items.flipped == 1]
+            changed = items.predictions.ids[items.values["flip_rate"] == 1]
             recorded = run.provenance
             # Another order is another epoch, and sampling alone may change every answer.
             floor = 1.0 if recorded.shuffled else flip_floor(items, effect.floor)

@@ -15,6 +15,7 @@ from pact_eval._choices import ClusterUnit, Decoding
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import pair_margins
 from pact_eval.notes import Note
 from pact_eval.numbers import (
     CLUSTERS,
@@ -340,8 +341,8 @@ class RepeatedPrompts(ShownFirst):
         if items.repeats == 1:
             return ()
         changed = math.nan
-        if items.repeat is not None:
-            answers = items.predicted.reshape(-1, items.repeats)
+        if items.asked > 1:
+            answers = items.predicted.reshape(-1, items.asked)
             changed = float((answers != answers[:, :1]).any(axis=1).mean())
         return (cls(items.repeats, changed),)
 
@@ -445,10 +446,10 @@ class PairsWithoutMargin(Note):
         """Return the note for the items of a run; none if every pair has a margin."""
         if items.known != "probabilities" or items.reference is None:
             return ()
-        pairs, has_margin = items.pairs, items.pair_margins.is_finite
-        if has_margin is None:
+        pairs, reference = items.pairs, items.reference
+        has_margin = np.isfinite(pair_margins(items))
+        if has_margin.all():
             return ()
-        reference = items.reference
         alike = reference[pairs.base] == reference[pairs.counterfactual]
         return (cls(int(alike.sum()), int((~has_margin & ~alike).sum())),)
 

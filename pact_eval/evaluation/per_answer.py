@@ -200,7 +200,7 @@ _Groups = Mapping[_Key, Sequence[int] | IntArray]
 
 def _questions(run: ExperimentRun, items: ScoredItems, texts: ItemTexts) -> Iterator[_Question]:
     kinds = items.labels["kind"]
-    repeats = len(items) // items.n_items
+    repeats = items.asked
     reference, predicted = np.asarray(items.reference), items.predicted
     if texts.options:
         kind = str(kinds.names[kinds.codes[0]])

@@ -91,7 +91,8 @@ class ViewTvQuantiles:
     @classmethod
     def of(cls, items: ScoredItems) -> ViewTvQuantiles | None:
         """Return the quantiles, interpolated between items; None if no item has a view TV."""
-        tv = items.view_tv[~np.isnan(items.view_tv)] if items.repeats == 1 else np.empty(0)
+        tv = items.values["view_tv"]
+        tv = tv[~np.isnan(tv)] if items.repeats == 1 else np.empty(0)
         if not tv.size:
             return None
         median, p90, largest = np.quantile(tv, [0.5, 0.9, 1.0]).tolist()
@@ -289,11 +290,11 @@ def group_numbers(group: ResampledGroup) -> Group:
         name=group.name,
         items=items.n_items,
         answers=len(items),
-        families=items.n_families,
+        families=len(items.families),
         clusters=items.n_clusters,
         estimates={name: group.estimate(name) for name in names},
         pairs=_pair_outcomes(items),
-        nll=None if undefined else metrics.nll_summary(items.nll),
+        nll=None if undefined else metrics.nll_summary(items.values["nll_nats"]),
         top_answers=TopAnswers.of(group),
     )
 
@@ -574,7 +575,7 @@ def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | N
     """
     if without.is_empty():
         return None
-    rows = items.repeats if items.repeat is not None else 1
+    rows = items.asked
     totals, right = np.full(len(without), rows), np.zeros(len(without), dtype=np.int64)
     if rows > 1 or items.k == 1:
         totals, right = (

@@ -184,7 +184,7 @@ def _families(metric: Metric, runs: Sequence[ScoredItems], *, right: bool) -> in
     """Return how many families have an item that is right, or wrong, in any of the runs."""
     members = [run.score_items if "score items" in metric.needs else run for run in runs]
     rows = np.logical_or.reduce([run.correct == right for run in members])
-    return members[0].count_clusters(rows)
+    return members[0].clusters.count(rows)
 
 
 TestName = Literal["interval", "t over seeds and families"]
@@ -672,5 +672,5 @@ def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
     if len(masks) < len(bases):
         return min(bases, key=lambda basis: basis.units)
     rows = np.logical_or.reduce(masks)
-    families = groups[0].items.count_clusters(rows)
+    families = groups[0].items.clusters.count(rows)
     return Basis(int(rows.sum()), families, bases[0].reason_if_none, rows)

@@ -245,7 +245,7 @@ def changed_items(items: ScoredItems, texts: ItemTexts, most: int) -> ChangedIte
     Returns:
         The items; None if no item was shown in two orders.
     """
-    flipped, views = items.flipped, items.predictions
+    flipped, views = items.values["flip_rate"], items.predictions
     tested = int(np.count_nonzero(~np.isnan(flipped)))
     if not tested:
         return None
@@ -307,7 +307,7 @@ def differing_items(
 
 def by_repeat(items: ScoredItems, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return (n, R) values of the repeats of each item; R is 1 without repeats."""
-    return values.reshape(items.n_items, -1)
+    return values.reshape(-1, items.asked)
 
 
 def first_of_most(answers: IntArray) -> IntArray:

@@ -65,7 +65,7 @@ def test_a_run_against_itself_with_fewer_orders_shows_no_difference() -> None:
     views[boolean] = [0, 1, 0, 1]  # a model answers one prompt alike
     local = ScoredItems.of(drawn.chosen_views(views), "ensemble")
     views[boolean] = 0
-    served = local.with_chosen_views(views)
+    served = local.with_views(views)
     assert (local.predicted != served.predicted).any()
     comparison = compare(local, served, by="kind", rng=np.random.default_rng(0), resamples=60)
     assert (comparison.only_a, comparison.only_b) == ((), ())

@@ -159,7 +159,7 @@ def test_differences_say_how_many_items_pairs_or_errors_they_rest_on() -> None:
     score = a.labels["kind"].rows_by_name()["score"]
     assert counted["score_mae"] == (len(score), len(score) // 2)
     wrong = ~a.correct | ~b.correct
-    families = set(a.family[wrong].tolist())
+    families = set(a.families.codes[wrong].tolist())
     assert counted["confident_errors"] == (int(wrong.sum()), len(families))
     one = compared(items(1, k=1), items(2, k=1)).groups[0].metrics["view_tv"].difference
     assert (one.n, one.clusters) == (0, 0)
@@ -217,4 +217,4 @@ def with_outcomes(run: ScoredItems, right: list[bool]) -> ScoredItems:
     reference = np.asarray(run.reference)
     wrong = (reference + 1) % views.n_choices
     answers = replace(run, predicted=np.where(right, reference, wrong))
-    return answers.with_values("accuracy", np.array(right))
+    return replace(answers, values={**answers.values, "accuracy": np.array(right)})

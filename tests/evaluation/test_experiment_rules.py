@@ -220,7 +220,9 @@ def test_the_mean_over_runs_by_hand(folders: list[Path]) -> None:
     assert (mean.n, mean.clusters) == (12, 6)
     assert mean_estimate(groups[:1], "accuracy") == groups[0].estimate("accuracy")
     nll = mean_estimate(groups, "nll_nats")
-    assert nll.value == pytest.approx(np.mean([run.scored().nll.mean() for run in runs]))
+    assert nll.value == pytest.approx(
+        np.mean([run.scored().values["nll_nats"].mean() for run in runs])
+    )
 
 
 def test_costs_of_runs_by_hand(tmp_path: Path) -> None:

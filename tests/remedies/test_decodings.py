@@ -71,7 +71,7 @@ def test_the_next_views_say_whether_the_answer_depends_on_the_orders() -> None:
         for views in ([0, 1], [2, 3])
     ]
     answers = [half.logits[:, 0].argmax(axis=1) for half in halves]
-    flipped = ScoredItems.of(two, "single").flipped
+    flipped = ScoredItems.of(two, "single").values["flip_rate"]
     assert two.k == 2
     assert flipped.tolist() == (answers[0] != answers[1]).tolist()
     assert remedied(run, Remedy(3), None).k == 1  # one view is left over

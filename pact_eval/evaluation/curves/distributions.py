@@ -292,7 +292,10 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
         ]
         if not several:
             continue
-        tv = [run.asked_once().scored(experiment.settings.decoding).view_tv for run in several]
+        tv = [
+            run.asked_once().scored(experiment.settings.decoding).values["view_tv"]
+            for run in several
+        ]
         curves = [partial(_share, _first_reached(x, distances)) for distances in tv]
         means = [float(distances[~np.isnan(distances)].mean()) for distances in tv]
         arms.append(_arm_curve(experiment, arm, several, curves, means, family))

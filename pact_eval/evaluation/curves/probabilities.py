@@ -288,9 +288,11 @@ def _binned_curve(experiment: Experiment, run: ExperimentRun, *, calibrated: boo
 
 def _bin_intervals(items: ScoredItems) -> tuple[FloatArray, FloatArray]:
     """Return both ends of the interval of the accuracy in every bin."""
-    members = items.confidence_bin[:, None] == np.arange(items.ece_bins)
-    counted = cluster_sums(members, items.family, items.n_families)
-    positive = cluster_sums(members & items.correct[:, None], items.family, items.n_families)
+    bin_of_item = metrics.bin_index(items.confidence, items.ece_bins)
+    members = bin_of_item[:, None] == np.arange(items.ece_bins)
+    family, n = items.families.codes, len(items.families)
+    counted = cluster_sums(members, family, n)
+    positive = cluster_sums(members & items.correct[:, None], family, n)
     bins = [rate_estimate(*counts) for counts in zip(positive.T, counted.T, strict=True)]
     return np.array([rate.low for rate in bins]), np.array([rate.high for rate in bins])
 
