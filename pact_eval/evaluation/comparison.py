@@ -246,7 +246,7 @@ def runs_at_common_views(
     if shared.chosen is None:
         return tuple(run.with_views(shared.k) for run in runs), shared
     chosen = zip(runs, shared.chosen, strict=True)
-    return tuple(run.with_chosen_views(views) for run, views in chosen), shared
+    return tuple(run.with_views(views) for run, views in chosen), shared
 
 
 def _on_common_orders(runs: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:

@@ -228,10 +228,7 @@ class ScoredItems:
     @cached_property
     def score_items(self) -> ScoredItems:
         """The Score items."""
-        kind = self.labels["kind"]
-        # One comparison of codes: looking up every item takes five times as long.
-        score = np.flatnonzero(kind.names == "score")
-        return self.taken(np.flatnonzero(kind.codes == score[0]) if score.size else score)
+        return self.taken(self.labels["kind"].rows("score"))
 
     def once(self, key: Hashable, derive: Callable[[], Derived]) -> Derived:
         """Return what was derived from the items under this key; derived at the first call.
@@ -279,16 +276,15 @@ class ScoredItems:
             ValueError: the items were read from a file, without their views.
         """
 
-        def scored(some: Predictions) -> ScoredItems:
+        def scored() -> ScoredItems:
+            some = self.predictions.with_views(views)
             items = ScoredItems.of(some, self.decoding, self.calibrator).over(self.unit)
             repeats = self.repeats if self.asked > 1 else items.repeats
             return replace(items, ece_bins=self.ece_bins, repeats=repeats)
 
         if not isinstance(views, int):
-            return scored(self.predictions.chosen_views(views))
-        if views == self.k:
-            return self
-        return self.once(("views", views), lambda: scored(self.predictions.first_views(views)))
+            return scored()
+        return self if views == self.k else self.once(("views", views), scored)
 
     def with_repeats(self, number: int) -> ScoredItems:
         """Return the items with a number of rows each, to compare runs row by row.

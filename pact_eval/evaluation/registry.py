@@ -19,6 +19,7 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._typing import FloatArray
+from pact_eval.errors import NO_PROBABILITIES
 from pact_eval.evaluation.calibration_error import CalibrationError, ece_interval
 from pact_eval.numbers import Unit, value_text
 from pact_eval.runs.provenance import UNSURE, Known
@@ -381,6 +382,16 @@ class Metric:
             return True
         of_answers = self.argmax_only and "ensemble" not in self.needs
         return of_answers or (self.of_confidence and known not in UNSURE)
+
+    def reduced(self, items: ScoredItems) -> Reduced:
+        """Return the metric of a group of items, undefined if it needs what is not known of them.
+
+        Args:
+            items: those of the group; for Score items, only these.
+        """
+        if not self.defined_for(items.known):
+            return undefined(NO_PROBABILITIES[items.known])
+        return self.reduction(items, self.name)
 
     @property
     def uses_all_views(self) -> bool:

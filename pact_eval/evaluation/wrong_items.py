@@ -181,7 +181,7 @@ def wrong_items(run: ExperimentRun, items: ScoredItems, texts: ItemTexts, most: 
     rows, first = np.arange(len(answers)), first_of_most(answers)
     wrong: BoolArray = ~right[rows, first]
     confidence: FloatArray = by_repeat(items, items.confidence).mean(axis=1)
-    views = None if items.views is None else run.alone().predictions
+    views = None if items.views is None else run.predictions
 
     def ids_of(chosen: IntArray) -> Sequence[str]:
         return ids_at(run.run, chosen) if views is None else views.ids[chosen].tolist()

@@ -137,7 +137,7 @@ def test_runs_with_different_k_are_compared_on_the_common_views(
     """The first views of a run do not depend on K, so the comparison is that of shorter runs."""
     two, four = predictions(1, k=2), predictions(2, k=4)
     compared_runs = compared(ScoredItems.of(two, decoding), ScoredItems.of(four, decoding))
-    of_two = compared(ScoredItems.of(two, decoding), ScoredItems.of(four.first_views(2), decoding))
+    of_two = compared(ScoredItems.of(two, decoding), ScoredItems.of(four.with_views(2), decoding))
     assert to_json(compared_runs.groups) == to_json(of_two.groups)
     (note,) = views_notes(compared_runs)
     assert note == DifferentViews({"A": 2, "B": 4}, 2, decoding == "ensemble")

@@ -137,7 +137,7 @@ def ece_by_kind(experiment: Experiment) -> EceByKind:
         InputError: there is no run, or the item sets differ.
     """
     views = experiment.shared_items().predictions
-    experiment.require_confidences()
+    experiment.require("ece")
     groups = experiment.evaluation(experiment.runs[0], calibrated=False).groups
     kinds = {
         group.name: (
@@ -274,7 +274,7 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
             an item have no answer in common.
     """
     views = experiment.shared_items().predictions
-    experiment.require_probabilities()
+    experiment.require("view_tv")
     arms = {
         arm: [run for run in runs if run.predictions.k > 1] for arm, runs in experiment.arms.items()
     }
