@@ -396,7 +396,7 @@ def _with_accuracies(data: DataConclusion, pair: PairedRuns) -> DataConclusion:
     leak, items = data.leak, pair.b
     if leak is None or leak.left_out:
         return data
-    leaked = np.isin(items.families, leak.families)[items.family]
+    leaked = np.isin(items.families.names, leak.families)[items.families.codes]
     everything, cluster = np.ones(len(items), dtype=np.bool_), items.cluster
     accuracy, without = (
         rate_estimate(np.bincount(cluster, items.correct & rows), np.bincount(cluster, rows))

@@ -24,7 +24,7 @@ from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood
 from pact_eval.calibration.temperatures import KINDS, inverse_softplus
 from pact_eval.errors import InputError, counted
-from pact_eval.evaluation.comparison import views_in_common
+from pact_eval.evaluation.comparison import SharedViews, views_in_common
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import NoiseFloor, noise_floor
 from pact_eval.evaluation.experiment import Experiment
@@ -423,7 +423,7 @@ class PairedRuns:
         if settings.decoding == "single" and (views_a.repeats or views_b.repeats):
             # The mean over all repeats of one run, next to the same or to view 0 of the other.
             views_a, views_b = (
-                views if views.repeats else views.first_views(1) for views in predictions
+                views if views.repeats else views.with_views(1) for views in predictions
             )
         else:
             views_a, views_b = _at_common_views(*predictions, paired=pairing.paired)
@@ -437,7 +437,7 @@ class PairedRuns:
             .grouped(settings.by, settings.bins)
             for run, predictions in zip(runs, (views_a, views_b), strict=True)
         )
-        rows = math.lcm(*(items.repeats for items in (a, b) if items.repeat is not None))
+        rows = math.lcm(a.asked, b.asked)
         if rows > 1:
             a, b = a.with_repeats(rows), b.with_repeats(rows)
         return cls(runs, a, b, pairing, _differences(*runs), min(views_a.k, views_b.k))
@@ -523,13 +523,9 @@ def _at_common_views(
     a: Predictions, b: Predictions, *, paired: bool
 ) -> tuple[Predictions, Predictions]:
     """Return the views that both runs have: item by item, or as many of other items."""
-    if not paired:
-        k = min(a.k, b.k)
-        return a.first_views(k), b.first_views(k)
-    shared = views_in_common([a, b])
-    if shared.chosen is None:
-        return a.first_views(shared.k), b.first_views(shared.k)
-    return a.chosen_views(shared.chosen[0]), b.chosen_views(shared.chosen[1])
+    shared = views_in_common([a, b]) if paired else SharedViews(min(a.k, b.k))
+    of_a, of_b = shared.chosen or (shared.k, shared.k)
+    return a.with_views(of_a), b.with_views(of_b)
 
 
 def _keep_common(views: Predictions, common: set[str]) -> Predictions:

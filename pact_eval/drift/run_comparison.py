@@ -116,8 +116,8 @@ def prior_removal(first: ExperimentRun, second: ExperimentRun) -> PriorRemoval |
         return None
     a, b = first.predictions, second.predictions
     try:
-        letters = letters_of_answers(a.first_views(1))[:, 0]
-        p, q = (views.first_views(1).log_probs("single") for views in (a, b))
+        letters = letters_of_answers(a.with_views(1))[:, 0]
+        p, q = (views.with_views(1).log_probs("single") for views in (a, b))
     except (InputError, ValueError):
         return None
     width = min(p.shape[1], q.shape[1])

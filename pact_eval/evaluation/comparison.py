@@ -213,7 +213,7 @@ def at_common_views(runs: Sequence[_Viewed]) -> tuple[list[_Viewed], SharedViews
     if shared.chosen is None:
         return [run.with_views(shared.k) for run in runs], shared
     chosen = zip(runs, shared.chosen, strict=True)
-    return [run.with_chosen_views(views) for run, views in chosen], shared
+    return [run.with_views(views) for run, views in chosen], shared
 
 
 def items_at_common_views(
@@ -452,7 +452,7 @@ def _differing(
     right: ScoredItems, wrong: ScoredItems, correct: Literal["a", "b"]
 ) -> Iterator[DifferingItem]:
     """Yield the items that one run answers correctly and the other does not."""
-    ids, repeats = right.predictions.ids, len(right) // max(right.n_items, 1)
+    ids, repeats = right.predictions.ids, right.asked
     for row in np.flatnonzero(right.correct & ~wrong.correct).tolist():
         # The run that is right answers with the reference.
         reference, other = (
@@ -487,7 +487,7 @@ def _group(
         name=a.name,
         items=a.items.n_items,
         answers=len(a.items),
-        families=a.items.n_families,
+        families=len(a.items.families),
         clusters=a.items.n_clusters,
         metrics=metrics_by_name,
         accuracy=_accuracy_tests(a.items, b.items, difference, rng, resamples),
@@ -540,7 +540,7 @@ def _accuracy_tests(
         items=items,
         families=sign_flip_test(a.correct, b.correct, a.cluster),
         pairs=mcnemar(*(metrics.pair_correct(a.pairs, run.correct) for run in (a, b)))
-        if len(a.pairs) and a.repeat is None
+        if len(a.pairs) and a.asked == 1
         else None,
         item_interval=item_accuracy_difference(
             items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples

@@ -37,7 +37,7 @@ from pact_eval.evaluation.notes import (
     Unverified,
     named,
 )
-from pact_eval.evaluation.registry import CONFIDENT, MetricSpec, metric_spec
+from pact_eval.evaluation.registry import CONFIDENT, MetricSpec, confident_errors, metric_spec
 from pact_eval.evaluation.resampled_groups import sign_of
 from pact_eval.notes import Note
 from pact_eval.numbers import Unit, has_width, interval_text, value_text
@@ -296,7 +296,7 @@ def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     settings, views, runs = experiment.settings, run.predictions, len(experiment.runs)
     items = run.scored(settings.decoding, calibrated=settings.calibrated)
     evaluation = experiment.evaluation(run)
-    cluster = items.cluster[:: 1 if items.repeat is None else items.repeats]
+    cluster = items.cluster[:: items.asked]
     yield from on_answer_mass(run.label, views.answer_mass_by_item, cluster, runs)
     yield from on_confident_errors(run.label, items, runs)
     kinds = evaluation.groups[1:] if views.known not in UNNAMED else ()
@@ -411,12 +411,12 @@ def on_confident_errors(run: str, items: ScoredItems, tests: int = 1) -> Iterato
         tests: runs that are looked at.
     """
     confident = metrics.is_confident(items.confidence, CONFIDENT)
-    wrong = confident & ~items.correct
+    wrong = confident_errors(items)
     if not wrong.any():
         return
     rate = _rate(wrong, items.cluster, tests, confident)
     severity: Severity = "critical" if rate.low > CONFIDENT_WRONG else "info"
-    repeats = 1 if items.repeat is None else items.repeats
+    repeats = items.asked
     n_wrong, n = (int(flags.reshape(-1, repeats).any(axis=1).sum()) for flags in (wrong, confident))
     total, least = wrong.size // repeats, _percent(CONFIDENT, 0)
     errors = f"{_rate_text(rate)}; an interval above {_percent(CONFIDENT_WRONG, 0)} is critical"

@@ -63,11 +63,7 @@ from pact_eval.evaluation.joins import (
     select_role,
     unsealed,
 )
-from pact_eval.evaluation.notes import (
-    RepeatedPrompts,
-    numeric_noise,
-    run_notes,
-)
+from pact_eval.evaluation.notes import numeric_noise, run_notes
 from pact_eval.evaluation.per_answer import QuestionAnswers, question_answers
 from pact_eval.evaluation.report import (
     DecodedRates,
@@ -371,26 +367,11 @@ class Experiment:
             )
             raise InputError(f"expected two or more runs of one role, got {len(self.runs)}{others}")
 
-    def require_probabilities(self) -> None:
-        """Refuse runs without the probabilities of all answers.
-
-        Raises:
-            InputError: only the answers of a run are known, or their confidences.
-        """
-        self._require(ExperimentRun.require_probabilities)
-
-    def require_confidences(self) -> None:
-        """Refuse runs without the probability of the chosen answer.
-
-        Raises:
-            InputError: only the answers of a run are known.
-        """
-        self._require(ExperimentRun.require_confidences)
-
-    def _require(self, requirement: Callable[[ExperimentRun], None]) -> None:
+    def require(self, metric: str) -> None:
+        """Refuse runs that do not know what a metric needs; see `ExperimentRun.require`."""
         for run in self.runs:
             try:
-                requirement(run)
+                run.require(metric)
             except InputError as error:
                 raise InputError(f"{run.label}: {error}") from None
 
@@ -598,7 +579,7 @@ class Experiment:
 
     def _evaluate(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> Evaluation:
         settings = self.settings
-        evaluation = evaluate_items(
+        return evaluate_items(
             self._items(run, decoding, calibrated=calibrated),
             by=settings.by,
             rng=settings.rng(),
@@ -608,14 +589,8 @@ class Experiment:
                 *run_notes(run.provenance),
                 *run.score_notes(decoding, calibrated=calibrated),
             ),
+            shuffled=run.provenance.shuffled,
         )
-        if not run.provenance.shuffled:
-            return evaluation
-        notes = (
-            replace(note, shuffled=True) if isinstance(note, RepeatedPrompts) else note
-            for note in evaluation.notes
-        )
-        return replace(evaluation, notes=tuple(notes))
 
     def items(self, run: ExperimentRun, *, letters: bool = True) -> ScoredItems:
         """Return the items of a run under the decoding of the settings; see `read_items`.
@@ -727,7 +702,7 @@ class Experiment:
 
         def concluded() -> OrderConclusion:
             effect, (items, left) = self.order_effect(run), self.items_of_orders(run)
-            changed = items.predictions.ids[items.flipped == 1]
+            changed = items.predictions.ids[items.values["flip_rate"] == 1]
             recorded = run.provenance
             # Another order is another epoch, and sampling alone may change every answer.
             floor = 1.0 if recorded.shuffled else flip_floor(items, effect.floor)
@@ -855,14 +830,7 @@ class Experiment:
         calibrator = run.applied(settings.decoding, calibrated=settings.calibrated)
         return run.once(
             ("sweep", swept, settings),
-            lambda: sweep(
-                predictions,
-                swept,
-                rng=settings.rng(),
-                resamples=settings.resamples,
-                calibrator=calibrator,
-                unit=settings.unit,
-            ),
+            lambda: sweep(predictions, swept, settings, calibrator),
         )
 
 

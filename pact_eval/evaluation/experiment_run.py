@@ -30,11 +30,12 @@ from pact_eval.evaluation.notes import (
     rounded_scores,
     several_right,
 )
+from pact_eval.evaluation.registry import find_metric
 from pact_eval.metrics import BINS
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.places import naming_urls
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.provenance import UNSURE, Provenance
+from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.seal import CALIBRATION_NAME
 
 Result = TypeVar("Result")
@@ -147,11 +148,7 @@ class ExperimentRun:
             if different and known_by_line(self.first.run) and known_by_line(self.run):
                 different = replace(different, by_line=True)
             own = own if different else in_order_of(first, own)
-        if isinstance(self.views, int):
-            own = own.first_views(self.views)
-        elif self.views is not None:
-            own = own.chosen_views(self.views)
-        return own, different
+        return own if self.views is None else own.with_views(self.views), different
 
     @property
     def calibrator(self) -> Calibrator | None:
@@ -249,15 +246,11 @@ class ExperimentRun:
 
         def score() -> ScoredItems:
             items = ScoredItems.of(self.predictions, decoding, calibrator)
-            return self._in_rows(replace(items, ece_bins=self.ece_bins))
+            items = replace(items, ece_bins=self.ece_bins)
+            as_rows = decoding == "single" and items.reference is not None
+            return items.with_repeats(self.repeats or items.asked) if as_rows else items
 
         return self.once(("scored", decoding, calibrated), score)
-
-    def _in_rows(self, items: ScoredItems) -> ScoredItems:
-        """Return items with the rows of the experiment, in which some run may have repeats."""
-        together = items.decoding == "ensemble" or items.reference is None
-        repeats = None if together else self.repeats
-        return items if repeats is None else items.with_repeats(repeats)
 
     def asked_once(self) -> ExperimentRun:
         """Return the run with one row per item: of repeats, the first."""
@@ -320,37 +313,30 @@ class ExperimentRun:
             lambda: rounded_scores(views, decoding, self.provenance.rounded_to, temperature),
         )
 
-    def require_probabilities(self) -> None:
-        """Refuse a run without the probabilities of all answers.
+    def require(self, metric: str) -> None:
+        """Refuse a run that does not know what a metric needs.
+
+        Args:
+            metric: name of the metric.
 
         Raises:
             InputError: only the answers are known, or their confidences.
         """
-        if self.provenance.known != "probabilities":
+        if not find_metric(metric).defined_for(self.provenance.known):
             raise missing_probabilities("this output", self.provenance.known)
 
-    def require_confidences(self) -> None:
-        """Refuse a run without the probability of the chosen answer.
-
-        Raises:
-            InputError: only the answers are known.
-        """
-        if self.provenance.known in UNSURE:
-            raise missing_probabilities("this output", self.provenance.known)
-
-    def with_views(self, k: int) -> ExperimentRun:
-        """Return the run as if it had been scored with its first k views only; computed once."""
-        if k >= self.predictions.k:
-            return self
-        return self.once(("views", k), lambda: replace(self, views=k))
-
-    def with_chosen_views(self, views: IntArray) -> ExperimentRun:
-        """Return the run as if it had been scored with these views only.
+    def with_views(self, views: int | IntArray) -> ExperimentRun:
+        """Return the run as if it had been scored with some of its views only.
 
         Args:
-            views: (n, k) the views of each item, in the order of `predictions`.
+            views: how many of the first views, or (n, k) the views of each item, in the order of
+                `predictions`.
         """
-        return replace(self, views=views)
+        if not isinstance(views, int):
+            return replace(self, views=views)
+        if views >= self.predictions.k:
+            return self
+        return self.once(("views", views), lambda: replace(self, views=views))
 
     def without_families(
         self, families: Collection[str], first: ExperimentRun | None

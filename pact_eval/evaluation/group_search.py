@@ -188,7 +188,7 @@ class _Sample:
         if np.isfinite(items.confidence).all():
             measures["confidence gap"] = items.confidence - right
         cluster = items.clusters.sorted().codes.astype(np.int64)
-        return cls(cluster, families, len(items) // items.n_items, searched, measures)
+        return cls(cluster, families, items.asked, searched, measures)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import polars as pl
 
 from pact_eval._typing import IntArray
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.labels import MOST_NUMBERS, MOST_TEXTS, Labels, column_labels
+from pact_eval.evaluation.labels import MOST_NUMBERS, MOST_TEXTS, Labels, column_labels, text_labels
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.questions import MISSING
 from pact_eval.runs.rows import PREFIX, collected
@@ -123,9 +123,7 @@ def _of_texts(values: pl.Series, _name: str, family: IntArray) -> Labels | None:
     if len(counts) > MOST_TEXTS:
         common = counts.filter(pl.col("items") >= _RARE)[texts.name].to_list()
         texts = texts.set(~texts.is_in(common), OTHER)
-    distinct = texts.unique().sort()
-    codes = texts.replace_strict(distinct, range(len(distinct)), return_dtype=pl.Int64)
-    return Labels(codes.to_numpy(), distinct)
+    return text_labels(texts)
 
 
 def _names_families(values: pl.Series, family: IntArray) -> bool:

@@ -12,6 +12,7 @@ from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, pair_partners
+from pact_eval.evaluation.registry import confident_errors
 from pact_eval.evaluation.wrong_items import by_repeat, first_of_most
 from pact_eval.runs.provenance import UNNAMED
 
@@ -132,16 +133,16 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
     return ItemOutcomes(
         predicted=answers[rows, first],
         correct=right[rows, first],
-        flipped=np.any(by_repeat(shown, np.asarray(shown.flipped == 1)), axis=1),
-        confident_error=np.any(by_repeat(items, chosen.confident_errors), axis=1),
+        flipped=np.any(by_repeat(shown, np.asarray(shown.values["flip_rate"] == 1)), axis=1),
+        confident_error=np.any(by_repeat(items, confident_errors(chosen)), axis=1),
         partner=pair_partners(views),
         raw=ItemConfidences.of(items),
-        of_reference=by_repeat(items, np.exp(-items.nll)).mean(axis=1),
-        view_tv=by_repeat(shown, shown.view_tv)[:, 0],
+        of_reference=by_repeat(items, np.exp(-items.values["nll_nats"])).mean(axis=1),
+        view_tv=by_repeat(shown, shown.values["view_tv"])[:, 0],
         answer_mass=views.answer_mass_by_item,
         prompt_tokens=views.prompt_tokens,
         calibrated=None if calibrated is None else ItemConfidences.of(calibrated),
-        right_repeats=None if items.repeat is None else right.sum(axis=1),
+        right_repeats=None if items.asked == 1 else right.sum(axis=1),
         named=items.known not in UNNAMED,
     )
 

@@ -13,8 +13,10 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._choices import ClusterUnit, Decoding
 from pact_eval._typing import FloatArray
+from pact_eval.errors import NO_PROBABILITIES
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import PAIR_MARGIN, find_metric, pair_margins
 from pact_eval.notes import Note
 from pact_eval.numbers import (
     CLUSTERS,
@@ -25,7 +27,7 @@ from pact_eval.numbers import (
 )
 from pact_eval.plain_text import upper_first
 from pact_eval.runs.predictions import Predictions, censored_references, recorded_bounds
-from pact_eval.runs.provenance import UNSURE, Provenance
+from pact_eval.runs.provenance import UNSURE, Known, Provenance
 from pact_eval.stats.clusters import concentration
 from pact_eval.stats.estimate import FEW_CLUSTERS, ClusterText
 
@@ -242,41 +244,20 @@ class Unverified(Note):
 
 
 @dataclass(frozen=True)
-class AnswersOnly(Note):
-    """The run has answers and no probabilities, so metrics of probabilities are undefined."""
-
-    def __str__(self) -> str:
-        return (
-            "The run has answers and no probabilities: NLL, Brier, ECE, AURC and view TV are not "
-            "defined."
-        )
-
-
-@dataclass(frozen=True)
-class GradesOnly(Note):
-    """The run only says whether each answer is right."""
-
-    def __str__(self) -> str:
-        return (
-            "The run only says whether each answer is right: NLL, Brier, ECE, AURC and view TV are "
-            "not defined."
-        )
-
-
-@dataclass(frozen=True)
-class ConfidencesOnly(Note):
-    """The run knows the probability of the chosen answer, and of no other one.
+class PartlyKnown(Note):
+    """The run does not know all probabilities, so metrics that need them are undefined.
 
     Attributes:
-        named: whether it also knows which answer that is, and not only whether it is right.
+        known: what it knows of every item.
     """
 
-    named: bool
+    known: Known
 
     def __str__(self) -> str:
-        right = "" if self.named else ", and whether it is right"
+        right = ", and whether it is right" if self.known == "outcomes" else ""
+        undefined = "ECE, AURC" if self.known in UNSURE else "pair margin"
         return (
-            f"Only the confidence of the answer is known{right}: NLL, Brier, pair margin and view "
+            f"{upper_first(NO_PROBABILITIES[self.known])}{right}: NLL, Brier, {undefined} and view "
             "TV are not defined."
         )
 
@@ -335,15 +316,15 @@ class RepeatedPrompts(ShownFirst):
     shuffled: bool = False
 
     @classmethod
-    def of(cls, items: ScoredItems) -> tuple[RepeatedPrompts, ...]:
+    def of(cls, items: ScoredItems, *, shuffled: bool) -> tuple[RepeatedPrompts, ...]:
         """Return the note for the items of a run; none if their views are not repeats."""
         if items.repeats == 1:
             return ()
         changed = math.nan
-        if items.repeat is not None:
-            answers = items.predicted.reshape(-1, items.repeats)
+        if items.asked > 1:
+            answers = items.predicted.reshape(-1, items.asked)
             changed = float((answers != answers[:, :1]).any(axis=1).mean())
-        return (cls(items.repeats, changed),)
+        return (cls(items.repeats, changed, shuffled),)
 
     def __str__(self) -> str:
         orders = "in one order, so its effect is not known"
@@ -443,12 +424,12 @@ class PairsWithoutMargin(Note):
     @classmethod
     def of(cls, items: ScoredItems) -> tuple[PairsWithoutMargin, ...]:
         """Return the note for the items of a run; none if every pair has a margin."""
-        if items.known != "probabilities" or items.reference is None:
+        if items.reference is None or not find_metric(PAIR_MARGIN).defined_for(items.known):
             return ()
-        pairs, has_margin = items.pairs, items.pair_margins.is_finite
-        if has_margin is None:
+        pairs, reference = items.pairs, items.reference
+        has_margin = np.isfinite(pair_margins(items))
+        if has_margin.all():
             return ()
-        reference = items.reference
         alike = reference[pairs.base] == reference[pairs.counterfactual]
         return (cls(int(alike.sum()), int((~has_margin & ~alike).sum())),)
 
@@ -712,10 +693,8 @@ def run_notes(provenance: Provenance) -> tuple[Note, ...]:
     notes: list[Note] = [*gap_notes(provenance)]
     if counts.unanswered:
         notes.append(Unanswered(counts.items or 0, counts.unanswered))
-    if provenance.known in UNSURE:
-        notes.append(GradesOnly() if provenance.known == "grades" else AnswersOnly())
-    elif provenance.known != "probabilities":
-        notes.append(ConfidencesOnly(provenance.known == "confidences"))
+    if provenance.known != "probabilities":
+        notes.append(PartlyKnown(provenance.known))
     if probe is not None and probe.changed and probe.end_largest_tv is not None:
         notes.append(ChangedModel(probe.end_largest_tv, probe.least_change or 0.0))
     return tuple(notes)
@@ -731,7 +710,7 @@ def several_right(items: ScoredItems) -> tuple[SeveralRight, ...]:
     if accepted is None:
         return ()
     nll = math.nan
-    if items.known == "probabilities":
+    if not np.isnan(items.values["nll_nats"]).any():
         any_of_them = np.where(accepted, np.exp(items.log_probs), 0.0).sum(axis=1)
         with np.errstate(divide="ignore"):
             nll = float(-np.log(np.minimum(any_of_them, 1.0)).mean())

@@ -200,18 +200,18 @@ _Groups = Mapping[_Key, Sequence[int] | IntArray]
 
 def _questions(run: ExperimentRun, items: ScoredItems, texts: ItemTexts) -> Iterator[_Question]:
     kinds = items.labels["kind"]
-    repeats = len(items) // items.n_items
+    repeats = items.asked
     reference, predicted = np.asarray(items.reference), items.predicted
     if texts.options:
         kind = str(kinds.names[kinds.codes[0]])
         yield _Question("", kind, texts.options, np.arange(len(items)), reference, predicted)
         return
-    views = None if items.views is None else run.alone().predictions
+    views = None if items.views is None else run.predictions
     n_choices = item_column(run.run, "n_choices") if views is None else views.n_choices
     groups: _Groups = _by_kind(kinds.names[kinds.codes[::repeats]], n_choices)
     orders: Mapping[int, tuple[str, ...]] = {}
     if texts.records or texts.options_of:
-        groups, orders = _by_question(run.alone().predictions, texts)
+        groups, orders = _by_question(run.predictions, texts)
     for key, members in groups.items():
         if len(members) < FEWEST_ITEMS:
             continue

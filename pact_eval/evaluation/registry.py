@@ -19,6 +19,7 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._typing import FloatArray
+from pact_eval.errors import NO_PROBABILITIES
 from pact_eval.evaluation.calibration_error import CalibrationError, ece_interval
 from pact_eval.numbers import Unit, value_text
 from pact_eval.runs.provenance import UNSURE, Known
@@ -382,6 +383,16 @@ class Metric:
         of_answers = self.argmax_only and "ensemble" not in self.needs
         return of_answers or (self.of_confidence and known not in UNSURE)
 
+    def reduced(self, items: ScoredItems) -> Reduced:
+        """Return the metric of a group of items, undefined if it needs what is not known of them.
+
+        Args:
+            items: those of the group; for Score items, only these.
+        """
+        if not self.defined_for(items.known):
+            return undefined(NO_PROBABILITIES[items.known])
+        return self.reduction(items, self.name)
+
     @property
     def uses_all_views(self) -> bool:
         """Whether it is computed from all K views under every decoding."""
@@ -497,7 +508,7 @@ def metric_names() -> tuple[str, ...]:
 
 
 def _where(items: ScoredItems, mask: npt.NDArray[np.bool_], reason: str) -> Basis:
-    return Basis(int(mask.sum()), items.count_clusters(mask), reason, mask)
+    return Basis(int(mask.sum()), items.clusters.count(mask), reason, mask)
 
 
 def _over_views(items: ScoredItems, name: str) -> Reduced:
@@ -507,10 +518,10 @@ def _over_views(items: ScoredItems, name: str) -> Reduced:
     reason = "one view only: K is 1"
     if items.k > 1 and "ensemble" in find_metric(name).needs:
         reason = "the views of an item rule out all of its answers"
-    values = items.values[name]
-    if len(values) and np.isnan(values[0]) and np.isnan(values).all():
+    values, orders = items.values[name], items.reordered
+    defined = values if orders is None or items.k == 1 else values[orders]
+    if len(defined) and np.isnan(defined[0]) and np.isnan(defined).all():
         return undefined(reason)
-    orders = items.reordered
     if orders is not None:
         # Where the order of the answers never changes, nothing is said about it.
         moved = np.where(orders, values, 0.0)
@@ -549,30 +560,48 @@ def _over_recorded(items: ScoredItems, name: str) -> Reduced:
 
 
 def _pair_accuracy(items: ScoredItems, _name: str) -> Reduced:
-    pairs = items.pairs
-    right = metrics.pair_correct(pairs, items.correct)
-    statistic = mean_statistic(right, items.pair_cluster, items.n_clusters)
-    return Reduced(statistic, Basis(len(pairs), items.n_pair_clusters, "no complete pairs"))
+    return _over_pairs(items, metrics.pair_correct(items.pairs, items.correct))
+
+
+def pair_margins(items: ScoredItems) -> FloatArray:
+    """Return (P,) the margin of each complete pair in nats, in the order of `ScoredItems.pairs`.
+
+    It is NaN or infinite if both members have the same right answer, or if one of the two right
+    answers has probability 0 or is not offered; see `metrics.pair_margin_nats`.
+    """
+    return metrics.pair_margin_nats(items.pairs, items.values[PAIR_MARGIN])
 
 
 def _over_margins(
     items: ScoredItems, _name: str, *, number_of: Callable[[FloatArray], npt.NDArray[Any]]
 ) -> Reduced:
     """The mean of a number over the pairs that have a margin."""
-    margins = items.pair_margins
-    has_margin, numbers = margins.is_finite, number_of(margins.values)
-    basis = Basis(margins.pairs, margins.families, "no complete pairs")
-    if has_margin is None:
-        return Reduced(mean_statistic(numbers, items.pair_cluster, items.n_clusters), basis)
-    numbers = np.where(has_margin, numbers, 0.0)
-    ratio = ratio_statistic(numbers, has_margin, items.pair_cluster, items.n_clusters)
-    basis = replace(basis, reason_if_none="no pair has a finite margin", rows=margins.rows)
-    return Reduced(ratio, basis)
+    margins = pair_margins(items)
+    return _over_pairs(items, number_of(margins), np.isfinite(margins))
+
+
+def _over_pairs(
+    items: ScoredItems, numbers: npt.NDArray[Any], counted: npt.NDArray[np.bool_] | None = None
+) -> Reduced:
+    """The mean of (P,) numbers over the complete pairs, or over those that count."""
+    base, n_clusters = items.pairs.base, items.n_clusters
+    cluster = items.cluster.take(base)
+    if counted is None or counted.all():
+        basis = Basis(base.size, items.clusters.count(base), "no complete pairs")
+        return Reduced(mean_statistic(numbers, cluster, n_clusters), basis)
+    rows = np.zeros(len(items), dtype=np.bool_)
+    rows[base[counted]] = True
+    ratio = ratio_statistic(np.where(counted, numbers, 0.0), counted, cluster, n_clusters)
+    return Reduced(ratio, _where(items, rows, "no pair has a finite margin"))
+
+
+def confident_errors(items: ScoredItems) -> npt.NDArray[np.bool_]:
+    """Return (n,) whether the answer is wrong with a confidence of `CONFIDENT` or more."""
+    return metrics.is_confident(items.confidence, CONFIDENT) & ~items.correct
 
 
 def _confident_errors(items: ScoredItems, _name: str) -> Reduced:
-    wrong = ~items.correct
-    confident = metrics.is_confident(items.confidence, CONFIDENT) & wrong
+    wrong, confident = ~items.correct, confident_errors(items)
     statistic = ratio_statistic(confident, wrong, items.cluster, items.n_clusters)
     return Reduced(statistic, _where(items, wrong, "no errors"))
 

@@ -51,7 +51,7 @@ from pact_eval.notes import Note
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.provenance import UNNAMED, UNSURE
+from pact_eval.runs.provenance import UNNAMED
 from pact_eval.runs.seal import seal_digest
 from pact_eval.stats.bootstrap import same_stream
 from pact_eval.stats.consistency_resampling import calibrated_outcomes, shared_draw_rate
@@ -91,7 +91,8 @@ class ViewTvQuantiles:
     @classmethod
     def of(cls, items: ScoredItems) -> ViewTvQuantiles | None:
         """Return the quantiles, interpolated between items; None if no item has a view TV."""
-        tv = items.view_tv[~np.isnan(items.view_tv)] if items.repeats == 1 else np.empty(0)
+        tv = items.values["view_tv"]
+        tv = tv[~np.isnan(tv)] if items.repeats == 1 else np.empty(0)
         if not tv.size:
             return None
         median, p90, largest = np.quantile(tv, [0.5, 0.9, 1.0]).tolist()
@@ -120,7 +121,7 @@ class TopAnswers:
     def of(cls, group: ResampledGroup) -> TopAnswers | None:
         """Return those of a group; None without confidences, and for ablated contexts."""
         items = group.items
-        if items.reference is None or items.known in UNSURE:
+        if items.reference is None or np.isnan(items.confidence).any():
             return None
         arrays = items.confidence, items.correct, items.cluster
         return cls(*arrays, items.n_clusters, same_stream(group.rng))
@@ -240,6 +241,7 @@ def evaluate_items(
     resamples: int | None = None,
     noise: float | None = None,
     notes: tuple[Note, ...] = (),
+    shuffled: bool = False,
 ) -> Evaluation:
     """Compute the report on scored items, in memory or read from a file; see `evaluate`.
 
@@ -250,6 +252,7 @@ def evaluate_items(
         resamples: bootstrap resamples of each interval; None uses `default_resamples`.
         noise: possible rounding error of a logit; None leaves near ties out.
         notes: notes on the run, to come first.
+        shuffled: whether repeats show the answers in other orders.
     """
     drawn = resampled_groups(items, by, rng=rng, resamples=resamples)
     with step("Computing intervals", sum(len(group.items) for group in drawn), "items"):
@@ -270,7 +273,7 @@ def evaluate_items(
         smallest_probability=items.facts.smallest_probability,
         near_ties=ties,
         notes=(
-            *RepeatedPrompts.of(items),
+            *RepeatedPrompts.of(items, shuffled=shuffled),
             *notes,
             *_notes(items, groups[0], ties),
             *LargeFamilies.of(items),
@@ -283,17 +286,17 @@ def evaluate_items(
 def group_numbers(group: ResampledGroup) -> Group:
     """Return all numbers of a group of items."""
     items = group.items
-    undefined = items.reference is None or items.known != "probabilities"
+    nll = items.values.get("nll_nats")
     names = tracked(_names(items.contexts), "Computing metrics", "metrics", counts=len(items))
     return Group(
         name=group.name,
         items=items.n_items,
         answers=len(items),
-        families=items.n_families,
+        families=len(items.families),
         clusters=items.n_clusters,
         estimates={name: group.estimate(name) for name in names},
         pairs=_pair_outcomes(items),
-        nll=None if undefined else metrics.nll_summary(items.nll),
+        nll=None if nll is None or np.isnan(nll).any() else metrics.nll_summary(nll),
         top_answers=TopAnswers.of(group),
     )
 
@@ -574,7 +577,7 @@ def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | N
     """
     if without.is_empty():
         return None
-    rows = items.repeats if items.repeat is not None else 1
+    rows = items.asked
     totals, right = np.full(len(without), rows), np.zeros(len(without), dtype=np.int64)
     if rows > 1 or items.k == 1:
         totals, right = (
@@ -620,29 +623,15 @@ class SweepPoint:
 
 
 def sweep(
-    predictions: Predictions,
-    ks: range,
-    *,
-    rng: np.random.Generator,
-    resamples: int | None = None,
-    calibrator: Calibrator | None = None,
-    unit: ClusterUnit = "family",
+    predictions: Predictions, ks: range, settings: Settings, calibrator: Calibrator | None = None
 ) -> tuple[SweepPoint, ...]:
-    """Evaluate a run at every number of views.
-
-    Views are used in their order, so K = 1 is the canonical view alone. Every point uses the same
-    resamples.
+    """Evaluate a run at every number of views; every point uses the same resamples.
 
     Args:
         predictions: the scored views of one run.
-        ks: numbers of views, from 1 to K.
-        rng: source of the resamples.
-        resamples: bootstrap resamples of each interval; None uses `default_resamples`.
+        ks: numbers of views, from 1 to K; views are used in their order.
+        settings: resamples, and units of intervals.
         calibrator: temperatures to divide by; None leaves the distributions raw.
-        unit: units of intervals: families, or source families.
-
-    Returns:
-        One point for each number in `ks`.
 
     Raises:
         InputError: the run has fewer views than requested.
@@ -654,7 +643,12 @@ def sweep(
     points = []
     for k in tracked(ks, "Evaluating views", "views"):
         group = swept_group(
-            predictions, k, rng=rng, resamples=resamples, calibrator=calibrator, unit=unit
+            predictions,
+            k,
+            rng=settings.rng(),
+            resamples=settings.resamples,
+            calibrator=calibrator,
+            unit=settings.unit,
         )
         with step("Computing intervals", len(group.items), "items"):
             points.append(SweepPoint(k, group_numbers(group)))
@@ -687,7 +681,7 @@ def swept_group(
     Raises:
         ValueError: the views of an item have no answer in common.
     """
-    items = ScoredItems.of(predictions.first_views(k), "ensemble", calibrator).over(unit)
+    items = ScoredItems.of(predictions.with_views(k), "ensemble", calibrator).over(unit)
     return resampled_group(items, rng=rng, resamples=resamples, names=metrics)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from pact_eval._choices import GroupBy
 from pact_eval._typing import FloatArray, IntArray, TextArray
-from pact_eval.errors import NO_PROBABILITIES
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
@@ -25,10 +24,8 @@ from pact_eval.evaluation.registry import (
     Basis,
     Inference,
     Metric,
-    Reduced,
     find_metric,
     metrics_for,
-    undefined,
 )
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.bootstrap import (
@@ -184,7 +181,7 @@ def _families(metric: Metric, runs: Sequence[ScoredItems], *, right: bool) -> in
     """Return how many families have an item that is right, or wrong, in any of the runs."""
     members = [run.score_items if "score items" in metric.needs else run for run in runs]
     rows = np.logical_or.reduce([run.correct == right for run in members])
-    return members[0].count_clusters(rows)
+    return members[0].clusters.count(rows)
 
 
 TestName = Literal["interval", "t over seeds and families"]
@@ -333,24 +330,13 @@ def group_statistics(
         if not set_metrics:
             continue
         set_items = items.score_items if score else items
-        reductions = _reductions(set_items, set_metrics)
+        reductions = {metric.name: metric.reduced(set_items) for metric in set_metrics}
         statistics = {name: reduced.statistic for name, reduced in reductions.items()}
         bases |= {
             name: reduced.basis for name, reduced in reductions.items() if reduced.basis is not None
         }
         sets.append(StatisticSet(statistics, set_items.clusters, len(set_items)))
     return GroupStatistics(items, tuple(sets), bases)
-
-
-def _reductions(items: ScoredItems, entries: Sequence[Metric]) -> dict[str, Reduced]:
-    """Reduce every metric."""
-
-    def reduced(metric: Metric) -> Reduced:
-        if not metric.defined_for(items.known):
-            return undefined(NO_PROBABILITIES[items.known])
-        return metric.reduction(items, metric.name)
-
-    return {metric.name: reduced(metric) for metric in entries}
 
 
 def point_values(group: GroupStatistics) -> dict[str, float]:
@@ -432,18 +418,15 @@ class ResampledGroup:
 
     def _estimate(self, metric: str) -> Estimate:
         entry = find_metric(metric)
+        undefined = self.undefined_reason(metric)
         if not entry.defined_for(self.items.known):
-            unknown = ClusterText(NO_PROBABILITIES[self.items.known])
-            return Estimate(math.nan, math.nan, math.nan, 0, 0, None, unknown)
+            return Estimate(math.nan, math.nan, math.nan, 0, 0, None, undefined)
         estimate = entry.interval(self.items, self.drawn[metric], same_stream(self.rng))
         estimate = entry.within_bounds(estimate)
         few = too_few(entry, self.basis(metric).families, [self.items])
         estimate = without_interval(estimate, few)
         estimate = reaching_to_fewer_errors(entry, estimate, self.items)
-        basis = self.statistics.bases.get(metric)
-        if basis is None:
-            return estimate
-        reason = self.undefined_reason(metric) or estimate.reason
+        basis, reason = self.basis(metric), undefined or estimate.reason
         return replace(estimate, n=basis.units, clusters=basis.families, reason=reason)
 
     def difference(self, other: ResampledGroup, metric: str) -> Resampled:
@@ -672,5 +655,5 @@ def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
     if len(masks) < len(bases):
         return min(bases, key=lambda basis: basis.units)
     rows = np.logical_or.reduce(masks)
-    families = groups[0].items.count_clusters(rows)
+    families = groups[0].items.clusters.count(rows)
     return Basis(int(rows.sum()), families, bases[0].reason_if_none, rows)

@@ -181,7 +181,7 @@ def wrong_items(run: ExperimentRun, items: ScoredItems, texts: ItemTexts, most: 
     rows, first = np.arange(len(answers)), first_of_most(answers)
     wrong: BoolArray = ~right[rows, first]
     confidence: FloatArray = by_repeat(items, items.confidence).mean(axis=1)
-    views = None if items.views is None else run.alone().predictions
+    views = None if items.views is None else run.predictions
 
     def ids_of(chosen: IntArray) -> Sequence[str]:
         return ids_at(run.run, chosen) if views is None else views.ids[chosen].tolist()
@@ -245,7 +245,7 @@ def changed_items(items: ScoredItems, texts: ItemTexts, most: int) -> ChangedIte
     Returns:
         The items; None if no item was shown in two orders.
     """
-    flipped, views = items.flipped, items.predictions
+    flipped, views = items.values["flip_rate"], items.predictions
     tested = int(np.count_nonzero(~np.isnan(flipped)))
     if not tested:
         return None
@@ -307,7 +307,7 @@ def differing_items(
 
 def by_repeat(items: ScoredItems, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return (n, R) values of the repeats of each item; R is 1 without repeats."""
-    return values.reshape(items.n_items, -1)
+    return values.reshape(-1, items.asked)
 
 
 def first_of_most(answers: IntArray) -> IntArray:

@@ -37,7 +37,8 @@ from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.published_paths import is_published, result_files
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.items import ScoredItems, counted_views
+from pact_eval.evaluation.item_scores import counted_views
+from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import (
     ENSEMBLE_CALIBRATED,
     MEAN_CONFIDENCE,
@@ -250,7 +251,8 @@ def with_calibrated_tv(items: ScoredItems) -> ScoredItems:
     """
     if items.decoding != "ensemble" or items.calibrator is None or items.contexts == "ablated":
         return items
-    return items.with_values("view_tv", _calibrated_tv(items.predictions, items.calibrator))
+    view_tv = _calibrated_tv(items.predictions, items.calibrator)
+    return replace(items, values={**items.values, "view_tv": view_tv})
 
 
 def _calibrated_tv(predictions: Predictions, calibrator: Calibrator) -> FloatArray:

@@ -403,7 +403,7 @@ def compare_remedies(
         references=tuple(reference.name for reference in references),
         k=predictions.k,
         items=some.n_items,
-        families=some.n_families,
+        families=len(some.families),
         fold_unit=folds.unit,
         folds=folds.number,
         letter_balance=letter_balance(predictions, unit),

@@ -9,7 +9,7 @@ Ablated contexts have no correct answer. Their references are absent; reading th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final
@@ -205,28 +205,24 @@ class Predictions:
         """(n,) mean answer mass over the views of which it is known; NaN if it is of none."""
         return mean_answer_mass(self.answer_mass)
 
-    def first_views(self, k: int) -> Predictions:
-        """Return the items with the first k views only; letter orders do not depend on K."""
-        return replace(
-            self,
-            repeats=self.repeats and k > 1,
-            logits=self.logits[:, :k],
-            code_order=self.code_order[:, :k],
-            answer_mass=self.answer_mass[:, :k],
-            censored=None if self.censored is None else self.censored[:, :k],
-        )
+    def with_views(self, views: int | IntArray) -> Predictions:
+        """Return the items with some of their views only; letter orders do not depend on K.
 
-    def chosen_views(self, views: IntArray) -> Predictions:
-        """Return the items with the given views of each, shape (n, k), in that order."""
-        rows = np.arange(len(self))[:, np.newaxis]
-        return replace(
-            self,
-            logits=self.logits[rows, views],
-            code_order=self.code_order[rows, views],
-            answer_mass=self.answer_mass[rows, views],
-            censored=None if self.censored is None else self.censored[rows, views],
-            repeats=self.repeats and views.shape[1] > 1,
-        )
+        Args:
+            views: how many of the first views, or (n, k) the views of each item, in that order.
+        """
+        if isinstance(views, int):
+            columns = self._views(lambda column: column[:, :views])
+        else:
+            rows = np.arange(len(self))[:, np.newaxis]
+            columns = self._views(lambda column: column[rows, views])
+        return replace(self, **columns, repeats=self.repeats and columns["logits"].shape[1] > 1)
+
+    def _views(self, pick: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> dict[str, Any]:
+        """Return what a function picks of every (n, K, ...) column of the views."""
+        names = ("logits", "code_order", "answer_mass", "censored")
+        columns = {name: getattr(self, name) for name in names}
+        return {name: pick(column) for name, column in columns.items() if column is not None}
 
     def repeats_as_items(self) -> Predictions:
         """Return every view as an item with one view: n times K items, in the order of the items.
@@ -243,23 +239,20 @@ class Predictions:
             >>> Predictions.from_frame(frame).repeats_as_items().ids.tolist()
             ['a (repeat 1)', 'a (repeat 2)']
         """
-        n, k, width = self.logits.shape
+        n, k, _ = self.logits.shape
         rows = self.taken(np.repeat(np.arange(n), k))
         numbers = np.tile(np.arange(1, k + 1), n).tolist()
         names = [f"{name} (repeat {at})" for name, at in zip(rows.ids, numbers, strict=True)]
-        logits = self.logits.reshape(n * k, 1, width)
+        columns = self._views(lambda column: column.reshape(n * k, 1, *column.shape[2:]))
         references = rows.references
         if rows.accepted is not None and references is not None:
-            references = _reference_of_several(rows.accepted, references, logits[:, 0])
+            references = _reference_of_several(rows.accepted, references, columns["logits"][:, 0])
         return replace(
             rows,
             ids=np.array(names, dtype=np.object_),
-            logits=logits,
-            code_order=self.code_order.reshape(n * k, 1, width),
-            answer_mass=self.answer_mass.reshape(n * k, 1),
-            censored=None if self.censored is None else self.censored.reshape(n * k, 1, width),
             references=references,
             repeats=False,
+            **columns,
         )
 
 

@@ -417,7 +417,7 @@ def set_items(run: ExperimentRun, rule: Rule, ties_seed: int | None = None) -> S
     Raises:
         InputError: the run lacks the decoding or the calibrator.
     """
-    run.require_probabilities()
+    run.require("nll_nats")
     scored = run.scored(rule.decoding, calibrated=rule.calibration != "raw")
     views = scored.predictions
     columns: dict[str, TextArray] = {

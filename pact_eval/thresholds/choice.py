@@ -28,6 +28,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import MOST_TEXTS, ordered_groups
 from pact_eval.evaluation.questions import questions_of
+from pact_eval.evaluation.registry import MEAN_CONFIDENCE
 from pact_eval.evaluation.report import Calibration
 from pact_eval.evaluation.run_records import item_texts
 from pact_eval.evaluation.settings import Settings
@@ -386,10 +387,7 @@ def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, 
         InputError: the run lacks the decoding, the calibrator or the views of the signal; or its
             items are to be grouped by questions, or by answers, and have no such names.
     """
-    if rule.signal == "top":
-        run.require_confidences()
-    else:
-        run.require_probabilities()
+    run.require(MEAN_CONFIDENCE if rule.signal == "top" else "nll_nats")
     scored = run.scored(rule.decoding, calibrated=rule.calibration != "raw")
     sure = sureness(scored, rule.signal)
     if sure is None:
@@ -512,7 +510,7 @@ def run_with_answers(source: RunSource, settings: Settings) -> ExperimentRun:
         raise InputError(message)
     (run,) = experiment.runs
     refuse_trained_on([run.run], settings.allow)
-    run.require_confidences()
+    run.require(MEAN_CONFIDENCE)
     run.applied(settings.decoding, calibrated=settings.calibrated)
     return run
 

@@ -23,6 +23,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.probabilities import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.registry import MEAN_CONFIDENCE
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.stats.estimate import Estimate
@@ -203,7 +204,7 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
     """
     if decisions.costs is None:
         raise InputError("no costs were given (--cost-wrong, or thresholds of costs)")
-    run.require_confidences()
+    run.require(MEAN_CONFIDENCE)
     settings = experiment.settings
     file = next(
         (

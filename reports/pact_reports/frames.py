@@ -112,7 +112,7 @@ def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
         "predicted": items.predicted if named else None,
         "correct": items.correct if has_references else None,
         "confidence": None if items.known in UNSURE else items.confidence,
-        "nll": items.nll if has_references and probable else None,
+        "nll": items.values["nll_nats"] if has_references and probable else None,
         "probabilities": list(_probabilities(items)) if probable else None,
     }
     return pl.DataFrame(columns)

@@ -63,9 +63,9 @@ def test_a_run_against_itself_with_fewer_orders_shows_no_difference() -> None:
     drawn = Predictions.from_frame(rows(5, families=30, k=4))
     boolean = drawn.kind == "boolean"
     views[boolean] = [0, 1, 0, 1]  # a model answers one prompt alike
-    local = ScoredItems.of(drawn.chosen_views(views), "ensemble")
+    local = ScoredItems.of(drawn.with_views(views), "ensemble")
     views[boolean] = 0
-    served = local.with_chosen_views(views)
+    served = local.with_views(views)
     assert (local.predicted != served.predicted).any()
     comparison = compare(local, served, by="kind", rng=np.random.default_rng(0), resamples=60)
     assert comparison.differing == ()

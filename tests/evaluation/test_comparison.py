@@ -138,7 +138,7 @@ def test_runs_with_different_k_are_compared_on_the_common_views(
     """The first views of a run do not depend on K, so the comparison is that of shorter runs."""
     two, four = predictions(1, k=2), predictions(2, k=4)
     compared_runs = compared(ScoredItems.of(two, decoding), ScoredItems.of(four, decoding))
-    of_two = compared(ScoredItems.of(two, decoding), ScoredItems.of(four.first_views(2), decoding))
+    of_two = compared(ScoredItems.of(two, decoding), ScoredItems.of(four.with_views(2), decoding))
     assert to_json(compared_runs.groups) == to_json(of_two.groups)
     (note,) = views_notes(compared_runs)
     assert note == DifferentViews({"A": 2, "B": 4}, 2, decoding == "ensemble")
@@ -160,7 +160,7 @@ def test_differences_say_how_many_items_pairs_or_errors_they_rest_on() -> None:
     score = a.labels["kind"].rows_by_name()["score"]
     assert counted["score_mae"] == (len(score), len(score) // 2)
     wrong = ~a.correct | ~b.correct
-    families = set(a.family[wrong].tolist())
+    families = set(a.families.codes[wrong].tolist())
     assert counted["confident_errors"] == (int(wrong.sum()), len(families))
     one = compared(items(1, k=1), items(2, k=1)).groups[0].metrics["view_tv"].difference
     assert (one.n, one.clusters) == (0, 0)
@@ -218,4 +218,4 @@ def with_outcomes(run: ScoredItems, right: list[bool]) -> ScoredItems:
     reference = np.asarray(run.reference)
     wrong = (reference + 1) % views.n_choices
     answers = replace(run, predicted=np.where(right, reference, wrong))
-    return answers.with_values("accuracy", np.array(right))
+    return replace(answers, values={**answers.values, "accuracy": np.array(right)})

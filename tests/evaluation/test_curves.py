@@ -185,7 +185,7 @@ def test_shares_of_view_tv_against_numpy(experiment: Experiment) -> None:
     assert result.x.size == 121
     assert np.diff(np.log(result.x)) == pytest.approx(np.full(120, math.log(1e4) / 120))
     for curve, runs in zip(result.arms, experiment.arms.values(), strict=True):
-        distances = [run.scored().view_tv for run in runs]
+        distances = [run.scored().values["view_tv"] for run in runs]
         for share, tv in zip(curve.by_run, distances, strict=True):
             assert share == pytest.approx([(tv <= x + 1e-12).mean() for x in result.x])
         assert curve.summary == pytest.approx([tv.mean() for tv in distances])
@@ -454,7 +454,9 @@ def test_a_sweep_ends_with_the_views_of_the_run(experiment: Experiment) -> None:
             assert summary.values == pytest.approx(single if k == 1 else ensemble)
     (distance,) = view_tv.arms
     assert distance.views == (2, 3, 4)
-    assert distance.means[-1].values == pytest.approx([run.scored().view_tv.mean() for run in runs])
+    assert distance.means[-1].values == pytest.approx(
+        [run.scored().values["view_tv"].mean() for run in runs]
+    )
 
 
 @pytest.mark.parametrize(

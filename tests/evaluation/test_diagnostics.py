@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from messages import assert_says
 from reports.figures.figure_runs import rows as simulated
@@ -23,6 +24,8 @@ from pact_eval.evaluation import diagnostics as d
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.conclusion import Severity
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.labels import Labels
 from pact_eval.evaluation.notes import SmallGroups
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.provenance import Provenance
@@ -61,13 +64,19 @@ def test_answer_mass_is_judged_by_its_interval(mean: float, n: int, severity: st
     )
 
 
-def answers(confidence: Sequence[float], right: Sequence[bool], repeats: int = 1) -> Any:
-    """Scored items of a family each, with only what the rule on confident errors reads."""
-    return SimpleNamespace(
+def answers(confidence: Sequence[float], right: Sequence[bool], repeats: int = 1) -> ScoredItems:
+    """Scored items of a family each, without views."""
+    family = np.arange(len(right)) // repeats
+    return ScoredItems(
+        decoding="single",
+        calibrator=None,
+        k=1,
+        families=Labels(family, pl.Series(np.unique(family).astype(str))),
+        labels={},
+        is_base=np.ones(len(right), dtype=bool),
+        reference=np.ones(len(right), dtype=np.int64),
+        predicted=np.array(right, dtype=np.int64),
         confidence=np.array(confidence),
-        correct=np.array(right, dtype=bool),
-        cluster=np.arange(len(right)) // repeats,
-        repeat=None if repeats == 1 else np.arange(len(right)) % repeats,
         repeats=repeats,
     )
 

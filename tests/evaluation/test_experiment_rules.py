@@ -28,10 +28,9 @@ from pact_eval.evaluation.arms.table_results import TRAINING_NAME, run_costs
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import (
-    AnswersOnly,
     ChangedModel,
-    ConfidencesOnly,
     OneOrder,
+    PartlyKnown,
     Unanswered,
     near_ties,
     one_order,
@@ -41,7 +40,7 @@ from pact_eval.evaluation.notes import (
 from pact_eval.evaluation.resampled_groups import mean_estimate
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.provenance import Provenance
+from pact_eval.runs.provenance import Known, Provenance
 
 
 def small(folder: Path, draw: int = 1, **labels: Any) -> Path:
@@ -220,7 +219,9 @@ def test_the_mean_over_runs_by_hand(folders: list[Path]) -> None:
     assert (mean.n, mean.clusters) == (12, 6)
     assert mean_estimate(groups[:1], "accuracy") == groups[0].estimate("accuracy")
     nll = mean_estimate(groups, "nll_nats")
-    assert nll.value == pytest.approx(np.mean([run.scored().nll.mean() for run in runs]))
+    assert nll.value == pytest.approx(
+        np.mean([run.scored().values["nll_nats"].mean() for run in runs])
+    )
 
 
 def test_costs_of_runs_by_hand(tmp_path: Path) -> None:
@@ -252,11 +253,16 @@ def test_notes_of_a_run_are_those_of_its_record() -> None:
     assert run_notes(Provenance.of({})) == ()
     unanswered = Provenance.of({"counts": {"items": 9, "views": 9, "unanswered": {"empty": 2}}})
     assert run_notes(unanswered) == (Unanswered(9, {"empty": 2}),)
-    answers = Provenance.of({"settings": {"values": "answers"}})
-    assert run_notes(answers) == (AnswersOnly(),)
-    for values, named in (("confidences", True), ("outcomes", False)):
-        confidences = Provenance.of({"settings": {"values": values}})
-        assert run_notes(confidences) == (ConfidencesOnly(named),)
+    words: dict[Known, str] = {
+        "answers": "The run has answers and no probabilities: NLL, Brier, ECE, AURC and view TV",
+        "grades": "The run only says whether each answer is right: NLL, Brier, ECE, AURC and",
+        "confidences": "Only the confidence of the answer is known: NLL, Brier, pair margin and",
+        "outcomes": "the answer is known, and whether it is right: NLL, Brier, pair margin and",
+    }
+    for known, said in words.items():
+        (note,) = run_notes(Provenance.of({"settings": {"values": known}}))
+        assert note == PartlyKnown(known)
+        assert_says(note, said)
     for changed, notes in ((True, (ChangedModel(0.2, 0.01),)), (False, ())):
         probe: dict[str, Json] = {
             "changed": changed,

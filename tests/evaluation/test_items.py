@@ -54,8 +54,8 @@ def test_texts_of_slices_are_those_of_the_rows(scattered: bool, tmp_path: Path) 
     frame = rows(3, families=15, k=1)
     frame = frame.sample(fraction=1.0, shuffle=True, seed=8) if scattered else frame
     scored = read_items(written(tmp_path, frame), "single", by="source_family")
-    assert scored.families[scored.family].tolist() == frame["family"].to_list()
-    assert scored.n_families == 15
+    assert scored.families.names[scored.families.codes].tolist() == frame["family"].to_list()
+    assert len(scored.families) == 15
     for column, labels in scored.labels.items():
         assert labels.names[labels.codes].tolist() == frame[column].to_list()
 
@@ -183,4 +183,4 @@ def test_a_calibrator_applies_to_a_file_as_in_memory(tmp_path: Path) -> None:
     in_memory = ScoredItems.of(Predictions.from_frame(frame), "single", calibrator)
     sliced = read_items(path, "single", calibrator=calibrator)
     np.testing.assert_array_equal(sliced.confidence, in_memory.confidence)
-    np.testing.assert_array_equal(sliced.nll, in_memory.nll)
+    np.testing.assert_array_equal(sliced.values["nll_nats"], in_memory.values["nll_nats"])

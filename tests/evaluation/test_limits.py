@@ -31,6 +31,7 @@ from pact_eval.evaluation.notes import LowAnswerMass, small_groups
 from pact_eval.evaluation.registry import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, SINGLE_CALIBRATED
 from pact_eval.evaluation.report import ViewTvQuantiles, evaluate_items, sweep
 from pact_eval.evaluation.resampled_groups import default_resamples
+from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.predictions import Predictions
 
 
@@ -117,13 +118,13 @@ def test_equal_quantiles_are_one_edge_and_the_lowest_is_none() -> None:
     ],
 )
 def test_a_sweep_is_from_one_view_to_all(views: range, is_right: bool) -> None:
-    run, rng = predictions(1, families=6, k=3), np.random.default_rng(1)
+    run, settings = predictions(1, families=6, k=3), Settings(seed=1, resamples=20)
     if is_right:
-        points = sweep(run, views, rng=rng, resamples=20)
+        points = sweep(run, views, settings)
         assert [point.k for point in points] == [*views]
     else:
         with pytest.raises(InputError, match="views from 1 to 3"):
-            sweep(run, views, rng=rng, resamples=20)
+            sweep(run, views, settings)
 
 
 def shaken(*shifts: float) -> Predictions:

@@ -19,7 +19,7 @@ from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_soft
 from pact_eval.evaluation import items as items_module
 from pact_eval.evaluation.items import ScoredItems, pair_partners, read_items
 from pact_eval.evaluation.notes import PairsWithoutMargin
-from pact_eval.evaluation.registry import TRAINED_MARGIN
+from pact_eval.evaluation.registry import TRAINED_MARGIN, pair_margins
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.runs.predictions import Predictions
 from pact_losses import PACT_SETTINGS, pair_margin
@@ -55,10 +55,8 @@ def test_margins_against_the_training_term() -> None:
     expected = pair_margin(logits[base], logits[other], reference[base], reference[other])
     contrasted = (reference[base] != reference[other]).numpy()
     assert 20 < contrasted.sum() < 40
-    assert items.pair_margins.values[contrasted] == pytest.approx(
-        expected.numpy()[contrasted], abs=1e-9
-    )
-    assert np.isnan(items.pair_margins.values[~contrasted]).all()
+    assert pair_margins(items)[contrasted] == pytest.approx(expected.numpy()[contrasted], abs=1e-9)
+    assert np.isnan(pair_margins(items)[~contrasted]).all()
     values = expected.numpy()[contrasted]
     estimates = evaluated(views).groups[0].estimates
     assert estimates["pair_margin"].value == pytest.approx(values.mean(), abs=1e-12)
@@ -91,11 +89,11 @@ def test_pairs_that_continue_in_another_slice(
     path = tmp_path / "predictions.parquet"
     frame.write_parquet(path)
     views = replace(Predictions.from_frame(frame), repeats=repeats)
-    expected = ScoredItems.of(views, decoding).with_sorted_families().pair_margins.values
+    expected = pair_margins(ScoredItems.of(views, decoding).with_sorted_families())
     assert np.isfinite(expected).sum() >= 10
     monkeypatch.setattr(items_module, "_SLICE_ROWS", slice_rows)
     items = read_items(path, decoding, repeats=repeats)
-    margins = items.with_sorted_families().pair_margins.values
+    margins = pair_margins(items.with_sorted_families())
     assert margins == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
@@ -155,8 +153,8 @@ def test_a_model_that_ignores_the_edited_fact() -> None:
 def test_a_temperature_divides_the_margin() -> None:
     views = predictions(3)
     hot = Calibrator("scalar", Weights(bias=(inverse_softplus(2.0), 0.0, 0.0)))
-    raw = ScoredItems.of(views, "single").pair_margins.values
-    tempered = ScoredItems.of(views, "single", hot).pair_margins.values
+    raw = pair_margins(ScoredItems.of(views, "single"))
+    tempered = pair_margins(ScoredItems.of(views, "single", hot))
     assert tempered == pytest.approx(raw / 2, nan_ok=True)
 
 

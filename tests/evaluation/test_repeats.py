@@ -151,7 +151,7 @@ def test_a_file_that_is_read_in_slices_has_the_same_numbers(
     for name in ("accuracy", "nll_nats", "brier"):
         assert np.array_equal(memory.values[name], file.values[name])
     assert np.array_equal(memory.cluster, file.cluster)
-    assert (memory.repeat is None) == (file.repeat is None)
+    assert memory.asked == file.asked
     assert len(memory.pairs) == len(file.pairs) == FAMILIES * (3 if decoding == "single" else 1)
 
 

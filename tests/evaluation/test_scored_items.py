@@ -13,12 +13,9 @@ from run_frames import frame_of, predictions, rows
 
 from pact_eval import metrics
 from pact_eval.errors import InputError, RunError
-from pact_eval.evaluation.items import (
-    ScoredItems,
-    counted_views,
-    pair_partners,
-    read_items,
-)
+from pact_eval.evaluation.item_scores import counted_views
+from pact_eval.evaluation.items import ScoredItems, pair_partners, read_items
+from pact_eval.evaluation.registry import confident_errors, find_metric, pair_margins
 from pact_eval.runs.predictions import Predictions
 
 
@@ -54,17 +51,16 @@ def test_items_of_one_view_by_hand() -> None:
     assert items.predicted.tolist() == [0, 0, 0, 1, 0]
     assert items.correct.tolist() == [True, False, True, True, True]
     assert items.confidence == pytest.approx([0.9, 0.9, 0.6, 0.8, 0.95])
-    assert items.nll == pytest.approx(-np.log([0.9, 0.1, 0.6, 0.8, 0.95]))
+    assert items.values["nll_nats"] == pytest.approx(-np.log([0.9, 0.1, 0.6, 0.8, 0.95]))
     # 0.9 is confident, and only the second of these is wrong.
-    assert items.confident_errors.tolist() == [False, True, False, False, False]
-    assert items.confidence_bin.tolist() == [13, 13, 9, 12, 14]
+    assert confident_errors(items).tolist() == [False, True, False, False, False]
     assert (len(items), items.n_items, items.k, items.repeats) == (5, 5, 1, 1)
     assert items.contexts == "full"
-    assert items.families[items.family].tolist() == ["f2", "f2", "f1", "f1", "f3"]
-    assert (items.n_families, items.n_clusters) == (3, 3)
+    assert items.families.names[items.families.codes].tolist() == ["f2", "f2", "f1", "f1", "f3"]
+    assert (len(items.families), items.n_clusters) == (3, 3)
     assert items.reordered is None
-    assert np.isnan(items.view_tv).all()
-    assert np.isnan(items.flipped).all()
+    assert np.isnan(items.values["view_tv"]).all()
+    assert np.isnan(items.values["flip_rate"]).all()
     assert np.isnan(items.values["ensemble_gain"]).all()
     assert items.facts.logit_gap == pytest.approx(np.log([9, 9, 1.5, 4, 19]), rel=1e-6)
     assert items.facts.smallest_probability == pytest.approx(0.05, rel=1e-6)
@@ -79,29 +75,29 @@ def test_pairs_and_their_margins_by_hand() -> None:
     # The lead of the right answer over that of the other member, summed over both members.
     f1 = math.log(0.8 / 0.2) + math.log(0.6 / 0.4)
     f2 = math.log(0.9 / 0.1) + math.log(0.1 / 0.9)
-    margins = items.pair_margins
-    assert margins.values == pytest.approx([f1, f2], abs=1e-6)
-    assert (margins.pairs, margins.families) == (2, 2)
-    assert margins.is_finite is None
-    assert margins.rows is None
+    assert pair_margins(items) == pytest.approx([f1, f2], abs=1e-6)
+    basis = find_metric("pair_margin").reduction(items, "pair_margin").basis
+    assert basis is not None
+    assert (basis.units, basis.families, basis.rows) == (2, 2, None)
     assert pair_partners(few()).tolist() == [1, 0, 3, 2, -1]
-    same = ScoredItems.of(few(reference=[0, 0, 0, 1, 0]), "single").pair_margins
-    assert (same.pairs, same.families) == (1, 1)
-    assert same.is_finite is not None
-    assert same.rows is not None
-    assert same.is_finite.tolist() == [True, False]
-    assert same.rows.tolist() == [False, False, False, True, False]
+    same = ScoredItems.of(few(reference=[0, 0, 0, 1, 0]), "single")
+    assert np.isfinite(pair_margins(same)).tolist() == [True, False]
+    basis = find_metric("pair_margin").reduction(same, "pair_margin").basis
+    assert basis is not None
+    assert (basis.units, basis.families) == (1, 1)
+    assert basis.rows is not None
+    assert basis.rows.tolist() == [False, False, False, True, False]
 
 
 def test_units_of_rows_and_of_masks() -> None:
     items = ScoredItems.of(few(), "single")
-    assert items.count_clusters(np.array([0, 1])) == 1
-    assert items.count_clusters(np.array([0, 2, 4])) == 3
-    assert items.count_clusters(np.array([True, True, False, False, True])) == 2
-    assert items.count_clusters(np.zeros(5, dtype=np.bool_)) == 0
+    assert items.clusters.count(np.array([0, 1])) == 1
+    assert items.clusters.count(np.array([0, 2, 4])) == 3
+    assert items.clusters.count(np.array([True, True, False, False, True])) == 2
+    assert items.clusters.count(np.zeros(5, dtype=np.bool_)) == 0
     sources = items.over("source_family")
-    assert (sources.n_clusters, sources.n_families, sources.unit) == (2, 3, "source_family")
-    assert sources.count_clusters(np.array([0, 1, 4])) == 1
+    assert (sources.n_clusters, len(sources.families), sources.unit) == (2, 3, "source_family")
+    assert sources.clusters.count(np.array([0, 1, 4])) == 1
     assert items.over("family") is items
     assert sources.over("family").n_clusters == 3
     assert sources.pairs.base.tolist() == items.pairs.base.tolist()
@@ -114,8 +110,8 @@ def test_units_of_rows_and_of_masks() -> None:
 def test_some_rows_have_codes_of_their_own() -> None:
     items = ScoredItems.of(few(), "single")
     taken = items.taken(np.array([4, 1]))
-    assert taken.n_families == 2
-    assert taken.families[taken.family].tolist() == ["f3", "f2"]
+    assert len(taken.families) == 2
+    assert taken.families.names[taken.families.codes].tolist() == ["f3", "f2"]
     assert taken.confidence == pytest.approx([0.95, 0.9])
     assert taken.predictions.ids.tolist() == ["e", "b"]
     assert taken.taken(np.array([1])).predictions.ids.tolist() == ["b"]
@@ -153,9 +149,9 @@ def test_views_are_compared_between_different_orders() -> None:
     items = ScoredItems.of(two_orders(), "single")
     assert items.reordered is not None
     assert items.reordered.tolist() == [True, False, True]
-    assert items.view_tv == pytest.approx([0.5, np.nan, 0.3], nan_ok=True, abs=1e-6)
-    assert items.flipped.tolist()[::2] == [1.0, 0.0]
-    assert math.isnan(items.flipped[1])
+    assert items.values["view_tv"] == pytest.approx([0.5, np.nan, 0.3], nan_ok=True, abs=1e-6)
+    assert items.values["flip_rate"].tolist()[::2] == [1.0, 0.0]
+    assert math.isnan(items.values["flip_rate"][1])
     assert items.facts.answer_mass == pytest.approx(0.7, abs=1e-6)
     # Canonical answers 0 and 1 of item a are at letters 0 and 0; a view that repeats an order
     # does not count, and unknown orders have no letters.
@@ -169,7 +165,7 @@ def test_views_are_compared_between_different_orders() -> None:
     first = ensemble.with_views(1)
     assert (first.k, ensemble.with_views(2)) == (1, ensemble)
     assert first.confidence == pytest.approx([0.8, 0.7, 0.9], abs=1e-6)
-    second = ensemble.with_chosen_views(np.array([[1], [1], [1]]))
+    second = ensemble.with_views(np.array([[1], [1], [1]]))
     assert second.confidence == pytest.approx([0.7, 0.6, 0.6], abs=1e-6)
 
 
@@ -182,10 +178,9 @@ def test_rows_are_repeated_without_new_families() -> None:
     items = ScoredItems.of(few(), "single")
     assert items.with_repeats(1) is items
     twice = items.with_repeats(2)
-    assert (len(twice), twice.n_items, twice.repeats, twice.n_families) == (10, 5, 2, 3)
+    assert (len(twice), twice.n_items, twice.repeats, len(twice.families)) == (10, 5, 2, 3)
     assert twice.confidence == pytest.approx(np.repeat(items.confidence, 2))
-    assert twice.repeat is not None
-    assert twice.repeat.tolist() == [0, 1] * 5
+    assert (items.asked, twice.asked) == (1, 2)
     assert len(twice.pairs) == 4
     assert twice.pairs.incomplete_families == 1
     four = twice.with_repeats(4)
@@ -204,9 +199,6 @@ def test_what_is_derived_is_kept_for_items_in_memory() -> None:
 
     assert [items.once("a", derive), items.once("a", derive), items.once("b", derive)] == [1, 1, 2]
     assert items.with_sorted_families() is items.with_sorted_families()
-    changed = items.with_values("nll_nats", np.zeros(5))
-    assert changed.nll.tolist() == [0.0] * 5
-    assert items.nll.min() > 0
 
 
 def test_columns_of_ablated_contexts_have_no_reference() -> None:

@@ -18,6 +18,7 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import UnmatchedSeeds
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import sweep
+from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.predictions import Predictions
 
 
@@ -68,7 +69,7 @@ def test_fewer_than_two_arms_are_refused(arms: dict[str, dict[int | None, Scored
 def test_every_point_is_the_report_of_a_run_with_so_many_views() -> None:
     """The first k views of a run are those of a run with k views: orders do not depend on K."""
     run = predictions(3, k=3)
-    for point in sweep(run, range(1, 4), rng=np.random.default_rng(2), resamples=40):
+    for point in sweep(run, range(1, 4), Settings(seed=2, resamples=40)):
         shorter = Predictions.from_frame(rows(3, k=3).filter(pl.col("view") < point.k))
         expected = evaluate(
             shorter, decoding="ensemble", by="kind", rng=np.random.default_rng(2), resamples=40
@@ -84,7 +85,7 @@ def test_every_point_is_the_report_of_a_run_with_so_many_views() -> None:
     single = evaluate(
         run, decoding="single", by="kind", rng=np.random.default_rng(2), resamples=40
     ).groups[0]
-    first = sweep(run, range(1, 2), rng=np.random.default_rng(2), resamples=40)[0].group
+    first = sweep(run, range(1, 2), Settings(seed=2, resamples=40))[0].group
     assert first.estimates["accuracy"] == single.estimates["accuracy"]
     assert_says(first.estimates["view_tv"].reason, "one view only", "K is 1")
 

@@ -126,10 +126,10 @@ def test_view_tv_is_over_distinct_orders_wherever_it_is_computed(tmp_path: Path)
     expected = [0.4, 0.1]
     folder = written(tmp_path / "run", four_views())
     run = experiment(folder).runs[0]
-    assert run.scored().view_tv.tolist() == pytest.approx(expected)
+    assert run.scored().values["view_tv"].tolist() == pytest.approx(expected)
     for letters in (True, False):
         items = read_items(folder / "predictions.parquet", "ensemble", letters=letters)
-        assert items.view_tv.tolist() == pytest.approx(expected)
+        assert items.values["view_tv"].tolist() == pytest.approx(expected)
     # K = 2 to 4 show the same two orders of the first item; the others of the second, by hand.
     points = experiment(folder).sweep(run)
     tv = {point.k: point.group.estimates["view_tv"].value for point in points[1:]}

@@ -57,7 +57,7 @@ def test_the_view_tv_of_a_log(tmp_path: Path) -> None:
     # A gate would need the views of new items, which this run does not have.
     assert signal_values(run.scored(), "disagreement") is None
     items = read_items(folder / "predictions.parquet", "single")
-    np.testing.assert_array_equal(items.view_tv, run.scored().view_tv)
+    np.testing.assert_array_equal(items.values["view_tv"], run.scored().values["view_tv"])
     (curve,) = view_tv_distribution(experiment).arms
     assert curve.summary == pytest.approx([estimates["view_tv"].value])
     text = CliRunner().invoke(main, ["report", str(folder), "--full"]).stdout
@@ -74,7 +74,7 @@ def test_items_without_a_stated_view_tv_do_not_count(tmp_path: Path) -> None:
     assert estimate.value == pytest.approx(0.2)
     assert estimate.n == 2
     items = read_items(folder / "predictions.parquet", "single")
-    np.testing.assert_array_equal(items.view_tv, run.scored().view_tv)
+    np.testing.assert_array_equal(items.values["view_tv"], run.scored().values["view_tv"])
 
 
 def test_of_several_views_the_stated_value_is_not_used(tmp_path: Path) -> None:

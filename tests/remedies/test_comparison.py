@@ -49,7 +49,7 @@ def test_order_effects_of_single_items_are_not_removed_by_a_prior() -> None:
     for name in ("k1_additive", "k1_batch"):
         assert not comparison.row(name).helps("k1")
         assert _nll(comparison, name) > _nll(comparison, "k2")
-    of_two = _compared(run.first_views(2))
+    of_two = _compared(run.with_views(2))
     for name in ("k1_additive", "k1_batch"):
         assert of_two.row(name).metric("nll_nats").interval_is_worse("k2")
 

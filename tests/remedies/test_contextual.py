@@ -111,7 +111,7 @@ def _of_answers(rng: np.random.Generator, n_choices: int) -> Predictions:
 def _content_free(run: Predictions, rng: np.random.Generator) -> Predictions:
     """Returns content-free prompts of a run in the orders of its first two views."""
     n, contents = len(run), len(CONTENTS)
-    every = run.chosen_views(np.tile([0, 1], (n, 1))).taken(np.repeat(np.arange(n), contents))
+    every = run.with_views(np.tile([0, 1], (n, 1))).taken(np.repeat(np.arange(n), contents))
     ids = [content_free_id(name, n) for name in run.ids.tolist() for n in range(contents)]
     noise = np.where(np.isfinite(every.logits), rng.normal(0, 1, every.logits.shape), -np.inf)
     return replace(every, ids=np.array(ids), logits=noise)

@@ -67,11 +67,11 @@ def test_the_next_views_say_whether_the_answer_depends_on_the_orders() -> None:
     run = planted_run(np.random.default_rng(2), k=4, order_noise=2.0, choices=(4,))
     two = remedied(run, Remedy(2), None)
     halves = [
-        remedied(run.chosen_views(np.tile(views, (len(run), 1))), Remedy(2), None)
+        remedied(run.with_views(np.tile(views, (len(run), 1))), Remedy(2), None)
         for views in ([0, 1], [2, 3])
     ]
     answers = [half.logits[:, 0].argmax(axis=1) for half in halves]
-    flipped = ScoredItems.of(two, "single").flipped
+    flipped = ScoredItems.of(two, "single").values["flip_rate"]
     assert two.k == 2
     assert flipped.tolist() == (answers[0] != answers[1]).tolist()
     assert remedied(run, Remedy(3), None).k == 1  # one view is left over

@@ -162,7 +162,7 @@ def test_a_temperature_divides_the_gap() -> None:
         calibrated.values["ablated_gap"], raw.values["ablated_gap"] / 2, atol=1e-9
     )
     assert (calibrated.confidence <= raw.confidence + 1e-12).all()
-    assert (calibrated.view_tv == raw.view_tv).all()
+    assert (calibrated.values["view_tv"] == raw.values["view_tv"]).all()
 
 
 def test_intervals_are_over_families_against_scipy() -> None:

@@ -51,7 +51,9 @@ def test_a_report_names_no_answers(
     done = CliRunner().invoke(main, ["report", path.name])
     assert done.exit_code == 0, done.output
     share = sum(ticket.right["topic"] for ticket in tickets(60)) / 60
-    assert_says(done.output, f"{name} answers {share:.1%} [", "only right or wrong is known")
+    assert_says(
+        done.output, f"{name} answers {share:.1%} [", "only says whether each answer is right"
+    )
     full = CliRunner().invoke(main, ["report", f"runs/{name}", "--full"])
     assert full.exit_code == 0, full.output
     assert_says(full.output, "only says whether each answer is right")

@@ -20,15 +20,15 @@ def test_statistics_against_resampled_rows(name: str) -> None:
     pairs = items.pairs
     expected = []
     for row in weights:
-        rows = np.repeat(np.arange(len(items)), row[items.family].astype(int))
+        rows = np.repeat(np.arange(len(items)), row[items.families.codes].astype(int))
         sure, right = items.confidence[rows], items.correct[rows]
-        drawn = np.repeat(np.arange(len(pairs)), row[items.family[pairs.base]].astype(int))
+        drawn = np.repeat(np.arange(len(pairs)), row[items.families.codes[pairs.base]].astype(int))
         values = {
             "aurc": metrics.aurc(sure, right),
             "ece": metrics.ece(sure, right),
             "confident_errors": metrics.confident_errors(sure, right),
             "pair_accuracy": metrics.pair_correct(pairs, items.correct)[drawn].mean(),
-            "nll_nats": items.nll[rows].mean(),
+            "nll_nats": items.values["nll_nats"][rows].mean(),
         }
         expected.append(values[name])
     np.testing.assert_allclose(statistic(weights), expected, rtol=0, atol=1e-12)

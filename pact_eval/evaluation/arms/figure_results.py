@@ -150,7 +150,7 @@ def ece_by_kind(source: Source, decoding: Decoding = "single") -> EceByKind:
         names = dict.fromkeys(row.cell.group for row in source.table.rows)
         items = {name: _items(source.rows_of(name)) for name in names}
     else:
-        source.require_confidences()
+        source.require("ece")
         groups = source.evaluation(source.runs[0], calibrated=False).groups
         items = {group.name: group.items for group in groups}
     kinds = {name: (n, _means(source, "ece", decoding, name)) for name, n in items.items()}

@@ -130,7 +130,7 @@ class Ties:
     @classmethod
     def of(cls, items: ScoredItems) -> Ties:
         """Count the ties of items with their views in memory, uncalibrated."""
-        flipped = items.flipped
+        flipped = items.values["flip_rate"]
         shown = ~np.isnan(flipped)
         if items.k < 2 or not shown.any():
             return cls()
@@ -378,7 +378,7 @@ def _gain_floor(
     left = 1 - (items.k - 1) * floor.tv
     if left <= 0:
         return math.inf
-    return float(np.log1p(floor.tv * np.exp(items.nll)).mean()) - math.log(left)
+    return float(np.log1p(floor.tv * np.exp(items.values["nll_nats"])).mean()) - math.log(left)
 
 
 OrderStatus = Literal["follows a letter", "follows a position", "unstable", "stable", "cannot tell"]

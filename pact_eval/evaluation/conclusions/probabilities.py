@@ -13,10 +13,10 @@ from pact_eval.evaluation.calibration_error import CalibrationError, ConfidenceG
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Tone
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import Group
 from pact_eval.numbers import interval_text, p_value_text, sample_text, value_text
 from pact_eval.plain_text import one_line
-from pact_eval.runs.provenance import UNSURE
 from pact_eval.stats.clusters import few_worth
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import holm
@@ -268,9 +268,8 @@ def _untold(items: ScoredItems, ece: Estimate, *, tested: bool) -> str | None:
     Families of unequal size count as the number of equal ones that is worth as much: of one family
     with half of the items, nobody knows how far its luck may carry it.
     """
-    if items.known in UNSURE:
-        what = "the answers are" if items.known == "answers" else "right or wrong is"
-        return f"only {what} known"
+    if not find_metric("ece").defined_for(items.known):
+        return str(ece.reason)
     families = items.n_clusters
     if families < FEWEST_FAMILIES:
         return f"too few: {sample_text(items.n_items, families, items.unit)}"

@@ -342,8 +342,8 @@ def _labels(items: ScoredItems, name: str, values: pl.Series, by: str) -> Labels
     """Return the groups of a column: those of its table, if the user named it and its bins."""
     if name == by and values.dtype.is_numeric() and len(items.labels[by]) > 1:
         return items.labels[by]
-    asked = len(items) // items.n_items
-    labels = group_labels(values.gather_every(asked), name, items.family[::asked])
+    asked = items.asked
+    labels = group_labels(values.gather_every(asked), name, items.families.codes[::asked])
     return None if labels is None else replace(labels, codes=np.repeat(labels.codes, asked))
 
 
@@ -389,7 +389,7 @@ class _Groups:
         return WhereGroup(
             column=column,
             value=value,
-            items=rows.size // (len(self.items) // self.items.n_items),
+            items=rows.size // self.items.asked,
             families=families.size,
             accuracy=without_interval(rate, few),
             confidence=float(confidence.mean()),
@@ -455,7 +455,7 @@ class _Groups:
         """Return the ids of some items; none of items that were read from a file."""
         if self.items.views is None:
             return ()
-        asked = len(self.items) // self.items.n_items
+        asked = self.items.asked
         names = map(str, self.items.predictions.ids[::asked][inside[::asked]])
         return tuple(name.removesuffix(FIRST_REPEAT) if asked > 1 else name for name in names)
 
@@ -492,7 +492,7 @@ def items_of_groups(
         return {}
     name = groups[0].column
     values = next(values for column, values in item_columns(items) if column == name)
-    labels = group_labels(values, name, items.family)
+    labels = group_labels(values, name, items.families.codes)
     if labels is None or groups[0].value not in labels.names:
         labels = items.labels[name]  # bins that the user named
     ids = items.predictions.ids

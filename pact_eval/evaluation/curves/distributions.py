@@ -18,7 +18,6 @@ from pact_eval.evaluation.curves.probabilities import Band, band_resamples, curv
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.labels import label_codes
 from pact_eval.evaluation.registry import PAIR_MARGIN, TRAINED_MARGIN
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.estimate import Estimate, Method
@@ -135,10 +134,10 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
         InputError: there is no run, or the item sets differ.
     """
     first = experiment.shared_items()
-    experiment.require_confidences()
+    experiment.require("aurc")
     n = len(first.confidence)
     coverage = np.unique(np.linspace(1, n, min(n, _MOST_COVERAGES)).round()) / n
-    family = label_codes(first.predictions.family)
+    family = first.families.codes
     scored = {
         arm: [run.scored(experiment.settings.decoding) for run in runs]
         for arm, runs in experiment.arms.items()
@@ -156,7 +155,7 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
         coverage,
         tuple(arms),
         n,
-        int(family.max()) + 1,
+        len(first.families),
         references=tuple(_reference(runs, coverage) for runs in scored.values()),
         guessing=math.nan
         if first.known in UNNAMED
@@ -189,20 +188,20 @@ def run_risks(experiment: Experiment, coverages: Sequence[float]) -> tuple[RunRi
         InputError: there is no run, the item sets differ, or a run has no probabilities.
     """
     experiment.shared_items()
-    experiment.require_confidences()
+    experiment.require("aurc")
     return tuple(_run_risks(experiment, run, np.asarray(coverages)) for run in experiment.runs)
 
 
 def _run_risks(experiment: Experiment, run: ExperimentRun, coverages: FloatArray) -> RunRisks:
     settings = experiment.settings
     items = run.scored(settings.decoding)
-    family, n = label_codes(items.predictions.family), len(items.confidence)
+    family, n = items.families.codes, len(items)
     curve = error_rate_curve(items.confidence, items.correct, coverages)
     resamples = band_resamples(settings, n)
     band = curve_band(curve, family, rng=settings.rng(), resamples=resamples)
     method = Method.bootstrap("", resamples)
     errors = tuple(
-        Estimate(float(value), float(low), float(high), n, int(family.max()) + 1, method)
+        Estimate(float(value), float(low), float(high), n, len(items.families), method)
         for value, low, high in zip(curve(np.ones(n)), band.low, band.high, strict=True)
     )
     return RunRisks(run.arm, run.seed, coverages, errors)
@@ -279,9 +278,9 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
         InputError: there is no run, the item sets differ, or every run has one view.
     """
     first = experiment.shared_items()
-    experiment.require_probabilities()
+    experiment.require("view_tv")
     x = np.geomspace(_LOWEST_TV, 1.0, _TV_POINTS)
-    family = label_codes(first.predictions.family)
+    family = first.families.codes
     arms = []
     for arm, runs in experiment.arms.items():
         views = ((run, run.predictions) for run in runs)
@@ -292,13 +291,16 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
         ]
         if not several:
             continue
-        tv = [run.asked_once().scored(experiment.settings.decoding).view_tv for run in several]
+        tv = [
+            run.asked_once().scored(experiment.settings.decoding).values["view_tv"]
+            for run in several
+        ]
         curves = [partial(_share, _first_reached(x, distances)) for distances in tv]
         means = [float(distances[~np.isnan(distances)].mean()) for distances in tv]
         arms.append(_arm_curve(experiment, arm, several, curves, means, family))
     if not arms:
         raise InputError("one view only (K is 1): view TV is between views")
-    return ArmCurves(x, tuple(arms), len(family), int(family.max()) + 1)
+    return ArmCurves(x, tuple(arms), len(family), len(first.families))
 
 
 def _first_reached(x: FloatArray, tv: FloatArray) -> npt.NDArray[np.int64]:
@@ -382,7 +384,7 @@ def run_margins(experiment: Experiment, run: ExperimentRun) -> RunMargins:
     Raises:
         InputError: the run does not have the decoding, or no pair has a margin.
     """
-    run.require_probabilities()
+    run.require(PAIR_MARGIN)
     items = run.scored(experiment.settings.decoding)
     leads, pairs = items.values[PAIR_MARGIN], items.pairs
     base, counterfactual = leads[pairs.base], leads[pairs.counterfactual]

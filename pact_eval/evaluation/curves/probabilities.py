@@ -17,7 +17,6 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.labels import label_codes
 from pact_eval.evaluation.report import outcomes_if_calibrated
 from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.settings import Settings
@@ -264,7 +263,7 @@ def binned_reliability(experiment: Experiment, run: ExperimentRun) -> tuple[Binn
     Raises:
         InputError: the run does not have the decoding, or its calibrator cannot be applied.
     """
-    run.require_confidences()
+    run.require("ece")
     both = (False,) if run.calibrator is None else (False, True)
     return tuple(_binned_curve(experiment, run, calibrated=calibrated) for calibrated in both)
 
@@ -288,9 +287,11 @@ def _binned_curve(experiment: Experiment, run: ExperimentRun, *, calibrated: boo
 
 def _bin_intervals(items: ScoredItems) -> tuple[FloatArray, FloatArray]:
     """Return both ends of the interval of the accuracy in every bin."""
-    members = items.confidence_bin[:, None] == np.arange(items.ece_bins)
-    counted = cluster_sums(members, items.family, items.n_families)
-    positive = cluster_sums(members & items.correct[:, None], items.family, items.n_families)
+    bin_of_item = metrics.bin_index(items.confidence, items.ece_bins)
+    members = bin_of_item[:, None] == np.arange(items.ece_bins)
+    family, n = items.families.codes, len(items.families)
+    counted = cluster_sums(members, family, n)
+    positive = cluster_sums(members & items.correct[:, None], family, n)
     bins = [rate_estimate(*counts) for counts in zip(positive.T, counted.T, strict=True)]
     return np.array([rate.low for rate in bins]), np.array([rate.high for rate in bins])
 
@@ -301,9 +302,9 @@ def answer_confidence(experiment: Experiment, run: ExperimentRun) -> RunConfiden
     Raises:
         InputError: the run does not have the decoding.
     """
-    run.require_confidences()
+    run.require("confident_errors")
     items = run.scored(experiment.settings.decoding)
-    family = label_codes(items.predictions.family)
+    family = items.families.codes
     evaluation = experiment.evaluation(run, calibrated=False)
     return RunConfidence(
         run=run.label,
@@ -312,7 +313,7 @@ def answer_confidence(experiment: Experiment, run: ExperimentRun) -> RunConfiden
         wrong=_answers(experiment.settings, items.confidence, ~items.correct, family),
         confident_errors=evaluation.groups[0].estimates["confident_errors"],
         items=len(family),
-        families=int(family.max()) + 1,
+        families=len(items.families),
     )
 
 

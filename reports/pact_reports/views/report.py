@@ -352,9 +352,8 @@ def run_facts(provenance: Provenance, names: ArmNames = KEYS) -> dict[str, objec
 
 def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
     """Lay out the report on a run, its order audit, and its conclusions."""
-    lay_out = ablated_parts if report.run.ablated else evaluation_parts
     heading = run_heading(report.run.title, report.run.provenance, names)
-    parts = lay_out(report.evaluation, report.order_audit)
+    parts = evaluation_parts(report.evaluation, report.order_audit)
     answers = (Line(conclusion.sentence, "strong") for conclusion in report.conclusions)
     spent = () if report.spent is None else (Line(f"Requests: {report.spent.words}."),)
     return (*heading, *parts, *answers_parts(report.questions), *spent, *answers)
@@ -376,8 +375,8 @@ def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) ->
     if evaluation.letters is not None and evaluation.letters.units:
         parts.append(_letters_table(evaluation.letters, evaluation.unit))
     parts += _view_tv(evaluation)
-    parts += _order(evaluation, audit)
-    return (*parts, *_notes(evaluation))
+    parts += () if audit is None else order_parts(audit, evaluation.unit)
+    return (*parts, *(Line(f"Note: {note!s}", "caution") for note in evaluation.notes))
 
 
 def _view_tv(evaluation: Evaluation) -> tuple[Line, ...]:
@@ -393,32 +392,6 @@ def _view_tv(evaluation: Evaluation) -> tuple[Line, ...]:
             f"View TV of {tv.items:,} items{source}: median {median}, 90% at most {p90}, largest "
             f"{largest}; {small} below {100 * SMALL_VIEW_TV:g}%."
         ),
-    )
-
-
-def _order(evaluation: Evaluation, audit: OrderAudit | None) -> tuple[Part, ...]:
-    return () if audit is None else order_parts(audit, evaluation.unit)
-
-
-def _notes(evaluation: Evaluation) -> list[Line]:
-    return [Line(f"Note: {note!s}", "caution") for note in evaluation.notes]
-
-
-def ablated_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> tuple[Part, ...]:
-    """Lay out the evaluation of a run on ablated contexts."""
-    method = methods_text(evaluation.groups[0].estimates.values(), evaluation.unit)
-    return (
-        Line(
-            "Ablated contexts: without the evidence no answer is correct, and a model that relies "
-            "on it is uncertain.\n"
-            f"Decoding: {evaluation.decoding}, {evaluation.calibration}; K = {evaluation.k}. Rates "
-            f"in %; in brackets the {method}.\n{generalisation_text(evaluation.unit)}\n"
-            "Answer gap: |z_a - z_b| in nats of the two answers that the ablated context cannot "
-            "distinguish."
-        ),
-        metrics_table(evaluation.groups, evaluation.metrics, evaluation.unit),
-        *_order(evaluation, audit),
-        *_notes(evaluation),
     )
 
 
@@ -525,6 +498,16 @@ def letter_counts(letters: SlotHomogeneity, unit: ClusterUnit = "family") -> str
 
 def decoding_text(evaluation: Evaluation) -> str:
     """Say how the numbers of a run were made: its decoding, its intervals, and terms of a table."""
+    method = methods_text(evaluation.groups[0].estimates.values(), evaluation.unit)
+    if evaluation.contexts == "ablated":
+        return (
+            "Ablated contexts: without the evidence no answer is correct, and a model that relies "
+            "on it is uncertain.\n"
+            f"Decoding: {evaluation.decoding}, {evaluation.calibration}; K = {evaluation.k}. Rates "
+            f"in %; in brackets the {method}.\n{generalisation_text(evaluation.unit)}\n"
+            "Answer gap: |z_a - z_b| in nats of the two answers that the ablated context cannot "
+            "distinguish."
+        )
     how = {
         "single": "view 0 alone",
         "ensemble": f"{evaluation.k} views, mean canonical log-probability",
@@ -535,8 +518,6 @@ def decoding_text(evaluation: Evaluation) -> str:
     codes = (
         "" if math.isnan(mass) else f"  Answer mass {small_text(mass, 'percent')}% over all views."
     )
-    everything = evaluation.groups[0]
-    method = methods_text(everything.estimates.values(), evaluation.unit)
     made = f"{evaluation.decoding_name}, {evaluation.calibration} ({how}); K = {evaluation.k}"
     return (
         f"Decoding: {made}.{codes}\n"

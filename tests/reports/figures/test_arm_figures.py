@@ -57,7 +57,8 @@ def test_main_comparison_against_numpy(experiment: Experiment, looks: Looks) -> 
     assert ece.arms[0].calibrated.mean == pytest.approx(expected)
     base = ece.arms[2]
     assert 0 <= base.low <= base.high
-    np.testing.assert_allclose(tv.arms[0].values, [run.scored().view_tv.mean() for run in runs])
+    distances = np.array([run.scored().values["view_tv"].mean() for run in runs])
+    np.testing.assert_allclose(np.array(tv.arms[0].values), distances)
 
 
 def _dots(ax: Axes) -> list[PathCollection]:

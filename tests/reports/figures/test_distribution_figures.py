@@ -127,7 +127,7 @@ def test_calibrated_runs_lie_in_their_bands_and_families_widen_them() -> None:
         curve = recalibrated_curve(items, Settings(resamples=200))
         low, high = curve.band.low - 1e-9, curve.band.high + 1e-9
         inside.append(((low <= curve.accuracy) & (curve.accuracy <= high)).mean())
-        alone = replace(items, family_labels=Labels.of(np.arange(240).astype(str)))
+        alone = replace(items, families=Labels.of(np.arange(240).astype(str)))
         narrow = recalibrated_curve(alone, Settings(resamples=200)).band
         wider.append((high - low).mean() / (narrow.high - narrow.low).mean())
     assert 0.90 < np.mean(inside) <= 0.99

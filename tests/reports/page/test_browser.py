@@ -74,14 +74,14 @@ def test_sorting_against_pythons_sort(
     opened: Page, made: Made, column: str, calibrated: bool
 ) -> None:
     items = made.experiment.runs[0].scored("single", calibrated=calibrated)
-    keys = to_steps(items.view_tv if column == "view_tv" else items.confidence).tolist()
+    keys = to_steps(items.values["view_tv"] if column == "view_tv" else items.confidence).tolist()
     opened.sort(column)
     assert opened.rows() == sorted(range(len(keys)), key=lambda row: (-keys[row], row))
     assert opened.one(f"th:has([data-sort={column}])").get_attribute("aria-sort") == "descending"
     opened.sort(column)
     assert opened.rows() == sorted(range(len(keys)), key=lambda row: (keys[row], row))
     assert opened.one(f"th:has([data-sort={column}])").get_attribute("aria-sort") == "ascending"
-    values = items.view_tv if column == "view_tv" else items.confidence
+    values = items.values["view_tv"] if column == "view_tv" else items.confidence
     first = [f"{100 * values[row]:.1f}" for row in opened.rows()[:25]]
     assert opened.cells(column) == first
 
@@ -96,12 +96,14 @@ def test_the_top_answer_is_that_before_rounding(page: Page, tmp_path: Path) -> N
 
 def test_worst_first_against_hand_order(opened: Page, made: Made) -> None:
     items = made.experiment.runs[0].scored()
-    confidence, tv = (to_steps(values).tolist() for values in (items.confidence, items.view_tv))
+    confidence, tv = (
+        to_steps(values).tolist() for values in (items.confidence, items.values["view_tv"])
+    )
 
     def key(row: int) -> tuple[int, float, int]:
         if not items.correct[row] and items.confidence[row] >= 0.9:
             return 0, -confidence[row], row
-        if items.flipped[row]:
+        if items.values["flip_rate"][row]:
             return 1, -tv[row], row
         if not items.correct[row]:
             return 2, -confidence[row], row
@@ -123,7 +125,9 @@ def test_filtering_against_numpy(opened: Page, made: Made) -> None:
 
     rows_of_filter = {
         ("outcome", "wrong"): set(np.flatnonzero(~items.correct).tolist()),
-        ("outcome", "flips between views"): set(np.flatnonzero(items.flipped == 1).tolist()),
+        ("outcome", "flips between views"): set(
+            np.flatnonzero(items.values["flip_rate"] == 1).tolist()
+        ),
         ("outcome", "confident errors (90% or more)"): set(
             np.flatnonzero(~items.correct & (items.confidence >= 0.9)).tolist()
         ),
@@ -239,7 +243,7 @@ def test_a_finding_leads_to_its_items(opened: Page, made: Made, section: str) ->
     assert len(links) == len(made.experiment.runs)
     for run, link in zip(made.experiment.runs, links, strict=True):
         items = run.scored()
-        mask = items.flipped == 1 if section == "order-of-answers" else ~items.correct
+        mask = items.values["flip_rate"] == 1 if section == "order-of-answers" else ~items.correct
         opened.settled(partial(opened.js, "arguments[0].click()", link))
         assert set(opened.rows()) == set(np.flatnonzero(mask).tolist())
 

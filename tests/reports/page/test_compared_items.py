@@ -100,7 +100,7 @@ def test_differences_first_against_hand_order(opened: Page, made: Compared) -> N
     def key(row: int) -> tuple[int, float]:
         right = (bool(a.correct[row]), bool(b.correct[row]))
         if right == (True, True):
-            return (2 if a.flipped[row] or b.flipped[row] else 3), 0
+            return (2 if a.values["flip_rate"][row] or b.values["flip_rate"][row] else 3), 0
         if right == (False, False):
             return 1, -max(a.confidence[row], b.confidence[row])
         return 0, -(b if right[0] else a).confidence[row]
