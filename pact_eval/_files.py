@@ -14,8 +14,8 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -481,6 +481,50 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     """
     with atomic_path(path) as partial:
         partial.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+@contextmanager
+def new_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield a temporary path for each new file; at the end of the block they get their names.
+
+    All files are complete before the first gets its name, and they get their names in order. A file
+    that is there already with the same bytes counts as written: a command that was killed between
+    two names can be repeated.
+
+    Args:
+        paths: the files to write; the folder of each is made.
+
+    Raises:
+        InputError: a file is there with other bytes, or one cannot be written; then nothing is.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "counts.txt")
+        ...     for text in "33":
+        ...         with new_files([path]) as (partial,):
+        ...             _ = partial.write_text(text)
+        ...     path.read_text()
+        '3'
+    """
+    for path in paths:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        partial = [stack.enter_context(atomic_path(path)) for path in reversed(paths)][::-1]
+        yield partial
+        others = [
+            str(path)
+            for path, new in zip(paths, partial, strict=True)
+            if path.exists()
+            and not (path.is_file() and sha256_of_file(path) == sha256_of_file(new))
+        ]
+        if others:
+            message = (
+                f"expected a new file, or one with the same content, found {', '.join(others)}; "
+                "nothing was written"
+            )
+            raise InputError(message)
 
 
 def write_parquet(path: Path, frame: pl.DataFrame) -> None:

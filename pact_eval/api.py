@@ -59,7 +59,7 @@ from pact_eval.runs.provenance import RunLabels
 from pact_eval.sample_sizes import SamplePlan, plan_items
 from pact_eval.scoring.content_free import score_content_free
 from pact_eval.scoring.request import ScoreOptions, request_of
-from pact_eval.scoring.sources import default_folder, row_source
+from pact_eval.scoring.sources import default_folder, row_source, with_recorded_dtype
 from pact_eval.scoring.windows import read_dataset, score_windows
 from pact_eval.scoring.workers.messages import WorkersRequest
 from pact_eval.thresholds import answer_sets, checking, choice
@@ -293,7 +293,7 @@ def score(
     dataset = read_dataset(
         file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading
     )
-    source = row_source(request, _pool(workers, ray))
+    source = row_source(with_recorded_dtype(request, folder), _pool(workers, ray))
     score_windows(source, dataset, folder, labels=labels, allow=allow)
     if content_free:
         score_content_free(source, dataset, folder, labels=labels, allow=allow)

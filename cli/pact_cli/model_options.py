@@ -61,7 +61,8 @@ def make_model(
     Speed:
         --device: Device that runs the model; auto takes the accelerator that torch offers here, or
             else the CPU.
-        --dtype: Precision of the model; auto is bf16 on CUDA, fp32 elsewhere.
+        --dtype: Precision of the model; auto keeps that of a run. A new one has bf16 on CUDA, and
+            on a CPU with AMX or AVX-512 for bf16, from 100 million parameters; fp32 elsewhere.
         --batch-tokens: Tokens per forward pass, padding included; halved if memory runs out.
             Default: 4096 on a CPU, 32768 on other devices.
         --engine: Engine: fork computes shared prefixes once, batched pads full prompts, naive runs
@@ -229,3 +230,11 @@ def contract_remarks(model: ScoringModel) -> tuple[str, ...]:
     contract, remark = model.contract, model.recorded_contract.remark
     remarks = () if contract.name == "nimble" else (f"Contract: {contract.label}",)
     return remarks if remark is None else (*remarks, f"{contract.name}: {remark}")
+
+
+def dtype_remarks(model: ScoringModel) -> tuple[str, ...]:
+    """Return the precision that auto took and why; nothing of one that the user named."""
+    if model.why_dtype is None:
+        return ()
+    dtype = str(model.dtype).removeprefix("torch.")
+    return (f"Precision: {dtype} ({model.why_dtype}); --dtype chooses another one",)

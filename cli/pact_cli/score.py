@@ -21,6 +21,7 @@ from pact_cli.hub_places import resolve_data_file
 from pact_cli.labelled import announce_labelled, some_reading_options
 from pact_cli.model_options import (
     contract_remarks,
+    dtype_remarks,
     model_or_server_options,
     with_allowed,
     workers_options,
@@ -39,7 +40,12 @@ from pact_eval.runs.provenance import Provenance, RunLabels, read_provenance
 from pact_eval.scoring.content_free import score_content_free
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.sources import default_folder, refuse_workers_of_server, row_source
+from pact_eval.scoring.sources import (
+    default_folder,
+    refuse_workers_of_server,
+    row_source,
+    with_recorded_dtype,
+)
 from pact_eval.scoring.windows import Backend, Dataset, read_dataset, score_windows
 from pact_eval.scoring.workers.cluster import import_ray
 from pact_eval.scoring.workers.messages import WorkersRequest
@@ -171,12 +177,13 @@ def score(
             reading=reading,
         )
         announce_labelled([dataset.labelled])
-        source = _source(request, workers, dataset, folder)
+        source = _source(with_recorded_dtype(request, folder), workers, dataset, folder)
         custody = score_windows(source, dataset, folder, labels=labels, allow=of_data)
+        remark = read_provenance(folder).dtype_remark
         if content_free:
             announce(["Scoring the content-free prompts."])
             score_content_free(source, dataset, folder, labels=labels, allow=of_data)
-        announce(custody.remarks)
+        announce([*custody.remarks, *([remark] if remark is not None else [])])
         print_reports([folder], shown=Shown(as_json=as_json))
     announce([f"Next: {next_command(folder)}"])
 
@@ -236,6 +243,7 @@ def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> Backen
     source = row_source(model, workers, on_progress=_progress_teller())
     far = workers is not None and workers.address is not None
     announce(contract_remarks(source.model))
+    announce(dtype_remarks(source.model))
     announce(quantisation_remarks(source.model.quantisation, elsewhere=far))
     if isinstance(source, WorkerSource) and not far and source.model.device.type == "cpu":
         count = source.workers.count or 1

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pact_eval._files import atomic_path
+from pact_eval._files import new_files
 from pact_eval._json import Json, dumps
 from pact_eval.data.certificates import FocusSentence, parse_certificate
 from pact_eval.data.files import DataFile
 from pact_eval.data.index import Located, index_of_records
 from pact_eval.data.records import LeafPath, Record, leaf_texts
 from pact_eval.data.word_diff import words
-from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval.errors import Problem, RecordError
 from pact_eval.results import Result
 
 __all__ = [
@@ -278,18 +278,14 @@ def write_ablated_records(source: Path, out: Path, *, allow_missing: bool = Fals
         What was written.
 
     Raises:
-        InputError: the file cannot be read, or the file to write exists.
+        InputError: the file cannot be read, or the file to write is there with other content.
         RecordError: a line is not a record, or a pair cannot be ablated and `allow_missing` is not
             set; all such pairs together.
     """
-    if out.exists():
-        message = f"{out}: expected a new file, found one; nothing was written"
-        raise InputError(message)
     index = index_of_records([DataFile(str(source), "train", source)])
     problems: list[Problem] = []
     written = families = 0
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(out) as partial:
+    with new_files([out]) as (partial,):
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             for members in index.families():
                 families += 1

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from pact_eval._files import atomic_path, read_lines, sha256_of_file, write_atomically
+from pact_eval._files import new_files, read_lines, sha256_of_file
 from pact_eval._json import Json, dumps_indented
 from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, Role, make_manifest
 from pact_eval.data.index import Index, index_of_records
@@ -172,7 +172,7 @@ def split_training_file(
 
     Args:
         source: the training file.
-        out: folder to write; files of ours that are already there are not overwritten.
+        out: folder to write; a file of ours that is there already must have the same content.
         held_out: the source families that are not trained on.
         reading: how a labelled file is read.
         on_labelled: gets what was read of a labelled file.
@@ -182,7 +182,7 @@ def split_training_file(
 
     Raises:
         RoleError: a named source family is unknown or has both roles.
-        InputError: there are too few source families, or a file to write exists.
+        InputError: there are too few source families, or a file to write has other content.
         ShapeError: nothing decides how a labelled file is read.
         RecordError: a line is not a record, or a family belongs to two source families.
     """
@@ -196,21 +196,21 @@ def _split(file: DataFile, out: Path, held_out: HeldOut) -> tuple[SplitPart, ...
     _check_families(index, source)
     roles = assign_roles(index.frame["source_family"], held_out)
     parts = [_part(index, role, roles, out) for role in _PARTS if role in roles.values()]
-    _refuse_existing([*(part.path for part in parts), out / MANIFEST_NAME])
-    out.mkdir(parents=True, exist_ok=True)
-    _copy_lines(file.path, index, roles, {part.role: part.path for part in parts})
     origin: Json = {
         "name": source.name,
         "sha256": index.facts[0].sha256,
         **hub_json(source),
         **held_out.to_json(),
     }
-    manifest = make_manifest(
-        [DataFile(part.path.name, part.role, part.path) for part in parts],
-        [FileFacts(sha256_of_file(part.path), part.records, None) for part in parts],
-        {"split_from": origin},
-    )
-    write_atomically(out / MANIFEST_NAME, dumps_indented(manifest))
+    with new_files([*(part.path for part in parts), out / MANIFEST_NAME]) as (*paths, manifest):
+        places = {part.role: path for part, path in zip(parts, paths, strict=True)}
+        _copy_lines(file.path, index, roles, places)
+        described = make_manifest(
+            [DataFile(part.path.name, part.role, part.path) for part in parts],
+            [FileFacts(sha256_of_file(places[part.role]), part.records, None) for part in parts],
+            {"split_from": origin},
+        )
+        manifest.write_bytes(dumps_indented(described).encode())
     return tuple(parts)
 
 
@@ -246,21 +246,12 @@ def _part(index: Index, role: Role, roles: Mapping[str, Role], out: Path) -> Spl
     )
 
 
-def _refuse_existing(paths: Iterable[Path]) -> None:
-    existing = [str(path) for path in paths if path.exists()]
-    if existing:
-        message = f"expected a new folder, found {', '.join(existing)}; nothing was written"
-        raise InputError(message)
-
-
 def _copy_lines(
     source: Path, index: Index, roles: Mapping[str, Role], paths: Mapping[Role, Path]
 ) -> None:
-    with ExitStack() as written, ExitStack() as opened:
-        # All files are complete before the first gets its name.
-        partial = {role: written.enter_context(atomic_path(path)) for role, path in paths.items()}
+    with ExitStack() as opened:
         files: dict[Role, BinaryIO] = {
-            role: opened.enter_context(path.open("wb")) for role, path in partial.items()
+            role: opened.enter_context(path.open("wb")) for role, path in paths.items()
         }
         lines = read_lines(source)
         for name, (_, raw) in zip(index.frame["source_family"], lines, strict=True):

@@ -338,8 +338,8 @@ class ContractNotice(Note):
 
     Attributes:
         run: the run folder.
-        remark: who stated the contract, the mismatch that was allowed, or the letters that would
-            have more answer mass.
+        remark: who stated the contract, the mismatch that was allowed, the letters that would have
+            more answer mass, or the answers that the precision of auto changes.
     """
 
     run: str
@@ -417,10 +417,12 @@ def unsealed(runs: Sequence[RunFolder]) -> tuple[UnsealedFiles, ...]:
 
 
 def contract_notices(runs: Sequence[RunFolder]) -> tuple[ContractNotice, ...]:
-    """Return the runs whose adapters do not state the contract, or whose letters have less mass."""
+    """Return the runs whose contract, letters or precision are not what a reader expects."""
     recorded = [(run.place, run.provenance) for run in runs]
     remarks = [(place, run.contract.remark) for place, run in recorded]
     remarks += [(place, run.letters_remark) for place, run in recorded]
+    flipped = [(place, run) for place, run in recorded if run.auto_dtype and run.auto_dtype.flips]
+    remarks += [(place, run.dtype_remark) for place, run in flipped]
     return tuple(ContractNotice(place, remark) for place, remark in remarks if remark is not None)
 
 

@@ -54,6 +54,9 @@ BASE_RUN: Final = "base"
 PLACEHOLDERS: Final = ("arm", "seed", "base", "data", "train", "selection", "adapter", "settings")
 """Names in braces in the command of a trainer."""
 
+MOST_COMMAND: Final = 1 << 15
+"""Longest command of a trainer, in characters: `shlex` takes the square of a word's length."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TABLES: Final = ("data", "model", "train", "arms", "seeds", "judge")
 _SEEDS: Final = Key("a list of integers, such as [17, 18, 19]")
@@ -338,6 +341,12 @@ def _train(table: TomlTable, arms: TomlTable) -> TrainPlan:
 
 def _check_command(train: TrainPlan, table: TomlTable) -> bool:
     """Add the problems of a command, and return whether it can be divided into words."""
+    if train.command is not None and len(train.command) > MOST_COMMAND:
+        table.problem(
+            f"command: expected at most {MOST_COMMAND:,} characters, got {len(train.command):,}; "
+            "write a script"
+        )
+        return False
     try:
         words = train.words
         parts = [part for word in words for part in Formatter().parse(word) if part[1] is not None]

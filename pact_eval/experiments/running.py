@@ -30,6 +30,9 @@ GRACE_SECONDS: Final = 20.0
 
 _MODULES: Final = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}
 _CANNOT_START: Final = 127
+_SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
+_SUPERVISED: Final = sys.platform == "linux"
+_SUPERVISOR_SECONDS: Final = 10.0  # to kill what is left after the grace
 _KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
 _TAIL_BYTES: Final = 1 << 16
 _TAIL_LINES: Final = 20
@@ -70,6 +73,9 @@ class Ending:
 class StepProcess:
     """A step that runs on this machine, in a session of its own.
 
+    On Linux, `supervisor.py` starts the command, and ends what it has started, also if this process
+    is killed. On other systems, what has left the session of the command is not found.
+
     Args:
         order: what runs.
         environment: of its process.
@@ -85,6 +91,8 @@ class StepProcess:
         self._started, self._timed_out = time.monotonic(), False
         module = _MODULES.get(step.words[0])
         words = [sys.executable, "-P", "-m", module, *step.words[1:]] if module else [*step.words]
+        if _SUPERVISED:
+            words[:0] = [sys.executable, "-I", "-S", str(_SUPERVISOR), str(GRACE_SECONDS)]
         order.log.parent.mkdir(parents=True, exist_ok=True)
         if step.outputs:
             (order.folder / step.place).parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +107,7 @@ class StepProcess:
                     words,
                     cwd=order.folder,
                     env={**environment},
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE if _SUPERVISED else subprocess.DEVNULL,
                     stdout=out,
                     stderr=log,
                     start_new_session=True,
@@ -121,21 +129,30 @@ class StepProcess:
         code = _CANNOT_START if self._process is None else self._process.poll()
         if code is None:
             return None
-        self._signal(_KILL)  # what the command has left behind
+        self._end()
         self.is_over = True
         return Ending(self._failure(code), code, seconds)
 
     def stop(self) -> None:
         """Ask the command, and all that it started, to end."""
-        self._signal(signal.SIGTERM)
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()  # which its supervisor waits for
+        else:
+            self._signal(signal.SIGTERM)
 
     def join(self) -> None:
         """Wait until a command that was stopped has ended, and kill it after some time."""
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE_SECONDS)
-            self._signal(_KILL)
+                self._process.wait(GRACE_SECONDS + (_SUPERVISOR_SECONDS if _SUPERVISED else 0))
+            self._end()
             self._process.wait()
+
+    def _end(self) -> None:
+        """End what is left of the session, and close the pipe of the supervisor."""
+        self._signal(_KILL)
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
 
     def _signal(self, number: int) -> None:
         if self._process is not None and hasattr(os, "killpg"):

@@ -29,7 +29,7 @@ import msgspec
 
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, dumps
-from pact_eval.errors import InputError, RunError
+from pact_eval.errors import InputError, RunError, counted
 from pact_eval.hub.names import HubName
 from pact_eval.runs.custody import Custody
 from pact_eval.schema import Section
@@ -332,6 +332,23 @@ class OtherLetters(RunSection, frozen=True):
     mass: float
 
 
+class AutoDtype(RunSection, frozen=True):
+    """Precision that `--dtype auto` took, and what it changes on the checked views.
+
+    Attributes:
+        why: why it was taken.
+        views: number of views that were compared with float32; None if none was.
+        largest_log_probability_difference: largest difference of the log-probability of an answer
+            from float32, in nats.
+        flips: number of these views whose most probable answer differs.
+    """
+
+    why: str
+    views: int | None = None
+    largest_log_probability_difference: float | None = None
+    flips: int | None = None
+
+
 class ViewTokens(RunSection, frozen=True):
     """Tokens that the first views of all records of a run cost.
 
@@ -619,6 +636,7 @@ class Provenance(RunSection, frozen=True, eq=False):
         view_tokens: tokens by number of views; None for servers, imports and earlier versions.
         wall_seconds: time spent scoring.
         other_letters: the form of the letters that has more answer mass than the one that is read.
+        auto_dtype: the precision that `--dtype auto` took; None if the user named it.
         recorded: the full content of the file.
     """
 
@@ -653,6 +671,7 @@ class Provenance(RunSection, frozen=True, eq=False):
     view_tokens: ViewTokens | None = None
     wall_seconds: float | None = None
     other_letters: OtherLetters | None = None
+    auto_dtype: AutoDtype | None = None
     recorded: Mapping[str, Any] = {}
 
     @classmethod
@@ -709,6 +728,31 @@ class Provenance(RunSection, frozen=True, eq=False):
             f'on letters such as "{self.other_letters.first}", more than on those that are read; '
             "score with a decision template that has such labels, or with --contract plain"
         )
+
+    @property
+    def dtype_remark(self) -> str | None:
+        """What the precision that auto took changes; None for float32, and if the user named it.
+
+        Examples:
+            >>> settings = RecordedSettings(dtype="bfloat16")
+            >>> chosen = AutoDtype("fast", 6, 0.03, 1)
+            >>> print(Provenance(settings=settings, auto_dtype=chosen).dtype_remark)
+            ... # doctest: +NORMALIZE_WHITESPACE
+            computed in bfloat16 (fast): on 6 checked views, log-probabilities differ from
+            float32 by up to 0.03, and 1 answer changes; --dtype fp32 computes in float32
+        """
+        dtype, chosen = self.settings.dtype, self.auto_dtype
+        if chosen is None or dtype == "float32":
+            return None
+        found = "not compared with float32, for lack of memory"
+        if chosen.views is not None:
+            found = (
+                f"on {counted(chosen.views, 'checked view')}, log-probabilities differ from "
+                f"float32 by up to {chosen.largest_log_probability_difference:.2g}, and "
+                f"{counted(chosen.flips or 0, 'answer')} "
+                f"{'changes' if chosen.flips == 1 else 'change'}"
+            )
+        return f"computed in {dtype} ({chosen.why}): {found}; --dtype fp32 computes in float32"
 
     @property
     def adapter(self) -> RecordedWeights | None:

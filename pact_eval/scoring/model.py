@@ -8,6 +8,7 @@ unexpected or of another shape is an error.
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -36,7 +37,9 @@ from pact_eval.models.folders import (
     read_json_object,
     refuse_costly_patterns,
     refuse_unsafe_settings,
+    safetensors_header,
     sha256_of_weights,
+    weight_files,
 )
 from pact_eval.models.hub_adapters import model_folder
 from pact_eval.prompts.contract import PromptContract
@@ -85,6 +88,7 @@ class ScoringModel:
         attention: name of the requested kernel of attention.
         merge: whether the adapter is added to the weights before scoring.
         quantisation: how the weights of the base are stored; None for full precision.
+        why_dtype: why auto took the precision; None if nothing was chosen.
     """
 
     adapter: AdapterFiles | None
@@ -100,6 +104,7 @@ class ScoringModel:
     attention: AttentionName = "auto"
     merge: bool = False
     quantisation: Quantisation | None = None
+    why_dtype: str | None = None
 
     @property
     def recorded_contract(self) -> Contract:
@@ -216,7 +221,9 @@ def identify(
             remedy = mismatch_remedy(files, statement, may_differ=may_differ)
             raise ContractMismatchError(f"{files.folder}: {mismatch}; {remedy}")
     device = torch.device(request.device) if elsewhere else resolve_device(request.device)
-    dtype = resolve_dtype(request.dtype, device, request.quantize)
+    dtype, why_dtype = resolve_dtype(request.dtype, device, request.quantize), None
+    if not elsewhere:
+        dtype, why_dtype = choose_dtype(request, device, base.folder)
     quantisation = asked_quantisation(request.quantize, base.folder, device, dtype)
     if request.quantize is not None and not elsewhere:
         check_kernels(device)
@@ -235,6 +242,7 @@ def identify(
         attention=request.attention,
         merge=request.merge and files is not None and request.apply_adapter,
         quantisation=quantisation,
+        why_dtype=why_dtype,
     )
 
 
@@ -444,6 +452,51 @@ def resolve_dtype(name: str, device: torch.device, quantize: str | None = None) 
         half = device.type == "cuda" or quantize is not None
         return torch.bfloat16 if half else torch.float32
     return DTYPES[name]
+
+
+LARGE_PARAMETERS: Final = 100_000_000
+"""Parameters from which a base may be computed in bfloat16 on a CPU without being asked."""
+
+_BFLOAT16_INSTRUCTIONS: Final = ("amx_bf16", "avx512_bf16")
+
+
+def choose_dtype(
+    request: ModelRequest, device: torch.device, base: Path
+) -> tuple[torch.dtype, str | None]:
+    """Return the precision of a model, and why auto takes it.
+
+    The processor decides and not its load, so that all runs of an experiment are alike.
+
+    Args:
+        request: its dtype, and whether it quantises.
+        device: device that runs the model.
+        base: folder of the base.
+
+    Returns:
+        The dtype, and the reason; None if the user named it, or if nothing was chosen: for a small
+        base on a CPU, a quantised base, and devices other than CPU and CUDA.
+    """
+    dtype = resolve_dtype(request.dtype, device, request.quantize)
+    if request.dtype != "auto" or request.quantize is not None:
+        return dtype, None
+    if device.type == "cuda" and torch.cuda.is_available():
+        if torch.cuda.is_bf16_supported(including_emulation=False):
+            return torch.bfloat16, "this GPU computes bfloat16"
+        return torch.float32, "this GPU does not compute bfloat16"
+    if device.type != "cpu" or _count_parameters(base) < LARGE_PARAMETERS:
+        return dtype, None
+    offered: Mapping[str, Any] = getattr(
+        torch.cpu, "get_capabilities", dict
+    )()  # torch before 2.11 lacks it
+    for name in _BFLOAT16_INSTRUCTIONS:
+        if offered.get(name):
+            return torch.bfloat16, f"this processor has {name}"
+    return dtype, f"this processor has neither {' nor '.join(_BFLOAT16_INSTRUCTIONS)}"
+
+
+def _count_parameters(base: Path) -> int:
+    files = weight_files(base)
+    return sum(math.prod(tensor.shape) for file in files for tensor in safetensors_header(file))
 
 
 def load_base(

@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
+import torch
 
 from pact_eval._json import Json
 from pact_eval.data.records import Record
@@ -18,14 +21,19 @@ from pact_eval.progress import step
 from pact_eval.prompts.encoding import EncodedView, other_letters
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.provenance import RunLabels, RunNames
+from pact_eval.runs.provenance import AutoDtype, RunLabels, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL, KERNELS
 from pact_eval.scoring.cpu import HeadShape, fastest_kernel
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
 from pact_eval.scoring.request import KernelName
-from pact_eval.scoring.scorer import one_by_one
+from pact_eval.scoring.scorer import (
+    is_out_of_memory,
+    one_by_one,
+    release_memory,
+    sample_views,
+)
 from pact_eval.scoring.windows import (
     Dataset,
     OnAnswer,
@@ -127,8 +135,11 @@ class LocalSource:
             AdapterError: the model cannot be loaded, or the adapter changes nothing.
             RunError: the run has recorded a kernel that does not exist.
         """
+        exact = None if writer is None else float32_scores(self.model, dataset, writer)
         with step("Loading the model"):
             loaded = self.model.load()
+            if writer is not None and exact is not None:
+                writer.note({"auto_dtype": exact.compare(lambda: loaded).to_json()})
             loaded.scorer.kernel = self.kernel or kernel_of_run(self.model, dataset, writer)
         with step("Checking the engine"):
             scorer = LocalScorer(loaded, dataset)
@@ -173,6 +184,66 @@ def kernel_of_run(
         # Before the first part: a resumed run then scores the other parts with the same kernel.
         writer.note({"engine": {"attention_kernel": kernel}})
     return kernel
+
+
+@dataclass(frozen=True)
+class Float32Scores:
+    """Scores of a few views in float32, to say what another precision changes.
+
+    Attributes:
+        why: why the other precision was taken.
+        views: the views that are scored.
+        scores: their scores; empty if the precision is float32, or if memory ran out.
+    """
+
+    why: str
+    views: Sequence[EncodedView]
+    scores: Sequence[ScoredView]
+
+    def compare(self, load: Callable[[], LoadedModel]) -> AutoDtype:
+        """Return the record of the precision of the model that `load` returns."""
+        if not self.scores:
+            return AutoDtype(self.why)
+        pairs = [*zip(self.scores, one_by_one(load().model, self.views), strict=True)]
+        changes = [_log_probabilities(here) - _log_probabilities(exact) for exact, here in pairs]
+        return AutoDtype(
+            self.why,
+            views=len(pairs),
+            largest_log_probability_difference=float(max(abs(one).max() for one in changes)),
+            flips=sum(int(a.logits.argmax() != b.logits.argmax()) for a, b in pairs),
+        )
+
+
+def _log_probabilities(view: ScoredView) -> npt.NDArray[np.float64]:
+    logits = view.logits.astype(np.float64)
+    return np.subtract(logits, np.logaddexp.reduce(logits))
+
+
+def float32_scores(
+    model: ScoringModel, dataset: Dataset, writer: RunWriter
+) -> Float32Scores | None:
+    """Score the checked views in float32, if auto took a precision that the run does not record.
+
+    Args:
+        model: the model.
+        dataset: K and the orders, and the records; only the first of them are read.
+        writer: the run.
+    """
+    if model.why_dtype is None or writer.recorded.auto_dtype is not None:
+        return None
+    if model.dtype == torch.float32:
+        return Float32Scores(model.why_dtype, (), ())
+    records = dataset.records[:PROOF_RECORDS]
+    proof = sample_views(model.encoder.encode(records, dataset.k, dataset.order_seed))
+    with step("Comparing with float32"):
+        try:
+            scores = one_by_one(replace(model, dtype=torch.float32).load().model, proof)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            scores = []
+    release_memory()
+    return Float32Scores(model.why_dtype, proof, scores)
 
 
 _RARELY: Final = 0.5

@@ -354,6 +354,11 @@ def one_by_one(model: Any, views: Sequence[EncodedView]) -> list[ScoredView]:
     return scored
 
 
+def sample_views(views: Sequence[EncodedView]) -> list[EncodedView]:
+    """Return the real views that engines and precisions are checked on: the first and the last."""
+    return [*views[:_FIRST], *views[_FIRST:][-_LAST:]]
+
+
 def check_views(views: Sequence[EncodedView]) -> list[EncodedView]:
     """Return the views that engines are checked on: some real views, and pieces of them.
 
@@ -369,7 +374,7 @@ def check_views(views: Sequence[EncodedView]) -> list[EncodedView]:
         >>> [len(piece.token_ids) for piece in check_views([view])]
         [100, 99, 98, 95, 5, 80, 81, 81, 82]
     """
-    sample = [*views[:_FIRST], *views[_FIRST:][-_LAST:]]
+    sample = sample_views(views)
     first, last = sample[0], sample[-1].token_ids
     prompt, one, other = first.token_ids, first.code_tokens[0], first.code_tokens[1]
     pieces = [prompt[:-cut] for cut in _CUT] + [prompt[:_SHORT]]
@@ -417,11 +422,11 @@ def drain(
             return None
         # Only here: within the `except` block, the traceback keeps the tensors of the failed pass.
         engine.batch_tokens //= 2
-        _empty_cache()
+        release_memory()
     return [scored[number] for number in range(len(views))]
 
 
-def _empty_cache() -> None:
+def release_memory() -> None:
     """Let the accelerator give back memory that it keeps, if there is one and it keeps any."""
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None:

@@ -6,15 +6,17 @@ The request decides; no library of a model is imported until then.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, Final, cast, get_args, overload
 
 from pact_eval.errors import ServerError, model_extra, ray_extra, server_extra
 from pact_eval.hub.names import model_name
 from pact_eval.models.hub_adapters import label_of
 from pact_eval.runs.places import RUNS
-from pact_eval.runs.provenance import RunLabels
-from pact_eval.scoring.request import ModelRequest
+from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
+from pact_eval.runs.provenance import RunLabels, read_provenance
+from pact_eval.scoring.request import DtypeName, ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.workers.cluster import import_ray
 from pact_eval.scoring.workers.messages import WorkersRequest
@@ -89,6 +91,28 @@ def row_source(
     with ray_extra():
         import_ray(workers)
     return worker_source(request, workers, on_progress)
+
+
+def with_recorded_dtype(
+    request: ModelRequest | ServerRequest, folder: Path
+) -> ModelRequest | ServerRequest:
+    """Return the request to resume a run: auto takes the precision that the run was scored with.
+
+    A run without rows and without a choice has none yet.
+
+    Args:
+        request: the request.
+        folder: the run folder, which need not exist.
+    """
+    if isinstance(request, ServerRequest) or request.dtype != "auto":
+        return request
+    if not (folder / PROVENANCE_NAME).exists():
+        return request
+    run = read_provenance(folder)
+    dtype, is_begun = run.settings.dtype, bool(run.auto_dtype or run.parts or run.seal)
+    if not is_begun or dtype not in get_args(DtypeName):
+        return request
+    return replace(request, dtype=cast("DtypeName", dtype))
 
 
 def refuse_workers_of_server(

@@ -215,8 +215,11 @@ def test_a_split_is_shown_and_passes_its_own_audit(tmp_path: Path) -> None:
     text = run("data", tmp_path / "parts", *words).stdout
     assert "444 lines in 4 files" in text
     assert_says(text, "with doubts", "1 warning")  # the manifest of the parts has no holdout
-    again = refused("split", source, "--out", tmp_path / "parts")
-    assert "expected a new folder" in again
+    parts = {path: path.read_bytes() for path in (tmp_path / "parts").iterdir()}
+    run("split", source, "--out", tmp_path / "parts")  # as after a kill: they are complete
+    other = refused("split", source, "--out", tmp_path / "parts", "--seed", "18")
+    assert_says(other, "train.jsonl", "manifest.json", "nothing was written")
+    assert {path: path.read_bytes() for path in (tmp_path / "parts").iterdir()} == parts
     value = json.loads(run("split", source, "--out", tmp_path / "more", "--json").stdout)
     assert [part["role"] for part in value["parts"]] == ["train", "selection", "calibration"]
 

@@ -94,6 +94,15 @@ def test_a_command_that_cannot_be_divided(text: str) -> None:
     assert any(str(problem).startswith("train: command: ") for problem in problems)
 
 
+@pytest.mark.parametrize("letters", [1 << 15, 10_000_000])
+def test_a_long_command_is_refused_before_it_takes_minutes(letters: int) -> None:
+    """The time of `shlex` grows with the square of the length of a word: 400,000 letters, 4 s."""
+    _, problems = parse_plan(f"train = {{ command = '{'x' * letters}' }}", Path("plan.toml"))
+    long = [str(problem) for problem in problems if "characters" in str(problem)]
+    assert len(long) == (letters > 1 << 15)
+    assert all(f"got {letters:,}" in message for message in long)
+
+
 def test_settings_that_the_trainer_would_not_get_are_a_problem(tmp_path: Path) -> None:
     command = COMMAND.replace("--settings {settings}", "")
     plan = write_plan(tmp_path, arms=("mine = { set = { rank = 8 } }",), command=command)

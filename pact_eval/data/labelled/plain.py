@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pact_eval._files import (
-    atomic_path,
     is_url,
+    new_files,
     nothing_is_written,
     sha256_of_file,
-    write_atomically,
 )
 from pact_eval._json import Json, dumps, dumps_indented
 from pact_eval.data.files import (
@@ -112,14 +111,16 @@ def convert(source: Path, out: Path, reading: Reading = AUTOMATIC) -> ConvertedF
 
     Args:
         source: the labelled file.
-        out: file to write, whose name ends in `.jsonl`; it must not exist. Its folder is made.
+        out: file to write, whose name ends in `.jsonl`; its folder is made. A file that is there
+            already must have the same content.
         reading: how the labelled file is read.
 
     Returns:
         What was written. Its manifest names the labelled file, its hash and its shape.
 
     Raises:
-        InputError: a file cannot be read or written, exists, or is in the full format already.
+        InputError: a file cannot be read or written, is there with other content, or is in the
+            full format already.
         ShapeError: nothing decides how the file is read.
         RecordError: an entry is malformed; all problems together.
     """
@@ -129,21 +130,10 @@ def convert(source: Path, out: Path, reading: Reading = AUTOMATIC) -> ConvertedF
         message = f"{out}: expected a name that ends in .jsonl, got {out.suffix or 'none'}"
         raise InputError(message)
     manifest_path = out.parent / MANIFEST_NAME
-    existing = [str(path) for path in (out, manifest_path) if path.exists()]
-    if existing:
-        message = (
-            f"expected a new file and folder, found {', '.join(existing)}; nothing was written"
-        )
-        raise InputError(message)
     if not is_labelled(source, reading):
         message = f"{source}: expected a labelled file, it is in the full format already; copy it"
         raise InputError(message)
     data = read_labelled(source, reading)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(out) as partial:
-        _write(partial, data.values)
-    file = DataFile(out.name, role_of_name(out), out)
-    facts = index_of_records([file]).facts[0]
     origin: Json = {
         "name": source.name,
         "sha256": sha256_of_file(source),
@@ -153,6 +143,10 @@ def convert(source: Path, out: Path, reading: Reading = AUTOMATIC) -> ConvertedF
         "defaults": [*data.defaults.names],
         **({"reading": reading.to_json()} if reading.named else {}),
     }
-    manifest = make_manifest([file], [facts], {"converted_from": origin})
-    write_atomically(manifest_path, dumps_indented(manifest))
+    with new_files([out, manifest_path]) as (records, manifest):
+        _write(records, data.values)
+        file = DataFile(out.name, role_of_name(out), records)
+        facts = index_of_records([file]).facts[0]
+        described = make_manifest([file], [facts], {"converted_from": origin})
+        manifest.write_bytes(dumps_indented(described).encode())
     return ConvertedFile(data, out, manifest_path, facts)

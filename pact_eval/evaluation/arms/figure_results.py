@@ -266,7 +266,7 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
             an item have no answer in common.
     """
     counts = _counts(experiment)
-    experiment.require_probabilities()
+    experiment.require("view_tv")
     arms = {
         arm: [run for run in runs if run.predictions.k > 1] for arm, runs in experiment.arms.items()
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import polars as pl
@@ -17,8 +18,9 @@ from pact_eval.models.folders import AdapterFiles
 from pact_eval.runs.folder import RunWriter, library_versions
 from pact_eval.runs.provenance import RecordedEngine, RunNames
 from pact_eval.scoring.model import ScoringModel, identify
-from pact_eval.scoring.request import ModelRequest
-from pact_eval.scoring.score import PROOF_RECORDS, LocalSource, kernel_of_run
+from pact_eval.scoring.request import DtypeName, ModelRequest
+from pact_eval.scoring.score import PROOF_RECORDS, LocalSource, float32_scores, kernel_of_run
+from pact_eval.scoring.scorer import release_memory
 from pact_eval.scoring.windows import Dataset, OnAnswer, ScoredWindow, Window, missing_windows
 from pact_eval.scoring.workers.cluster import cluster_has_gpus, connected
 from pact_eval.scoring.workers.messages import WorkerOrder, WorkersRequest
@@ -32,7 +34,7 @@ class WorkerSource:
     """Several workers as what answers the records of a run; see `Backend`.
 
     Attributes:
-        request: the model, with absolute paths and the device of the workers.
+        request: the model, with absolute paths, and device and precision of the workers.
         workers: which workers.
         model: the model, identified here and loaded by the workers.
         on_progress: called when a window is done.
@@ -82,6 +84,10 @@ class WorkerSource:
         proof = replace(dataset, records=tuple(dataset.records[:PROOF_RECORDS]))
         # Chosen once, here: workers that chose for themselves might not score alike.
         kernel = kernel_of_run(self.model, dataset, writer)
+        exact = float32_scores(self.model, dataset, writer)
+        if exact is not None:
+            writer.note({"auto_dtype": exact.compare(self.model.load).to_json()})
+            release_memory()
         order = WorkerOrder(self.request, proof, self.threads, kernel)
         device = self.model.device.type
         with connected(
@@ -128,6 +134,7 @@ def worker_source(
         base_model=_absolute(request.base_model),
         contract=_absolute(request.contract),
         device=model.device.type,
+        dtype=cast("DtypeName", model.settings["dtype"]),
     )
     return WorkerSource(order, workers, model, on_progress)
 
