@@ -1,6 +1,7 @@
 """Training of released runs, from the files next to the metrics of a trained run.
 
-    results.json        {"views": {"views": {"train/...": number}}, "calibration": {...}}
+    results.json        {"views": {"views": {"train/...": number}, "primary_kinds": {"train/choice":
+                         number}, "max_tokens": ...}, "calibration": {...}, "config": {...}}
     train_report.json   {"plan": {"train_groups": ...}, "steps": ..., "best": {"step": ...},
                          "wall_seconds": ..., "peak_gpu_gib": number or null}
     dev_history.json    [{"step": ..., "summary": {"all": {"nll": ..., "accuracy": ...}}}, ...]
@@ -11,8 +12,8 @@ Only runs with metrics under `single_calibrated` have a calibrator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
@@ -79,6 +80,11 @@ class ReleasedTraining:
         history: the selection split over training, by step.
         selected: the point of the selected checkpoint.
         calibration: None for a run without calibrated metrics.
+        splits: by split of the training file, its number of records of each kind; empty if it is
+            not recorded.
+        longest_prompt: of all views, in tokens; None if it is not recorded.
+        settings: the resolved settings by their keys, such as `optim.learning_rate`: numbers,
+            texts, true and false, and lists of them.
     """
 
     arm: str
@@ -90,6 +96,14 @@ class ReleasedTraining:
     history: tuple[SelectionPoint, ...]
     selected: SelectionPoint
     calibration: ReleasedCalibration | None
+    splits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    longest_prompt: int | None = None
+    settings: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The run, as figures name it."""
+        return self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
 
 
 def read_released_training(path: Path) -> list[ReleasedTraining]:
@@ -159,7 +173,7 @@ def _read_run(path: Path) -> ReleasedTraining:
     chosen = [point for point in history if point.step == step]
     if not chosen:
         report.refuse("best.step", "a step of dev_history.json")
-    peak = report.value("peak_gpu_gib")
+    peak, longest = report.value("peak_gpu_gib"), results.value("views.max_tokens")
     training = ReleasedTraining(
         arm=str(results.value("run")),
         seed=cast("int | None", results.value("seed")),
@@ -170,9 +184,37 @@ def _read_run(path: Path) -> ReleasedTraining:
         history=history,
         selected=chosen[0] if chosen else history[0],
         calibration=_calibration(results, path.with_name("calibration.json")),
+        splits=_splits(results),
+        longest_prompt=None if longest is None else results.count("views.max_tokens"),
+        settings=dict(_settings(results.value("config"))),
     )
+    results.check()
     report.check()
     return training
+
+
+def _splits(results: _Keys) -> dict[str, dict[str, int]]:
+    """Return the records of every split by kind; their sum is that of its primary views."""
+    kinds = results.value("views.primary_kinds")
+    splits: dict[str, dict[str, int]] = {}
+    for name in kinds if isinstance(kinds, dict) else ():
+        split, _, kind = name.partition("/")
+        count = results.count(f"views.primary_kinds.{name}")
+        splits.setdefault(split, {})["boolean" if kind == "noul" else kind] = count
+    for split, counts in splits.items():
+        place, total = f"views.views.{split}/primary", sum(counts.values())
+        if results.value(place) != total:
+            results.refuse(place, f"{total:,}, the sum of the kinds in views.primary_kinds")
+    return splits
+
+
+def _settings(value: Json, key: str = "") -> Iterator[tuple[str, Json]]:
+    """Yield the settings below a key; lists of objects, such as that of the runs, are left out."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _settings(item, f"{key}.{name}" if key else name)
+    elif key and not (isinstance(value, list) and any(isinstance(item, dict) for item in value)):
+        yield key, value
 
 
 def _training_views(results: _Keys) -> Iterator[float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,6 +12,14 @@ from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.arm_metrics import MetricQuestion, MetricRow
+from pact_eval.evaluation.arms.released_results import (
+    ItemTest,
+    PublishedTests,
+    ReleasedSetting,
+    published_tests,
+    released_settings,
+    released_splits,
+)
 from pact_eval.evaluation.arms.released_training import ReleasedCalibration
 from pact_eval.evaluation.arms.table_results import (
     CALIBRATED_METRICS,
@@ -31,7 +40,13 @@ from pact_eval.evaluation.curves.training import (
 )
 from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
 from pact_eval.evaluation.item_records import Split, data_splits
-from pact_eval.evaluation.registry import DIFFERENCE, MetricDecoding, find_metric, metric_spec
+from pact_eval.evaluation.registry import (
+    DIFFERENCE,
+    SINGLE,
+    MetricDecoding,
+    find_metric,
+    metric_spec,
+)
 from pact_eval.evaluation.report import Calibration
 from pact_reports.table import Cell, Column, Table, columns_and_rows, table_row
 from pact_reports.tables.cells import (
@@ -334,7 +349,10 @@ def build_paired(request: TableRequest) -> Table:
 
 
 def build_mcnemar(request: TableRequest) -> Table:
-    """Make the table of tests over items of runs; errors as `build_paired`."""
+    """Make the table of tests over items; errors as `build_paired`, or none is published."""
+    if request.published is not None:
+        result = published_tests(request.published, request.main_arm)
+        return published_tests_table(result, request.names)
     return mcnemar_table(*_matched(request))
 
 
@@ -399,38 +417,90 @@ def mcnemar_table(
 ) -> Table:
     """Lay out tests and intervals over items, as papers print them; arguments as `paired_table`."""
     first = tests[0].result.accuracy
+    caption = (
+        f"{_compared(method, decoding, names, first)} {_ONLY} A - B in points, with the "
+        f"{first.item_interval.method}. {_OVER_ITEMS}"
+    )
+    rows = [
+        ItemTest(
+            test.control,
+            test.seed,
+            test.result.accuracy.items,
+            test.result.accuracy.item_interval,
+        )
+        for test in tests
+    ]
+    return _item_tests_table(rows, names.arm(method), caption, decoding, names)
+
+
+_ONLY: Final = (
+    "Only A, only B: items that only one of them answers correctly. McNemar: exact, two-sided."
+)
+_OVER_ITEMS: Final = (
+    "Both treat items as independent, as papers do; the table of differences over families does "
+    "not. No p-value is adjusted for the number of tests."
+)
+
+
+def published_tests_table(result: PublishedTests, names: ArmNames = KEYS) -> Table:
+    """Lay out published tests over items.
+
+    Args:
+        result: what to show.
+        names: display names of arms.
+    """
+    method, n = names.arm(result.method), {test.interval.n for test in result.tests}
+    items = f"{min(n):,}" if len(n) == 1 else f"{min(n):,} to {max(n):,}"
+    caption = (
+        f"A = {method} and the other arm B on the same {items} items. {_ONLY} A - B in points, "
+        f"with the published 95% interval. {_OVER_ITEMS} {' '.join(result.notes)}"
+    )
+    return _item_tests_table(result.tests, method, caption, SINGLE, names)
+
+
+def _item_tests_table(
+    tests: Sequence[ItemTest],
+    method: str,
+    caption: str,
+    decoding: MetricDecoding,
+    names: ArmNames,
+) -> Table:
     only = Column("Only A/B", numbers=("only A right (items)", "only B right (items)"))
     interval = interval_column("95% items", unit_of(DIFFERENCE, decoding))
+
+    def accuracy(at: int) -> tuple[Column, Callable[[ItemTest], Cell]]:
+        column = metric_column(_ACCURACY, decoding, f"Acc. {'AB'[at]}")
+        return column, lambda test: value_cell((test.accuracies or _UNKNOWN)[at], _ACCURACY)
+
+    with_accuracies = any(test.accuracies for test in tests)
     columns, rows = columns_and_rows(
-        [(test, test.result.accuracy.items) for test in tests],
-        (_OTHER, lambda row: arm_cell(row[0].control, names)),
-        ("Seed", lambda row: seed_cell(row[0].seed)),
+        tests,
+        (_OTHER, lambda test: arm_cell(test.control, names)),
+        ("Seed", lambda test: seed_cell(test.seed)),
+        *((accuracy(0), accuracy(1)) if with_accuracies else ()),
         (
             metric_column(DIFFERENCE, decoding, "A - B"),
-            lambda row: value_cell(row[1].difference, DIFFERENCE),
+            lambda test: value_cell(test.test.difference, DIFFERENCE),
         ),
-        (only, lambda row: Cell(f"{row[1].b:,}/{row[1].c:,}", (row[1].b, row[1].c))),
-        (interval, lambda row: interval_cell(row[0].result.accuracy.item_interval, DIFFERENCE)),
+        (only, lambda test: Cell(f"{test.test.b:,}/{test.test.c:,}", (test.test.b, test.test.c))),
+        (interval, lambda test: interval_cell(test.interval, DIFFERENCE)),
         (
             Column("McNemar p", numbers=("McNemar p",)),
-            lambda row: p_value_cell(row[1].p_value, row[1].reason),
+            lambda test: p_value_cell(test.test.p_value, test.test.reason),
         ),
-        rule=lambda row: row[0].control,
+        rule=lambda test: test.control,
     )
     return Table(
         name="mcnemar",
-        title=f"Tests of {names.arm(method)} over items",
-        caption=(
-            f"{_compared(method, decoding, names, first)} Only A, only B: items that only one of "
-            f"them answers correctly. McNemar: exact, two-sided. A - B in points, with the "
-            f"{first.item_interval.method}. Both treat items as independent, as papers do; the "
-            "table of differences over families does not. No p-value is adjusted for the number "
-            "of tests."
-        ),
+        title=f"Tests of {method} over items",
+        caption=caption,
         columns=columns,
         rows=rows,
         legend=(("significant", "p below 0.05"),),
     )
+
+
+_UNKNOWN: Final = (math.nan, math.nan)
 
 
 def _compared(method: str, decoding: MetricDecoding, names: ArmNames, first: AccuracyTests) -> str:
@@ -441,20 +511,26 @@ def _compared(method: str, decoding: MetricDecoding, names: ArmNames, first: Acc
 
 
 def build_splits(request: TableRequest) -> Table:
-    """Make the table of data splits: named folders, and the data that runs scored.
+    """Make the table of data splits: named folders, the data that runs scored or were trained on.
 
     Raises:
         InputError: a folder holds no dataset, or there is neither run nor folder.
         RecordError: a line is not a record.
     """
     splits = data_splits(request.experiment, request.data)
+    longest: list[int] = []
+    if request.published is not None:
+        splits = (*splits, *released_splits(request.published))
+        trainings = request.published.trainings
+        longest = [run.longest_prompt for run in trainings if run.longest_prompt is not None]
     if not splits:
-        raise InputError("no run and no dataset")
-    return splits_table(splits)
+        unknown = request.published is not None
+        raise InputError(f"no {'split in results.json files' if unknown else 'run'} and no dataset")
+    return splits_table(splits, max(longest, default=None))
 
 
-def splits_table(splits: Sequence[Split]) -> Table:
-    """Lay out data splits: one row per file."""
+def splits_table(splits: Sequence[Split], longest_prompt: int | None = None) -> Table:
+    """Lay out data splits: one row per file, and the longest prompt in tokens if it is known."""
     kinds = ("Choice", "Boolean", "Score")
     layout = columns_and_rows(
         splits,
@@ -462,8 +538,8 @@ def splits_table(splits: Sequence[Split]) -> Table:
         (Column("Role", "left"), lambda split: split.role or "–"),
         (count_column("Source fam."), _source_families),
         (count_column("Records"), lambda split: count_cell(split.records)),
-        (count_column("Families"), lambda split: count_cell(split.families)),
-        (count_column("Pairs"), lambda split: count_cell(split.pairs)),
+        (count_column("Families"), lambda split: _families(split.families)),
+        (count_column("Pairs"), lambda split: _families(split.pairs)),
         *(
             (count_column(kind), lambda split, at=at: count_cell(split.kinds[at]))
             for at, kind in enumerate(kinds)
@@ -475,12 +551,62 @@ def splits_table(splits: Sequence[Split]) -> Table:
         "pairs of a base and a counterfactual record, and the source families above them. "
         "Runs: how many of those shown here scored the file."
     )
+    if longest_prompt is not None:
+        caption += f" The longest prompt has {longest_prompt:,} tokens."
     return Table("splits", "Data splits", caption, *layout)
 
 
+def _families(count: int | None) -> Cell:
+    unknown = "the released files do not say how many records a family has"
+    return count_cell(count, unknown if count is None else None)
+
+
 def _source_families(split: Split) -> Cell:
-    reason = None if split.source_families is not None else "the records name none"
+    reason = None if split.source_families is not None else "no source family is named"
     return count_cell(split.source_families, reason)
+
+
+def build_settings(request: TableRequest) -> Table:
+    """Make the table of settings.
+
+    Raises:
+        InputError: no released run of the method has settings.
+    """
+    if request.published is None:
+        raise InputError("needs a released folder")
+    settings = released_settings(request.published, request.main_arm)
+    return settings_table(settings, request.main_arm, request.names)
+
+
+def settings_table(
+    settings: Sequence[ReleasedSetting], method: str, names: ArmNames = KEYS
+) -> Table:
+    """Lay out settings: one row per key, with the arms that differ from the method.
+
+    Args:
+        settings: what to show.
+        method: the arm whose values come first.
+        names: display names of arms.
+    """
+
+    def others(setting: ReleasedSetting) -> str:
+        by_value: dict[str, list[str]] = {}
+        for arm, value in setting.others.items():
+            by_value.setdefault(value, []).append(names.arm(arm))
+        return "; ".join(f"{value} ({', '.join(arms)})" for value, arms in by_value.items())
+
+    layout = columns_and_rows(
+        settings,
+        (Column("Setting", "left"), lambda setting: setting.key),
+        (Column(names.arm(method), "left"), lambda setting: setting.value),
+        (Column("Other arms", "left"), lambda setting: others(setting) or "–"),
+        rule=lambda setting: setting.key.split(".")[0],
+    )
+    caption = (
+        f"Settings of {names.arm(method)} by their keys in the released configuration; values of "
+        "several seeds are separated by semicolons. Other arms: those with another value."
+    )
+    return Table("settings", "Settings of training and evaluation", caption, *layout)
 
 
 def build_selection(request: TableRequest) -> Table:
