@@ -40,9 +40,9 @@ _SEED: Final = 17
 _MOST_ITEMS: Final = 2**40
 
 
-def _expect(name: str, expected: float, value: float) -> None:
+def _expect(name: str, expected: float, value: float, rounding: float = _ROUNDING) -> None:
     """Refuse a number that differs from what others say by more than rounding."""
-    if not math.isclose(value, expected, rel_tol=1e-6, abs_tol=_ROUNDING):
+    if not math.isclose(value, expected, rel_tol=1e-6, abs_tol=rounding):
         raise ValueError(
             f"{name}: expected {expected:.6g}, from the other numbers, got {value:.6g}"
         )
@@ -119,7 +119,7 @@ class ReleasedComparison(Section, frozen=True, dict=True):
             items = f"of {self.n:,} items, {self.accuracy_a:.4f} and {self.accuracy_b:.4f} correct"
             raise ValueError(f"mcnemar: expected counts {items}, got b = {b:,} and c = {c:,}")
         _expect("mcnemar: b - c", self.n * difference, b - c)
-        _expect("mcnemar: exact_p", self.test.p_value, self.mcnemar.exact_p)
+        _expect("mcnemar: exact_p", self.test.p_value, self.mcnemar.exact_p, rounding=0.0)
         _expect("bootstrap: point", difference, self.bootstrap.point)
         for name, groups in (("by_kind", self.by_kind), ("by_domain", self.by_domain)):
             of_groups = tuple(groups.values())
@@ -193,12 +193,31 @@ class DatasetCounts(Section, frozen=True):
     train_source_families: int
     eval_source_families: int
 
+    def __post_init__(self) -> None:
+        """Refuse family sizes that do not add up, and negative counts."""
+        if not all(size.isdecimal() and len(size) < 9 for size in self.family_sizes):
+            raise ValueError(f"family_sizes: expected numbers of records, got {self.family_sizes}")
+        records = sum(int(size) * count for size, count in self.family_sizes.items())
+        _expect("train_families", sum(self.family_sizes.values()), self.train_families)
+        _expect("train_rows", records, self.train_rows)
+        counts = (*self.family_sizes.values(), self.train_source_families)
+        if min(*counts, self.eval_rows, self.eval_source_families) < 0:
+            raise ValueError("expected counts of at least 0")
+
 
 class Preflight(Section, frozen=True):
     """Counts of the dataset before training."""
 
     dataset: DatasetCounts
     contrastive_pairs: int
+
+    def __post_init__(self) -> None:
+        """Refuse more pairs than families."""
+        families = self.dataset.train_families
+        if not 0 <= self.contrastive_pairs <= families:
+            raise ValueError(
+                f"contrastive_pairs: expected 0 to {families:,}, got {self.contrastive_pairs:,}"
+            )
 
 
 class HoldoutItem(Section, frozen=True):

@@ -269,11 +269,12 @@ def released_splits(metrics: ArmMetrics) -> tuple[Split, ...]:
 
 def _training_sources(metrics: ArmMetrics, preflight: Preflight | None) -> int | None:
     """Return the source families that are left for training; None if that is not known."""
-    held_out = {run.settings.get(_HELD_OUT) for run in metrics.trainings}
-    number = held_out.pop() if len(held_out) == 1 else None
+    held_out = [run.settings.get(_HELD_OUT) for run in metrics.trainings]
+    number = held_out[0]
     if preflight is None or not isinstance(number, int) or isinstance(number, bool):
         return None
-    return preflight.dataset.train_source_families - number
+    left = preflight.dataset.train_source_families - number
+    return left if number >= 0 and left > 0 and held_out.count(number) == len(held_out) else None
 
 
 def _holdout(metrics: ArmMetrics, name: str, source_families: int | None) -> Split:
