@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -48,14 +48,50 @@ def _expect(name: str, expected: float, value: float, rounding: float = _ROUNDIN
         )
 
 
-def _expect_share(name: str, value: float) -> None:
+def expect_share(name: str, value: float) -> None:
+    """Refuse what is not a fraction, with a ValueError."""
     if not 0 <= value <= 1:
         raise ValueError(f"{name}: expected a fraction in 0 to 1, got {value:.6g}")
+
+
+def expect_counts(counts: Mapping[str, int], least: int = 1) -> None:
+    """Refuse numbers below the least one and above what can be counted, with a ValueError."""
+    for name, count in counts.items():
+        if not least <= count <= _MOST_ITEMS:
+            raise ValueError(f"{name}: expected a whole number of at least {least}, got {count:,}")
 
 
 def _expect_ascending(name: str, values: Sequence[int]) -> None:
     if not values or values[0] < 1 or any(b <= a for a, b in pairwise(values)):
         raise ValueError(f"{name}: expected ascending whole numbers above 0")
+
+
+def read_released(path: Path, kind: type[Content]) -> Content:
+    """Read a file of a released folder.
+
+    Args:
+        path: the file.
+        kind: struct of its content, or another type that msgspec supports.
+
+    Raises:
+        InputError: the file is missing or cannot be read, lacks a key or has a wrong value.
+    """
+    struct = next(iter(get_args(kind)), kind)
+    expected = ", ".join(getattr(struct, "__struct_fields__", ()))
+    try:
+        return convert(read_json(path, missing=f"no such file; expected {expected}"), kind)
+    except ValueError as error:
+        raise released_error(path, error) from None
+
+
+def _read_if_there(path: Path, kind: type[Content]) -> Content | None:
+    return read_released(path, kind) if path.exists() else None
+
+
+def released_error(path: Path, error: ValueError) -> InputError:
+    """Return the message on a wrong file, with what to do."""
+    place = "" if str(error).startswith(str(path)) else f"{path}: "
+    return InputError(f"{place}{error}; {_REMEDY}")
 
 
 class McNemarCounts(Section, frozen=True):
@@ -110,10 +146,9 @@ class ReleasedComparison(Section, frozen=True, dict=True):
 
     def __post_init__(self) -> None:
         """Refuse numbers that contradict each other."""
-        if not 0 < self.n <= _MOST_ITEMS:
-            raise ValueError(f"n: expected a number of items, got {self.n:,}")
-        _expect_share("accuracy_a", self.accuracy_a)
-        _expect_share("accuracy_b", self.accuracy_b)
+        expect_counts({"n": self.n})
+        expect_share("accuracy_a", self.accuracy_a)
+        expect_share("accuracy_b", self.accuracy_b)
         b, c, difference = self.mcnemar.b, self.mcnemar.c, self.accuracy_a - self.accuracy_b
         if min(b, c, self._both, self.n - b - c - self._both) < 0:
             items = f"of {self.n:,} items, {self.accuracy_a:.4f} and {self.accuracy_b:.4f} correct"
@@ -177,8 +212,8 @@ class SweepPoint(Section, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse what is not a fraction."""
-        _expect_share("accuracy", self.accuracy)
-        _expect_share("permutation_tv", self.permutation_tv)
+        expect_share("accuracy", self.accuracy)
+        expect_share("permutation_tv", self.permutation_tv)
 
 
 class DatasetCounts(Section, frozen=True):
@@ -262,8 +297,8 @@ class ReliabilityBin(Section, frozen=True):
         if self.count < 0:
             raise ValueError(f"count: expected a whole number of at least 0, got {self.count:,}")
         if self.count:
-            _expect_share("confidence", self.confidence)
-            _expect_share("accuracy", self.accuracy)
+            expect_share("confidence", self.confidence)
+            expect_share("accuracy", self.accuracy)
 
 
 class RiskPoint(Section, frozen=True):
@@ -274,8 +309,8 @@ class RiskPoint(Section, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse what is not a fraction."""
-        _expect_share("coverage", self.coverage)
-        _expect_share("risk", self.risk)
+        expect_share("coverage", self.coverage)
+        expect_share("risk", self.risk)
 
 
 class RiskCoverage(Section, frozen=True):
@@ -365,33 +400,19 @@ def read_released_folder(path: Path) -> ReleasedFolder:
         (0.64, None)
     """
     sweep_file = path / "ensemble_sweep.json"
-    sweep = _read(sweep_file, dict[str, tuple[SweepPoint, ...]]) or {}
+    sweep = _read_if_there(sweep_file, dict[str, tuple[SweepPoint, ...]]) or {}
     for name, points in sweep.items():
         try:
             _expect_ascending(f"{name}: k", [point.k for point in points])
         except ValueError as error:
-            raise _refusal(sweep_file, error) from None
-    holdout = _read(path / "holdout_rows.json", HoldoutRows)
+            raise released_error(sweep_file, error) from None
+    holdout = _read_if_there(path / "holdout_rows.json", HoldoutRows)
     choices = Counter(len(row.probabilities) for row in holdout.rows) if holdout else {}
     return ReleasedFolder(
         path,
-        significance=_read(path / "significance.json", Significance),
+        significance=_read_if_there(path / "significance.json", Significance),
         sweep=sweep,
-        preflight=_read(path / "preflight.json", Preflight),
+        preflight=_read_if_there(path / "preflight.json", Preflight),
         choices=dict(sorted(choices.items())),
-        figures=_read(path / "figures" / "figure_data.json", FigureData),
+        figures=_read_if_there(path / "figures" / "figure_data.json", FigureData),
     )
-
-
-def _read(path: Path, kind: type[Content]) -> Content | None:
-    if not path.exists():
-        return None
-    content = read_json(path)
-    try:
-        return convert(content, kind)
-    except ValueError as error:
-        raise _refusal(path, error) from None
-
-
-def _refusal(path: Path, error: ValueError) -> InputError:
-    return InputError(f"{path}: {error}; {_REMEDY}")
