@@ -130,6 +130,21 @@ def test_random_runs_are_read_and_any_other_count_is_refused() -> None:
                 convert(other, ReleasedComparison)
 
 
+def test_confident_errors_of_another_run_are_not_counted(results: Path) -> None:
+    """More wrong answers than errors, and a control without an error."""
+    perfect = comparison(np.array([True, False]), np.array([True, True])) | {"run_a": "pact_full"}
+
+    def change(value: Any) -> None:
+        value["comparisons"].append(perfect)
+        wrong = value["confidently_wrong"]
+        wrong |= {"b": wrong["base_model"][:1], "base_model": wrong["base_model"] * 3}
+
+    edit(results / "significance.json", change)
+    result = published_tests(read_published([results]), "pact_full")
+    assert result.tests[-1].control == "b"
+    assert not [note for note in result.notes if "errors" in note]
+
+
 def test_a_group_with_another_accuracy_is_another_run(results: Path) -> None:
     """Two kinds that change places in one run, by hand: the mean of all items stays."""
 
@@ -248,6 +263,12 @@ def test_splits_by_hand(results: Path) -> None:
     edit(preflight, with_value("dataset/train_families", 1340))
     edit(preflight, with_value("dataset/train_rows", 2677))
     with pytest.raises(InputError, match=r"train_rows: expected 2,676, .* got 2,677"):
+        released_splits(read_published([results]))
+    edit(preflight, with_value("dataset/train_rows", 2676))
+    edit(preflight, with_value("dataset/family_sizes", {"2": 1338}))
+    edit(preflight, with_value("dataset/train_families", 1338))
+    edit(preflight, with_value("dataset/eval_rows", 325))
+    with pytest.raises(InputError, match=r"eval_rows: expected 324, .* got 325"):
         released_splits(read_published([results]))
     preflight.unlink()
     splits = {split.name: split for split in released_splits(read_published([results]))}

@@ -143,11 +143,11 @@ def _same_groups(metrics: ArmMetrics, arm: str, pair: ReleasedComparison, place:
 
 
 def _confident_errors(file: Significance, compared: list[ReleasedComparison]) -> Iterator[str]:
-    """Word the confident errors of each control without a seed, whose errors are counted."""
+    """Word the confident errors of each control that has one number of errors, not fewer."""
     for name, wrong in file.confidently_wrong.items():
         errors = {pair.n - pair.test.both - pair.test.c for pair in compared if pair.run_b == name}
-        if len(errors) == 1 and wrong:
-            (total,) = errors
+        total = errors.pop() if len(errors) == 1 else 0
+        if 0 < len(wrong) <= total:
             lowest = min(answer.confidence for answer in wrong)
             yield (
                 f"{name}: {len(wrong):,} of {total:,} errors ({100 * len(wrong) / total:.0f}%) "
@@ -226,7 +226,7 @@ def released_splits(metrics: ArmMetrics) -> tuple[Split, ...]:
         The splits; none if no run records them.
 
     Raises:
-        InputError: they do not add up to the training file.
+        InputError: they, or the items of the holdout, do not add up to their file.
     """
     trained: Counter[tuple[str, tuple[int, ...]]] = Counter()
     for run in metrics.trainings:
@@ -247,11 +247,15 @@ def released_splits(metrics: ArmMetrics) -> tuple[Split, ...]:
         return (*splits, _holdout(metrics, "holdout", None))
     data = preflight.dataset
     of_all = tuple(sum(split.kinds[at] for split in splits) for at in range(len(_KINDS)))
-    if sum(of_all) != data.train_rows:
-        raise InputError(
-            f"preflight.json: dataset: train_rows: expected {sum(of_all):,}, the records of all "
-            f"splits in results.json files, got {data.train_rows:,}"
-        )
+    evaluated = PureWindowsPath(data.eval_file).name
+    holdout = _holdout(metrics, evaluated, data.eval_source_families)
+    counts = {"train_rows": (sum(of_all), data.train_rows)}
+    for key, (expected, got) in (counts | {"eval_rows": (holdout.records, data.eval_rows)}).items():
+        if expected != got:
+            raise InputError(
+                f"preflight.json: dataset: {key}: expected {expected:,}, the records in "
+                f"results.json files, got {got:,}"
+            )
     training_file = Split(
         PureWindowsPath(data.train_file).name,
         "train",
@@ -263,8 +267,7 @@ def released_splits(metrics: ArmMetrics) -> tuple[Split, ...]:
         len(metrics.trainings),
         None,
     )
-    evaluated = PureWindowsPath(data.eval_file).name
-    return (*splits, training_file, _holdout(metrics, evaluated, data.eval_source_families))
+    return (*splits, training_file, holdout)
 
 
 def _training_sources(metrics: ArmMetrics, preflight: Preflight | None) -> int | None:
@@ -326,10 +329,9 @@ def released_sweep(metrics: ArmMetrics) -> ReleasedSweep:
         )
         if arms:
             sweeps.append(ViewsSweep(metric_spec(metric), arms, items, None))
-    runs = {arm: (arm, seed) for arm in metrics.arms for seed in metrics.seeds(arm)}
-    runs |= {
-        f"{arm}_seed{seed}": (arm, seed) for arm in metrics.arms for seed in metrics.seeds(arm)
-    }
+    seeds = {arm: metrics.seeds(arm) for arm in metrics.arms}
+    runs = {f"{arm}_seed{seed}": (arm, seed) for arm in seeds for seed in seeds[arm]}
+    runs |= {arm: (arm, seeds[arm][0]) for arm in seeds if len(seeds[arm]) == 1}
     notes = (
         metrics.another_run(*runs[name], points[0].accuracy)
         for name, points in swept.items()
