@@ -249,8 +249,10 @@ def released_splits(metrics: ArmMetrics) -> tuple[Split, ...]:
     of_all = tuple(sum(split.kinds[at] for split in splits) for at in range(len(_KINDS)))
     evaluated = PureWindowsPath(data.eval_file).name
     holdout = _holdout(metrics, evaluated, data.eval_source_families)
-    counts = {"train_rows": (sum(of_all), data.train_rows)}
-    for key, (expected, got) in (counts | {"eval_rows": (holdout.records, data.eval_rows)}).items():
+    for key, expected, got in (
+        ("train_rows", sum(of_all), data.train_rows),
+        ("eval_rows", holdout.records, data.eval_rows),
+    ):
         if expected != got:
             raise InputError(
                 f"preflight.json: dataset: {key}: expected {expected:,}, the records in "
