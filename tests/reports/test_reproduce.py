@@ -1,6 +1,8 @@
 """The page "Reproduce the paper": its commands as typed, against the numbers that the paper prints.
 
-They run on a made result folder in a plain clone, and on the published records where these are.
+They run on the published metrics and rows where these are, and in a plain clone on made ones, which
+print as the paper's by construction. All other numbers of the folder are facts of the released
+files in both (`released_facts.toml`).
 """
 
 from __future__ import annotations
