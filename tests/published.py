@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -40,7 +41,11 @@ def shared_path(name: str) -> Path:
 @cache
 def printed_cells(table: str) -> list[dict[str, str]]:
     """Return the rows of a table of the paper, with their cells by column, as printed."""
-    content = tomllib.loads(NUMBERS.read_text(encoding="utf-8"))[table]
+    return table_rows(tomllib.loads(NUMBERS.read_text(encoding="utf-8"))[table])
+
+
+def table_rows(content: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the rows of a table of a TOML file, with their cells by column."""
     columns, *rows = (
         [cell.strip() for cell in line.split("|")]
         for line in (content["columns"], *content["rows"].strip().splitlines())

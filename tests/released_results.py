@@ -1,32 +1,40 @@
-"""A released result folder, made from tables of metrics and from what the paper prints.
+"""A released result folder, made from tables of metrics and from facts of the released files.
 
 runs/ARM/seed-SEED/{results,train_report,dev_history,calibration}.json, baselines.json
-holdout_rows.json, figures/figure_data.json
+significance.json, ensemble_sweep.json, preflight.json, holdout_rows.json, figures/figure_data.json
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import re
+import math
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from made_experiment import ARMS as SEVERAL_SEEDS
-from published import printed_cells
+from published import table_rows
+
+FACTS: Final = tomllib.loads(
+    Path(__file__).with_name("released_facts.toml").read_text(encoding="utf-8")
+)
+"""Numbers of the released files, with their source."""
 
 _LABELS = ("run", "seed", "decoding", "group", "domain")
+_ITEMS: Final = 324
+_METHOD: Final = "pact_full"
 
 
-PAIRS: Final = 1_167
-_KINDS_OF_VIEWS: Final = ("train/primary", "train/perm1", "train/necessity")
+def facts(table: str) -> list[dict[str, str]]:
+    """Return the rows of a table of facts, with their cells by column."""
+    return table_rows(FACTS[table])
 
 
 def write_result_folder(tables: Path, folder: Path) -> Path:
     """Write an experiment in the shape in which it was released.
 
-    Metrics, calibrators and rows are those of `paper`. Costs and the best selection are those that
-    the paper prints; other selections are made.
+    Metrics, calibrators and rows are those of `tables`. All else is `FACTS`; of the selections,
+    only the best one is.
     """
     results: dict[tuple[str, str], dict[str, Any]] = {}
     for row in _rows(tables / "run_metrics.csv"):
@@ -34,19 +42,26 @@ def write_result_folder(tables: Path, folder: Path) -> Path:
         summary[row["group"]] = _numbers(row)
     for row in _rows(tables / "run_domain_accuracy.csv"):
         _summary(results, row)["by_domain"][row["domain"]] = _numbers(row)
-    fits, weights = (
-        {(row["run"], row["seed"]): row for row in _rows(tables / name)}
-        for name in ("run_calibration.csv", "calibrators.csv")
-    )
+    weights = {(row["run"], row["seed"]): row for row in _rows(tables / "calibrators.csv")}
     for (run, seed), holdout in results.items():
         name = f"runs/{run}/seed-{seed}/results.json" if seed else "baselines.json"
         value = {"run": run, "seed": int(seed) if seed else None, "holdout": holdout}
         path = folder / name
         if seed:
-            value |= _write_training(path.parent, run, int(seed))
-            value["calibration"] = _calibration(fits[run, seed])
+            value |= _write_training(path.parent, run, seed)
+            value |= {"views": _views(run), "config": _config(run, int(seed))}
             _write(path.with_name("calibration.json"), _calibrator(weights[run, seed]))
-        _write(path, value | {"config": {"seeds": [17]}})
+        _write(path, value)
+    _write_comparisons(folder / "significance.json", results)
+    sweep: dict[str, list[dict[str, Any]]] = {}
+    for row in facts("sweep"):
+        point = {
+            "accuracy": int(row["right"]) / _ITEMS,
+            "permutation_tv": float(row["permutation_tv"]),
+        }
+        sweep.setdefault(row["name"], []).append({"k": int(row["k"]), **point})
+    _write(folder / "ensemble_sweep.json", sweep)
+    _write(folder / "preflight.json", FACTS["preflight"])
     _write_shipped(tables / "shipped_holdout_rows.jsonl", folder)
     return folder
 
@@ -56,56 +71,100 @@ def _write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2), encoding="utf-8")
 
 
-def _write_training(folder: Path, run: str, seed: int) -> dict[str, Any]:
+def _write_training(folder: Path, run: str, seed: str) -> dict[str, Any]:
     """Write the report and the selections of a training; return what the results say of it."""
-    (cost,) = (row for row in printed_cells("cost") if row["arm"] == run)
-    steps = int(cost["steps"])
-    (printed,) = printed_cells("selection")
-    is_printed = (run, str(seed)) == (printed["arm"], printed["seed"])
-    lowest = float(printed["nll"]) if is_printed else 0.2 + (seed - 17) / 100
-    correct = round(float(printed["accuracy"]) * 1.16) if is_printed else 108
+    (fact,) = (row for row in facts("runs") if (row["arm"], row["seed"]) == (run, seed))
+    steps, best = int(fact["steps"]), int(fact["best_step"])
+    lowest, accuracy = float(fact["best_nll"]), float(fact["best_accuracy"])
     history = [
         {
             "step": step,
             "summary": {
                 "all": {
                     "count": 116,
-                    "nll": lowest + abs(at - 3) / 10,
-                    "accuracy": (correct - 5 * abs(at - 3)) / 116,
+                    "nll": lowest + abs(step - best) / steps,
+                    "accuracy": accuracy - 0.1 * abs(step - best) / steps,
                 }
             },
         }
-        for at, step in ((1, steps // 4), (2, steps // 2), (3, 3 * steps // 4), (4, steps))
+        for step in range(steps // 4, steps + 1, steps // 4)
     ]
     report = {
-        "plan": {"train_groups": PAIRS, "total_steps": steps},
+        "plan": {"train_groups": FACTS["views"]["necessity"], "total_steps": steps},
         "steps": steps,
-        "best": {"step": 3 * steps // 4, "nll": lowest, "accuracy": correct / 116},
-        # A minute apart, so that the mean is the printed one.
-        "wall_seconds": 3600 * float(cost["hours"]) + 60 * (seed - 18) * (run in SEVERAL_SEEDS),
-        "peak_gpu_gib": float(cost["peak"]) - (seed - 18) ** 2 / 10 * (run in SEVERAL_SEEDS),
+        "best": {"step": best, "nll": lowest, "accuracy": accuracy},
+        "wall_seconds": float(fact["wall_seconds"]),
+        "peak_gpu_gib": float(fact["peak_gpu_gib"]),
     }
     # The last step is selected on twice, as in the released files.
     _write(folder / "dev_history.json", [*history, history[-1]])
     _write(folder / "train_report.json", report | {"history": history})
-    views = round(float(cost["views"])) - 2
-    counts = [2 * PAIRS, 2 * PAIRS * (views >= 2), PAIRS * (views % 2)]
-    named = {name: n for name, n in zip(_KINDS_OF_VIEWS, counts, strict=True) if n}
-    return {"views": {"views": {**named, "dev_calib/primary": 226}}}
-
-
-def _calibration(fit: dict[str, str]) -> dict[str, float]:
-    """Return the numbers of a fit; made files lack some, which the paper prints or nobody does."""
     names = ("temperature_mean", "temperature_min", "temperature_max", "ece_before", "ece_after")
-    if "temperature_mean" in fit:
-        return {name: float(fit[name]) for name in names}
-    key = (fit["run"], fit["seed"])
-    rows = [r for r in printed_cells("calibration") if (r["arm"], r["seed"]) == key]
-    if not rows:
-        return dict(zip(names, (1.5, 1.0, 2.0, 0.1, 0.05), strict=True))
-    texts = re.findall(r"[0-9.]+", rows[0]["temperature"])
-    eces = [float(rows[0][name]) / 100 for name in ("fit_ece", "fit_ece_after")]
-    return dict(zip(names, [*map(float, texts), *eces], strict=True))
+    return {"calibration": {name: float(fact[name]) for name in names}}
+
+
+def _views(run: str) -> dict[str, Any]:
+    """Return the numbers of views of every split, and of its records by kind."""
+    counted, content = facts("views"), FACTS["views"]
+    views = {f"{row['split']}/primary": int(row["primary"]) for row in counted}
+    views |= {
+        f"train/{name}": content[name]
+        for name in ("perm1", "necessity")
+        if run not in content[f"without_{name}"]
+    }
+    kinds = {
+        f"{row['split']}/{kind}": int(row[kind])
+        for row in counted
+        for kind in ("choice", "noul", "score")
+    }
+    return {"views": views, "primary_kinds": kinds, "max_tokens": content["max_tokens"]}
+
+
+def _config(run: str, seed: int) -> dict[str, Any]:
+    changed = FACTS["overrides"].get(run, {})
+    config = {name: section | changed.get(name, {}) for name, section in FACTS["config"].items()}
+    config["optim"] = config["optim"] | {"seed": seed}
+    return config | {"output_dir": ".cache", "seeds": [17], "runs": [{"name": run}]}
+
+
+def _write_comparisons(path: Path, results: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """Write the paired tests; the base model of these is another run than that with metrics."""
+    comparisons = []
+    for row in facts("comparisons"):
+        right = {side: int(row[f"right_{side}"]) for side in "ab"}
+        comparison: dict[str, Any] = {
+            "run_a": _METHOD,
+            "run_b": row["run_b"],
+            "seed": int(row["seed"]),
+            "n": _ITEMS,
+            **{f"accuracy_{side}": number / _ITEMS for side, number in right.items()},
+            "mcnemar": {"b": int(row["b"]), "c": int(row["c"]), "exact_p": float(row["exact_p"])},
+            "bootstrap": {
+                "point": (right["a"] - right["b"]) / _ITEMS,
+                "ci95": [int(row[end]) / _ITEMS for end in ("low", "high")],
+            },
+        }
+        if row["run_b"] != "base_model":
+            a, b = (
+                results[arm, row["seed"]]["single"]["summary"] for arm in (_METHOD, row["run_b"])
+            )
+            kinds = {kind: (a[kind], b[kind]) for kind in ("choice", "noul", "score")}
+            names = a["by_domain"]
+            domains = {name: (names[name], b["by_domain"][name]) for name in names}
+            for key, groups in (("by_kind", kinds), ("by_domain", domains)):
+                of_groups = {
+                    group: {"n": one["count"], "a_acc": one["accuracy"], "b_acc": two["accuracy"]}
+                    for group, (one, two) in groups.items()
+                }
+                right_a = sum(group["n"] * group["a_acc"] for group in of_groups.values())
+                # Made accuracies by domain do not add up to that of all items.
+                comparison |= {key: of_groups} if abs(right_a - right["a"]) < 0.01 else {}
+        comparisons.append(comparison)
+    wrong = {
+        row["name"]: [{"confidence": float(row["lowest"])}] * int(row["answers"])
+        for row in facts("confident")
+    }
+    _write(path, {"comparisons": comparisons, "confidently_wrong": wrong})
 
 
 def _calibrator(row: dict[str, str]) -> dict[str, Any]:
@@ -119,7 +178,55 @@ def _write_shipped(path: Path, folder: Path) -> None:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     tv = [row.pop("permutation_tv") for row in rows]
     _write(folder / "holdout_rows.json", {"summary": {}, "rows": rows})
-    _write(folder / "figures" / "figure_data.json", {"permutation_tv": tv})
+    figures = {"permutation_tv": tv, "train_log": _log(), **_curves(rows)}
+    _write(
+        folder / "figures" / "figure_data.json",
+        {"run_dir": FACTS["train_log"]["run_dir"]} | figures,
+    )
+
+
+def _log() -> list[dict[str, float]]:
+    """Return the training log; loss terms are those that the paper defines for its distances."""
+    log = FACTS["train_log"]
+    steps = (1, *range(10, 590, 10))
+    return [
+        {
+            "step": step,
+            "cf": math.log1p(math.exp(2 - distance)),
+            "nr": gap**2,
+            "cf_delta": distance,
+            "necessity_gap": gap,
+        }
+        for step, distance, gap in zip(steps, log["cf_delta"], log["necessity_gap"], strict=True)
+    ]
+
+
+def _curves(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the bins of 1/15 and every sixth point of risk against coverage."""
+    outcomes = sorted(
+        (
+            (
+                max(row["probabilities"]),
+                row["probabilities"][row["gold"]] == max(row["probabilities"]),
+            )
+            for row in rows
+        ),
+        reverse=True,
+    )
+    bins = []
+    for at in range(15):
+        inside = [each for each in outcomes if at / 15 < each[0] <= (at + 1) / 15]
+        means = [sum(column) / len(inside) for column in zip(*inside, strict=True)]
+        bins.append(
+            {"count": len(inside), **dict(zip(("confidence", "accuracy"), means, strict=False))}
+        )
+    wrong = [sum(not right for _, right in outcomes[:kept]) for kept in range(1, len(rows) + 1)]
+    risks = [errors / kept for kept, errors in enumerate(wrong, start=1)]
+    points = [
+        {"coverage": (at + 1) / len(rows), "risk": risks[at]} for at in range(0, len(rows), 6)
+    ]
+    curve = {"aurc": sum(risks) / len(rows), "curve": points}
+    return {"reliability_uncalibrated": bins, "risk_coverage_uncalibrated": curve}
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

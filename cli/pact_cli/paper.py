@@ -70,11 +70,12 @@ def paper(
 
     Without --figures, --tables and --model-card: all that the runs have data for. What lacks data
     is left out, with the reason. Published metrics are a .csv table, or a released folder with
-    results.json files. They have no intervals, and no difference is tested.
+    results.json files. They have no intervals and tests but those that were published.
 
     Figures have the width of a printed column: 3.5 inches, or that of a LaTeX template with
-    --style. Of published metrics, the figures main, ece-kind and differences show the values, and
-    selection those of a released folder. Tables are LaTeX (booktabs), Markdown and CSV.
+    --style. Of published metrics, the figures main, ece-kind and differences show the values; a
+    released folder also has selection, training, views, reliability, risk-coverage and both of
+    T(x). Tables are LaTeX (booktabs), Markdown and CSV.
 
     Exits with 3 if items are also in a file that the model is made from (see --without-leaks), and
     with 5 if the criteria differ from the registered ones, or were registered after a run began.

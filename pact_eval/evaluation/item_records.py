@@ -36,8 +36,8 @@ class Split:
         name: name of the file.
         role: train, select, calibrate or test; "" if it is unknown.
         records: number of records, or of ablated contexts.
-        families: number of families.
-        pairs: number of families with one base and one counterfactual record.
+        families: number of families; None if it is unknown.
+        pairs: number of families with one base and one counterfactual record; None if unknown.
         source_families: number of source families; None if the records have none.
         kinds: number of records of each kind.
         runs: number of runs that scored the file.
@@ -47,8 +47,8 @@ class Split:
     name: str
     role: str
     records: int
-    families: int
-    pairs: int
+    families: int | None
+    pairs: int | None
     source_families: int | None
     kinds: tuple[int, ...]
     runs: int

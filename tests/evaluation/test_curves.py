@@ -282,6 +282,7 @@ def test_temperatures_by_length_and_by_answers(experiment: Experiment) -> None:
         lengths = p.prompt_tokens[p.n_choices == curve.n_choices]
         assert curve.temperature == pytest.approx(temperature(curve.n_choices, curve.tokens))
         assert curve.middle == pytest.approx(np.percentile(lengths, [5, 95]))
+        assert curve.middle is not None
         assert set(curve.middle) <= set(curve.tokens.tolist())
         assert (curve.tokens[0], curve.tokens[-1]) == (lengths.min(), lengths.max())
         assert (np.diff(curve.tokens) > 0).all()

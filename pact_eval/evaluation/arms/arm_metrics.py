@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.comparison import ArmSummary, with_standings
+from pact_eval.evaluation.arms.released_folder import ReleasedFolder
 from pact_eval.evaluation.arms.released_training import ReleasedTraining
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.experiment import Experiment
@@ -362,17 +363,21 @@ class ArmMetrics:
             intervals and no tests.
         files: the tables of published metrics; empty for runs.
         trainings: how released runs were trained; empty for runs and for tables.
+        folders: what released folders say of several runs; empty for runs and for tables.
     """
 
     table: MetricTable
     experiment: Experiment | None = None
     files: tuple[Path, ...] = ()
     trainings: tuple[ReleasedTraining, ...] = ()
+    folders: tuple[ReleasedFolder, ...] = ()
 
     @property
     def published_text(self) -> str:
         """The files of published numbers, and the information that they lack."""
         files = ", ".join(path.name for path in self.files)
+        if any(folder.significance is not None for folder in self.folders):
+            return f"Published metrics ({files}): no intervals and tests but those of `mcnemar`."
         return f"Published metrics ({files}): values without intervals, no difference is tested."
 
     @classmethod
@@ -517,6 +522,22 @@ class ArmMetrics:
     def rows_of(self, group: str) -> tuple[MetricRow, ...]:
         """Return every number of a group of items."""
         return tuple(row for row in self.table.rows if row.cell.group == group)
+
+    def another_run(self, arm: str, seed: int | None, accuracy: float) -> str | None:
+        """Say so if an accuracy differs from that of a run at view 0, on all items.
+
+        Examples:
+            >>> cell = MetricCell("accuracy", "base", SINGLE, "all")
+            >>> metrics = ArmMetrics(MetricTable([MetricRow(cell, None, 0.6636)]))
+            >>> metrics.another_run("base", None, 0.6389)
+            'base is another run than in its results: 63.9% correct here, 66.4% there'
+            >>> metrics.another_run("base", None, 0.6636)
+        """
+        row = self.row(MetricCell("accuracy", arm, SINGLE, "all"), seed)
+        if math.isnan(row.value) or math.isclose(row.value, accuracy, abs_tol=1e-9):
+            return None
+        shares = f"{100 * accuracy:.1f}% correct here, {100 * row.value:.1f}% there"
+        return f"{row.run} is another run than in its results: {shares}"
 
     def known_decodings(
         self, metric: str, decodings: Iterable[MetricDecoding]

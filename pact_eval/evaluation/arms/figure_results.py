@@ -38,7 +38,8 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import SignAgreement, same_sign
 
-_SWEPT_METRICS: Final = ("accuracy", "view_tv")
+SWEPT_METRICS: Final = ("accuracy", "view_tv")
+"""Metrics of the sweep of K."""
 
 Source: TypeAlias = Experiment | ArmMetrics
 """Where the numbers of a figure are from: runs, or published metrics, which have no intervals."""
@@ -99,7 +100,7 @@ class ViewsSweep:
         spec: the metric.
         arms: the arms, in the order of the runs, except those that have the metric nowhere.
         items: number of items of every run; view TV is of those shown in more than one order.
-        families: number of their families.
+        families: number of their families; None for a published sweep, which has no intervals.
     """
 
     spec: MetricSpec
@@ -274,7 +275,7 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
     if not swept:
         raise InputError("one view only (K is 1): there is nothing to sweep")
     sweeps = []
-    for name in _SWEPT_METRICS:
+    for name in SWEPT_METRICS:
         defined = tuple(arm_sweeps[name] for arm_sweeps in swept if arm_sweeps[name].views)
         if defined:
             sweeps.append(ViewsSweep(metric_spec(name), defined, *counts))
@@ -283,7 +284,7 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
 
 def _arm_sweeps(settings: Settings, arm: str, runs: Sequence[ExperimentRun]) -> dict[str, ArmSweep]:
     """Sweep the runs of an arm up to the fewest views; only the values of one K are in memory."""
-    means: dict[str, dict[int, ArmSummary]] = {name: {} for name in _SWEPT_METRICS}
+    means: dict[str, dict[int, ArmSummary]] = {name: {} for name in SWEPT_METRICS}
     for k in range(1, min(run.predictions.k for run in runs) + 1):
         groups = [_swept(settings, run, k) for run in runs]
         for name, by_k in means.items():
@@ -301,7 +302,7 @@ def _swept(settings: Settings, run: ExperimentRun, k: int) -> ResampledGroup:
             rng=settings.rng(),
             resamples=settings.resamples,
             unit=settings.unit,
-            metrics=_SWEPT_METRICS,
+            metrics=SWEPT_METRICS,
         )
 
 

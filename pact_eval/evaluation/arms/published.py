@@ -1,7 +1,7 @@
 """Published metrics, for experiments whose predictions nobody has any more.
 
 They are tables as CSV or released result folders, which also say how their runs were trained
-(`released_training.py`). Their numbers have no intervals.
+(`released_training.py`) and compared (`released_folder.py`). Their numbers have no intervals.
 
 A row is of one run, decoding and group, whatever file it comes from. Decodings there are `single`,
 `single_calibrated` and `ensemble`. An ensemble row is `ensemble_calibrated` here where its run has
@@ -26,6 +26,7 @@ from pact_eval._json import Json
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.published_paths import result_files
+from pact_eval.evaluation.arms.released_folder import read_released_folder
 from pact_eval.evaluation.arms.released_training import read_released_training
 from pact_eval.evaluation.registry import (
     ENSEMBLE,
@@ -359,7 +360,8 @@ def read_published(paths: Sequence[Path]) -> ArmMetrics:
         for path in paths
         for training in read_released_training(path)
     }
-    return ArmMetrics(table, None, (*paths,), tuple(trainings.values()))
+    folders = tuple(read_released_folder(path) for path in paths if path.is_dir())
+    return ArmMetrics(table, None, (*paths,), tuple(trainings.values()), folders)
 
 
 def read_metric_table(path: Path) -> MetricTable:

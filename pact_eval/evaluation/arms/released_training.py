@@ -1,6 +1,7 @@
 """Training of released runs, from the files next to the metrics of a trained run.
 
-    results.json        {"views": {"views": {"train/...": number}}, "calibration": {...}}
+    results.json        {"views": {"views": {"train/...": number}, "primary_kinds": {"train/choice":
+                         number}, "max_tokens": ...}, "calibration": {...}, "config": {...}}
     train_report.json   {"plan": {"train_groups": ...}, "steps": ..., "best": {"step": ...},
                          "wall_seconds": ..., "peak_gpu_gib": number or null}
     dev_history.json    [{"step": ..., "summary": {"all": {"nll": ..., "accuracy": ...}}}, ...]
@@ -11,26 +12,30 @@ Only runs with metrics under `single_calibrated` have a calibrator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final
 
-from pact_eval._choices import Mode
-from pact_eval._files import read_json
-from pact_eval._json import Json, finite_number
-from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary, Weights
-from pact_eval.errors import InputError, Problem, RecordError
+import msgspec
+
+from pact_eval._json import Json
+from pact_eval.calibration.temperatures import (
+    Calibrator,
+    TemperatureSummary,
+    read_calibrator,
+)
 from pact_eval.evaluation.arms.published_paths import result_files
+from pact_eval.evaluation.arms.released_folder import (
+    expect_counts,
+    expect_share,
+    read_released,
+    released_error,
+)
 from pact_eval.evaluation.registry import SINGLE_CALIBRATED
+from pact_eval.schema import Section
 
 _RUN_FILE: Final = "results.json"
-_LARGEST: Final = 2**53
-_EXPECTED: Final = {
-    "train_report.json": "plan, steps, best, wall_seconds and peak_gpu_gib",
-    "dev_history.json": "step and summary of every selection",
-    "calibration.json": "mode and weights",
-}
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,11 @@ class ReleasedTraining:
         history: the selection split over training, by step.
         selected: the point of the selected checkpoint.
         calibration: None for a run without calibrated metrics.
+        splits: by split of the training file, its number of records of each kind; empty if it is
+            not recorded.
+        longest_prompt: of all views, in tokens; None if it is not recorded.
+        settings: the resolved settings by their keys, such as `optim.learning_rate`: numbers,
+            texts, true and false, and lists of them.
     """
 
     arm: str
@@ -90,6 +100,14 @@ class ReleasedTraining:
     history: tuple[SelectionPoint, ...]
     selected: SelectionPoint
     calibration: ReleasedCalibration | None
+    splits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    longest_prompt: int | None = None
+    settings: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The run, as figures name it."""
+        return self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
 
 
 def read_released_training(path: Path) -> list[ReleasedTraining]:
@@ -99,138 +117,168 @@ def read_released_training(path: Path) -> list[ReleasedTraining]:
         path: a released result folder, whose metrics have been read.
 
     Raises:
-        InputError: a file of a run is missing or cannot be read.
-        RecordError: a key is missing or has a wrong value; all of one file.
+        InputError: a file of a run is missing or cannot be read, or a key is missing or has a wrong
+            value; the message says where, what was expected and what to do.
     """
     if not path.is_dir():
         return []
     return [_read_run(file) for file in result_files(path) if file.name == _RUN_FILE]
 
 
-class _Keys:
-    """The values of a JSON file by their keys; wrong ones are collected and raised together."""
+class _Plan(Section, frozen=True):
+    train_groups: int
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._problems: list[Problem] = []
-        expected = _EXPECTED.get(path.name, "the results of a run")
-        self.content = read_json(path, missing=f"no such file; expected {expected}")
 
-    def value(self, key: str) -> Json:
-        """Return the value at a path of keys such as `best.step`; None if there is none."""
-        value = self.content
-        for part in key.split("."):
-            if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-                value = value[int(part)]
-            else:
-                value = value.get(part) if isinstance(value, dict) else None
-        return value
+class _Best(Section, frozen=True):
+    step: int
 
-    def refuse(self, key: str, expected: str) -> None:
-        self._problems.append(Problem(None, None, f"{key}: expected {expected}"))
 
-    def number(self, key: str, *, most: float = float("inf")) -> float:
-        """Return a number from 0 to `most`; 0 and a problem if there is none."""
-        number = finite_number(self.value(key))
-        if number is not None and 0 <= number <= most:
-            return number
-        self.refuse(key, "a number of at least 0" if most > 1 else "a fraction in 0 to 1")
-        return 0.0
+class _Report(Section, frozen=True):
+    """Training of a run."""
 
-    def count(self, key: str) -> int:
-        """Return a whole number above 0; 1 and a problem if there is none."""
-        value = self.value(key)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST:
-            return value
-        self.refuse(key, "a whole number above 0")
-        return 1
+    plan: _Plan
+    best: _Best
+    steps: int
+    wall_seconds: float
+    peak_gpu_gib: float | None = None
 
-    def check(self) -> None:
-        """Raise what is wrong so far."""
-        if self._problems:
-            raise RecordError(str(self._path), self._problems)
+    def __post_init__(self) -> None:
+        expect_counts({"plan: train_groups": self.plan.train_groups, "steps": self.steps})
+        if min(self.wall_seconds, self.peak_gpu_gib or 0) < 0:
+            raise ValueError("wall_seconds, peak_gpu_gib: expected numbers of at least 0")
+
+
+class _AllItems(Section, frozen=True):
+    nll: float
+    accuracy: float
+
+    def __post_init__(self) -> None:
+        expect_share("accuracy", self.accuracy)
+        if self.nll < 0:
+            raise ValueError(f"nll: expected a number of at least 0, got {self.nll:g}")
+
+
+class _Summary(Section, frozen=True):
+    all: _AllItems
+
+
+class _Selection(Section, frozen=True):
+    """The selection split at a step of training."""
+
+    step: int
+    summary: _Summary
+
+    def __post_init__(self) -> None:
+        expect_counts({"step": self.step})
+
+
+class _Views(Section, frozen=True):
+    """Views by split and type, and records of every split by kind."""
+
+    views: dict[str, int]
+    primary_kinds: dict[str, int] = msgspec.field(default_factory=dict)
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if not any(name.startswith(_TRAINED) for name in self.views):
+            raise ValueError("views: expected numbers of training views, train/...")
+        expect_counts({**self.views, **self.primary_kinds}, least=0)
+        expect_counts({} if self.max_tokens is None else {"max_tokens": self.max_tokens})
+        for split, counts in self.splits.items():
+            name, total = f"{split}/primary", sum(counts.values())
+            if self.views.get(name) != total:
+                got = self.views.get(name, "none")
+                raise ValueError(f"views: {name}: expected {total:,}, all kinds, got {got}")
+
+    @property
+    def splits(self) -> dict[str, dict[str, int]]:
+        """Records of every split by kind."""
+        splits: dict[str, dict[str, int]] = {}
+        for name, count in self.primary_kinds.items():
+            split, _, kind = name.partition("/")
+            splits.setdefault(split, {})["boolean" if kind == "noul" else kind] = count
+        return splits
+
+
+class _Fit(Section, frozen=True):
+    """T(x) of the split of the fit, and its ECE."""
+
+    temperature_mean: float
+    temperature_min: float
+    temperature_max: float
+    ece_before: float
+    ece_after: float
+
+    def __post_init__(self) -> None:
+        expect_share("ece_before", self.ece_before)
+        expect_share("ece_after", self.ece_after)
+        if self.temperature_min < 0:
+            raise ValueError("temperature_min: expected a number of at least 0")
+
+
+class _Results(Section, frozen=True):
+    """What the results of a run say in addition to its metrics."""
+
+    run: str
+    views: _Views
+    holdout: dict[str, Any]
+    seed: int | None = None
+    calibration: _Fit | None = None
+    config: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+_TRAINED: Final = "train/"
 
 
 def _read_run(path: Path) -> ReleasedTraining:
-    results, report = _Keys(path), _Keys(path.with_name("train_report.json"))
-    history = _history(_Keys(path.with_name("dev_history.json")))
-    pairs = report.count("plan.train_groups")
-    step = report.count("best.step")
-    chosen = [point for point in history if point.step == step]
-    if not chosen:
-        report.refuse("best.step", "a step of dev_history.json")
-    peak = report.value("peak_gpu_gib")
-    training = ReleasedTraining(
-        arm=str(results.value("run")),
-        seed=cast("int | None", results.value("seed")),
-        steps=report.count("steps"),
-        wall_seconds=report.number("wall_seconds"),
-        peak_gib=None if peak is None else report.number("peak_gpu_gib"),
-        views_per_pair=sum(_training_views(results)) / pairs,
-        history=history,
-        selected=chosen[0] if chosen else history[0],
-        calibration=_calibration(results, path.with_name("calibration.json")),
-    )
-    report.check()
-    return training
-
-
-def _training_views(results: _Keys) -> Iterator[float]:
-    """Yield the number of training views of each type: primary, permuted, ablated."""
-    views = results.value("views.views")
-    names = [name for name in views if name.startswith("train/")] if isinstance(views, dict) else []
-    if not names:
-        results.refuse("views.views", "numbers of training views")
-    for name in names:
-        yield results.number(f"views.views.{name}")
-    results.check()
-
-
-def _history(keys: _Keys) -> tuple[SelectionPoint, ...]:
-    """Return the selection split by step; the last step may be evaluated twice."""
-    entries = keys.content
-    if not isinstance(entries, list) or not entries:
-        keys.refuse("0", "a list of selections with step and summary")
-        entries = []
+    results, report_file = read_released(path, _Results), path.with_name("train_report.json")
+    report = read_released(report_file, _Report)
+    history_file = path.with_name("dev_history.json")
+    selections = read_released(history_file, tuple[_Selection, ...])
+    if not selections:
+        raise released_error(history_file, ValueError("expected a list of selections, got none"))
     points: dict[int, SelectionPoint] = {}
-    for at in range(len(entries)):
-        step, nll, accuracy = (
-            keys.count(f"{at}.step"),
-            keys.number(f"{at}.summary.all.nll"),
-            keys.number(f"{at}.summary.all.accuracy", most=1.0),
-        )
-        points.setdefault(step, SelectionPoint(step, nll, accuracy))
-    keys.check()
-    return tuple(points[step] for step in sorted(points))
+    for entry in selections:  # the last step may be evaluated twice
+        numbers = entry.summary.all
+        points.setdefault(entry.step, SelectionPoint(entry.step, numbers.nll, numbers.accuracy))
+    selected = points.get(report.best.step)
+    if selected is None:
+        error = ValueError("best: step: expected a step of dev_history.json")
+        raise released_error(report_file, error)
+    trained = (n for name, n in results.views.views.items() if name.startswith(_TRAINED))
+    return ReleasedTraining(
+        arm=results.run,
+        seed=results.seed,
+        steps=report.steps,
+        wall_seconds=report.wall_seconds,
+        peak_gib=report.peak_gpu_gib,
+        views_per_pair=sum(trained) / report.plan.train_groups,
+        history=tuple(points[step] for step in sorted(points)),
+        selected=selected,
+        calibration=_calibration(results, path),
+        splits=results.views.splits,
+        longest_prompt=results.views.max_tokens,
+        settings=dict(_settings(results.config)),
+    )
 
 
-def _calibration(results: _Keys, path: Path) -> ReleasedCalibration | None:
-    if results.value(f"holdout.{SINGLE_CALIBRATED}") is None:
+def _settings(value: Json, key: str = "") -> Iterator[tuple[str, Json]]:
+    """Yield the settings below a key; lists of objects, such as that of the runs, are left out."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _settings(item, f"{key}.{name}" if key else name)
+    elif key and not (isinstance(value, list) and any(isinstance(item, dict) for item in value)):
+        yield key, value
+
+
+def _calibration(results: _Results, path: Path) -> ReleasedCalibration | None:
+    if results.holdout.get(str(SINGLE_CALIBRATED)) is None:
         return None
-    mean, low, high = (
-        results.number(f"calibration.temperature_{name}") for name in ("mean", "min", "max")
-    )
-    before, after = (
-        results.number(f"calibration.ece_{when}", most=1.0) for when in ("before", "after")
-    )
-    results.check()
-    calibrator = _calibrator(_Keys(path), path)
-    return ReleasedCalibration(calibrator, TemperatureSummary(mean, low, high), before, after)
-
-
-def _calibrator(keys: _Keys, path: Path) -> Calibrator:
-    bias = keys.value("weights.bias")
-    names = [f"weights.bias.{at}" for at in range(len(bias) if isinstance(bias, list) else 0)]
-    values = []
-    for name in (*names, "weights.log_choices", "weights.log_tokens"):
-        number = finite_number(keys.value(name))
-        if number is None:
-            keys.refuse(name, "a number")
-        values.append(number or 0.0)
-    keys.check()
-    *biases, log_choices, log_tokens = values
-    weights = Weights(cast("tuple[float, float, float]", tuple(biases)), log_choices, log_tokens)
-    try:
-        return Calibrator(cast("Mode", keys.value("mode")), weights)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    fit = results.calibration
+    if fit is None:
+        raise released_error(path, ValueError("calibration: expected the numbers of the fit"))
+    file = path.with_name("calibration.json")
+    if not file.exists():
+        raise released_error(file, ValueError("no such file; expected the calibrator of the run"))
+    temperature = TemperatureSummary(fit.temperature_mean, fit.temperature_min, fit.temperature_max)
+    return ReleasedCalibration(read_calibrator(file), temperature, fit.ece_before, fit.ece_after)

@@ -66,13 +66,13 @@ class ArmCurves:
         x: (points,) coverage or view TV, as fractions.
         arms: the arms, in the order of the runs.
         items: number of items behind every curve.
-        families: number of their families.
+        families: number of their families; None for published curves.
     """
 
     x: FloatArray
     arms: tuple[ArmCurve, ...]
     items: int
-    families: int
+    families: int | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -170,10 +170,10 @@ class ReliabilityCurve(BinnedCurve):
     """One reliability curve in bins, and without them.
 
     Attributes:
-        isotonic: by isotonic regression, with its consistency band.
+        isotonic: by isotonic regression, with its consistency band; None for published bins.
     """
 
-    isotonic: RecalibratedCurve
+    isotonic: RecalibratedCurve | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,14 +185,14 @@ class RunReliability:
         arm: its arm.
         curves: raw, then calibrated if the run has a calibrator.
         items: number of items behind every curve.
-        families: number of their families.
+        families: number of their families; None for published bins.
     """
 
     run: str
     arm: str
     curves: tuple[ReliabilityCurve, ...]
     items: int
-    families: int
+    families: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,14 +374,14 @@ class LengthCurve:
         items: number of items with C answers.
         tokens: (points,) prompt lengths, from the shortest to the longest of these items.
         temperature: (points,) T at these lengths.
-        middle: 5th and 95th percentiles of the lengths of these items.
+        middle: 5th and 95th percentiles of the lengths of these items; None if they are unknown.
     """
 
     n_choices: int
     items: int
     tokens: FloatArray
     temperature: FloatArray
-    middle: tuple[float, float]
+    middle: tuple[float, float] | None
 
 
 @dataclass(frozen=True, eq=False)

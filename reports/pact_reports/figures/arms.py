@@ -23,6 +23,7 @@ from pact_eval.evaluation.arms.figure_results import (
     main_comparison,
     views_sweep,
 )
+from pact_eval.evaluation.arms.released_results import released_sweep
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_reports.figures.axes import (
@@ -227,9 +228,8 @@ def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks) -> Axes:
         ax.set_ylim(0, None)
     else:
         headed(ax, "", counts_text(result.items, result.families))
-    return with_legend(
-        ax, entries | _marks(ax, [mean for arm in result.arms for mean in arm.means])
-    )
+    means = [mean for arm in result.arms for mean in arm.means]
+    return with_legend(ax, entries | _marks(ax, means, intervals=result.families is not None))
 
 
 def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
@@ -355,17 +355,28 @@ def _ece_by_kind(result: EceByKind, looks: Looks) -> FigureFile:
 
 def build_views(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of accuracy and view TV against the number of views."""
-    results = views_sweep(experiment)
+    file = _views(views_sweep(experiment), looks, "with 95% intervals over families", "")
+    return Built((file,), single_views(experiment, looks))
+
+
+def publish_views(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
+    """Build the same file from a published sweep, without intervals."""
+    result = released_sweep(metrics)
+    note = "; ".join((_PUBLISHED, *result.notes))
+    return Built((_views(result.sweeps, looks, _PUBLISHED, note),))
+
+
+def _views(results: Sequence[ViewsSweep], looks: Looks, shows: str, note: str) -> FigureFile:
     # Without an item that is shown in two orders, there is no view TV.
     swept = "Accuracy and view TV" if len(results) > 1 else results[0].spec.title
-    file = FigureFile(
+    return FigureFile(
         "views",
-        f"{swept} against the number of views K, with 95% intervals over families",
+        f"{swept} against the number of views K, {shows}",
         tuple(partial(draw_sweep, result, looks=looks) for result in results),
         inches=1.7,
         basis=counts_text(results[0].items, results[0].families),
+        note=note,
     )
-    return Built((file,), single_views(experiment, looks))
 
 
 def build_differences(experiment: Experiment, looks: Looks) -> Built:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.released_results import released_figures, released_risk_coverage
 from pact_eval.evaluation.curves.distributions import (
     ArmCurve,
     ArmCurves,
@@ -17,10 +19,11 @@ from pact_eval.evaluation.curves.distributions import (
     view_tv_distribution,
 )
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
 from pact_eval.thresholds.decision_curves import Decisions, GateMark, gate_marks
 from pact_reports.figures.axes import band_mark, counts_text, headed, log_decades, with_legend
 from pact_reports.figures.decisions import draw_gate_marks
-from pact_reports.figures.figure import Built, FigureFile, Panel
+from pact_reports.figures.figure import Built, FigureFile, Panel, stem
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
 from pact_reports.views.thresholds import gate_notes
 
@@ -179,6 +182,20 @@ def decide_risk_coverage(experiment: Experiment, looks: Looks, decisions: Decisi
     gates = gate_marks(experiment, decisions.files)
     built = _risk_coverage(experiment, looks, gates.marks)
     return replace(built, missing=(*built.missing, *gate_notes(gates, looks.names)))
+
+
+def publish_risk_coverage(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
+    """Build one file per run of which a released folder has the curves, before and after T(x)."""
+    files = []
+    for data in released_figures(metrics):
+        arm, seed = data.run
+        curves = released_risk_coverage(metrics, data)
+        panels = tuple(partial(draw_risk_coverage, curve, looks=looks) for curve in curves)
+        title = f"Risk-coverage of {looks.names.run(data.label)}"
+        shows = " and ".join(("before T(x)", "after T(x)")[: len(panels)])
+        name = stem("risk-coverage", arm, str(seed))
+        files.append(FigureFile(name, title, panels, note=f"published; {shows}", shows=shows))
+    return Built(tuple(files))
 
 
 def _risk_coverage(experiment: Experiment, looks: Looks, marks: Sequence[GateMark]) -> Built:

@@ -11,8 +11,16 @@ import numpy as np
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.released_results import (
+    released_figures,
+    released_reliability,
+    released_temperature_by_choices,
+    released_temperature_by_length,
+)
 from pact_eval.evaluation.curves.probabilities import (
     AnswerConfidence,
+    RecalibratedCurve,
     ReliabilityCurve,
     RunConfidence,
     RunReliability,
@@ -26,6 +34,7 @@ from pact_eval.evaluation.curves.probabilities import (
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import CONFIDENT
+from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import has_width
 from pact_eval.stats.estimate import Estimate
 from pact_reports.figures.axes import (
@@ -105,23 +114,28 @@ def draw_reliability(
     entries: dict[str, Any] = {}
     for run, curve in curves:
         style = looks.arms[run.arm]
-        line = _draw_line(ax, curve, style)
+        if curve.isotonic is not None:
+            line = _draw_line(ax, curve.isotonic, style)
+            entries |= {} if title else {_run_label(run, looks): line}
         if len(curves) == 1:
             _draw_bins(ax, curve, style, f"{prefix}{number}")
-        if not title:
-            entries[_run_label(run, looks)] = line
         counts, edges = curve.bins.count, 100 * np.linspace(0, 1, len(curve.bins.count) + 1)
         strip.stairs(counts, edges, color=style.colour, linewidth=1.0)
-    entries["isotonic (CORP)"] = line_mark(ax)
+    isotonic = any(curve.isotonic is not None for _, curve in curves)
+    entries |= {"isotonic (CORP)": line_mark(ax)} if isotonic else {}
     if len(curves) == 1:
         n_bins = len(curves[0][1].bins.count)
         entries[f"{n_bins} bins, area: items"] = dot_mark(ax, hollow=True)
-        entries["95% if calibrated"] = band_mark(ax)
+        entries |= {"95% if calibrated": band_mark(ax)} if isotonic else {}
     _finish_square(ax, strip, max(int(curve.bins.count.max()) for _, curve in curves))
     same = {(run.items, run.families) for run, _ in curves}
     counts_below = counts_text(*same.pop()) if len(same) == 1 else ""
     after = "T(x): " if calibrated else ""
-    below = f"{after}ECE {_percent_with_interval(curve.ece)}" if title else counts_below
+    below = (
+        counts_below
+        if not title and isotonic
+        else f"{after}ECE {_percent_with_interval(curve.ece)}"
+    )
     when = "After T(x)" if calibrated else "Before T(x)" if _both(runs) else ""
     headed(strip, title or when, below)
     return with_legend(ax, entries)
@@ -141,8 +155,8 @@ def _both(runs: Sequence[RunReliability]) -> bool:
     return any(curve.calibrated for run in runs for curve in run.curves)
 
 
-def _draw_line(ax: Axes, curve: ReliabilityCurve, style: ArmStyle) -> Any:
-    pools = curve.isotonic.pools
+def _draw_line(ax: Axes, isotonic: RecalibratedCurve, style: ArmStyle) -> Any:
+    pools = isotonic.pools
     ends = np.ravel([pools.lowest, pools.highest], order="F")
     accuracy = 100 * np.repeat(pools.accuracy, 2)
     (line,) = ax.plot(100 * ends, accuracy, color=style.colour, marker="", zorder=4)
@@ -152,8 +166,9 @@ def _draw_line(ax: Axes, curve: ReliabilityCurve, style: ArmStyle) -> Any:
 def _draw_bins(ax: Axes, curve: ReliabilityCurve, style: ArmStyle, name: str) -> None:
     """Draw the band and the bins of the only curve of a panel."""
     corp, colour = curve.isotonic, style.colour
-    x, low, high = 100 * corp.confidence, 100 * corp.band.low, 100 * corp.band.high
-    ax.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0, zorder=1)
+    if corp is not None:
+        x, low, high = 100 * corp.confidence, 100 * corp.band.low, 100 * corp.band.high
+        ax.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0, zorder=1)
     filled = curve.bins.count > 0
     ax.scatter(
         100 * curve.bins.mean_confidence[filled],
@@ -268,6 +283,16 @@ def build_reliability(experiment: Experiment, looks: Looks) -> Built:
     return Built(tuple(files), (*missing, *uncalibrated(experiment, looks)))
 
 
+def publish_reliability(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
+    """Build one file per run of which a released folder has the bins, without lines and bands."""
+    files = []
+    for data in released_figures(metrics):
+        arm, seed = data.run
+        name = stem("reliability", arm, str(seed))
+        files.append(_reliability_file(name, [released_reliability(data)], looks))
+    return Built(tuple(files))
+
+
 def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -> FigureFile:
     alone = len(runs) == 1
     basis = counts_text(runs[0].items, runs[0].families)
@@ -286,7 +311,7 @@ def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -
         panel_inches=2.5 if alone else 1.5,
         basis=basis,
         note="" if alone else basis,
-        caption=f"{CALIBRATION_ERROR} {CONSISTENCY}",
+        caption="" if runs[0].families is None else f"{CALIBRATION_ERROR} {CONSISTENCY}",
     )
 
 
@@ -337,7 +362,8 @@ def draw_length(result: TemperatureByLength, ax: Axes, names: ArmNames = KEYS) -
     for number, curve in enumerate(result.curves):
         place = number * (len(_RAMP) - 1) / max(1, len(result.curves) - 1)
         colour = _RAMP[round(place)]
-        inside = (curve.tokens >= curve.middle[0]) & (curve.tokens <= curve.middle[1])
+        low, high = curve.middle or (curve.tokens[0], curve.tokens[-1])
+        inside = (curve.tokens >= low) & (curve.tokens <= high)
         ax.plot(curve.tokens, curve.temperature, color=colour, linewidth=0.6)
         (entries[f"C = {curve.n_choices} ({curve.items:,})"],) = ax.plot(
             curve.tokens[inside],
@@ -349,7 +375,9 @@ def draw_length(result: TemperatureByLength, ax: Axes, names: ArmNames = KEYS) -
         )
     _neutral(ax)
     ax.set(xlabel="Prompt length L (tokens)", ylabel="Temperature T(x) (no unit)")
-    below = f"n = {result.items:,} items; thick: middle 90% of lengths"
+    known = all(curve.middle is not None for curve in result.curves)
+    lengths = "thick: middle 90% of lengths" if known else "lengths not published"
+    below = f"n = {result.items:,} items; {lengths}"
     headed(ax, shown(names.run(result.run)), below)
     unknown = "; slope on L not identified" if result.identified is False else ""
     return with_legend(ax, entries, title=f"allowed answers C (items){unknown}")
@@ -389,17 +417,48 @@ def build_length(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run with a calibrator that depends on the length."""
 
     def file(run: ExperimentRun, name: str) -> FigureFile:
-        panel = partial(draw_length, temperature_by_length(run), names=looks.names)
-        title = f"Temperature T(x) of {name} against prompt length, for each number of answers"
-        return FigureFile(run_stem("temperature-length", run), title, (panel,), inches=2.0)
+        result = temperature_by_length(run)
+        return _length_file(run_stem("temperature-length", run), name, result, looks)
 
     return each_run(experiment, looks, file)
 
 
+def _length_file(stem: str, name: str, result: TemperatureByLength, looks: Looks) -> FigureFile:
+    panel = partial(draw_length, result, names=looks.names)
+    title = f"Temperature T(x) of {name} against prompt length, for each number of answers"
+    return FigureFile(stem, title, (panel,), inches=2.0)
+
+
+def publish_length(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
+    """Build one file per released run with a calibrator that depends on the length."""
+    files, missing = [], []
+    for run in metrics.trainings:
+        name = looks.names.run(run.label)
+        try:
+            result = released_temperature_by_length(metrics, run)
+        except InputError as error:
+            missing.append(f"{name}: {reason(error)}")
+            continue
+        file_name = stem("temperature-length", run.arm, "" if run.seed is None else str(run.seed))
+        files.append(_length_file(file_name, name, result, looks))
+    if not files and not missing:
+        raise InputError("no calibrator is released: expected a folder with calibration.json files")
+    return Built(tuple(files), tuple(missing))
+
+
 def build_choices(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of T against C."""
-    panel = partial(draw_choices, temperature_by_choices(experiment), looks=looks)
-    title = "Temperature T against the number of allowed answers C, for every run"
     without = [run.label for run in experiment.runs if run.calibrator is None]
     missing = tuple(f"{looks.names.run(label)}: no calibrator" for label in without)
-    return Built((FigureFile("temperature-choices", title, (panel,), inches=2.0),), missing)
+    return Built((_choices_file(temperature_by_choices(experiment), looks),), missing)
+
+
+def publish_choices(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
+    """Build the file of T against C from the calibrators of released runs."""
+    return Built((_choices_file(released_temperature_by_choices(metrics), looks),))
+
+
+def _choices_file(result: TemperatureByChoices, looks: Looks) -> FigureFile:
+    panel = partial(draw_choices, result, looks=looks)
+    title = "Temperature T against the number of allowed answers C, for every run"
+    return FigureFile("temperature-choices", title, (panel,), inches=2.0)

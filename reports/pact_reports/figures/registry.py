@@ -13,8 +13,14 @@ from pact_reports.figures.arms import (
     publish_differences,
     publish_ece_by_kind,
     publish_main,
+    publish_views,
 )
-from pact_reports.figures.curves import build_risk_coverage, build_view_tv, decide_risk_coverage
+from pact_reports.figures.curves import (
+    build_risk_coverage,
+    build_view_tv,
+    decide_risk_coverage,
+    publish_risk_coverage,
+)
 from pact_reports.figures.decisions import build_costs, decide_costs
 from pact_reports.figures.figure import FigureSpec
 from pact_reports.figures.pairs import build_margins, build_pairs
@@ -23,9 +29,17 @@ from pact_reports.figures.probabilities import (
     build_confidence,
     build_length,
     build_reliability,
+    publish_choices,
+    publish_length,
+    publish_reliability,
 )
 from pact_reports.figures.remedies import build_remedies
-from pact_reports.figures.training import build_selection, build_training, publish_selection
+from pact_reports.figures.training import (
+    build_selection,
+    build_training,
+    publish_selection,
+    publish_training,
+)
 
 _SAME = "runs on the same items"
 
@@ -37,9 +51,14 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "reliability before and after T(x)",
         "a run; a calibrator for the second curve",
         build_reliability,
+        publish=publish_reliability,
     ),
     "risk-coverage": FigureSpec(
-        "risk against coverage", _SAME, build_risk_coverage, decide=decide_risk_coverage
+        "risk against coverage",
+        _SAME,
+        build_risk_coverage,
+        decide=decide_risk_coverage,
+        publish=publish_risk_coverage,
     ),
     "costs": FigureSpec(
         "what gates cost, and what they are worth",
@@ -51,7 +70,11 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "view TV of an item", f"{_SAME}, with K of 2 or more", build_view_tv, views="always"
     ),
     "views": FigureSpec(
-        "accuracy and TV against K", f"{_SAME}, with K of 2 or more", build_views, views="never"
+        "accuracy and TV against K",
+        f"{_SAME}, with K of 2 or more",
+        build_views,
+        views="never",
+        publish=publish_views,
     ),
     "remedies": FigureSpec(
         "cost of remedies of order effects against their worth",
@@ -65,9 +88,14 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "a calibrator with a slope on length, and known prompt lengths",
         build_length,
         views="never",
+        publish=publish_length,
     ),
     "temperature-choices": FigureSpec(
-        "T against C for every run", "a calibrator", build_choices, views="never"
+        "T against C for every run",
+        "a calibrator",
+        build_choices,
+        views="never",
+        publish=publish_choices,
     ),
     "confidence": FigureSpec("confidence of right and wrong answers", "a run", build_confidence),
     "pairs": FigureSpec("outcomes of pairs, by kind", "complete pairs", build_pairs),
@@ -94,6 +122,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "a training log next to the adapter",
         build_training,
         views="never",
+        publish=publish_training,
     ),
 }
 """Every figure, in the order in which a report shows them."""

@@ -211,7 +211,9 @@ class Looks:
     def of_published(cls, metrics: ArmMetrics, palette: Palette = NEUTRAL) -> Looks:
         """Assign looks to the arms of published metrics, as `of` does to those of runs."""
         seeds = {seed for arm in metrics.arms for seed in metrics.table.seeds(arm)}
-        return cls.of_arms(metrics.arms, seeds, ArmNames.of(metrics.arms, palette.names), palette)
+        swept = (name for folder in metrics.folders for name in folder.sweep)
+        arms = [*dict.fromkeys((*metrics.arms, *swept))]
+        return cls.of_arms(arms, seeds, ArmNames.of(arms, palette.names), palette)
 
     @classmethod
     def of_arms(

@@ -11,6 +11,7 @@ import numpy as np
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.released_results import released_curves, released_figures
 from pact_eval.evaluation.curves.training import (
     DECAY,
     TERMS,
@@ -33,7 +34,7 @@ from pact_reports.figures.axes import (
     whiskers,
     with_legend,
 )
-from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
+from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem, stem
 from pact_reports.figures.style import MUTED, PAPER, Looks, shown
 
 if TYPE_CHECKING:
@@ -182,17 +183,30 @@ def build_training(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run that has a training log."""
 
     def file(run: ExperimentRun, name: str) -> FigureFile:
-        result = training_curves(run)
-        panels = []
-        if result.terms:
-            panels.append(partial(draw_terms, result, looks=looks))
-        if result.distances:
-            panels.append(partial(draw_distances, result, looks=looks))
-        title, shows = f"Training of {name}", "loss terms, mean pair margin and ablated gap"
-        file_name = run_stem("training", run)
-        return FigureFile(file_name, title, tuple(panels), inches=1.75, shows=shows)
+        return _training_file(run_stem("training", run), name, training_curves(run), looks)
 
     return each_run(experiment, looks, file)
+
+
+def publish_training(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
+    """Build one file per run of which a released folder has the training log."""
+    files = []
+    for data in released_figures(metrics):
+        arm, seed = data.run
+        name = looks.names.run(data.label)
+        file = _training_file(stem("training", arm, str(seed)), name, released_curves(data), looks)
+        files.append(file)
+    return Built(tuple(files))
+
+
+def _training_file(stem: str, name: str, result: TrainingCurves, looks: Looks) -> FigureFile:
+    panels = []
+    if result.terms:
+        panels.append(partial(draw_terms, result, looks=looks))
+    if result.distances:
+        panels.append(partial(draw_distances, result, looks=looks))
+    title, shows = f"Training of {name}", "loss terms, mean pair margin and ablated gap"
+    return FigureFile(stem, title, tuple(panels), inches=1.75, shows=shows)
 
 
 def build_selection(experiment: Experiment, looks: Looks) -> Built:

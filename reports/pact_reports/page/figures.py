@@ -73,8 +73,9 @@ _TABLES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
 }
 """Other figures and tables are with the runs."""
 
-PAPER_TABLES: Final = ("mcnemar",)
-"""Tables that a page leaves to `paper`: another p-value of a difference that the page tests."""
+PAPER_TABLES: Final = ("mcnemar", "settings")
+"""Tables that a page leaves to `paper`: another p-value of a difference that the page tests, and
+settings, which released folders have."""
 
 _GROUPED: Final[Mapping[str, tuple[str, ...]]] = {
     "kinds": ("kind",),

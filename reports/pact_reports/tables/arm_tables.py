@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,6 +12,13 @@ from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.arm_metrics import MetricQuestion, MetricRow
+from pact_eval.evaluation.arms.released_results import (
+    ItemTest,
+    ReleasedSetting,
+    published_tests,
+    released_settings,
+    released_splits,
+)
 from pact_eval.evaluation.arms.released_training import ReleasedCalibration
 from pact_eval.evaluation.arms.table_results import (
     CALIBRATED_METRICS,
@@ -30,9 +38,15 @@ from pact_eval.evaluation.curves.training import (
     selection_trajectory,
 )
 from pact_eval.evaluation.item_records import Split, data_splits
-from pact_eval.evaluation.registry import DIFFERENCE, MetricDecoding, find_metric, metric_spec
+from pact_eval.evaluation.registry import (
+    DIFFERENCE,
+    SINGLE,
+    MetricDecoding,
+    find_metric,
+    metric_spec,
+)
 from pact_eval.evaluation.report import Calibration
-from pact_reports.table import Cell, Column, Mark, Table, columns_and_rows, table_row
+from pact_reports.table import Cell, Column, Mark, Row, Table, columns_and_rows, table_row
 from pact_reports.tables.cells import (
     NOISE,
     RUN_COLUMNS,
@@ -367,44 +381,72 @@ def build_paired(request: TableRequest) -> Table:
 def build_mcnemar(request: TableRequest) -> Table:
     """Make the table of tests and intervals over items, as papers print them: one row per seed.
 
+    Published tests may be of other runs than the published metrics, so they have their accuracies.
+
     Raises:
-        InputError: as `build_paired`.
+        InputError: as `build_paired`, or no test is published.
     """
-    tests, decoding, compared = _matched(request)
-    only = Column("Only A/B", numbers=("only A right (items)", "only B right (items)"))
-    interval = interval_column("95% items", unit_of(DIFFERENCE, decoding))
-    columns, rows = columns_and_rows(
-        [(arm, seed, test.accuracy.items, test.accuracy) for arm, seed, test in tests],
-        (_OTHER, lambda row: arm_cell(row[0], request.names)),
-        ("Seed", lambda row: seed_cell(row[1])),
-        (
-            metric_column(DIFFERENCE, decoding, "A - B"),
-            lambda row: value_cell(row[2].difference, DIFFERENCE),
-        ),
-        (only, lambda row: Cell(f"{row[2].b:,}/{row[2].c:,}", (row[2].b, row[2].c))),
-        (interval, lambda row: interval_cell(row[3].item_interval, DIFFERENCE)),
-        (
-            Column("McNemar p", numbers=("McNemar p",)),
-            lambda row: p_value_cell(row[2].p_value, row[2].reason),
-        ),
-        rule=lambda row: row[0],
-    )
+    if request.published is None:
+        tests, decoding, compared = _matched(request)
+        rows: Sequence[ItemTest] = [
+            ItemTest(arm, seed, test.accuracy.items, test.accuracy.item_interval)
+            for arm, seed, test in tests
+        ]
+        interval, notes = f"the {tests[0][2].accuracy.item_interval.method}", ""
+    else:
+        result = published_tests(request.published, request.main_arm)
+        rows, decoding, notes = result.tests, SINGLE, " ".join(["", *result.notes])
+        n = {test.interval.n for test in rows}
+        items = f"{min(n):,}" if len(n) == 1 else f"{min(n):,} to {max(n):,}"
+        compared = f"A = {_method(request)} and the other arm B on the same {items} items."
+        interval = "the published 95% interval"
+    columns, cells = _item_test_cells(rows, decoding, request.names)
     return Table(
         name="mcnemar",
         title=f"Tests of {_method(request)} over items",
         caption=(
             f"{compared} Only A, only B: items that only one of them answers correctly. McNemar: "
-            f"exact, two-sided. A - B in points, with the "
-            f"{tests[0][2].accuracy.item_interval.method}. Both treat items as independent, as "
-            "papers do; the table of differences over families does not. No p-value is adjusted "
-            "for the number of tests."
+            f"exact, two-sided. A - B in points, with {interval}. Both treat items as independent, "
+            "as papers do; the table of differences over families does not. No p-value is adjusted "
+            f"for the number of tests.{notes}"
         ),
         columns=columns,
-        rows=rows,
+        rows=cells,
         legend=_SHOWN,
     )
 
 
+def _item_test_cells(
+    tests: Sequence[ItemTest], decoding: MetricDecoding, names: ArmNames
+) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
+    only = Column("Only A/B", numbers=("only A right (items)", "only B right (items)"))
+    interval = interval_column("95% items", unit_of(DIFFERENCE, decoding))
+
+    def accuracy(at: int) -> tuple[Column, Callable[[ItemTest], Cell]]:
+        column = metric_column(_ACCURACY, decoding, f"Acc. {'AB'[at]}")
+        return column, lambda test: value_cell((test.accuracies or _UNKNOWN)[at], _ACCURACY)
+
+    with_accuracies = any(test.accuracies for test in tests)
+    return columns_and_rows(
+        tests,
+        (_OTHER, lambda test: arm_cell(test.control, names)),
+        ("Seed", lambda test: seed_cell(test.seed)),
+        *((accuracy(0), accuracy(1)) if with_accuracies else ()),
+        (
+            metric_column(DIFFERENCE, decoding, "A - B"),
+            lambda test: value_cell(test.test.difference, DIFFERENCE),
+        ),
+        (only, lambda test: Cell(f"{test.test.b:,}/{test.test.c:,}", (test.test.b, test.test.c))),
+        (interval, lambda test: interval_cell(test.interval, DIFFERENCE)),
+        (
+            Column("McNemar p", numbers=("McNemar p",)),
+            lambda test: p_value_cell(test.test.p_value, test.test.reason),
+        ),
+        rule=lambda test: test.control,
+    )
+
+
+_UNKNOWN: Final = (math.nan, math.nan)
 _OTHER: Final = Column("B", "left")
 _SHOWN: Final[tuple[tuple[Mark, str], ...]] = (("significant", "p below 0.05"),)
 
@@ -429,20 +471,26 @@ def _method(request: TableRequest) -> str:
 
 
 def build_splits(request: TableRequest) -> Table:
-    """Make the table of data splits: named folders, and the data that runs scored.
+    """Make the table of data splits: named folders, the data that runs scored or were trained on.
 
     Raises:
         InputError: a folder holds no dataset, or there is neither run nor folder.
         RecordError: a line is not a record.
     """
     splits = data_splits(request.experiment, request.data)
+    longest: list[int] = []
+    if request.published is not None:
+        splits = (*splits, *released_splits(request.published))
+        trainings = request.published.trainings
+        longest = [run.longest_prompt for run in trainings if run.longest_prompt is not None]
     if not splits:
-        raise InputError("no run and no dataset")
-    return splits_table(splits)
+        unknown = request.published is not None
+        raise InputError(f"no {'split in results.json files' if unknown else 'run'} and no dataset")
+    return splits_table(splits, max(longest, default=None))
 
 
-def splits_table(splits: Sequence[Split]) -> Table:
-    """Lay out data splits: one row per file."""
+def splits_table(splits: Sequence[Split], longest_prompt: int | None = None) -> Table:
+    """Lay out data splits: one row per file, and the longest prompt in tokens if it is known."""
     kinds = ("Choice", "Boolean", "Score")
     layout = columns_and_rows(
         splits,
@@ -450,8 +498,8 @@ def splits_table(splits: Sequence[Split]) -> Table:
         (Column("Role", "left"), lambda split: split.role or "–"),
         (count_column("Source fam."), _source_families),
         (count_column("Records"), lambda split: count_cell(split.records)),
-        (count_column("Families"), lambda split: count_cell(split.families)),
-        (count_column("Pairs"), lambda split: count_cell(split.pairs)),
+        (count_column("Families"), lambda split: _families(split.families)),
+        (count_column("Pairs"), lambda split: _families(split.pairs)),
         *(
             (count_column(kind), lambda split, at=at: count_cell(split.kinds[at]))
             for at, kind in enumerate(kinds)
@@ -463,12 +511,62 @@ def splits_table(splits: Sequence[Split]) -> Table:
         "pairs of a base and a counterfactual record, and the source families above them. "
         "Runs: how many of those shown here scored the file."
     )
+    if longest_prompt is not None:
+        caption += f" The longest prompt has {longest_prompt:,} tokens."
     return Table("splits", "Data splits", caption, *layout)
 
 
+def _families(count: int | None) -> Cell:
+    unknown = "the released files do not say how many records a family has"
+    return count_cell(count, unknown if count is None else None)
+
+
 def _source_families(split: Split) -> Cell:
-    reason = None if split.source_families is not None else "the records name none"
+    reason = None if split.source_families is not None else "no source family is named"
     return count_cell(split.source_families, reason)
+
+
+def build_settings(request: TableRequest) -> Table:
+    """Make the table of settings.
+
+    Raises:
+        InputError: no released run of the method has settings.
+    """
+    if request.published is None:
+        raise InputError("needs a released folder")
+    settings = released_settings(request.published, request.main_arm)
+    return settings_table(settings, request.main_arm, request.names)
+
+
+def settings_table(
+    settings: Sequence[ReleasedSetting], method: str, names: ArmNames = KEYS
+) -> Table:
+    """Lay out settings: one row per key, with the arms that differ from the method.
+
+    Args:
+        settings: what to show.
+        method: the arm whose values come first.
+        names: display names of arms.
+    """
+
+    def others(setting: ReleasedSetting) -> str:
+        by_value: dict[str, list[str]] = {}
+        for arm, value in setting.others.items():
+            by_value.setdefault(value, []).append(names.arm(arm))
+        return "; ".join(f"{value} ({', '.join(arms)})" for value, arms in by_value.items())
+
+    layout = columns_and_rows(
+        settings,
+        (Column("Setting", "left"), lambda setting: setting.key),
+        (Column(names.arm(method), "left"), lambda setting: setting.value),
+        (Column("Other arms", "left"), lambda setting: others(setting) or "–"),
+        rule=lambda setting: setting.key.split(".")[0],
+    )
+    caption = (
+        f"Settings of {names.arm(method)} by their keys in the released configuration; values of "
+        "several seeds are separated by semicolons. Other arms: those with another value."
+    )
+    return Table("settings", "Settings of training and evaluation", caption, *layout)
 
 
 def build_selection(request: TableRequest) -> Table:

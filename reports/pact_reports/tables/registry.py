@@ -14,6 +14,7 @@ from pact_reports.tables.arm_tables import (
     build_mcnemar,
     build_paired,
     build_selection,
+    build_settings,
     build_splits,
 )
 from pact_reports.tables.decisions import build_costs, build_gates, build_risk_coverage
@@ -37,7 +38,9 @@ TABLES: Final[Mapping[str, TableSpec]] = {
         "main results, mean and deviation over seeds", _SAME, build_main, published=True
     ),
     "paired": TableSpec("differences from the method at the same seed", _SHARED, build_paired),
-    "mcnemar": TableSpec("tests over items at the same seed", _SHARED, build_mcnemar),
+    "mcnemar": TableSpec(
+        "tests over items at the same seed", _SHARED, build_mcnemar, published=True
+    ),
     "views": TableSpec(
         "K-view decoding",
         f"{_SAME}, with K of 2 or more",
@@ -95,6 +98,13 @@ TABLES: Final[Mapping[str, TableSpec]] = {
     ),
     "cost": TableSpec(
         "what scoring and training took", "a run", build_cost, views="never", published=True
+    ),
+    "settings": TableSpec(
+        "settings of training and evaluation",
+        "a released folder",
+        build_settings,
+        views="never",
+        published=True,
     ),
 }
 """Every table, in the order in which a report shows them."""

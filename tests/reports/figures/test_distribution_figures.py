@@ -74,6 +74,7 @@ def test_lines_are_isotonic_regressions(experiment: Experiment, looks: Looks) ->
     x, y = points(raw) / 100
     np.testing.assert_allclose(y, oracle.predict(x), atol=1e-9)
     isotonic = result.curves[0].isotonic
+    assert isotonic is not None
     low, high = isotonic.band.low, isotonic.band.high
     assert (low <= high).all()
     assert (np.diff(low) >= 0).all()
