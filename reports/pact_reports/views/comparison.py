@@ -82,7 +82,6 @@ def present_run_comparison(
         texts: texts of the items.
     """
     experiment = comparisons[0].experiment
-
     conclusions = [comparison.conclusion for comparison in comparisons]
 
     def tables() -> Iterator[Part]:
@@ -184,7 +183,6 @@ def _brief_pair(comparison: RunComparison) -> Brief:
             *_where(comparison, names, turn),
             Fact("probabilities", beside(names, called), worst_tone(probabilities)),
             Fact("order", beside(names, [one.mark for one in orders]), worst_tone(orders)),
-            *_letter_prior(comparison),
             Fact("requests", spending_words(comparison)),
             data_fact(comparison.data),
         ],
@@ -539,14 +537,6 @@ def spending_words(comparison: RunComparison) -> str:
     """Say which run is cheaper or faster; "" if that is not known."""
     spending, names = comparison.spending, short_names([run.name for run in comparison.runs])
     return "" if spending is None else one_line(spending.words(*names))
-
-
-def _letter_prior(comparison: RunComparison) -> Iterator[Fact]:
-    """Say which run has a letter prior removed, if they differ by one."""
-    removal = comparison.prior_removal
-    if removal is not None:
-        first, second = comparison.runs
-        yield Fact("letter prior", removal.sentence((first.title, second.title)))
 
 
 def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> str:
