@@ -213,8 +213,8 @@ class RunComparisons:
         self, runs: Sequence[ExperimentRun], decoding: Decoding | None = None
     ) -> list[ScoredItems]:
         """Return the items of runs at the views that all of them have; see `_score`."""
-        scored = {str(at): self._score(run, decoding) for at, run in enumerate(runs)}
-        return items_at_common_views(scored)[0]
+        scored = [self._score(run, decoding) for run in runs]
+        return items_at_common_views(scored, [run.label for run in runs])[0]
 
     def decoded_pairs(self, runs: Sequence[ExperimentRun]) -> list[DecodedPairs]:
         """Return runs in pairs under the decoding of the settings, and under the other.

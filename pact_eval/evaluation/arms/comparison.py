@@ -39,7 +39,6 @@ from pact_eval.evaluation.notes import (
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.resampled_groups import (
     ResampledGroup,
-    default_resamples,
     evidence,
     resampled_groups,
 )
@@ -485,14 +484,11 @@ def compare_arms(
     """
     if len(arms) < 2 or not all(arms.values()):
         raise InputError(f"expected two arms or more with runs, got {', '.join(arms) or 'none'}")
-    runs = {
-        (arm, seed): of_arm[seed] for arm, of_arm in arms.items() for seed in sorted_seeds(of_arm)
-    }
-    labels = [arm if seed is None else f"{arm}, seed {seed}" for arm, seed in runs]
-    alike, different = items_at_common_views(dict(zip(labels, runs.values(), strict=True)))
-    resamples = resamples or default_resamples(len(alike[0]))
+    keys = [(arm, seed) for arm, of_arm in arms.items() for seed in sorted_seeds(of_arm)]
+    labels = [arm if seed is None else f"{arm}, seed {seed}" for arm, seed in keys]
+    alike, different = items_at_common_views([arms[arm][seed] for arm, seed in keys], labels)
     drawn: dict[str, _Groups] = {name: {} for name in arms}
-    for (arm, seed), items in zip(runs, alike, strict=True):
+    for (arm, seed), items in zip(keys, alike, strict=True):
         drawn[arm][seed] = resampled_groups(items, by, rng=rng, resamples=resamples)
     first, *others = arms
     matches = tracked(against(drawn, first).items(), "Comparing arms", "arms")
@@ -501,9 +497,7 @@ def compare_arms(
             first,
             other,
             {
-                match.seed: compare_groups(
-                    match.a, match.b, by=by, rng=rng, resamples=resamples, margin=margin
-                )
+                match.seed: compare_groups(match.a, match.b, by=by, margin=margin)
                 for match in of_pair
             },
             _differences(of_pair, margin),
