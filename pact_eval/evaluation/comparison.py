@@ -52,8 +52,9 @@ from pact_eval.evaluation.resampled_groups import (
     ResampledGroup,
     mean_estimate,
     metric_difference,
-    resampled_groups,
+    resample_items,
 )
+from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import step, tracked
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
@@ -380,11 +381,7 @@ class Comparison:
 def compare(
     a: ScoredItems,
     b: ScoredItems,
-    *,
-    by: GroupBy,
-    rng: np.random.Generator,
-    resamples: int | None = None,
-    margin: float | None = None,
+    settings: Settings,
     names: Sequence[str] | None = None,
 ) -> Comparison:
     """Compare two runs.
@@ -392,38 +389,30 @@ def compare(
     Args:
         a: the first run under its decoding.
         b: the second run under its decoding, with the items in the same order (see `align`).
-        by: kind, domain or source_family.
-        rng: source of the resamples.
-        resamples: bootstrap resamples of families; None uses `default_resamples`.
-        margin: largest difference in a rate that does not matter, as a fraction; without it, there
-            are no verdicts.
+        settings: grouping, bootstrap and margin.
         names: names of the metrics, over all items alone; None takes all, over every group.
 
     Returns:
         The comparison; differences are a minus b.
     """
     runs, notes = items_at_common_views((a, b), "AB")
-    groups = by if names is None else None
-    drawn = [
-        resampled_groups(run, groups, rng=rng, resamples=resamples, names=names) for run in runs
-    ]
-    comparison = compare_groups(*drawn, by=by, margin=margin)
+    by = settings.by if names is None else None
+    first, second = (resample_items(run, settings, by, names) for run in runs)
+    comparison = compare_groups(first, second, settings)
     return replace(comparison, notes=(*notes, *one_order(runs[0]), *comparison.notes))
 
 
 def compare_groups(
     a: Sequence[ResampledGroup],
     b: Sequence[ResampledGroup],
-    *,
-    by: GroupBy,
-    margin: float | None,
+    settings: Settings,
 ) -> Comparison:
     """Compare two runs whose groups are already resampled; see `compare`."""
     with step("Comparing runs", sum(len(group.items) for group in a), "items"):
-        groups = tuple(_group(*pair, margin) for pair in zip(a, b, strict=True))
+        groups = tuple(_group(*pair, settings.margin) for pair in zip(a, b, strict=True))
     first, second = a[0].items, b[0].items
     return Comparison(
-        by=by,
+        by=settings.by,
         groups=groups,
         unit=first.unit,
         notes=(
