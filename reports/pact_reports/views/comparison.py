@@ -231,17 +231,16 @@ def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
 
 def heading(experiment: Experiment) -> tuple[Line, ...]:
     """Say which distributions are compared, and in what runs differ."""
-    decoding = f"Decoding: {decoding_text(experiment)}."
-    return (Line(decoding), *cautions(experiment))
+    decoding = ", ".join(experiment.settings.label.values())
+    return (Line(f"Decoding: {decoding}."), *cautions(experiment))
 
 
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
 NO_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (("significant", ""), ("best", ""), ("tied", ""))
-_UNITS: Final = (
+UNITS_AND_NOISE: Final = (
     "Units: rates and AURC in %, differences of rates in points; NLL in nats; Score MAE and RPS in "
-    "levels; Brier between 0 and 2."
+    f"levels; Brier between 0 and 2. {NOISE}"
 )
-UNITS_AND_NOISE: Final = f"{_UNITS} {NOISE}"
 
 
 def comparison_parts(comparison: RunComparison) -> tuple[Part, ...]:
@@ -561,12 +560,6 @@ def unusual_decoding(experiment: Experiment) -> str:
     calibrated = "calibrated" if label["calibration"] == "calibrated" else ""
     unusual = ", ".join(filter(None, (averaged, calibrated)))
     return f"; {unusual}" if unusual else ""
-
-
-def decoding_text(experiment: Experiment) -> str:
-    """Name the views and the calibration behind every number, such as "single, raw"."""
-    label = experiment.settings.label
-    return f"{label['views']}, {label['calibration']}"
 
 
 def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
