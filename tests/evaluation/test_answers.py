@@ -124,11 +124,10 @@ def test_what_one_line_may_name_is_adjusted_by_holm_over_runs_and_decodings(tmp_
         assert seed == 1
         for group, of_group in zip(comparison.groups, of_seed.groups, strict=True):
             over_seeds = pair.differences[group.name]
-            for name, metric in group.metrics.items():
-                numbers = [repr((one.a, one.b, one.difference)) for one in
-                           (metric, of_group.metrics[name], over_seeds[name])]  # fmt: skip
-                assert len({*numbers}) == 1, name
-                assert repr(over_seeds[name].evidence) == repr(metric.evidence)
+            for name, of_two in group.metrics.items():
+                same = [of_two, of_group.metrics[name], over_seeds[name]]
+                assert len({repr((one.a, one.b, one.difference)) for one in same}) == 1, name
+                assert repr(over_seeds[name].evidence) == repr(of_two.evidence)
 
 
 @pytest.mark.slow
