@@ -289,22 +289,19 @@ class RunComparison(Comparison, Framed):
         return compare_spending(self.experiment, *self.runs)
 
     @property
-    def orders(self) -> tuple[OrderConclusion, OrderConclusion]:
+    def orders(self) -> tuple[OrderConclusion, ...]:
         """Of the first run and the second, whether it follows the order of the answers."""
-        first, second = self.runs
-        return self.experiment.order(first), self.experiment.order(second)
+        return tuple(map(self.experiment.order, self.runs))
 
     @property
-    def where(self) -> tuple[WhereConclusion, WhereConclusion]:
+    def where(self) -> tuple[WhereConclusion, ...]:
         """Of the first run and the second, in which groups of items it is wrong."""
-        first, second = self.runs
-        return self.experiment.where(first), self.experiment.where(second)
+        return tuple(map(self.experiment.where, self.runs))
 
     @property
-    def probabilities(self) -> tuple[ProbabilitiesConclusion, ProbabilitiesConclusion]:
+    def probabilities(self) -> tuple[ProbabilitiesConclusion, ...]:
         """Of the first run and the second, whether its probabilities are right."""
-        first, second = self.runs
-        return self.experiment.probabilities(first), self.experiment.probabilities(second)
+        return tuple(map(self.experiment.probabilities, self.runs))
 
 
 def compare_runs(experiment: Experiment) -> tuple[RunComparison, ...]:

@@ -50,11 +50,11 @@ from pact_eval.evaluation.registry import MetricSpec, metric_spec, registered_me
 from pact_eval.evaluation.resampled_groups import (
     Evidence,
     ResampledGroup,
-    default_resamples,
     mean_estimate,
     metric_difference,
-    resampled_groups,
+    resample_items,
 )
+from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import step, tracked
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
@@ -217,14 +217,15 @@ def at_common_views(runs: Sequence[_Viewed]) -> tuple[list[_Viewed], SharedViews
 
 
 def items_at_common_views(
-    runs: Mapping[str, ScoredItems],
+    runs: Sequence[ScoredItems], names: Sequence[str]
 ) -> tuple[list[ScoredItems], tuple[DifferentViews, ...]]:
     """Return the items of runs at their common views, shown in several orders in all of them.
 
     If the orders of a run are unknown, only those of the others say which items these are.
 
     Args:
-        runs: as for `at_common_views`, by their names.
+        runs: as for `at_common_views`.
+        names: of the runs, for the note.
 
     Returns:
         The items of every run, and a note if the views of the runs differ.
@@ -232,7 +233,7 @@ def items_at_common_views(
     Raises:
         InputError: the runs have no order of an item in common.
     """
-    alike, shared = at_common_views([*runs.values()])
+    alike, shared = at_common_views(runs)
     masks = [run.reordered for run in alike if run.reordered is not None]
     if masks:
         common = np.logical_and.reduce(masks)
@@ -243,7 +244,8 @@ def items_at_common_views(
             for run in alike
         ]
     ensembles = any(run.decoding == "ensemble" for run in alike)
-    note = shared.note({name: run.k for name, run in runs.items()}, ensembles=ensembles)
+    ks = {name: run.k for name, run in zip(names, runs, strict=True)}
+    note = shared.note(ks, ensembles=ensembles)
     return alike, () if note is None else (note,)
 
 
@@ -379,11 +381,7 @@ class Comparison:
 def compare(
     a: ScoredItems,
     b: ScoredItems,
-    *,
-    by: GroupBy,
-    rng: np.random.Generator,
-    resamples: int | None = None,
-    margin: float | None = None,
+    settings: Settings,
     names: Sequence[str] | None = None,
 ) -> Comparison:
     """Compare two runs.
@@ -391,43 +389,30 @@ def compare(
     Args:
         a: the first run under its decoding.
         b: the second run under its decoding, with the items in the same order (see `align`).
-        by: kind, domain or source_family.
-        rng: source of the resamples.
-        resamples: bootstrap resamples of families; None uses `default_resamples`.
-        margin: largest difference in a rate that does not matter, as a fraction; without it, there
-            are no verdicts.
+        settings: grouping, bootstrap and margin.
         names: names of the metrics, over all items alone; None takes all, over every group.
 
     Returns:
         The comparison; differences are a minus b.
     """
-    resamples = resamples or default_resamples(len(a))
-    runs, notes = items_at_common_views({"A": a, "B": b})
-    groups = by if names is None else None
-    drawn = [
-        resampled_groups(run, groups, rng=rng, resamples=resamples, names=names) for run in runs
-    ]
-    comparison = compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
+    runs, notes = items_at_common_views((a, b), "AB")
+    by = settings.by if names is None else None
+    first, second = (resample_items(run, settings, by, names) for run in runs)
+    comparison = compare_groups(first, second, settings)
     return replace(comparison, notes=(*notes, *one_order(runs[0]), *comparison.notes))
 
 
 def compare_groups(
     a: Sequence[ResampledGroup],
     b: Sequence[ResampledGroup],
-    *,
-    by: GroupBy,
-    rng: np.random.Generator,
-    resamples: int,
-    margin: float | None,
+    settings: Settings,
 ) -> Comparison:
     """Compare two runs whose groups are already resampled; see `compare`."""
     with step("Comparing runs", sum(len(group.items) for group in a), "items"):
-        groups = tuple(
-            _group(group, other, rng, resamples, margin) for group, other in zip(a, b, strict=True)
-        )
+        groups = tuple(_group(*pair, settings.margin) for pair in zip(a, b, strict=True))
     first, second = a[0].items, b[0].items
     return Comparison(
-        by=by,
+        by=settings.by,
         groups=groups,
         unit=first.unit,
         notes=(
@@ -468,13 +453,7 @@ def same_as_all(groups: Sequence[_AnyGroup]) -> Sequence[_AnyGroup]:
     return groups if len(groups) == 2 else groups[:1]
 
 
-def _group(
-    a: ResampledGroup,
-    b: ResampledGroup,
-    rng: np.random.Generator,
-    resamples: int,
-    margin: float | None,
-) -> GroupComparison:
+def _group(a: ResampledGroup, b: ResampledGroup, margin: float | None) -> GroupComparison:
     specs = registered_metrics(a.items.contexts)
     specs_left = tracked(specs, "Computing metrics", "metrics", counts=len(a.items))
     metrics_by_name = {
@@ -490,7 +469,7 @@ def _group(
         families=len(a.items.families),
         clusters=a.items.n_clusters,
         metrics=metrics_by_name,
-        accuracy=_accuracy_tests(a.items, b.items, difference, rng, resamples),
+        accuracy=_accuracy_tests(a, b, difference),
     )
 
 
@@ -529,13 +508,10 @@ def detectable_accuracy(difference: Estimate, items: ScoredItems) -> float:
 
 
 def _accuracy_tests(
-    a: ScoredItems,
-    b: ScoredItems,
-    difference: Estimate,
-    rng: np.random.Generator,
-    resamples: int,
+    group: ResampledGroup, other: ResampledGroup, difference: Estimate
 ) -> AccuracyTests:
-    items = mcnemar(a.correct, b.correct)
+    a, b = group.items, other.items
+    items, resamples = mcnemar(a.correct, b.correct), group.drawn["accuracy"].resamples
     return AccuracyTests(
         items=items,
         families=sign_flip_test(a.correct, b.correct, a.cluster),
@@ -543,7 +519,7 @@ def _accuracy_tests(
         if len(a.pairs) and a.asked == 1
         else None,
         item_interval=item_accuracy_difference(
-            items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples
+            items.b, items.c, items.n, rng=same_stream(group.rng), resamples=resamples
         ),
         detectable=detectable_accuracy(difference, a),
     )

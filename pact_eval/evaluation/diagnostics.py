@@ -332,13 +332,7 @@ def calibration_change(experiment: Experiment, run: ExperimentRun) -> Comparison
     calibrated = calibrated_items(experiment, run)
     if calibrated is None:
         return None
-    return compare(
-        calibrated,
-        run.scored(settings.decoding),
-        by=settings.by,
-        rng=settings.rng(),
-        resamples=settings.resamples,
-    )
+    return compare(calibrated, run.scored(settings.decoding), settings)
 
 
 def made_worse(experiment: Experiment, run: ExperimentRun) -> frozenset[str]:

@@ -145,16 +145,7 @@ class RunComparisons:
     def _compare(
         self, a: ExperimentRun, b: ExperimentRun, names: Sequence[str] | None = None
     ) -> Comparison:
-        settings = self.experiment.settings
-        return compare(
-            self._score(a),
-            self._score(b),
-            by=settings.by,
-            rng=settings.rng(),
-            resamples=settings.resamples,
-            margin=settings.margin,
-            names=names,
-        )
+        return compare(self._score(a), self._score(b), self.experiment.settings, names)
 
     def rates(self, a: ExperimentRun, b: ExperimentRun) -> GroupComparison:
         """Compare two runs over all items in the metrics of conclusions alone; computed once.
@@ -213,8 +204,8 @@ class RunComparisons:
         self, runs: Sequence[ExperimentRun], decoding: Decoding | None = None
     ) -> list[ScoredItems]:
         """Return the items of runs at the views that all of them have; see `_score`."""
-        scored = {str(at): self._score(run, decoding) for at, run in enumerate(runs)}
-        return items_at_common_views(scored)[0]
+        scored = [self._score(run, decoding) for run in runs]
+        return items_at_common_views(scored, [run.label for run in runs])[0]
 
     def decoded_pairs(self, runs: Sequence[ExperimentRun]) -> list[DecodedPairs]:
         """Return runs in pairs under the decoding of the settings, and under the other.
@@ -350,16 +341,12 @@ class RunComparisons:
     @cached_property
     def _of_arms(self) -> ArmsComparison:
         self.experiment.require_same_items()
-        settings = self.experiment.settings
         return compare_arms(
             {
                 arm: {run.seed: self._score(run) for run in runs}
                 for arm, runs in self.experiment.arms.items()
             },
-            by=settings.by,
-            rng=settings.rng(),
-            resamples=settings.resamples,
-            margin=settings.margin,
+            self.experiment.settings,
         )
 
 

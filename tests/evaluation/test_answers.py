@@ -116,9 +116,18 @@ def test_what_one_line_may_name_is_adjusted_by_holm_over_runs_and_decodings(tmp_
         accuracy = comparison.groups[0].metrics["accuracy"]
         assert accuracy.evidence == conclusion.claims[0].evidence, "the table has the same mark"
     of_arms = comparisons.better_than("d").values()
-    assert [repr(one.claims) for one in of_arms] == [
-        repr(one.claims) for one in comparisons.better_runs
-    ]
+    assert [repr(vars(one)) for one in of_arms] == [
+        repr(vars(one)) for one in comparisons.better_runs
+    ], "two runs are two arms with one seed"
+    for pair, comparison in zip(comparisons.of_arms.pairs, comparisons.of_first, strict=True):
+        ((seed, of_seed),) = pair.seeds.items()
+        assert seed == 1
+        for group, of_group in zip(comparison.groups, of_seed.groups, strict=True):
+            over_seeds = pair.differences[group.name]
+            for name, of_two in group.metrics.items():
+                same = [of_two, of_group.metrics[name], over_seeds[name]]
+                assert len({repr((one.a, one.b, one.difference)) for one in same}) == 1, name
+                assert repr(over_seeds[name].evidence) == repr(of_two.evidence)
 
 
 @pytest.mark.slow

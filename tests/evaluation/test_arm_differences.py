@@ -16,6 +16,7 @@ from pact_eval.evaluation.arms.comparison import (
 )
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.settings import Settings
 
 
 def arm(first_seed: int, skill: float, seeds: int = 3) -> dict[int | None, ScoredItems]:
@@ -27,7 +28,7 @@ def arm(first_seed: int, skill: float, seeds: int = 3) -> dict[int | None, Score
 
 def compared(*, seeds: int = 3, **skills: float) -> ArmsComparison:
     arms = {name: arm(100 * at, skill, seeds) for at, (name, skill) in enumerate(skills.items())}
-    return compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=50)
+    return compare_arms(arms, Settings(seed=1, resamples=50))
 
 
 @pytest.fixture(scope="module")

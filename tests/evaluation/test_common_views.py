@@ -12,6 +12,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import compare, shared_views
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
+from pact_eval.evaluation.settings import Settings
 from pact_eval.prompts.contract import code_orders
 from pact_eval.runs.predictions import Predictions
 
@@ -67,7 +68,7 @@ def test_a_run_against_itself_with_fewer_orders_shows_no_difference() -> None:
     views[boolean] = 0
     served = local.with_views(views)
     assert (local.predicted != served.predicted).any()
-    comparison = compare(local, served, by="kind", rng=np.random.default_rng(0), resamples=60)
+    comparison = compare(local, served, Settings(seed=0, resamples=60))
     assert comparison.differing == ()
     for group in comparison.groups:
         for name, metric in group.metrics.items():

@@ -20,6 +20,7 @@ from pact_eval.evaluation.comparison import Comparison, compare
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.evaluation.registry import registered_metrics
+from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.paired_tests import mcnemar
 from pact_reports.writers.json import to_json
@@ -30,7 +31,7 @@ def items(seed: int, decoding: Decoding = "single", **options: float) -> ScoredI
 
 
 def compared(a: ScoredItems, b: ScoredItems, margin: float | None = None) -> Comparison:
-    return compare(a, b, by="kind", rng=np.random.default_rng(4), resamples=60, margin=margin)
+    return compare(a, b, Settings(seed=4, resamples=60, margin=margin))
 
 
 def views_notes(comparison: Comparison) -> list[DifferentViews]:
@@ -203,8 +204,8 @@ def test_any_outcomes_can_be_compared(outcomes: list[tuple[bool, bool]]) -> None
     """Also if the leads within every family that differs cancel: its design effect is 0."""
     run = items(1, families=12, k=1)
     a, b = (with_outcomes(run, [outcome[side] for outcome in outcomes]) for side in (0, 1))
-    rng = np.random.default_rng(4)
-    for group in compare(a, b, by="source_family", rng=rng, resamples=20, margin=0.02).groups:
+    chosen = Settings(by="source_family", seed=4, resamples=20, margin=0.02)
+    for group in compare(a, b, chosen).groups:
         lead = group.metrics["accuracy"].difference.value
         tests = group.accuracy
         assert lead == pytest.approx(tests.items.difference, abs=1e-12)

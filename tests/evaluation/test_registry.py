@@ -94,7 +94,7 @@ def test_a_new_metric_is_in_report_json_and_table() -> None:
 @pytest.mark.usefixtures("registered")
 def test_a_new_metric_is_in_a_comparison_and_its_json() -> None:
     a, b = (ScoredItems.of(predictions(seed), "single") for seed in (1, 2))
-    comparison = compare(a, b, by="kind", rng=np.random.default_rng(1), resamples=40)
+    comparison = compare(a, b, Settings(seed=1, resamples=40))
     difference = comparison.groups[0].metrics["margin"].difference
     assert difference.value == pytest.approx(expected_margin(1) - expected_margin(2), abs=1e-12)
     assert "margin" in to_json(comparison)["groups"][0]["metrics"]  # type: ignore[index,call-overload,operator]
@@ -127,7 +127,7 @@ def test_a_new_rate_is_judged_as_accuracy_is() -> None:
     accuracy = find_metric("accuracy")
     with temporary_metric(replace(accuracy, spec=replace(accuracy.spec, name="twin"))):
         a, b = (ScoredItems.of(predictions(seed), "single") for seed in (1, 2))
-        comparison = compare(a, b, by="kind", rng=np.random.default_rng(1), resamples=40)
+        comparison = compare(a, b, Settings(seed=1, resamples=40))
     metrics = comparison.groups[0].metrics
     assert metrics["twin"].evidence == metrics["accuracy"].evidence
 

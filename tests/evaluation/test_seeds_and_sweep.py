@@ -31,7 +31,7 @@ def arm(first_seed: int, seeds: tuple[int, ...], skill: float) -> dict[int | Non
 
 def test_means_deviations_and_signs_against_direct_computation() -> None:
     arms = {"good": arm(0, (17, 18, 19), 3.0), "poor": arm(50, (18, 17, 20), 0.0)}
-    compared = compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=40)
+    compared = compare_arms(arms, Settings(seed=1, resamples=40))
     accuracy: dict[str, dict[int | None, float]] = {
         name: {seed: float(run.correct.mean()) for seed, run in runs.items()}
         for name, runs in arms.items()
@@ -63,7 +63,7 @@ def test_means_deviations_and_signs_against_direct_computation() -> None:
 @pytest.mark.parametrize("arms", [{}, {"a": {}}, {"a": {}, "b": {}}])
 def test_fewer_than_two_arms_are_refused(arms: dict[str, dict[int | None, ScoredItems]]) -> None:
     with pytest.raises(InputError, match="two arms or more"):
-        compare_arms(arms, by="kind", rng=np.random.default_rng(1))
+        compare_arms(arms, Settings(seed=1))
 
 
 def test_every_point_is_the_report_of_a_run_with_so_many_views() -> None:
@@ -92,5 +92,5 @@ def test_every_point_is_the_report_of_a_run_with_so_many_views() -> None:
 
 def test_arms_without_a_common_seed_have_no_test() -> None:
     arms = {"a": arm(0, (1,), 1.0), "b": arm(50, (2,), 1.0)}
-    compared_runs = compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=20)
+    compared_runs = compare_arms(arms, Settings(seed=1, resamples=20))
     assert compared_runs.notes[-1] == UnmatchedSeeds("a", "b", (1,), (2,), 0)

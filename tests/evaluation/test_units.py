@@ -15,6 +15,7 @@ from pact_eval.evaluation.comparison import Comparison, compare
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.notes import SmallGroups
 from pact_eval.evaluation.report import Evaluation, evaluate_items
+from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import pair_correct
 from pact_eval.stats.paired_tests import sign_flip_test
 from pact_eval.stats.proportions import rate_estimate
@@ -29,8 +30,8 @@ def evaluated(scored: ScoredItems) -> Evaluation:
 
 
 def compared(unit: ClusterUnit, margin: float | None = None) -> Comparison:
-    rng = np.random.default_rng(3)
-    return compare(items(1, unit), items(2, unit), by="kind", rng=rng, resamples=60, margin=margin)
+    settings = Settings(seed=3, resamples=60, margin=margin)
+    return compare(items(1, unit), items(2, unit), settings)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def judged(tmp_path: Path, runs: list[Path], metric: str, decoding: str) -> tupl
 def compared() -> GroupComparison:
     """All items of both runs, as `compare` says."""
     a, b = (ScoredItems.of(predictions(s, skill=k), "single") for s, k in ((1, 1.5), (2, 0.5)))
-    return compare(a, b, by="kind", rng=Settings(seed=3).rng(), resamples=100).groups[0]
+    return compare(a, b, Settings(seed=3, resamples=100)).groups[0]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Final, Generic, Literal, TypeVar
 
 import numpy as np
 
-from pact_eval._choices import ClusterUnit, GroupBy
+from pact_eval._choices import ClusterUnit
 from pact_eval.errors import InputError
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.comparison import (
@@ -39,10 +39,10 @@ from pact_eval.evaluation.notes import (
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.resampled_groups import (
     ResampledGroup,
-    default_resamples,
     evidence,
-    resampled_groups,
+    resample_items,
 )
+from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import Unit
 from pact_eval.progress import tracked
 from pact_eval.stats.estimate import LEVEL, Estimate
@@ -462,20 +462,13 @@ class ArmsComparison:
 
 def compare_arms(
     arms: Mapping[str, SeedRuns],
-    *,
-    by: GroupBy,
-    rng: np.random.Generator,
-    resamples: int | None = None,
-    margin: float | None = None,
+    settings: Settings,
 ) -> ArmsComparison:
     """Compare the first arm with each of the others.
 
     Args:
         arms: the runs of each arm by seed; all runs have the same items in the same order.
-        by: kind, domain or source_family.
-        rng: source of the resamples.
-        resamples: bootstrap resamples of families; None uses `default_resamples`.
-        margin: largest difference in a rate that does not matter; see `compare`.
+        settings: grouping, bootstrap and margin.
 
     Returns:
         Summaries of every arm, and the paired tests by seed.
@@ -485,28 +478,20 @@ def compare_arms(
     """
     if len(arms) < 2 or not all(arms.values()):
         raise InputError(f"expected two arms or more with runs, got {', '.join(arms) or 'none'}")
-    runs = {
-        (arm, seed): of_arm[seed] for arm, of_arm in arms.items() for seed in sorted_seeds(of_arm)
-    }
-    labels = [arm if seed is None else f"{arm}, seed {seed}" for arm, seed in runs]
-    alike, different = items_at_common_views(dict(zip(labels, runs.values(), strict=True)))
-    resamples = resamples or default_resamples(len(alike[0]))
+    keys = [(arm, seed) for arm, of_arm in arms.items() for seed in sorted_seeds(of_arm)]
+    labels = [arm if seed is None else f"{arm}, seed {seed}" for arm, seed in keys]
+    alike, different = items_at_common_views([arms[arm][seed] for arm, seed in keys], labels)
     drawn: dict[str, _Groups] = {name: {} for name in arms}
-    for (arm, seed), items in zip(runs, alike, strict=True):
-        drawn[arm][seed] = resampled_groups(items, by, rng=rng, resamples=resamples)
+    for (arm, seed), items in zip(keys, alike, strict=True):
+        drawn[arm][seed] = resample_items(items, settings, settings.by)
     first, *others = arms
     matches = tracked(against(drawn, first).items(), "Comparing arms", "arms")
     pairs = tuple(
         ArmPair(
             first,
             other,
-            {
-                match.seed: compare_groups(
-                    match.a, match.b, by=by, rng=rng, resamples=resamples, margin=margin
-                )
-                for match in of_pair
-            },
-            _differences(of_pair, margin),
+            {match.seed: compare_groups(match.a, match.b, settings) for match in of_pair},
+            _differences(of_pair, settings.margin),
         )
         for other, of_pair in matches
     )

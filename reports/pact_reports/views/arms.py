@@ -83,7 +83,7 @@ def present_arms(
 
     def listed() -> Iterator[Part]:
         for pair in experiment.comparisons.of_arms.pairs if items else ():
-            yield from pair_items(experiment, pair, texts, items, names)
+            yield from _differing(experiment, pair, texts, items, names)
         yield from advice_on_texts(known=bool(texts.records)) if items else ()
 
     return replace(
@@ -95,7 +95,7 @@ def present_arms(
         ),
         tables=lambda: (*heading(experiment), *arms_parts(experiment.comparisons.of_arms, names)),
         headline=lambda: [headline(experiment, names)],
-        first=partial(brief_arms, experiment, names, items=items > 0),
+        first=partial(_brief, experiment, names, items=items > 0),
         listed=listed,
     )
 
@@ -127,7 +127,7 @@ def _summary(summary: ArmSummary, metric: str) -> Json:
 _WORST: Final = "; order, probabilities: worst run"
 
 
-def brief_arms(experiment: Experiment, names: ArmNames = KEYS, *, items: bool = False) -> Brief:
+def _brief(experiment: Experiment, names: ArmNames, *, items: bool) -> Brief:
     """Return what is known of arms, at most twelve lines, and one more for each beyond three.
 
     Order and probabilities of an arm are those of its worst run.
@@ -260,18 +260,10 @@ def _rows(
     return tuple(rows)
 
 
-def pair_items(
-    experiment: Experiment, pair: ArmPair, texts: ItemTexts, items: int, names: ArmNames = KEYS
+def _differing(
+    experiment: Experiment, pair: ArmPair, texts: ItemTexts, items: int, names: ArmNames
 ) -> Iterator[Part]:
-    """List the items that only one of two arms answers correctly, by seed.
-
-    Args:
-        experiment: the runs of the arms.
-        pair: the two arms.
-        texts: texts of the items.
-        items: number of items to list that only one arm answers correctly, for each.
-        names: display names of arms.
-    """
+    """List the items that only one of two arms answers correctly, by seed."""
     arm_names, views = (names.arm(pair.a), names.arm(pair.b)), experiment.runs[0].predictions
     for seed, comparison in pair.seeds.items():
         listed = differing_items(comparison.differing, views, texts, items)

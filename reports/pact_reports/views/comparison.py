@@ -82,7 +82,6 @@ def present_run_comparison(
         texts: texts of the items.
     """
     experiment = comparisons[0].experiment
-
     conclusions = [comparison.conclusion for comparison in comparisons]
 
     def tables() -> Iterator[Part]:
@@ -184,7 +183,6 @@ def _brief_pair(comparison: RunComparison) -> Brief:
             *_where(comparison, names, turn),
             Fact("probabilities", beside(names, called), worst_tone(probabilities)),
             Fact("order", beside(names, [one.mark for one in orders]), worst_tone(orders)),
-            *_letter_prior(comparison),
             Fact("requests", spending_words(comparison)),
             data_fact(comparison.data),
         ],
@@ -233,17 +231,16 @@ def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
 
 def heading(experiment: Experiment) -> tuple[Line, ...]:
     """Say which distributions are compared, and in what runs differ."""
-    decoding = f"Decoding: {decoding_text(experiment)}."
-    return (Line(decoding), *cautions(experiment))
+    decoding = ", ".join(experiment.settings.label.values())
+    return (Line(f"Decoding: {decoding}."), *cautions(experiment))
 
 
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
 NO_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (("significant", ""), ("best", ""), ("tied", ""))
-_UNITS: Final = (
+UNITS_AND_NOISE: Final = (
     "Units: rates and AURC in %, differences of rates in points; NLL in nats; Score MAE and RPS in "
-    "levels; Brier between 0 and 2."
+    f"levels; Brier between 0 and 2. {NOISE}"
 )
-UNITS_AND_NOISE: Final = f"{_UNITS} {NOISE}"
 
 
 def comparison_parts(comparison: RunComparison) -> tuple[Part, ...]:
@@ -541,14 +538,6 @@ def spending_words(comparison: RunComparison) -> str:
     return "" if spending is None else one_line(spending.words(*names))
 
 
-def _letter_prior(comparison: RunComparison) -> Iterator[Fact]:
-    """Say which run has a letter prior removed, if they differ by one."""
-    removal = comparison.prior_removal
-    if removal is not None:
-        first, second = comparison.runs
-        yield Fact("letter prior", removal.sentence((first.title, second.title)))
-
-
 def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> str:
     """Count the items that only one run answers correctly, of how many."""
     group = comparison.groups[0]
@@ -571,12 +560,6 @@ def unusual_decoding(experiment: Experiment) -> str:
     calibrated = "calibrated" if label["calibration"] == "calibrated" else ""
     unusual = ", ".join(filter(None, (averaged, calibrated)))
     return f"; {unusual}" if unusual else ""
-
-
-def decoding_text(experiment: Experiment) -> str:
-    """Name the views and the calibration behind every number, such as "single, raw"."""
-    label = experiment.settings.label
-    return f"{label['views']}, {label['calibration']}"
 
 
 def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
