@@ -8,7 +8,12 @@ from typing import Final
 from pact_cli.commands import command, refuse
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
-from pact_cli.model_options import contract_remarks, model_or_server_to_ask_options, with_allowed
+from pact_cli.model_options import (
+    contract_remarks,
+    dtype_remarks,
+    model_or_server_to_ask_options,
+    with_allowed,
+)
 from pact_cli.options import ContractAllow, Json, OrderSeed
 from pact_cli.param_types import Count
 from pact_eval.errors import server_extra
@@ -78,7 +83,8 @@ def decide(
 
     loaded = identify(request).load()
     source = loaded.source
-    announce([*contract_remarks(source), *quantisation_remarks(source.quantisation)])
+    announce([*contract_remarks(source), *dtype_remarks(source)])
+    announce(quantisation_remarks(source.quantisation))
     temperatures = shipped_temperatures(source.contract) if as_shipped else None
     decisions = decide_request(
         loaded, state, fields, k=k or 1, order_seed=order_seed, temperatures=temperatures

@@ -339,7 +339,8 @@ class ContractNotice(Note):
     Attributes:
         run: the run folder.
         remark: who stated the contract, the mismatch that was allowed, the letters that would have
-            more answer mass, or the answers that the precision of auto changes.
+            more answer mass, the answers that the precision of auto changes, or another precision
+            than that of the first run.
     """
 
     run: str
@@ -423,6 +424,12 @@ def contract_notices(runs: Sequence[RunFolder]) -> tuple[ContractNotice, ...]:
     remarks += [(place, run.letters_remark) for place, run in recorded]
     flipped = [(place, run) for place, run in recorded if run.auto_dtype and run.auto_dtype.flips]
     remarks += [(place, run.dtype_remark) for place, run in flipped]
+    named = [(place, dtype) for place, run in recorded if (dtype := run.settings.dtype) is not None]
+    remarks += [
+        (place, f"computed in {dtype}, and {named[0][0]} in {named[0][1]}: rounding differs")
+        for place, dtype in named
+        if dtype != named[0][1]
+    ]
     return tuple(ContractNotice(place, remark) for place, remark in remarks if remark is not None)
 
 

@@ -97,8 +97,9 @@ class PlannedExperiment:
         log = self.running_log(step) if has_begun else self.log(step)
         if not step.outputs or not log.exists():
             return False
-        with log.open("rb") as lines:
-            return lines.readline().strip() != f"$ {shlex.join(step.words)}".encode()
+        command = f"$ {shlex.join(step.words)}\n".encode()  # a word may have several lines
+        with log.open("rb") as file:
+            return file.read(len(command)) != command
 
     def _place(self, step: Step) -> Path:
         return self.plan.folder / step.place

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 from pact_eval._choices import ExperimentStage
 from pact_eval.errors import GateError, InputError, TamperedError, WorkerError, counted, ray_extra
@@ -46,12 +46,14 @@ class StepOrder:
         step: the step.
         folder: folder of the plan, where its command runs.
         log: file that its output is added to.
+        is_changed: whether the log is of another command, and starts anew.
         timeout_seconds: longest time of the command; None for no limit.
     """
 
     step: Step
     folder: Path
     log: Path
+    is_changed: bool = False
     timeout_seconds: float | None = None
 
 
@@ -89,6 +91,7 @@ class StepProcess:
         self.order, step = order, order.step
         self.is_over = False
         self._started, self._timed_out = time.monotonic(), False
+        self._process: subprocess.Popen[bytes] | None = None
         module = _MODULES.get(step.words[0])
         words = [sys.executable, "-P", "-m", module, *step.words[1:]] if module else [*step.words]
         if _SUPERVISED:
@@ -98,10 +101,14 @@ class StepProcess:
             (order.folder / step.place).parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as files:
             log = files.enter_context(order.log.open("ab"))
+            self._is_free = _lock(log)
+            if not self._is_free:
+                return
+            if order.is_changed:
+                log.truncate(0)
             log.write(f"$ {shlex.join(step.words)}\n".encode())
             log.flush()
             out = files.enter_context(self._part.open("wb")) if step.stdout is not None else log
-            self._process: subprocess.Popen[bytes] | None = None
             try:
                 self._process = subprocess.Popen(  # noqa: S603 -- the user's own, without a shell
                     words,
@@ -163,6 +170,8 @@ class StepProcess:
 
     def _failure(self, code: int) -> str:
         """Return why it has failed; "" if it has not. Its standard output is complete then."""
+        if not self._is_free:
+            return "another process runs this step, or ends it after a kill; wait, then repeat"
         if self._timed_out:
             return f"ended after {self.order.timeout_seconds:g} s, the timeout of the plan"
         if code:
@@ -171,6 +180,23 @@ class StepProcess:
             self._part.replace(self.order.folder / self.order.step.stdout)
         lacking = [p for p in self.order.step.outputs if not (self.order.folder / p).exists()]
         return f"exit code 0, but no {', '.join(map(str, lacking))}" if lacking else ""
+
+
+def _lock(log: BinaryIO) -> bool:
+    """Lock a log as long as a process of its step has it open; return whether nobody else has.
+
+    Two programs that run one plan would otherwise train into one folder. Without locks in the
+    system or on the disk, nothing is known of others.
+    """
+    try:
+        import fcntl  # Windows lacks it
+
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return True
+    return True
 
 
 def code_in_words(code: int) -> str:
@@ -461,10 +487,9 @@ class _Run:
 
     def _order(self, step: Step) -> StepOrder:
         plan, log = self.experiment.plan, self.experiment.running_log(step)
-        if self.experiment.is_other_command(step):
-            log.unlink(missing_ok=True)
         timeout = plan.train.timeout_seconds if step.stage == "train" else None
-        return StepOrder(step, plan.folder.absolute(), log.absolute(), timeout)
+        changed = self.experiment.is_other_command(step)
+        return StepOrder(step, plan.folder.absolute(), log.absolute(), changed, timeout)
 
     def _collect_ended(self) -> Iterator[str]:
         """Yield the steps whose command has ended, with their outcome noted."""

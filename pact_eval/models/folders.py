@@ -355,11 +355,15 @@ def _without_weights(folder: Path, expected: str) -> str:
         )
     files = sorted(path.name for path in folder.glob("*.gguf"))
     if files:
-        return (
-            f"{folder}: expected {expected}, found {', '.join(files)}; load it with gguf_file= of "
-            "transformers, delete config.quantization_config, set hf_quantizer to None, and save it"
-        )
+        return f"{folder}: expected {expected}, found {', '.join(files)}; {GGUF_REMEDY}"
     return f"{folder}: expected weights ({expected}), found none"
+
+
+GGUF_REMEDY: Final = (
+    "load model and tokenizer with gguf_file= of transformers, delete config.quantization_config, "
+    "set hf_quantizer to None, and save both"
+)
+"""What to do with a model that is a GGUF: its weights have to be dequantised once."""
 
 
 METHODS: Final = ("nf4",)

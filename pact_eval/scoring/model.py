@@ -26,9 +26,11 @@ from transformers.utils import logging as transformers_logging
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.custody.training_record import TRAINING_RECORD, read_training_record
+from pact_eval.data.files import is_file
 from pact_eval.errors import AdapterError, ContractMismatchError
 from pact_eval.hub.names import model_name
 from pact_eval.models.folders import (
+    GGUF_REMEDY,
     AdapterFiles,
     base_folders,
     check_quantisation,
@@ -394,6 +396,9 @@ def resolve_base(name: str, revision: str | None) -> BaseModel:
     folder = Path(name)
     if os.path.isdir(folder):  # noqa: PTH112 -- False, not an error, for a name that is too long
         return BaseModel(name, folder, None, sha256_of_weights(folder))
+    if folder.suffix.lower() == ".gguf" and is_file(folder):
+        message = f"{folder}: expected a folder with safetensors, got a GGUF; {GGUF_REMEDY}"
+        raise AdapterError(message)
     hub_name = model_name(name)
     if hub_name is None:
         message = (

@@ -148,6 +148,28 @@ def test_two_jobs_run_side_by_side(tmp_path: Path) -> None:
     assert {one.state for one in outcomes.values()} == {"done"}
 
 
+def test_a_step_runs_once_though_two_programs_run_the_plan(tmp_path: Path) -> None:
+    """Also with an edited plan: another command does not start the log anew."""
+    wait = "import pathlib, time\nopen('out/started', 'a').write('x')\n"
+    wait += "while not pathlib.Path('out/go').exists(): time.sleep(0.01)\nopen('out/a', 'w')"
+    first: list[StepOutcome] = []
+    thread = threading.Thread(
+        target=lambda: first.extend(states(tmp_path, script("a", wait, out="a")).values())
+    )
+    thread.start()
+    while not (tmp_path / "out/started").exists():
+        time.sleep(0.02)
+    for code in (wait, f"{wait}  # edited"):
+        second = states(tmp_path, script("a", code, out="a"))["a"]
+        assert second.state == "failed"
+        assert_says(second.why, "another process runs this step")
+    (tmp_path / "out/go").touch()
+    thread.join()
+    assert [outcome.state for outcome in first] == ["done"]
+    assert (tmp_path / "out/started").read_text() == "x"
+    assert states(tmp_path, script("a", wait, out="a"))["a"].state == "up to date"
+
+
 SLEEPS = """
 import os, pathlib, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])

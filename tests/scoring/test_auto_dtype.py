@@ -106,6 +106,15 @@ def test_answers_that_the_precision_changes_are_a_warning(tmp_path: Path) -> Non
         assert ("2 answers change" in shown.stderr) == (flips == 2)
 
 
+def test_runs_of_different_precisions_are_not_compared_in_silence(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, rows(1, families=9)) for name in ("a", "b", "c")]
+    for run, dtype in zip(runs, ("float32", "bfloat16", None), strict=True):
+        edit_run(run, settings={"dtype": dtype})
+    for other, is_said in ((1, True), (2, False)):
+        shown = runner(main)("compare", runs[0], runs[other], "--resamples", 100)
+        assert ("computed in bfloat16" in shown.stderr) == is_said
+
+
 @pytest.mark.slow
 def test_a_resumed_run_keeps_its_precision_on_another_processor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

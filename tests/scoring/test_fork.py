@@ -285,6 +285,36 @@ def test_a_head_that_is_more_than_a_linear_map_is_left_to_whole_prompts(
     _agree(scored, one_by_one(model, views))
 
 
+MIXED = ["sliding_attention", "sliding_attention", "full_attention"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        ("Mistral", {"sliding_window": 24}),
+        ("Ministral", {"sliding_window": 24, "layer_types": MIXED}),
+        ("Phi3", {"sliding_window": 24, "pad_token_id": 0}),
+        ("GptOss", {"sliding_window": 24, "num_local_experts": 4, "num_experts_per_tok": 2}),
+        ("Cohere2", {"sliding_window": 24}),
+        ("Gemma", {"tie_word_embeddings": True}),
+        ("Llama", {"tie_word_embeddings": True}),
+    ],
+)
+def test_windows_shorter_than_a_prompt_and_tied_embeddings(
+    tokenizer: Any, kind: str, config: dict[str, Any]
+) -> None:
+    """Random prompts, with branches inside the window, at its edge and far behind it."""
+    shape = {"vocab_size": len(tokenizer), "num_hidden_layers": 3, **SMALL, **config}
+    model = random_model(kind, **shape)
+    draw = np.random.default_rng(0)
+    trunk = draw.integers(5, 2000, 60).tolist()
+    cuts, tails = (60, 37, 36, 35, 12, 3), (1, 23, 24, 25, 40)
+    rows = [trunk[:cut] + draw.integers(5, 2000, tail).tolist() for cut in cuts for tail in tails]
+    views = _views(rows)
+    _agree(Scorer(model, 4096).score(views), one_by_one(model, views))
+
+
 def test_code_orders_of_equal_prompts_stay_their_own(models: dict[str, Any]) -> None:
     """With two answers and K = 4 there are two prompts, and each is read for two views."""
     orders = code_orders(0, "x", 2, 4)

@@ -562,9 +562,17 @@ def test_a_device_where_there_is_none(name: str, adapter: Path, qwen3: Path) -> 
         identify(request)
 
 
+def test_a_gguf_is_refused_with_what_to_do(adapter: Path, tmp_path: Path) -> None:
+    """Its weights would have to be dequantised before each run."""
+    file = tmp_path / "model-Q4_1.gguf"
+    file.write_bytes(b"GGUF")
+    with pytest.raises(AdapterError, match=r"got a GGUF; .*gguf_file=.*save both"):
+        identify(ModelRequest(adapter, str(file)))
+
+
 DAMAGE_OF_BASES: list[tuple[Callable[[Path], object], tuple[str, ...], type[PactError]]] = [
     (pickled_base, ("found pytorch_model.bin; pickled",), AdapterError),
-    (gguf_base, ("found model.Q4_1.gguf; load it with gguf_file=",), AdapterError),
+    (gguf_base, ("found model.Q4_1.gguf; load model and tokenizer with gguf_file=",), AdapterError),
     (without_output, ("lm_head.weight; if it equals", "tie_word_embeddings"), AdapterError),
     (cut_short, ("model.safetensors: damaged or cut short",), AdapterError),
     (without_a_tensor, ("1 tensor is missing in the weights: model.layers.1",), AdapterError),
