@@ -36,7 +36,7 @@ _LINK: Final = re.compile(r"\]\((?P<target>\.\./[^)#]+)(?P<anchor>#[^)]*)?\)")
 _COMMANDS: Final = "<!-- commands -->"
 _NAMES: Final = re.compile(r"<!-- names of (?P<module>[\w.]+) -->")
 _GENERATED: Final = frozenset(
-    ("reference/arrays.md", "reference/pact_eval.md", "reference/pact_losses.md")
+    f"reference/{name}.md" for name in ("arrays", "pact_eval", "pact_losses", "paper")
 )
 _BEHIND_GUIDES: Final = 0.0005
 """Factor of a search, in which a title counts 1,000 times as much as text: guides are above."""
@@ -45,7 +45,7 @@ _BEHIND_GUIDES: Final = 0.0005
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Fill in commands and names of Python, and let links that leave `docs` lead to the repository.
 
-    What is generated from docstrings comes behind the guides in a search.
+    What is generated comes behind the guides in a search.
 
     Raises:
         FileNotFoundError: a link leads to nothing.

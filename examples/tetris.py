@@ -4,8 +4,8 @@
     pact-eval experiment examples/tetris.toml --out runs/tetris
 
 The first command writes decisions of a two-ply search as records and plays policies without a
-model on held-out sequences of pieces. docs/experiments.md explains both. A board is a boolean array
-(20, 10), row 0 at the bottom; a piece falls straight down in one of its rotations and columns.
+model on held-out sequences of pieces. tetris.md explains both. A board is a boolean array (20, 10),
+row 0 at the bottom; a piece falls straight down in one of its rotations and columns.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from pact_eval.data.manifest import write_manifest
 from pact_eval.prompts.contract import code_orders
+from pact_eval.stats import t_quantile
 
 ROWS: Final = 20
 COLUMNS: Final = 10
@@ -237,11 +238,18 @@ def main() -> None:
     write_manifest(options.out)
     for name, policy in POLICIES.items():
         games = [play(policy, number, options.cap) for number in range(options.games)]
-        means = np.mean([game[:3] for game in games], axis=0)
-        print(f"{name}: {means[0]:.0f} pieces, {means[1]:.1f} rows, {means[2]:,.0f} points")  # noqa: T201
+        placed, rows, points = map(mean_of, np.array([game[:3] for game in games]).T)
+        print(f"{name}: {placed} pieces, {rows} rows, {points} points")  # noqa: T201
         if name.startswith("always A"):
-            shares = np.mean([row for game in games for row in game[3]], axis=0)
-            print("  A is best in each letter order:", *(f"{share:.1%}" for share in shares))  # noqa: T201
+            shares = np.array([100 * np.mean(game[3], axis=0) for game in games]).T
+            print("  A is best, % in each letter order:", *map(mean_of, shares))  # noqa: T201
+
+
+def mean_of(values: NDArray[Any]) -> str:
+    """Return the mean of games with its 95% interval, by Student's t."""
+    mean, end = values.mean(), t_quantile(0.975, len(values) - 1) * values.std(ddof=1)
+    end /= len(values) ** 0.5
+    return f"{mean:,.1f} [{mean - end:,.1f}, {mean + end:,.1f}]"
 
 
 if __name__ == "__main__":

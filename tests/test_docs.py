@@ -21,6 +21,7 @@ from pact_cli.main import main as evaluation
 from pact_eval import metrics, stats
 
 ROOT = Path(__file__).resolve().parents[1]
+PAPER = ROOT / "docs" / "reference" / "paper.md"
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +125,23 @@ def test_the_tables_of_codes_are_those_of_the_registries() -> None:
     for path, blocks in site_hooks.pages().items():
         page = path.read_text(encoding="utf-8")
         assert page == site_hooks.with_blocks(page, blocks), "run: python docs/site_hooks.py"
+
+
+def test_at_least_110_items_of_the_paper_work() -> None:
+    rows = PAPER.read_text(encoding="utf-8").split("| ---", 1)[1].splitlines()[1:]
+    states = [row.rsplit(" | ", 1)[1].removesuffix(" |") for row in rows]
+    assert len(states) == 115
+    assert states.count("works") >= 110
+    assert not [state for state in states if "does not work" in state]
+
+
+@pytest.mark.slow
+def test_the_states_of_the_papers_items_are_from_what_runs(tmp_path: Path) -> None:
+    made = tmp_path / "paper.md"
+    paths = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, str(ROOT / "docs" / "paper_items.py"), str(made)]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert made.read_text(encoding="utf-8") == PAPER.read_text(encoding="utf-8")

@@ -78,3 +78,16 @@ def test_the_plan_is_valid(tmp_path: Path) -> None:
         "two_orders-17",
         "two_orders-18",
     ]
+
+
+@pytest.mark.slow
+def test_random_placements_against_the_page_of_the_example(tetris: Any) -> None:
+    page = (EXAMPLES / "tetris.md").read_text("utf-8")
+    policy = tetris.POLICIES["random placement"]
+    games = np.array([tetris.play(policy, number, 400)[:3] for number in range(20)])
+    assert " | ".join(["random placement", *map(tetris.mean_of, games.T)]) in page
+
+
+def test_the_interval_of_a_mean_against_a_hand_computation(tetris: Any) -> None:
+    """Of 1, 2 and 3: the mean is 2, the deviation 1, and t of two degrees of freedom 4.3027."""
+    assert tetris.mean_of(np.array([1.0, 2.0, 3.0])) == "2.0 [-0.5, 4.5]"
