@@ -594,21 +594,6 @@ def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | N
     )
 
 
-def decoded_rates(
-    items: ScoredItems, *, rng: np.random.Generator, resamples: int | None = None
-) -> DecodedRates:
-    """Return accuracy and pair accuracy of a run under one decoding.
-
-    Args:
-        items: the items of the run under this decoding.
-        rng: source of the resamples.
-        resamples: bootstrap resamples of families; None uses `default_resamples`.
-    """
-    group = resampled_group(items, rng=rng, resamples=resamples, names=HEADLINE)
-    estimates = {name: group.estimate(name) for name in HEADLINE}
-    return DecodedRates.of(items.decoding, items.k, estimates, items.repeats)
-
-
 @dataclass(frozen=True)
 class SweepPoint:
     """All numbers of a run as if it had been scored with fewer views.
