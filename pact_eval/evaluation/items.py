@@ -361,15 +361,8 @@ def _scored(
         pairs=len(items.pairs) > 0,
     )
     scores = ItemScores(len(items), items.decoding, items.calibrator, functions, letters)
-    facts = fill(scores)
-    return replace(
-        items,
-        predicted=scores.predicted(),
-        confidence=scores.confidence(items.known),
-        values=scores.values(items.contexts, items.known),
-        facts=scores.facts(facts, items.known),
-        reordered=scores.reordered,
-    )
+    facts = scores.facts(fill(scores), items.known)
+    return replace(items, facts=facts, **scores.columns_of(items.contexts, items.known))
 
 
 def read_items(
