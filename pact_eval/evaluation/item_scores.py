@@ -106,16 +106,6 @@ class ViewSlice:
     other_reference: IntArray | None
     view_tv: FloatArray | None
 
-    @property
-    def several_orders(self) -> BoolArray:
-        """(n,) False for items whose K > 1 views have one order; unknown orders count as others.
-
-        Of a log that states view TV, it is False for the items without one.
-        """
-        if self.view_tv is not None:
-            return ~np.isnan(self.view_tv)
-        return np.asarray((self.distinct.sum(axis=1) > 1) | (self.k == 1), dtype=np.bool_)
-
 
 def slice_of_views(views: Predictions, other_reference: IntArray | None) -> ViewSlice:
     """Return views in memory as one slice.
@@ -250,8 +240,9 @@ class ItemScores:
         calibrator: temperatures to divide by; None leaves the distributions raw.
         functions: see `item_functions`.
         letters: also fill what the test of letters needs.
-        columns: by name, what is filled: a metric, `predicted`, `confidence`, `reordered` (see
-            `ViewSlice.several_orders`) or `logit_gap`.
+        columns: by name, what is filled: a metric, `predicted`, `confidence`, `logit_gap`,
+            or `reordered`: False for items whose K > 1 views have one order (unknown orders count
+            as others), and for those of which a log does not state view TV.
     """
 
     n: int
@@ -293,11 +284,12 @@ class ItemScores:
                     picks[block.rows] = block.predicted_by_view
                     ties += _ties(block)
                     smallest = min(smallest, block.smallest_log_prob)
-        reordered = views.several_orders
+        at, reordered = slice(start, start + n), (views.distinct.sum(axis=1) > 1) | (k == 1)
         if views.view_tv is not None:
-            self._put("view_tv", slice(start, start + n), views.view_tv)
+            reordered = ~np.isnan(views.view_tv)
+            self._put("view_tv", at, views.view_tv)
         if k > 1 or views.view_tv is not None:
-            self._put("reordered", slice(start, start + n), reordered)
+            self._put("reordered", at, reordered)
         of_item, slots, weight = _slots(views, picks, ties, reordered)
         mass = np.empty(0) if views.answer_mass is None else views.answer_mass.ravel()
         return Facts(start + of_item, slots, weight, mass, smallest)

@@ -228,7 +228,7 @@ class ScoredItems:
     @cached_property
     def score_items(self) -> ScoredItems:
         """The Score items."""
-        return self.taken(self.labels["kind"].rows("score"))
+        return self.taken(np.flatnonzero(self.labels["kind"].has("score")))
 
     def once(self, key: Hashable, derive: Callable[[], Derived]) -> Derived:
         """Return what was derived from the items under this key; derived at the first call.
