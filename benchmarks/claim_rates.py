@@ -41,7 +41,11 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import diagnose
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.resampled_groups import ResampledGroup, metric_difference, resampled_group
+from pact_eval.evaluation.resampled_groups import (
+    ResampledGroup,
+    metric_difference,
+    resampled_groups,
+)
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import Run
 from pact_eval.runs.predictions import Predictions
@@ -198,7 +202,7 @@ class Families:
             },
         )
         rng = np.random.default_rng(0)  # no interval is made from resamples
-        return resampled_group(items, rng=rng, resamples=1, names=("accuracy", "nll_nats"))
+        return resampled_groups(items, rng=rng, resamples=1, names=("accuracy", "nll_nats"))[0]
 
     def draw(self, rng: np.random.Generator) -> tuple[ResampledGroup, ...]:
         """Return A, B and C on new items; A and C share the luck of four fifths."""

@@ -66,12 +66,12 @@ from pact_eval.evaluation.joins import (
 from pact_eval.evaluation.notes import numeric_noise, run_notes
 from pact_eval.evaluation.per_answer import QuestionAnswers, question_answers
 from pact_eval.evaluation.report import (
+    HEADLINE,
     DecodedRates,
     Evaluation,
     ReportDigest,
     SweepPoint,
     accuracy_of_asked,
-    decoded_rates,
     evaluate_items,
     other_decoding,
     report_digest,
@@ -523,9 +523,7 @@ class Experiment:
         Raises:
             InputError: the run does not have this decoding, or has no calibrator.
         """
-        if decoding is None and calibrated is None:
-            run.applied(self.settings.decoding, calibrated=self.settings.calibrated)
-        decoding, calibrated = self._choice(decoding, calibrated)
+        decoding, calibrated = self._choice(run, decoding, calibrated)
         key = ("evaluation", decoding, calibrated, self.settings)
         return run.once(key, lambda: self._evaluate(run, decoding, calibrated=calibrated))
 
@@ -544,11 +542,9 @@ class Experiment:
             InputError: the run does not have the decoding of the settings, or has no calibrator.
         """
         settings = self.settings
-        decoding, calibrated = self._choice(None, None)
 
         def concluded() -> WhereConclusion:
-            run.applied(decoding, calibrated=calibrated)
-            items = self._items(run, decoding, calibrated=calibrated, letters=False)
+            items = self.items(run, letters=False)
             path = None if items.views is not None else run.run.predictions_file
             columns = item_columns(items, path)
             return where_conclusion(
@@ -570,8 +566,13 @@ class Experiment:
             raise InputError("expected a run, got none")
         return RunReport(self, run or self.all_runs[0])
 
-    def _choice(self, decoding: Decoding | None, calibrated: bool | None) -> tuple[Decoding, bool]:
+    def _choice(
+        self, run: ExperimentRun, decoding: Decoding | None = None, calibrated: bool | None = None
+    ) -> tuple[Decoding, bool]:
+        """Return the decoding that is asked for, or that of the settings if the run has it."""
         settings = self.settings
+        if decoding is None and calibrated is None:
+            run.applied(settings.decoding, calibrated=settings.calibrated)
         return (
             settings.decoding if decoding is None else decoding,
             settings.calibrated if calibrated is None else calibrated,
@@ -602,8 +603,7 @@ class Experiment:
         Raises:
             InputError: the run does not have this decoding, or has no calibrator.
         """
-        decoding, calibrated = self._choice(None, None)
-        run.applied(decoding, calibrated=calibrated)
+        decoding, calibrated = self._choice(run)
         return self._items(run, decoding, calibrated=calibrated, letters=letters)
 
     def _items(
@@ -670,7 +670,9 @@ class Experiment:
 
         def other_rates() -> DecodedRates:
             items = self._items(run, decoding, calibrated=False)
-            return decoded_rates(items, rng=settings.rng(), resamples=settings.resamples)
+            group = resample_items(items, settings, names=HEADLINE)[0]
+            of_all = {name: group.estimate(name) for name in HEADLINE}
+            return DecodedRates.of(decoding, items.k, of_all, items.repeats)
 
         other = run.once(("rates", decoding, settings), other_rates)
         return tuple(sorted((chosen, other), key=lambda rates: rates.k))
@@ -778,7 +780,7 @@ class Experiment:
             InputError: the run does not have this decoding, or has no calibrator.
         """
         evaluation = self.evaluation(run, decoding, calibrated=calibrated)
-        decoding, calibrated = self._choice(decoding, calibrated)
+        decoding, calibrated = self._choice(run, decoding, calibrated)
         items = self._items(run, decoding, calibrated=calibrated)
         group = evaluation.groups[0]
         corp = CorpMiscalibration.of(group)

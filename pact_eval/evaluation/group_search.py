@@ -240,10 +240,6 @@ class _Cells:
         """Return the sums of (cells,) numbers by value, (V,)."""
         return np.bincount(self.value, cells, len(self.labels)).astype(np.float64)
 
-    def rows(self, value: str) -> BoolArray:
-        """Return (n,) whether an item has a value."""
-        return np.asarray(self.labels.codes == self.labels.names.tolist().index(value))
-
 
 @dataclass(frozen=True, eq=False)
 class _Left:
@@ -373,7 +369,7 @@ def _test_candidates(
         candidate = _farthest(columns, _Left.of(sample, kept))
         if candidate is None:
             break
-        inside = columns[candidate.column].rows(candidate.value)
+        inside = columns[candidate.column].labels.has(candidate.value)
         rows = np.flatnonzero(kept & ~sample.searched[sample.cluster])
         test = group_permutation_test(
             sample.measures[candidate.measure][rows],

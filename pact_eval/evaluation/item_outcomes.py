@@ -13,7 +13,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, pair_partners
 from pact_eval.evaluation.registry import confident_errors
-from pact_eval.evaluation.wrong_items import by_repeat, first_of_most
+from pact_eval.evaluation.wrong_items import by_majority, by_repeat
 from pact_eval.runs.provenance import UNNAMED
 
 
@@ -127,12 +127,11 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
     chosen = run.scored(settings.decoding, calibrated=settings.calibrated)
     calibrated = calibrated_items(experiment, run)
     shown = run.in_orders().scored("single") if run.provenance.shuffled else items
-    answers, right = (by_repeat(items, values) for values in (items.predicted, items.correct))
-    first = first_of_most(answers)
-    rows = np.arange(len(views))
+    predicted, correct = by_majority(items)
+    right = by_repeat(items, items.correct).sum(axis=1)
     return ItemOutcomes(
-        predicted=answers[rows, first],
-        correct=right[rows, first],
+        predicted=predicted,
+        correct=correct,
         flipped=np.any(by_repeat(shown, np.asarray(shown.values["flip_rate"] == 1)), axis=1),
         confident_error=np.any(by_repeat(items, confident_errors(chosen)), axis=1),
         partner=pair_partners(views),
@@ -142,7 +141,7 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
         answer_mass=views.answer_mass_by_item,
         prompt_tokens=views.prompt_tokens,
         calibrated=None if calibrated is None else ItemConfidences.of(calibrated),
-        right_repeats=None if items.asked == 1 else right.sum(axis=1),
+        right_repeats=None if items.asked == 1 else right,
         named=items.known not in UNNAMED,
     )
 

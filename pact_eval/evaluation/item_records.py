@@ -17,7 +17,6 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.run_data import data_hash, scored_hash
 from pact_eval.evaluation.run_records import files_of, files_of_paths, item_texts, records_of_run
-from pact_eval.runs.predictions import Predictions
 
 _KINDS: Final = ("choice", "boolean", "score")
 _ROLES: Final[dict[Role, str]] = {
@@ -61,7 +60,9 @@ def run_splits(experiment: Experiment) -> tuple[Split, ...]:
     for run in experiment.all_runs:
         name, sha256, views = _data_name(run), run.provenance.data.sha256, run.predictions
         key = (sha256 or name, len(views))
-        split = splits.get(key) or _split_of_views(name, sha256, views)
+        columns = (views.family, views.variant, views.source_family, views.kind)
+        members = zip(*(column.tolist() for column in columns), strict=True)
+        split = splits.get(key) or _count_split(name, "", sha256, members)
         splits[key] = replace(split, runs=split.runs + 1)
     return tuple(splits.values())
 
@@ -77,11 +78,14 @@ def splits_of_folder(folder: Path) -> tuple[Split, ...]:
         RecordError: a line is not a record.
     """
     return tuple(
-        _split_of_records(
+        _count_split(
             file.name,
             _ROLES[file.role],
             sha256_of_file(file.path),
-            read_dataset_records(file.path, require_reference=False),
+            (
+                (record.family, record.variant, record.source_family, record.field.kind)
+                for record in read_dataset_records(file.path, require_reference=False)
+            ),
         )
         for file in files_of(folder)
     )
@@ -112,25 +116,6 @@ def data_splits(experiment: Experiment, folders: Sequence[Path] = ()) -> tuple[S
             listed[number] = replace(split, runs=same.runs)
             scored.remove(same)
     return (*listed, *scored)
-
-
-def _split_of_views(name: str, sha256: str | None, views: Predictions) -> Split:
-    members = zip(
-        views.family.tolist(),
-        views.variant.tolist(),
-        views.source_family.tolist(),
-        views.kind.tolist(),
-        strict=True,
-    )
-    return _count_split(name, "", sha256, members)
-
-
-def _split_of_records(name: str, role: str, sha256: str, records: Iterable[Record]) -> Split:
-    members = (
-        (record.family, record.variant, record.source_family, record.field.kind)
-        for record in records
-    )
-    return _count_split(name, role, sha256, members)
 
 
 def _count_split(

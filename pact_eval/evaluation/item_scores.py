@@ -106,16 +106,6 @@ class ViewSlice:
     other_reference: IntArray | None
     view_tv: FloatArray | None
 
-    @property
-    def several_orders(self) -> BoolArray:
-        """(n,) False for items whose K > 1 views have one order; unknown orders count as others.
-
-        Of a log that states view TV, it is False for the items without one.
-        """
-        if self.view_tv is not None:
-            return ~np.isnan(self.view_tv)
-        return np.asarray((self.distinct.sum(axis=1) > 1) | (self.k == 1), dtype=np.bool_)
-
 
 def slice_of_views(views: Predictions, other_reference: IntArray | None) -> ViewSlice:
     """Return views in memory as one slice.
@@ -250,8 +240,9 @@ class ItemScores:
         calibrator: temperatures to divide by; None leaves the distributions raw.
         functions: see `item_functions`.
         letters: also fill what the test of letters needs.
-        columns: by name, what is filled: a metric, `predicted`, `confidence`, `reordered` (see
-            `ViewSlice.several_orders`) or `logit_gap`.
+        columns: by name, what is filled: a metric, `predicted`, `confidence`, `logit_gap`,
+            or `reordered`: False for items whose K > 1 views have one order (unknown orders count
+            as others), and for those of which a log does not state view TV.
     """
 
     n: int
@@ -293,11 +284,12 @@ class ItemScores:
                     picks[block.rows] = block.predicted_by_view
                     ties += _ties(block)
                     smallest = min(smallest, block.smallest_log_prob)
-        reordered = views.several_orders
+        at, reordered = slice(start, start + n), (views.distinct.sum(axis=1) > 1) | (k == 1)
         if views.view_tv is not None:
-            self._put("view_tv", slice(start, start + n), views.view_tv)
+            reordered = ~np.isnan(views.view_tv)
+            self._put("view_tv", at, views.view_tv)
         if k > 1 or views.view_tv is not None:
-            self._put("reordered", slice(start, start + n), reordered)
+            self._put("reordered", at, reordered)
         of_item, slots, weight = _slots(views, picks, ties, reordered)
         mass = np.empty(0) if views.answer_mass is None else views.answer_mass.ravel()
         return Facts(start + of_item, slots, weight, mass, smallest)
@@ -324,45 +316,36 @@ class ItemScores:
             decode=decode,
         )
 
-    @property
-    def reordered(self) -> BoolArray | None:
-        """(n,) whether an item is shown in several orders; None if all are, or may be."""
-        reordered = self.columns.get("reordered")
-        return None if reordered is None or reordered.all() else reordered
-
-    def values(self, contexts: Contexts, known: Known) -> dict[str, npt.NDArray[Any]]:
-        """Return (n,) values of each metric; NaN where it is undefined, or of an unknown number.
+    def columns_of(self, contexts: Contexts, known: Known) -> dict[str, Any]:
+        """Return the columns of `ScoredItems`, by name; NaN where a number is not known.
 
         Args:
             contexts: with references, or ablated.
             known: what is known of every item.
         """
-        by_metric = {}
+        # In the memory of one number: most runs lack some metrics.
+        unknown = np.broadcast_to(np.nan, self.n)
+        reordered, by_metric = self.columns.get("reordered"), {}
+        if reordered is not None and reordered.all():
+            reordered = None
         for metric in metrics_for(contexts):
             if metric.per_item is None:
                 continue
-            values, reordered = self.columns.get(metric.name, self._unknown), self.reordered
+            values = self.columns.get(metric.name, unknown)
             # If the views of one item rule out all answers, the ensemble of the run is undefined.
             no_ensemble = "ensemble" in metric.needs and np.isnan(values).any()
             if no_ensemble or not metric.defined_for(known):
-                values = self._unknown
+                values = unknown
             elif metric.uses_all_views and reordered is not None:
                 values = np.where(reordered, values, np.nan)
             by_metric[metric.name] = values
-        return by_metric
-
-    def predicted(self) -> IntArray:
-        """Return (n,) canonical index of the most probable answer."""
-        return self.columns.get("predicted", np.empty(0, dtype=np.int16))
-
-    def confidence(self, known: Known) -> FloatArray:
-        """Return (n,) probability of that answer; NaN if it is unknown."""
-        return self._unknown if known in UNSURE else self.columns.get("confidence", np.empty(0))
-
-    @property
-    def _unknown(self) -> FloatArray:
-        """(n,) NaN in the memory of one number: most runs lack some metrics."""
-        return np.broadcast_to(np.nan, self.n)
+        sure = known not in UNSURE
+        return {
+            "predicted": self.columns.get("predicted", np.empty(0, dtype=np.int16)),
+            "confidence": self.columns.get("confidence", np.empty(0)) if sure else unknown,
+            "values": by_metric,
+            "reordered": reordered,
+        }
 
     def facts(self, parts: Sequence[Facts], known: Known) -> ViewFacts:
         """Join the facts of slices.
@@ -371,22 +354,21 @@ class ItemScores:
             parts: of every slice, in order.
             known: what is known of every item.
         """
-        mass = np.concatenate([part.answer_mass for part in parts])
-        recorded = mass[~np.isnan(mass)]
-        picked, held = np.concatenate([part.slots for part in parts], axis=1)
-        weight = np.concatenate([part.weight for part in parts])
-        smallest = float(np.exp(min(part.smallest_log_prob for part in parts)))
-        probable = known == "probabilities"
-        gaps = self.columns.get("logit_gap") if probable else None
+        of_item, slots, weights, masses, smallest = zip(*parts, strict=True)
+        picked, held = np.concatenate(slots, axis=1)
+        weight, mass = np.concatenate(weights), np.concatenate(masses)
+        recorded, probable = mass[~np.isnan(mass)], known == "probabilities"
+        gap = self.columns.get("logit_gap", NO_FACTS.logit_gap)
+        # Imports may hold logits whose probabilities are below the smallest float64.
+        least = max(float(np.exp(min(smallest))), math.ulp(0.0))
         return ViewFacts(
             picked=picked,
             held=held,
-            of_item=np.concatenate([part.of_item for part in parts]),
+            of_item=np.concatenate(of_item),
             weight=weight if (weight < 1).any() else None,
             answer_mass=float(recorded.mean()) if recorded.size else math.nan,
-            # Imports may hold logits whose probabilities are below the smallest float64.
-            smallest_probability=max(smallest, math.ulp(0.0)) if probable else math.nan,
-            logit_gap=np.empty(0) if gaps is None else gaps,
+            smallest_probability=least if probable else math.nan,
+            logit_gap=gap if probable else gap[:0],
         )
 
 

@@ -228,7 +228,7 @@ class ScoredItems:
     @cached_property
     def score_items(self) -> ScoredItems:
         """The Score items."""
-        return self.taken(self.labels["kind"].rows("score"))
+        return self.taken(np.flatnonzero(self.labels["kind"].has("score")))
 
     def once(self, key: Hashable, derive: Callable[[], Derived]) -> Derived:
         """Return what was derived from the items under this key; derived at the first call.
@@ -361,15 +361,8 @@ def _scored(
         pairs=len(items.pairs) > 0,
     )
     scores = ItemScores(len(items), items.decoding, items.calibrator, functions, letters)
-    facts = fill(scores)
-    return replace(
-        items,
-        predicted=scores.predicted(),
-        confidence=scores.confidence(items.known),
-        values=scores.values(items.contexts, items.known),
-        facts=scores.facts(facts, items.known),
-        reordered=scores.reordered,
-    )
+    facts = scores.facts(fill(scores), items.known)
+    return replace(items, facts=facts, **scores.columns_of(items.contexts, items.known))
 
 
 def read_items(

@@ -67,11 +67,11 @@ class Labels:
         present = np.bincount(codes, minlength=len(self.texts)) > 0
         return Labels((np.cumsum(present) - 1)[codes], self.texts.filter(pl.Series(present)))
 
-    def rows(self, name: str) -> IntArray:
-        """Return the rows of a name; none if it does not occur."""
+    def has(self, name: str) -> BoolArray:
+        """Return (n,) whether a row has a name, which need not occur."""
         # One comparison of codes: looking up every row takes five times as long.
         code = np.flatnonzero(self.names == name)
-        return np.flatnonzero(self.codes == code[0]) if code.size else code
+        return np.asarray(self.codes == (code[0] if code.size else -1), dtype=np.bool_)
 
     def count(self, rows: IntArray | BoolArray) -> int:
         """Return the number of texts of some rows.
@@ -264,14 +264,9 @@ def _number_labels(values: pl.Series, by: str, bins: Bins | None) -> Labels:
         edges = _inner_edges(numbers[present], bins)
         names = _bin_names([distinct[0], *edges, distinct[-1]])
         codes = np.searchsorted(edges, numbers, side="right")
-    codes = np.where(present, codes, len(names))
-    return _named([*names, MISSING], codes)
-
-
-def _named(names: Sequence[str], codes: IntArray) -> Labels:
-    """Return labels from codes of names, which may not occur, or occur twice."""
-    number = Labels.of(np.array(names, dtype=np.object_))
-    return number.taken(codes)
+    # Names may not occur, or occur twice.
+    every_name = Labels.of(np.array([*names, MISSING], dtype=np.object_))
+    return every_name.taken(np.where(present, codes, len(names)))
 
 
 def _inner_edges(numbers: np.ndarray, bins: Bins) -> list[float]:

@@ -140,10 +140,6 @@ class RoundedProbabilities(Note):
         text = f"{why} {scores.replace(' ', f' {verb} ', 1)}."
         return f"{self.run}: {text}" if self.run else f"{text[0].upper()}{text[1:]}"
 
-    def named(self, names: ArmNames) -> RoundedProbabilities:
-        """Return the note with the display names of its arms and runs."""
-        return replace(self, run=names.run(self.run))
-
 
 @dataclass(frozen=True)
 class InfiniteNll(Note):
@@ -294,10 +290,6 @@ class SeveralRight(Note):
             f"right answer is {self.nll_of_any:.4f} nats. Right answers share the probability, so "
             "ECE overstates underconfidence."
         )
-
-    def named(self, names: ArmNames) -> SeveralRight:
-        """Return the note with the display names of its arms and runs."""
-        return replace(self, run=names.run(self.run))
 
 
 @dataclass(frozen=True)
@@ -514,10 +506,6 @@ class UnmatchedSeeds(ShownFirst):
                 parts.append(f"{name} has seeds that {other} lacks: {listed}.")
         return " ".join(parts)
 
-    def named(self, names: ArmNames) -> UnmatchedSeeds:
-        """Return the note with the display names of its arms and runs."""
-        return replace(self, a=names.arm(self.a), b=names.arm(self.b))
-
 
 @dataclass(frozen=True)
 class DifferentViews(Note):
@@ -559,10 +547,6 @@ class DifferentViews(Note):
     def short(self) -> str:
         """All of it, if answers are means over orders."""
         return str(self) if self.ensembles else ""
-
-    def named(self, names: ArmNames) -> DifferentViews:
-        """Return the note with the display names of its arms and runs."""
-        return replace(self, ks={names.run(label): k for label, k in self.ks.items()})
 
 
 @dataclass(frozen=True)
@@ -761,8 +745,12 @@ def near_ties(logit_gap: npt.NDArray[np.float64], noise: float) -> NearTies:
 def named(note: Note, names: ArmNames) -> Note:
     """Return a note with the display names of its arms and runs."""
     match note:
-        case UnmatchedSeeds() | DifferentViews() | RoundedProbabilities() | SeveralRight():
-            return note.named(names)
+        case UnmatchedSeeds():
+            return replace(note, a=names.arm(note.a), b=names.arm(note.b))
+        case DifferentViews():
+            return replace(note, ks={names.run(label): k for label, k in note.ks.items()})
+        case RoundedProbabilities() | SeveralRight():
+            return replace(note, run=names.run(note.run))
         case _:
             return note
 
@@ -777,7 +765,7 @@ def views_notes(experiment: Experiment, views: ViewsUse, names: ArmNames = KEYS)
     """
     of_ensembles = (views, experiment.settings.decoding) == ("ensembles", "ensemble")
     note = experiment.comparisons.views_note if views == "always" or of_ensembles else None
-    return () if note is None else (str(note.named(names)),)
+    return () if note is None else (str(named(note, names)),)
 
 
 def _between(ends: tuple[float, float], unit: Unit, word: str) -> str:

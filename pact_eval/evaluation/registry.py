@@ -507,8 +507,17 @@ def metric_names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def _where(items: ScoredItems, mask: npt.NDArray[np.bool_], reason: str) -> Basis:
-    return Basis(int(mask.sum()), items.clusters.count(mask), reason, mask)
+def _over_some(
+    items: ScoredItems,
+    values: npt.NDArray[Any],
+    counted: npt.NDArray[np.bool_],
+    reason_if_none: str,
+) -> Reduced:
+    """The mean of (n,) values over the items that count."""
+    numbers = np.where(counted, values, 0.0)
+    ratio = ratio_statistic(numbers, counted, items.cluster, items.n_clusters)
+    basis = Basis(int(counted.sum()), items.clusters.count(counted), reason_if_none, counted)
+    return Reduced(ratio, basis)
 
 
 def _over_views(items: ScoredItems, name: str) -> Reduced:
@@ -524,9 +533,7 @@ def _over_views(items: ScoredItems, name: str) -> Reduced:
         return undefined(reason)
     if orders is not None:
         # Where the order of the answers never changes, nothing is said about it.
-        moved = np.where(orders, values, 0.0)
-        ratio = ratio_statistic(moved, orders, items.cluster, items.n_clusters)
-        return Reduced(ratio, _where(items, orders, "no item is shown in two orders"))
+        return _over_some(items, values, orders, "no item is shown in two orders")
     mean = mean_over_items(items, name).statistic
     return Reduced(mean, Basis(len(items), items.n_clusters, reason))
 
@@ -554,9 +561,7 @@ def _over_recorded(items: ScoredItems, name: str) -> Reduced:
         return mean_over_items(items, name)
     if not recorded.any():
         return undefined("the run does not record it")
-    numbers = np.where(recorded, values, 0.0)
-    ratio = ratio_statistic(numbers, recorded, items.cluster, items.n_clusters)
-    return Reduced(ratio, _where(items, recorded, "the run does not record it"))
+    return _over_some(items, values, recorded, "the run does not record it")
 
 
 def _pair_accuracy(items: ScoredItems, _name: str) -> Reduced:
@@ -589,10 +594,9 @@ def _over_pairs(
     if counted is None or counted.all():
         basis = Basis(base.size, items.clusters.count(base), "no complete pairs")
         return Reduced(mean_statistic(numbers, cluster, n_clusters), basis)
-    rows = np.zeros(len(items), dtype=np.bool_)
-    rows[base[counted]] = True
-    ratio = ratio_statistic(np.where(counted, numbers, 0.0), counted, cluster, n_clusters)
-    return Reduced(ratio, _where(items, rows, "no pair has a finite margin"))
+    rows, of_base = np.zeros(len(items), dtype=np.bool_), np.zeros(len(items))
+    rows[base[counted]], of_base[base] = True, numbers
+    return _over_some(items, of_base, rows, "no pair has a finite margin")
 
 
 def confident_errors(items: ScoredItems) -> npt.NDArray[np.bool_]:
@@ -601,9 +605,7 @@ def confident_errors(items: ScoredItems) -> npt.NDArray[np.bool_]:
 
 
 def _confident_errors(items: ScoredItems, _name: str) -> Reduced:
-    wrong, confident = ~items.correct, confident_errors(items)
-    statistic = ratio_statistic(confident, wrong, items.cluster, items.n_clusters)
-    return Reduced(statistic, _where(items, wrong, "no errors"))
+    return _over_some(items, confident_errors(items), ~items.correct, "no errors")
 
 
 def _ece(items: ScoredItems, _name: str) -> Reduced:

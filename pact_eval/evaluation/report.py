@@ -44,7 +44,7 @@ from pact_eval.evaluation.registry import (
     decoding_name,
     registered_metrics,
 )
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group, resampled_groups
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.wrong_items import WrongItems
 from pact_eval.notes import Note
@@ -287,14 +287,16 @@ def group_numbers(group: ResampledGroup) -> Group:
     """Return all numbers of a group of items."""
     items = group.items
     nll = items.values.get("nll_nats")
-    names = tracked(_names(items.contexts), "Computing metrics", "metrics", counts=len(items))
+    specs = tracked(
+        registered_metrics(items.contexts), "Computing metrics", "metrics", counts=len(items)
+    )
     return Group(
         name=group.name,
         items=items.n_items,
         answers=len(items),
         families=len(items.families),
         clusters=items.n_clusters,
-        estimates={name: group.estimate(name) for name in names},
+        estimates={spec.name: group.estimate(spec.name) for spec in specs},
         pairs=_pair_outcomes(items),
         nll=None if nll is None or np.isnan(nll).any() else metrics.nll_summary(nll),
         top_answers=TopAnswers.of(group),
@@ -306,10 +308,6 @@ def _pair_outcomes(items: ScoredItems) -> metrics.PairOutcomes | None:
         return None
     outcomes = metrics.pair_outcomes(items.pairs, items.predicted, items.reference)
     return replace(outcomes, same_answer=None) if items.known in UNNAMED else outcomes
-
-
-def _names(contexts: Contexts) -> list[str]:
-    return [spec.name for spec in registered_metrics(contexts)]
 
 
 def _letters(items: ScoredItems) -> SlotHomogeneity | None:
@@ -397,12 +395,13 @@ def report_digest(
         runs: the runs, in the order of the report.
         settings: the settings of all its numbers.
         inputs: SHA-256 of what else decides what is shown, by name.
-
-    Returns:
-        The digest.
     """
     run_digests: tuple[Mapping[str, Json], ...] = tuple(
-        {"arm": run.arm, "run": seal_digest(run.run.seal), "calibrator": _calibrator_sha256(run)}
+        {
+            "arm": run.arm,
+            "run": seal_digest(run.run.seal),
+            "calibrator": None if run.calibrator is None else calibrator_sha256(run.calibrator),
+        }
         for run in runs
     )
     chosen: dict[str, Json] = {name: getattr(settings, name) for name in _SETTINGS}
@@ -414,12 +413,6 @@ def report_digest(
     if settings.target_error is not None:
         chosen["target_error"] = settings.target_error
     return ReportDigest(metadata.version("pact-eval"), chosen, run_digests, inputs or {})
-
-
-def _calibrator_sha256(run: ExperimentRun) -> str | None:
-    if run.calibrator is None:
-        return None
-    return calibrator_sha256(run.calibrator)
 
 
 _SAMPLES: Final = 300
@@ -594,21 +587,6 @@ def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | N
     )
 
 
-def decoded_rates(
-    items: ScoredItems, *, rng: np.random.Generator, resamples: int | None = None
-) -> DecodedRates:
-    """Return accuracy and pair accuracy of a run under one decoding.
-
-    Args:
-        items: the items of the run under this decoding.
-        rng: source of the resamples.
-        resamples: bootstrap resamples of families; None uses `default_resamples`.
-    """
-    group = resampled_group(items, rng=rng, resamples=resamples, names=HEADLINE)
-    estimates = {name: group.estimate(name) for name in HEADLINE}
-    return DecodedRates.of(items.decoding, items.k, estimates, items.repeats)
-
-
 @dataclass(frozen=True)
 class SweepPoint:
     """All numbers of a run as if it had been scored with fewer views.
@@ -682,7 +660,7 @@ def swept_group(
         ValueError: the views of an item have no answer in common.
     """
     items = ScoredItems.of(predictions.with_views(k), "ensemble", calibrator).over(unit)
-    return resampled_group(items, rng=rng, resamples=resamples, names=metrics)
+    return resampled_groups(items, rng=rng, resamples=resamples, names=metrics)[0]
 
 
 def _list_numbers(ks: range) -> str:

@@ -513,17 +513,6 @@ def resampled_groups(
     return tuple(group(name, rows) for name, rows in families.rows_by_group(by).items())
 
 
-def resampled_group(
-    items: ScoredItems,
-    *,
-    rng: np.random.Generator,
-    resamples: int | None = None,
-    names: Sequence[str] | None = None,
-) -> ResampledGroup:
-    """Resample metrics on all items; arguments as for `resampled_groups`."""
-    return resampled_groups(items, rng=rng, resamples=resamples, names=names)[0]
-
-
 def resample_items(
     items: ScoredItems,
     settings: Settings,

@@ -177,9 +177,8 @@ def wrong_items(run: ExperimentRun, items: ScoredItems, texts: ItemTexts, most: 
         texts: texts of its items.
         most: number of items to return.
     """
-    answers, right = (by_repeat(items, values) for values in (items.predicted, items.correct))
-    rows, first = np.arange(len(answers)), first_of_most(answers)
-    wrong: BoolArray = ~right[rows, first]
+    answers, right = by_majority(items)
+    wrong: BoolArray = ~right
     confidence: FloatArray = by_repeat(items, items.confidence).mean(axis=1)
     views = None if items.views is None else run.predictions
 
@@ -190,7 +189,7 @@ def wrong_items(run: ExperimentRun, items: ScoredItems, texts: ItemTexts, most: 
     order = np.argsort(chosen)
     shown = items_at(run.run, chosen[order]) if views is None else views.taken(chosen[order])
     listed = [
-        _wrong_item(shown, at, int(answers[row, first[row]]), float(confidence[row]), texts)
+        _wrong_item(shown, at, int(answers[row]), float(confidence[row]), texts)
         for at, row in enumerate(chosen[order].tolist())
     ]
     by_rank = tuple(listed[at] for at in np.argsort(order).tolist())
@@ -308,6 +307,13 @@ def differing_items(
 def by_repeat(items: ScoredItems, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return (n, R) values of the repeats of each item; R is 1 without repeats."""
     return values.reshape(-1, items.asked)
+
+
+def by_majority(items: ScoredItems) -> tuple[IntArray, BoolArray]:
+    """Return (n,) the answer that most repeats of each item give, and whether it is right."""
+    answers, right = (by_repeat(items, values) for values in (items.predicted, items.correct))
+    rows, first = np.arange(len(answers)), first_of_most(answers)
+    return answers[rows, first], right[rows, first]
 
 
 def first_of_most(answers: IntArray) -> IntArray:

@@ -29,7 +29,7 @@ from pact_eval.evaluation.resampled_groups import (
     adjusted,
     default_resamples,
     metric_difference,
-    resampled_group,
+    resampled_groups,
     sign_of,
 )
 from pact_eval.progress import step, tracked
@@ -514,7 +514,7 @@ def _resampled(
     items = ScoredItems.of(decoded, "single")
     if decoded.repeats:  # of K repeats, some remedies show one set, and some two
         items = items.with_repeats(_SETS)
-    return resampled_group(items.over(unit), rng=rng, resamples=resamples, names=names)
+    return resampled_groups(items.over(unit), rng=rng, resamples=resamples, names=names)[0]
 
 
 def _row(

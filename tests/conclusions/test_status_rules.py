@@ -19,8 +19,7 @@ from pact_eval.evaluation.conclusions.better import (
     not_comparable,
 )
 from pact_eval.evaluation.conclusions.experiment_conclusions import (
-    worst_order,
-    worst_probabilities,
+    worst,
 )
 from pact_eval.evaluation.conclusions.order import (
     NoiseFloor,
@@ -233,10 +232,10 @@ def order(status: Any, flips: float) -> OrderConclusion:
 def test_the_worst_order_is_bad_before_open_and_by_its_changes() -> None:
     stable, unknown = order("stable", 0.4), order("cannot tell", NAN)
     some, many = order("unstable", 0.2), order("follows a letter", 0.3)
-    assert worst_order([stable, unknown, some, many]) is many
-    assert worst_order([stable, some, unknown]) is some
-    assert worst_order([stable, unknown]) is unknown
-    assert worst_order([order("cannot tell", NAN), order("cannot tell", 0.1)]).run.endswith("0.1")
+    assert worst([stable, unknown, some, many]) is many
+    assert worst([stable, some, unknown]) is some
+    assert worst([stable, unknown]) is unknown
+    assert worst([order("cannot tell", NAN), order("cannot tell", 0.1)]).run.endswith("0.1")
 
 
 def ece(p_value: float, gap: float = 0.1, of_gap: tuple[float, float, float] | None = None) -> Any:
@@ -262,10 +261,10 @@ def test_the_worst_probabilities_are_bad_before_open_and_by_their_test() -> None
 
     good, open_ = told("no error shown", 0.001), told("cannot tell", NAN)
     sure, surer = told("over-confident", 0.04), told("under-confident", 0.01)
-    assert worst_probabilities([good, open_, sure, surer]) is surer
-    assert worst_probabilities([good, sure]) is sure
-    assert worst_probabilities([good, open_]) is open_
-    assert worst_probabilities([told("cannot tell", NAN), told("cannot tell", 0.5)]).ece.value
+    assert worst([good, open_, sure, surer]) is surer
+    assert worst([good, sure]) is sure
+    assert worst([good, open_]) is open_
+    assert worst([told("cannot tell", NAN), told("cannot tell", 0.5)]).ece.value
 
 
 def items(*right: int, sure: float = 0.8) -> ScoredItems:

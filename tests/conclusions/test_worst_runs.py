@@ -15,7 +15,7 @@ from pact_eval.audit.context import DataAuditSettings, DatasetSource
 from pact_eval.audit.dataset import audit_data
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.conclusions.experiment_conclusions import worst_order
+from pact_eval.evaluation.conclusions.experiment_conclusions import worst
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_reports.views.registry import presenter_of
@@ -27,8 +27,8 @@ def test_of_several_seeds_the_worst_is_told(tmp_path: Path) -> None:
         for seed, k in ((1, 3), (2, 1), (3, 3))
     ]
     experiment = Experiment.read(folders, Settings(resamples=200))
-    worst = worst_order([*map(experiment.order, experiment.runs)])
-    assert (worst.status, worst.run) == ("cannot tell", "a, seed 2")
+    order = worst([*map(experiment.order, experiment.runs)])
+    assert (order.status, order.run) == ("cannot tell", "a, seed 2")
 
 
 def leaking(home: Path) -> DatasetSource:

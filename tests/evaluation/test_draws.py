@@ -11,7 +11,7 @@ import numpy as np
 from run_frames import predictions
 
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
 
 
 def items_of() -> ScoredItems:
@@ -19,17 +19,17 @@ def items_of() -> ScoredItems:
 
 
 def drawn(items: ScoredItems, *, seed: int = 0, resamples: int = 200) -> ResampledGroup:
-    return resampled_group(items, rng=np.random.default_rng(seed), resamples=resamples)
+    return resampled_groups(items, rng=np.random.default_rng(seed), resamples=resamples)[0]
 
 
 def test_a_group_depends_on_seed_resamples_metrics_and_units() -> None:
     items = items_of()
-    one_metric = resampled_group(
+    one_metric = resampled_groups(
         items,
         rng=np.random.default_rng(0),
         resamples=200,
         names=["accuracy"],
-    )
+    )[0]
     groups = [
         drawn(items),
         drawn(items, seed=1),

@@ -27,7 +27,7 @@ from pact_eval.evaluation.resampled_groups import (
     group_statistics,
     metric_difference,
     point_values,
-    resampled_group,
+    resampled_groups,
 )
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import Estimate
@@ -138,7 +138,9 @@ def truth(setting: Setting, lead: float, rng: np.random.Generator) -> dict[str, 
 def intervals(setting: Setting, lead: float, rng: np.random.Generator) -> dict[str, Estimate]:
     """Return the metrics of the first run and A - B with their intervals, on one data set."""
     a, b = (
-        resampled_group(ScoredItems.of(run, "single"), rng=rng, resamples=_RESAMPLES, names=METRICS)
+        resampled_groups(
+            ScoredItems.of(run, "single"), rng=rng, resamples=_RESAMPLES, names=METRICS
+        )[0]
         for run in drawn(setting.rows, lead, rng)
     )
     single = {name: a.estimate(name) for name in METRICS}

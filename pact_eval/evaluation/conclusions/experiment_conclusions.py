@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from pact_eval.evaluation.arms.comparison import ArmSummary
-from pact_eval.evaluation.conclusions.conclusion import Tone
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Tone
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
@@ -16,6 +16,7 @@ from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.stats.estimate import Estimate
 
+_Judged = TypeVar("_Judged", bound=Conclusion)
 _WORST_FIRST: Final[tuple[Tone, ...]] = ("bad", "open", "good")
 
 
@@ -97,32 +98,26 @@ def conclude_arms(experiment: Experiment) -> tuple[ArmConclusions, ...]:
             arm=arm.name,
             seeds=arm.seeds,
             accuracy=arm.summaries["all"]["accuracy"],
-            order=worst_order([*map(experiment.order, experiment.arms[arm.name])]),
-            probabilities=worst_probabilities(
-                [*map(experiment.probabilities, experiment.arms[arm.name])]
-            ),
+            order=worst([*map(experiment.order, experiment.arms[arm.name])]),
+            probabilities=worst([*map(experiment.probabilities, experiment.arms[arm.name])]),
         )
         for arm in experiment.comparisons.of_arms.arms
     )
 
 
-def worst_order(conclusions: Sequence[OrderConclusion]) -> OrderConclusion:
-    """Return the worst of one or more conclusions on order."""
+def worst(conclusions: Sequence[_Judged]) -> _Judged:
+    """Return the worst of one or more conclusions: of those of the worst tone, the surest.
 
-    def badness(conclusion: OrderConclusion) -> tuple[int, float]:
-        changes = conclusion.flip_rate.value
+    That is the one with the most answers that change, or with the smallest p-value.
+    """
+
+    def badness(conclusion: Conclusion) -> tuple[int, float]:
+        number = math.nan
+        if isinstance(conclusion, OrderConclusion):
+            number = -conclusion.flip_rate.value
+        elif isinstance(conclusion, ProbabilitiesConclusion):
+            number = conclusion.p_value
         tone = _WORST_FIRST.index(conclusion.tone)
-        return tone, 0.0 if math.isnan(changes) else -changes
-
-    return min(conclusions, key=badness)
-
-
-def worst_probabilities(conclusions: Sequence[ProbabilitiesConclusion]) -> ProbabilitiesConclusion:
-    """Return the worst of one or more conclusions on probabilities."""
-
-    def badness(conclusion: ProbabilitiesConclusion) -> tuple[int, float]:
-        tone = _WORST_FIRST.index(conclusion.tone)
-        p_value = conclusion.p_value
-        return tone, math.inf if math.isnan(p_value) else p_value
+        return tone, math.inf if math.isnan(number) else number
 
     return min(conclusions, key=badness)

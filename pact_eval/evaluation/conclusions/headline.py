@@ -138,8 +138,7 @@ def headline_of(
         text += f". {_several_words(conclusions, called)}"
     if seeds:
         called = short_names([names.run(run.label) for run in runs])
-    write_news = _news_of_two if len(runs) == _TWO else _news_of_many
-    news = write_news(experiment, called, runs)
+    news = _news(experiment, called, runs)
     return f"{leak_prefix(experiment.data.leak)}{text}.{f' {news}.' if news else ''}"
 
 
@@ -255,24 +254,15 @@ def _news_of(experiment: Experiment, run: ExperimentRun) -> tuple[str, ...]:
     return (*bad_news(conclusions), *mass_news(mass))
 
 
-def _news_of_two(
-    experiment: Experiment, names: Sequence[str], runs: Sequence[ExperimentRun]
-) -> str:
-    """Write the bad news on each of two runs; that of both once."""
-    news = [_news_of(experiment, run) for run in runs]
-    if news[0] == news[1]:
-        return f"Both {' and '.join(map(_plural, news[0]))}" if news[0] else ""
-    pairs = zip(names, news, strict=True)
-    return "; ".join(f"{name} {' and '.join(verbs)}" for name, verbs in pairs if verbs)
-
-
-def _news_of_many(
-    experiment: Experiment, names: Sequence[str], runs: Sequence[ExperimentRun]
-) -> str:
-    """Write the bad news on three or more runs: name or count the runs by it."""
-    news = [_news_of(experiment, run) for run in runs]
+def _news(experiment: Experiment, names: Sequence[str], runs: Sequence[ExperimentRun]) -> str:
+    """Write the bad news on runs; of three or more, name or count the runs by it."""
+    news, two = [_news_of(experiment, run) for run in runs], len(runs) == _TWO
     if len({*news}) == 1:
-        return f"All {len(runs):,} {' and '.join(map(_plural, news[0]))}" if news[0] else ""
+        them = "Both" if two else f"All {len(runs):,}"
+        return f"{them} {' and '.join(map(_plural, news[0]))}" if news[0] else ""
+    if two:
+        pairs = zip(names, news, strict=True)
+        return "; ".join(f"{name} {' and '.join(verbs)}" for name, verbs in pairs if verbs)
     bad: dict[str, list[str]] = {}
     for name, run in zip(names, runs, strict=True):
         for conclusion in (experiment.order(run), experiment.probabilities(run)):

@@ -31,7 +31,7 @@ from pact_eval.evaluation.resampled_groups import (
     Evidence,
     ResampledGroup,
     metric_difference,
-    resampled_group,
+    resampled_groups,
 )
 from pact_eval.metrics.decoding import most_probable
 from pact_eval.numbers import (
@@ -317,15 +317,13 @@ def order_audit(
         rng: source of the permutations and resamples.
         resamples: bootstrap resamples of families.
     """
-    orders = single.reordered
-    rows = np.arange(len(single)) if orders is None else np.flatnonzero(orders)
-    rows = rows if single.k > 1 else rows[:0]
+    rows = np.flatnonzero(~np.isnan(single.values["flip_rate"]))
     items = single.taken(rows)
     near = near_ties(items, effect.floor)
     gains: tuple[OrderGain, ...] = ()
     if ensemble is not None and len(items) and items.reference is not None:
         k_views, view_0 = (
-            resampled_group(view_items, rng=rng, resamples=resamples, names=GAINS)
+            resampled_groups(view_items, rng=rng, resamples=resamples, names=GAINS)[0]
             for view_items in (ensemble.taken(rows), items)
         )
         gains = tuple(_gain(name, k_views, view_0, near, effect.floor) for name in GAINS)

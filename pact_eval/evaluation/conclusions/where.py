@@ -361,16 +361,11 @@ class _Groups:
     columns: Mapping[str, Labels]
     in_test: BoolArray
 
-    def rows(self, column: str, value: str) -> BoolArray:
-        """Return (n,) whether an item is in a group."""
-        labels = self.columns[column]
-        return np.asarray(labels.codes == labels.names.tolist().index(value))
-
     def any_of(self, groups: Sequence[WhereGroup]) -> BoolArray:
         """Return (n,) whether an item is in one of some groups."""
         inside = np.zeros(len(self.items), dtype=np.bool_)
         for group in groups:
-            inside |= self.rows(group.column, group.value)
+            inside |= self.columns[group.column].has(group.value)
         return inside
 
     def of(self, column: str, value: str, inside: BoolArray) -> WhereGroup:
@@ -399,7 +394,7 @@ class _Groups:
     def tested(self, tested: CheckedGroup) -> WhereGroup:
         """Return a group that was tested, with the other names of its items."""
         candidate, test = tested.candidate, tested.test
-        inside = self.rows(candidate.column, candidate.value)
+        inside = self.columns[candidate.column].has(candidate.value)
         own, others = (self.of("", "", side & self.in_test).gap for side in (inside, ~inside))
         direction = _direction(own)
         better = test.inside > test.outside
@@ -440,9 +435,7 @@ class _Groups:
         sizes = np.bincount(labels.codes, minlength=len(labels))
         largest = np.argsort(-sizes, kind="stable")[:MOST_BARS]
         names = ordered_groups([str(labels.names[code]) for code in np.sort(largest)])
-        return tuple(
-            tested.get(name) or self.of(column, name, self.rows(column, name)) for name in names
-        )
+        return tuple(tested.get(name) or self.of(column, name, labels.has(name)) for name in names)
 
     def others(self, found: Sequence[WhereGroup]) -> int:
         """Return how many other values the one column of all groups has; 0 if they are of two."""

@@ -295,17 +295,13 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
             run.asked_once().scored(experiment.settings.decoding).values["view_tv"]
             for run in several
         ]
-        curves = [partial(_share, _first_reached(x, distances)) for distances in tv]
+        reached = [np.where(np.isnan(d), -1, np.searchsorted(x + _TIE, d)) for d in tv]
+        curves = [partial(_share, first) for first in reached]
         means = [float(distances[~np.isnan(distances)].mean()) for distances in tv]
         arms.append(_arm_curve(experiment, arm, several, curves, means, family))
     if not arms:
         raise InputError("one view only (K is 1): view TV is between views")
     return ArmCurves(x, tuple(arms), len(family), len(first.families))
-
-
-def _first_reached(x: FloatArray, tv: FloatArray) -> npt.NDArray[np.int64]:
-    """Return the index of the first value that is not below each view TV; -1 where it is NaN."""
-    return np.where(np.isnan(tv), -1, np.searchsorted(x + _TIE, tv))
 
 
 def _share(reached: npt.NDArray[np.int64], weights: FloatArray) -> FloatArray:

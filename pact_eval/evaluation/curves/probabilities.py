@@ -246,15 +246,13 @@ def reliability(experiment: Experiment, run: ExperimentRun) -> RunReliability:
     Raises:
         InputError: the run does not have the decoding, or its calibrator cannot be applied.
     """
-    curves = tuple(
-        ReliabilityCurve(
-            **vars(binned),
-            isotonic=recalibrated_curve(_score_run(experiment, run, binned), experiment.settings),
-        )
-        for binned in binned_reliability(experiment, run)
-    )
+    settings, curves = experiment.settings, []
+    for binned in binned_reliability(experiment, run):
+        items = run.scored(settings.decoding, calibrated=binned.calibrated)
+        isotonic = recalibrated_curve(items, settings)
+        curves.append(ReliabilityCurve(**vars(binned), isotonic=isotonic))
     first = curves[0].ece
-    return RunReliability(run.label, run.arm, curves, first.n, first.clusters)
+    return RunReliability(run.label, run.arm, tuple(curves), first.n, first.clusters)
 
 
 def binned_reliability(experiment: Experiment, run: ExperimentRun) -> tuple[BinnedCurve, ...]:
@@ -266,10 +264,6 @@ def binned_reliability(experiment: Experiment, run: ExperimentRun) -> tuple[Binn
     run.require("ece")
     both = (False,) if run.calibrator is None else (False, True)
     return tuple(_binned_curve(experiment, run, calibrated=calibrated) for calibrated in both)
-
-
-def _score_run(experiment: Experiment, run: ExperimentRun, curve: BinnedCurve) -> ScoredItems:
-    return run.scored(experiment.settings.decoding, calibrated=curve.calibrated)
 
 
 def _binned_curve(experiment: Experiment, run: ExperimentRun, *, calibrated: bool) -> BinnedCurve:

@@ -279,13 +279,17 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     """Write how many answers of a run are right, and what else is bad news.
 
     Args:
-        evaluation: of a run on full contexts, with its conclusions.
+        evaluation: of a run, with its conclusions; without the evidence, no answer is right.
         leak: of its data; it comes first.
 
-    Example:
+    Examples:
         "letters answers 63.5% [58.6, 68.1] right, and FOLLOWS THE LETTER A."
+        "ablated is 88.4% [77.2, 92.5] confident on contexts without the evidence."
     """
     (name,) = short_names([evaluation.run or "The run"])
+    if evaluation.contexts == "ablated":
+        sure = rate_text(evaluation.groups[0].estimates[ABLATED_CONFIDENCE])
+        return f"{leak_prefix(leak)}{name} is {sure} confident on contexts without the evidence."
     answered = next((note for note in evaluation.notes if isinstance(note, Unanswered)), None)
     of_them = "" if answered is None else f" of the {answered.answered:,} answered items"
     accuracy = rate_text(evaluation.groups[0].estimates["accuracy"])
@@ -295,28 +299,6 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     else:
         listed = f", and {news[0]}" if news else ""
     return f"{leak_prefix(leak)}{name} answers {accuracy}{of_them} right{listed}."
-
-
-def answer_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
-    """Write the first line on a run, on full or ablated contexts; arguments as `report_line`."""
-    write = ablated_line if evaluation.contexts == "ablated" else report_line
-    return write(evaluation, leak)
-
-
-def ablated_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
-    """Write how sure a run is on contexts without the evidence.
-
-    Args:
-        evaluation: of a run on ablated contexts.
-        leak: of its data; it comes first.
-
-    Example:
-        "ablated is 88.4% [77.2, 92.5] confident on contexts without the evidence."
-    """
-    (name,) = short_names([evaluation.run or "The run"])
-    confidence = rate_text(evaluation.groups[0].estimates[ABLATED_CONFIDENCE])
-    text = f"{name} is {confidence} confident on contexts without the evidence"
-    return f"{leak_prefix(leak)}{text}."
 
 
 def beside(names: Sequence[str], marks: Sequence[str]) -> str:

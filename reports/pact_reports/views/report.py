@@ -49,7 +49,7 @@ from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.item_lists import item_parts
 from pact_reports.tables.order_runs import noise_note, order_parts, slots_sentence
 from pact_reports.tables.per_answer import answers_parts
-from pact_reports.views.brief import answer_line, brief_report
+from pact_reports.views.brief import brief_report, report_line
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import (
     COUNTS,
@@ -97,7 +97,7 @@ def present_run_report(
         to_json=as_json,
         warnings=[*map(str, report.warnings)],
         leak=lambda: report.experiment.data.leak,
-        headline=lambda: [answer_line(report.evaluation, report.experiment.data.leak)],
+        headline=lambda: [report_line(report.evaluation, report.experiment.data.leak)],
         first=partial(brief_report, report, names, read),
         retold=True,
         listed=lambda: () if items is None else item_parts(report.item_lists(items)),
@@ -249,7 +249,7 @@ def present_evaluation(evaluation: Evaluation) -> Presenter:
         answers=lambda: [conclusion.sentence for conclusion in evaluation.conclusions],
         warnings=[*map(str, others)],
         leak=lambda: leak,
-        headline=lambda: [answer_line(evaluation, leak)],
+        headline=lambda: [report_line(evaluation, leak)],
     )
 
 
@@ -267,7 +267,9 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Json]:
         "decoding": {"views": evaluation.decoding_name, "calibration": evaluation.calibration},
         **attributes(evaluation, "k", "repeats", "by", "unit"),
         "intervals": GENERALISATION[evaluation.unit],
-        "metrics": _metrics(evaluation.metrics),
+        "metrics": [
+            attributes(spec, "name", "title", "unit", "better") for spec in evaluation.metrics
+        ],
         "groups": [_group(group, smallest, evaluation.unit) for group in evaluation.groups],
         "letters": _letters(evaluation.letters, evaluation.unit),
         **attributes(evaluation, "view_tv", "mean_answer_mass", "smallest_probability"),
@@ -275,10 +277,6 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Json]:
         "notes": [to_json(note) for note in evaluation.notes],
         "warnings": warnings_json(evaluation.warnings),
     }
-
-
-def _metrics(specs: Sequence[MetricSpec]) -> Json:
-    return [attributes(spec, "name", "title", "unit", "better") for spec in specs]
 
 
 def _group(group: Group, smallest_probability: float, unit: ClusterUnit) -> Json:
