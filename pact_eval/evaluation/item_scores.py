@@ -155,9 +155,9 @@ def slice_of_rows(
     Raises:
         RunError: a row has no reference, or a value that rows of a run do not have.
     """
-    if frame["reference"].null_count():
-        message = f"{frame['reference'].null_count():,} of {len(frame):,} rows have no reference"
-        raise RunError(message)
+    missing = frame["reference"].null_count()
+    if missing:
+        raise RunError(f"{missing:,} of {len(frame):,} rows have no reference")
     check_values(frame, k)
     first = frame.gather_every(k)
     lengths, codes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)

@@ -404,13 +404,7 @@ def read_items(
     views = _check_views(scan, path)
     k = 1 if repeats and decoding == "single" else views
     families, is_base, reference = _read_families(scan, path, k)
-    own = [by] if by in OWN_GROUPS else []
-    groupings = dict.fromkeys(["kind", *own, *(["source_family"] if unit != "family" else [])])
-    labels: dict[GroupBy, Labels] = {
-        name: text_labels(_read_column(scan, path, name, k).fill_null("")) for name in groupings
-    }
-    if by not in groupings:
-        labels[by] = column_labels(_metadata_column(scan, path, by, k), by, bins)
+    labels = _read_labels(scan, path, k, by, bins, unit)
     items = ScoredItems(
         decoding=decoding,
         calibrator=calibrator,
@@ -422,7 +416,7 @@ def read_items(
         known=known,
         repeats=views if repeats else 1,
     )
-    columns = _columns_read(items, scan.collect_schema(), [*groupings], letters=letters)
+    columns = _columns_read(items, scan.collect_schema(), letters=letters)
     fill = partial(_fill_slices, items, scan.select(columns), path)
     items = _scored(items, fill, letters=letters)
     if letters:
@@ -481,13 +475,24 @@ def _read_families(
     return families, is_base, None if reference is None else reference.astype(np.int16)
 
 
-def _columns_read(
-    items: ScoredItems, schema: pl.Schema, groupings: Sequence[str], *, letters: bool
-) -> list[str]:
+def _read_labels(
+    scan: pl.LazyFrame, path: Path, k: int, by: GroupBy, bins: Bins | None, unit: ClusterUnit
+) -> dict[GroupBy, Labels]:
+    """Return the labels of kinds, of the units of intervals, and of the grouping."""
+    own = ["kind", *([by] if by in OWN_GROUPS else []), *([unit] if unit != "family" else [])]
+    labels: dict[GroupBy, Labels] = {
+        name: text_labels(_read_column(scan, path, name, k).fill_null("")) for name in own
+    }
+    if by not in labels:
+        labels[by] = column_labels(_metadata_column(scan, path, by, k), by, bins)
+    return labels
+
+
+def _columns_read(items: ScoredItems, schema: pl.Schema, *, letters: bool) -> list[str]:
     """Return the columns that the scores of a slice need, and those that are checked with them."""
     columns = ["kind", "reference", "n_choices", "logits", "answer_mass"]
     if items.k > 1:  # the same in all views of an item
-        columns += ["family", "variant", *groupings]
+        columns += ["family", "variant", *(name for name in items.labels if name in OWN_GROUPS)]
     columns += ["id", "code_order"] if items.k > 1 or letters else []
     columns += ["prompt_tokens"] if items.calibrator is not None else []
     optional = ["accepted", *(["view_tv"] if items.k * items.asked == 1 else [])]
