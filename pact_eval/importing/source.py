@@ -20,9 +20,10 @@ import json
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final, get_args
 
@@ -37,11 +38,12 @@ from pact_eval.data.opening import local_data, only_file_of, open_dataset
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError, Problem
 from pact_eval.hub.downloads import hub_json
-from pact_eval.importing.row_reader import check_mapping
+from pact_eval.importing.row_reader import Cells, check_mapping
 from pact_eval.runs.predictions import SUM_TOLERANCE
 from pact_eval.runs.provenance import REPEATS, TRIALS, ImportFacts
 from pact_eval.runs.rows import PREFIX
 
+_BLOCK: Final = 20_000
 _LONGEST: Final = 80
 _HASH: Final = 16
 
@@ -386,6 +388,85 @@ class LogRow:
 
 
 @dataclass(frozen=True)
+class LogRows:
+    """Entries of a log by column; cells are None without a value.
+
+    Attributes:
+        lines, records, wheres: of every row, as `LogRow` has them.
+        columns: rows in our format.
+        further: columns that are no part of it; None takes those of the rows.
+        problems: what is wrong with entries, each with the number of rows before it.
+        questions, options, wordings, states: of every row, as `LogRow` has them.
+    """
+
+    lines: Sequence[int | None]
+    records: Sequence[str | None]
+    wheres: Sequence[str]
+    columns: Mapping[str, Cells]
+    further: Mapping[str, Cells] | None
+    problems: Sequence[tuple[int, Problem]]
+    questions: Sequence[str]
+    options: Sequence[tuple[str, ...]]
+    wordings: Sequence[str]
+    states: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @classmethod
+    def of(cls, entries: Iterable[LogRow | Problem]) -> LogRows:
+        """Return entries by column."""
+        rows: list[LogRow] = []
+        problems: list[tuple[int, Problem]] = []
+        for entry in entries:
+            if isinstance(entry, Problem):
+                problems.append((len(rows), entry))
+            else:
+                rows.append(entry)
+        further = [row.row if row.further is None else row.further for row in rows]
+        own = all(row.further is None for row in rows)
+        return cls(
+            [row.line for row in rows],
+            [row.record for row in rows],
+            [row.where for row in rows],
+            by_column([row.row for row in rows]),
+            None if own else by_column(further),
+            problems,
+            [row.question for row in rows],
+            [row.options for row in rows],
+            [row.wording for row in rows],
+            [row.state for row in rows],
+        )
+
+    def found(
+        self, failures: Mapping[int, ValueError], remedy: str = ""
+    ) -> list[tuple[int, Problem]]:
+        """Return all that is wrong, in order, each with the number of rows before it.
+
+        Args:
+            failures: what is wrong with rows, by number.
+            remedy: what to do about them, if the message does not say it.
+        """
+        found = [*self.problems]
+        for number, error in failures.items():
+            place = self.lines[number], self.records[number]
+            message = f"{self.wheres[number]}{error}"
+            found.append((number, Problem(*place, message, remedy=remedy)))
+        return sorted(found, key=lambda each: each[0])
+
+
+def by_column(rows: Sequence[Mapping[str, Json]]) -> dict[str, Cells]:
+    """Return the cells of rows by column, in the order in which names first occur.
+
+    Examples:
+        >>> by_column([{"a": 1}, {"b": 2, "a": 3}])
+        {'a': [1, 3], 'b': [None, 2]}
+    """
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+@dataclass(frozen=True)
 class LogFacts:
     """Facts that a log states about itself, known once its rows are read.
 
@@ -423,6 +504,12 @@ class Log:
     named: Path | None = None
     references: References | None = None
     mapping: Mapping[str, str] | None = None
+
+    @property
+    def blocks(self) -> Iterator[LogRows]:
+        """Its entries in blocks, so that memory holds few of them as objects."""
+        while block := [*islice(self.rows, _BLOCK)]:
+            yield LogRows.of(block)
 
 
 @dataclass(frozen=True)
