@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import chain, product, repeat
 from operator import le
 from typing import Any, Final, TypeAlias, TypeVar, get_args
 
@@ -76,6 +76,10 @@ Cells: TypeAlias = Sequence[Json]
 _T = TypeVar("_T")
 _ANSWERED = ("ok", "answered")
 _VALUES = ("probabilities", "log_probabilities", "logits")
+_GIVEN: Final = {
+    flags: tuple(name for name, is_given in zip(_VALUES, flags, strict=True) if is_given)
+    for flags in product((False, True), repeat=len(_VALUES))
+}
 _KINDS = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 # The largest float32, which some servers write (negative) for an answer that cannot be chosen.
 # Squares and differences of such numbers are finite.
@@ -554,10 +558,7 @@ class RowReader:
             ValueError: a row has none, or several, or another one than earlier rows.
         """
         given = {name: self._given(rows, name) for name in _VALUES}
-        found = [
-            tuple(name for name, is_given in zip(_VALUES, row, strict=True) if is_given)
-            for row in zip(*given.values(), strict=True)
-        ]
+        found = [_GIVEN[flags] for flags in zip(*(given[name] for name in _VALUES), strict=True)]
         without = [at for at, columns in enumerate(found) if not columns]
         if without:
             for at, columns in zip(without, self._undistributed(rows.chosen(without)), strict=True):
@@ -657,7 +658,7 @@ class RowReader:
             off = abs(total - 1)
             if off <= _EXACT_SUM:
                 continue
-            if off > max(self._tolerance, 0.5 * rounding_unit(row) * len(row)):
+            if off > self._tolerance and off > 0.5 * rounding_unit(row) * len(row):
                 message = f"probabilities: expected a sum of 1, got {total:.6g}"
                 raise ValueError(message)
             self.totals.renormalised += 1
@@ -687,18 +688,26 @@ def _frame(rows: _Rows, columns: Mapping[str, list[Any]]) -> pl.DataFrame:
 
 
 def list_series(name: str, lists: Sequence[Sequence[Any] | None], dtype: pl.List) -> pl.Series:
-    """Return a column of lists.
+    """Return a column of lists; those of one length together, which is faster than polars alone.
 
     Examples:
-        >>> list_series("a", [[0, 1], [1, 0]], pl.List(pl.Int16())).to_list()
-        [[0, 1], [1, 0]]
+        >>> list_series("a", [[0, 1], None, [2], [1, 0], []], pl.List(pl.Int16())).to_list()
+        [[0, 1], None, [2], [1, 0], []]
     """
-    widths = {-1 if each is None else len(each) for each in lists}
-    (width,) = widths if len(widths) == 1 else (-1,)
-    if width < 1:  # polars takes longer for these
-        return pl.Series(name, lists, dtype)
-    flat = pl.Series(name, [*chain.from_iterable(lists)], dtype.inner)  # type: ignore[arg-type]
-    return flat.reshape((-1, width)).arr.to_list()
+    widths = [-1 if each is None else len(each) for each in lists]
+    parts: list[pl.Series] = []
+    places: list[int] = []
+    for width in dict.fromkeys(widths):
+        here = [at for at, each in enumerate(widths) if each == width]
+        places += here
+        if width < 1:
+            alike = pl.Series(name, [None if width < 0 else []], dtype)
+            parts.append(alike.new_from_index(0, len(here)))
+        else:
+            cells: Iterator[Any] = chain.from_iterable(lists[at] or () for at in here)
+            flat = pl.Series(name, [*cells], dtype.inner)
+            parts.append(flat.reshape((-1, width)).arr.to_list())
+    return parts[0] if len(parts) == 1 else pl.concat(parts).gather(pl.Series(places).arg_sort())
 
 
 def _status(status: str) -> str | None:

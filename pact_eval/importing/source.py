@@ -438,6 +438,42 @@ class LogRows:
             [row.state for row in rows],
         )
 
+    def row(self, at: int) -> LogRow:
+        """Return one entry."""
+        further = self.further
+        return LogRow(
+            self.lines[at],
+            self.records[at],
+            {name: cells[at] for name, cells in self.columns.items()},
+            self.wheres[at],
+            None if further is None else {name: cells[at] for name, cells in further.items()},
+            self.questions[at],
+            self.options[at],
+            self.wordings[at],
+            self.states[at],
+        )
+
+    def blocks(self, size: int) -> Iterator[LogRows]:
+        """Yield the entries in blocks; if there are problems, in one."""
+        if self.problems or not len(self):
+            yield self
+            return
+        for start in range(0, len(self), size):
+            here = slice(start, start + size)
+            further = self.further
+            yield LogRows(
+                self.lines[here],
+                self.records[here],
+                self.wheres[here],
+                {name: cells[here] for name, cells in self.columns.items()},
+                None if further is None else {name: x[here] for name, x in further.items()},
+                (),
+                self.questions[here],
+                self.options[here],
+                self.wordings[here],
+                self.states[here],
+            )
+
     def found(
         self, failures: Mapping[int, ValueError], remedy: str = ""
     ) -> list[tuple[int, Problem]]:
@@ -455,7 +491,7 @@ class LogRows:
         return sorted(found, key=lambda each: each[0])
 
 
-def by_column(rows: Sequence[Mapping[str, Json]]) -> dict[str, Cells]:
+def by_column(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:
     """Return the cells of rows by column, in the order in which names first occur.
 
     Examples:
@@ -488,7 +524,7 @@ class Log:
     """A log that is open.
 
     Attributes:
-        rows: its entries; a problem where one cannot be read.
+        rows: its entries, one by one or by column; a problem where one cannot be read.
         facts: what it says of itself; called once, after the rows.
         tolerance: how far its probabilities may miss a sum of 1, if not by rounding.
         files: the files that it consists of, for its hash.
@@ -497,7 +533,7 @@ class Log:
         mapping: names of our columns in rows that were translated; None takes the user's.
     """
 
-    rows: Iterator[LogRow | Problem]
+    rows: Iterator[LogRow | Problem] | LogRows
     files: tuple[Path, ...]
     facts: Callable[[Outcome], LogFacts] = lambda _outcome: LogFacts()
     tolerance: float = SUM_TOLERANCE
@@ -508,6 +544,9 @@ class Log:
     @property
     def blocks(self) -> Iterator[LogRows]:
         """Its entries in blocks, so that memory holds few of them as objects."""
+        if isinstance(self.rows, LogRows):
+            yield from self.rows.blocks(_BLOCK)
+            return
         while block := [*islice(self.rows, _BLOCK)]:
             yield LogRows.of(block)
 

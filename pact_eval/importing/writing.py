@@ -141,7 +141,7 @@ class FurtherColumns:
         if kinds & {dict, list}:
             return False
         short: Sequence[Json | _CutText] = cells
-        if str in kinds:
+        if any(isinstance(x, str) and len(x) > _LONGEST_TEXT for x in cells):
             short = [self._shortened(name, x) if isinstance(x, str) else x for x in cells]
         if places[-1] - len(values) == len(places) - 1:  # no row is a further view of an item
             values += short

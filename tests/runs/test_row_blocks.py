@@ -20,7 +20,7 @@ from pact_eval.importing.row_reader import OWN_NAMES, RowReader, Totals
 from pact_eval.importing.source import LogOptions, LogRow, LogRows, import_options
 from pact_eval.importing.writing import find_source
 
-_STRANGE: Final = (
+_STRANGE: Final[tuple[Any, ...]] = (
     *(None, "", " ", "x", True, 0, 7, -1, 0.5, [], [0, 1], [0.5, 0.5], [None, 0.2], {}),
     *("boolean", "ok", "missing", "counterfactual"),
 )
