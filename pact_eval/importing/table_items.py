@@ -12,7 +12,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from pact_eval._json import sha256_of_json
-from pact_eval.data.labelled.answers import of_texts
 from pact_eval.data.labelled.entries import Entries, Entry
 from pact_eval.data.labelled.identity import (
     column_of_ids,
@@ -46,7 +45,7 @@ def check_repeats(columns: Roles, entries: Entries, source: str) -> None:
         return
     named = _repeated_ids(columns, entries)
     question = _first(columns, "question")
-    texts = of_texts(as_text, entries.column(question))
+    texts = [*map(as_text, entries.column(question))]
     if named is not None:
         other = columns_option("family", [named])
         what, is_no_id = f"{named} repeats", f"items that belong together: {other}"
@@ -120,9 +119,9 @@ def _first(columns: Roles, role: str) -> str | None:
 def own_ids(entries: Entries, columns: Roles) -> list[str | None]:
     """Return what rows have in the column of ids; None if it is empty."""
     column = _first(columns, "id")
-    return of_texts(
-        as_text, [None] * len(entries.entries) if column is None else entries.column(column)
-    )
+    return [
+        *map(as_text, [None] * len(entries.entries) if column is None else entries.column(column))
+    ]
 
 
 def has_requests(entries: Entries, columns: Roles) -> bool:

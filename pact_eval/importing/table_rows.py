@@ -596,9 +596,11 @@ def _ids(
     own = own_ids(entries, roles.columns)
     requests: list[str | None] = [None] * len(own)
     if not joined and not roles.unlabelled and has_requests(entries, roles.columns):
-        asked = of_texts(as_text, entries.column(roles.first("question")))
+        asked = [*map(as_text, entries.column(roles.first("question")))]
         requests = own
         own = [x and f"{x}/{text or ''}" for x, text in zip(own, asked, strict=True)]
+    if None not in own:
+        return [*map(str, own)], requests
     has_views = "view" in entries.columns
     few = roles.unlabelled and "state" not in roles.columns and is_shared(texts)
     constant = few or (is_constant(texts) and not has_views)

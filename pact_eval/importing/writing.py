@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias, cast
@@ -191,6 +193,19 @@ class FurtherColumns:
 _OWN_REMEDY: Final = "Columns and their values: pact-eval import --help"
 
 
+@contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Pause the search for cycles: it would look at all rows again and again, which have none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_collecting_later()
 def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[ImportedRows, Log]:
     """Read the rows of a log.
 
