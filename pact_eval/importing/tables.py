@@ -365,12 +365,20 @@ class _TableReader:
         problems = []
         columns = self._roles.columns["options"]
         first: dict[str, Options] = {}
-        for row in self._rows:
+        known: dict[Any, Options] = {}  # rows with the same texts share their options
+        for row, cells in zip(
+            self._rows, zip(*map(self._plain, columns), strict=True), strict=True
+        ):
+            key = cells if all(isinstance(cell, str | None) for cell in cells) else None
             try:
-                row.options = options_of_row(row.entry.value, columns, self._reference)
+                row.options = known.get(key) or options_of_row(
+                    dict(zip(columns, cells, strict=True)), columns, self._reference
+                )
             except DraftError as error:
                 problems.append(Problem(row.entry.line, row.id, str(error), error.kind))
                 continue
+            if key is not None:
+                known[key] = row.options
             same = first.setdefault(row.id, row.options).texts == row.options.texts
             if not same or "-" in row.options.texts:
                 what = '"-", which also says that there is no label'
