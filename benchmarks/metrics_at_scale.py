@@ -1,4 +1,4 @@
-"""Point metrics of ten million items from Parquet, and full reports, compared with other libraries.
+"""Point metrics of ten million items, full reports, and an import, compared with other libraries.
 
     python benchmarks/metrics_at_scale.py [--items 10000000] [--blocks 5] [--write FILE]
 
@@ -6,6 +6,7 @@ The items are random (2 to 6 answers, families of two, one view) and first writt
 peers of point metrics get the same items as probabilities in memory: they read and decode nothing.
 The peer of the bootstrap draws all items in memory: it gets a share of them, and its time is
 divided by that share. The script checks that both compute the same number before it measures times.
+The peer of the import reads the same CSV, and writes it as Parquet: it checks and decides nothing.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from pact_eval import metrics
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.report import evaluate_items
 from pact_eval.evaluation.resampled_groups import group_statistics, point_values
+from pact_eval.importing.writing import import_run
 from pact_eval.stats.paired_tests import item_accuracy_difference
 
 RESAMPLES = 10_000
@@ -125,6 +127,39 @@ def report_rows(folder: Path, items: int) -> list[Row]:
     return rows
 
 
+def write_csv(path: Path, items: int) -> None:
+    """Write items with four probabilities of six decimals, a right answer and a region."""
+    rng, names = np.random.default_rng(0), np.array(["refund", "replace", "reject", "escalate"])
+    p = rng.dirichlet(np.ones(len(names)), items).round(6)
+    columns = {f"p_{name}": p[:, at] for at, name in enumerate(names)}
+    frame = pl.DataFrame(
+        {
+            "id": [f"item-{number}" for number in range(items)],
+            "label": names[rng.integers(0, len(names), items)],
+            **columns,
+            "region": np.array(["north", "south", "east"])[rng.integers(0, 3, items)],
+        }
+    )
+    frame.write_csv(path)
+
+
+def import_csv(path: Path) -> int:
+    """Import a CSV file as a run; returns the number of its rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        return len(import_run(path, Path(folder) / "run", {}).frame)
+
+
+def import_row(folder: Path, items: int) -> Row:
+    """Return the row of the import."""
+    path = folder / "answers.csv"
+    write_csv(path, items)
+    peer = Peer(
+        "polars, read_csv and write_parquet",
+        lambda: pl.read_csv(path).write_parquet(folder / "answers.parquet"),
+    )
+    return Row(f"import of {items:,} rows of CSV", partial(import_csv, path), 10.0, [peer])
+
+
 def check(path: Path, items: int) -> None:
     """Check that our numbers agree with the peers' on the same items."""
     with tempfile.TemporaryDirectory() as temporary:
@@ -138,8 +173,8 @@ def check(path: Path, items: int) -> None:
             raise SystemExit(message)
 
 
-def peak_of_point_metrics(path: Path) -> float:
-    """Return the peak memory of a process that only computes point metrics, in MB."""
+def peak_of(path: Path) -> float:
+    """Return the peak memory of a process that only computes point metrics, or imports, in MB."""
     made = subprocess.run(  # noqa: S603 -- this script
         [sys.executable, __file__, "--peak", str(path)], capture_output=True, text=True, check=True
     )
@@ -153,7 +188,7 @@ def main() -> None:
     options.add_argument("--peak", type=Path, help=argparse.SUPPRESS)
     arguments = chosen_options(options, blocks=1, items=1_000)
     if arguments.peak:
-        our_metrics(arguments.peak)
+        (import_csv if arguments.peak.suffix == ".csv" else our_metrics)(arguments.peak)
         sys.stdout.write(str(peak_memory()))
         return
     items = arguments.items
@@ -174,14 +209,17 @@ def main() -> None:
             3.0,
             [peer],
         )
+        imported = min(items, 1_000_000)
         rows = [one_pass, *report_rows(Path(temporary), items)]
+        rows.append(import_row(Path(temporary), imported))
         lines, ratios = rows_table(rows, arguments.blocks)
-        peak = peak_of_point_metrics(path)
+        peak, peak_of_import = peak_of(path), peak_of(Path(temporary) / "answers.csv")
     packages = versions("numpy", "scipy", "polars", "scikit-learn", "torchmetrics")
     text = (
         f"{machine()}; {packages}. Medians of {arguments.blocks} interleaved blocks, "
         f"default resamples of the report. The file has {size:,.0f} MB. The peak memory of point "
-        f"metrics in their own process is {peak:,.0f} MB, libraries included.\n\n{lines}\n\n"
+        f"metrics in their own process is {peak:,.0f} MB, libraries included, and that of the "
+        f"import {peak_of_import:,.0f} MB.\n\n{lines}\n\n"
         "If a peer gets a share of the items, its time is divided by that share.\n\n"
         "`python benchmarks/metrics_at_scale.py`"
     )

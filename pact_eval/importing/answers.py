@@ -19,8 +19,8 @@ from pact_eval.data.labelled.answers import cell_text
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.importing.exchanges import FACTS, several_models
 from pact_eval.importing.graded import GradedSource
-from pact_eval.importing.row_reader import OWN_NAMES, RowReader
-from pact_eval.importing.source import ImportOptions, Log, LogRow, Outcome, Source
+from pact_eval.importing.row_reader import MOST_PROBLEMS, OWN_NAMES, RowReader
+from pact_eval.importing.source import ImportOptions, Log, LogRows, Outcome, Source
 from pact_eval.importing.table_cells import number_of
 from pact_eval.importing.writing import find_source
 from pact_eval.runs.folder import open_run, unanswered_items
@@ -57,7 +57,6 @@ SCHEMA: Final[Mapping[str, Any]] = {
 them; `order` is the order in which they were shown, or the view if that is not known; null without
 an answer."""
 
-_MOST_PROBLEMS: Final = 1000
 _BOOLEAN: Final = ("false", "true")
 _SAID: Final = ("answer", "probabilities", "log_probabilities", "logits")
 
@@ -130,58 +129,61 @@ def _read(log: Log, source: Source, named: str) -> tuple[list[dict[str, Json]], 
         RecordError: a row is malformed, or there are none.
     """
     mapping = ({} if log.mapping is None else log.mapping) if source.own else OWN_NAMES
-    reader = RowReader(mapping, log.tolerance)
-    rows: list[dict[str, Json]] = []
+    # Replies with probabilities and without may be in one log.
+    reader = RowReader(mapping, log.tolerance, mixed=True)
+    answers: list[dict[str, Json]] = []
     problems: list[Problem] = []
     labelled = False
-    for entry in log.rows:
-        if isinstance(entry, Problem):
-            problems.append(entry)
-        else:
-            labelled |= any(entry.row.get(name) is not None for name in ("reference", "gold"))
-            try:
-                rows.append(_answer(entry, reader, len(rows)))
-            except ValueError as error:
-                message = f"{entry.where}{error}"
-                problems.append(Problem(entry.line, entry.record, message))
-        if len(problems) >= _MOST_PROBLEMS:
+    for rows in log.blocks:
+        columns = {**rows.columns}
+        right = (columns.pop(name, None) for name in ("reference", "gold"))
+        labelled |= any(cell is not None for cells in right for cell in cells or ())
+        columns["reference"] = [0] * len(rows)
+        said = [columns[name] for name in _SAID if name in columns]
+        if said and "correct" in columns:
+            columns["correct"] = [
+                cell if all(other is None for other in others) else None
+                for cell, *others in zip(columns["correct"], *said, strict=True)
+            ]
+        frame, failures = reader.read(columns, len(rows))
+        answers += [
+            _answer(rows, row["at"], row, len(answers) + place)
+            for place, row in enumerate(frame.iter_rows(named=True))
+        ]
+        problems += [problem for _, problem in rows.found(failures)]
+        if len(problems) >= MOST_PROBLEMS:
             break
-    if not rows and not problems:
+    if not answers and not problems:
         problems.append(Problem(None, None, "expected at least one row, got an empty file"))
     if problems:
-        raise RecordError(named, problems)
-    return rows, labelled
+        raise RecordError(named, problems[:MOST_PROBLEMS])
+    return answers, labelled
 
 
-def _answer(entry: LogRow, reader: RowReader, number: int) -> dict[str, Json]:
-    """Return the answer of a row.
-
-    Raises:
-        ValueError: the row is malformed.
-    """
-    value: dict[str, Json] = {**entry.row, "reference": 0}
-    if any(value.get(name) is not None for name in _SAID):
-        value["correct"] = None
-    reader.values = None  # replies with probabilities and without may be in one log
-    (item, view), row = reader.read(value)
-    further = entry.row if entry.further is None else entry.further
-    kind, order = row["kind"], row["code_order"]
-    at = None if reader.values == OUTCOMES or not isinstance(row["answer"], int) else row["answer"]
-    known = row["status"] is None and known_by_values(reader.values) not in UNSURE
-    names = entry.options or (_BOOLEAN if kind == "boolean" else ())
+def _answer(rows: LogRows, at: int, row: Mapping[str, Any], number: int) -> dict[str, Json]:
+    """Return the answer of a row of a log."""
+    kind, order, view = row["kind"], row["code_order"], row["view"]
+    named = row["status"] is None and row["values"] != OUTCOMES
+    known = row["status"] is None and known_by_values(row["values"]) not in UNSURE
+    names = rows.options[at] or (_BOOLEAN if kind == "boolean" else ())
+    further = {
+        name: cells[at]
+        for name, cells in (rows.columns if rows.further is None else rows.further).items()
+    }
     model = (cell_text(further.get(name)) for name in ("model", "model_version"))
+    line = rows.lines[at]
     return {
-        "id": item,
+        "id": row["id"],
         "family": row["family"],
-        "at": at,
+        "at": row["answer"] if named else None,
         "options": [*names] or None,
-        "question": entry.question or cell_text(further.get("question")) or "",
+        "question": rows.questions[at] or cell_text(further.get("question")) or "",
         "confidence": _confidence(row["logits"], row["answer"]) if known else None,
         "order": None if row["status"] else dumps(order) if order or not view else f"view {view}",
         "status": row["status"],
-        "line": number if entry.line is None else entry.line,
-        "state": entry.state,
-        "wording": entry.wording,
+        "line": number if line is None else line,
+        "state": rows.states[at],
+        "wording": rows.wordings[at],
         **_measured(further),
         "model": "@".join(name for name in model if name is not None) or None,
     }

@@ -61,7 +61,7 @@ def likely_labels(
         return few if len(few) == 1 else right
     likely = []
     for name in columns:
-        cells = [cell_text(entry.value.get(name)) for entry in entries.entries]
+        cells = [*map(cell_text, entries.column(name))]
         pairs = zip(cells, words, strict=True)
         known = [fold_label(cell) in row for cell, row in pairs if not is_unlabelled(cell) and cell]
         if known and sum(known) >= _SHARE * len(cells):
@@ -70,7 +70,7 @@ def likely_labels(
 
 
 def _labels(entries: Entries, column: str) -> Sequence[str]:
-    return distinct_labels(entry.value.get(column) for entry in entries.entries)[0]
+    return distinct_labels(entries.column(column))[0]
 
 
 def _has_few_labels(entries: Entries, column: str) -> bool:
@@ -117,7 +117,7 @@ def score_remedies(
             option = columns_option("probabilities", group)
             if reference is None:
                 return [option]
-            cells = [cell_text(entry.value.get(reference)) for entry in entries.entries]
+            cells = [*map(cell_text, entries.column(reference))]
             rows = [*zip(*(numeric[name] for name in group), strict=True)]
             orders = likely_orders(rows, cells, answers)
             return [f"{option} {order}" for order in orders] or [option]
@@ -133,7 +133,7 @@ def score_remedies(
 def _kind_of(entries: Entries, column: str) -> str | None:
     """Return what the numbers for several answers in the cells of a column are; None if none."""
     numbers: list[tuple[float, ...]] = []
-    for cell in (entry.value.get(column) for entry in entries.entries):
+    for cell in entries.column(column):
         if cell in (None, ""):
             continue
         try:

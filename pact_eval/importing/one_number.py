@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.data.labelled.answers import TEXT, Options
+from pact_eval.data.labelled.answers import TEXT, Options, of_texts
 from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.reading import IGNORED, columns_option, roles_option
 from pact_eval.errors import ShapeError
 from pact_eval.importing.labels_file import NO_LABELS
-from pact_eval.importing.table_cells import number_of
+from pact_eval.importing.table_cells import numbers_in
 
 __all__ = [
     "ANSWER_COLUMN",
@@ -93,8 +93,8 @@ class Question:
     def indices(self, column: str | None) -> list[int | None]:
         """Return the index of the answer in every cell of a column, by its text."""
         options = Options(tuple(self.answers))
-        cells = [entry.value.get(str(column)) for entry in self.entries.entries]
-        return [options.index(cell, TEXT) for cell in cells]
+        cells = self.entries.column(column)
+        return of_texts(lambda cell: options.index(cell, TEXT), cells)
 
     def of_answer(self, column: str, answer: int) -> OneNumber:
         """Return a column as the probability of an answer by its index."""
@@ -127,7 +127,7 @@ def numbers_of(entries: Entries, column: str) -> list[float | None] | None:
         [0.5, None]
     """
     try:
-        numbers = [number_of(entry.value.get(column)) for entry in entries.entries]
+        numbers = numbers_in(entries.column(column))
     except ValueError:
         return None
     return numbers if any(number is not None for number in numbers) else None
@@ -271,7 +271,7 @@ def _fitting(question: Question, column: str) -> list[int | None]:
             rows = zip(numbers, said, strict=True)
             agrees = all(_agrees(x, index, answer, n) for x, index in rows)
         else:
-            hits = [entry.value.get(str(question.correct)) for entry in question.entries.entries]
+            hits = question.entries.column(question.correct)
             rows_of_hits = zip(numbers, right, hits, strict=True)
             agrees = all(_is_hit(x, index, answer, hit) for x, index, hit in rows_of_hits)
         if agrees:

@@ -8,21 +8,28 @@ stays 0, unless all probabilities are rounded: see `runs/probabilities.py`.
 Logs of the most probable tokens list only some answers. Those that are not listed are null among
 log-probabilities or logits, and `ceiling` is the largest value that they can have. A reference may
 be a list of several right answers, if the caller allows it.
+
+Many rows are read together, column by column. If a check fails, each half of them is read alone,
+and so on: a single row says what is wrong with it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import Final, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, product, repeat
+from operator import le
+from typing import Any, Final, TypeAlias, TypeVar, get_args
+
+import polars as pl
 
 from pact_eval._json import Json, describe, dumps, finite_number
 from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem
 from pact_eval.runs.predictions import SUM_TOLERANCE, rounding_unit
 from pact_eval.runs.provenance import ANSWERS, CONFIDENCES, GRADES, OUTCOMES
-from pact_eval.runs.rows import STATUSES
+from pact_eval.runs.rows import OF_LOGS, SCHEMA, STATUSES, UNANSWERED
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("id",),
@@ -60,8 +67,19 @@ OWN_NAMES: Final[Mapping[str, str]] = {
 }
 """The mapping of rows that a source has made: it means these columns where it gives them."""
 
+MOST_PROBLEMS: Final = 1000
+"""So many problems of one file are collected."""
+
+Cells: TypeAlias = Sequence[Json]
+"""The cells of a column; None without a value."""
+
+_T = TypeVar("_T")
 _ANSWERED = ("ok", "answered")
 _VALUES = ("probabilities", "log_probabilities", "logits")
+_GIVEN: Final = {
+    flags: tuple(name for name, is_given in zip(_VALUES, flags, strict=True) if is_given)
+    for flags in product((False, True), repeat=len(_VALUES))
+}
 _KINDS = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 # The largest float32, which some servers write (negative) for an answer that cannot be chosen.
 # Squares and differences of such numbers are finite.
@@ -115,44 +133,76 @@ class SeveralRightError(ValueError):
     """A row has several right answers, and nobody said how they count."""
 
 
+FRAME: Final = pl.Schema(
+    {
+        **SCHEMA,
+        "logits": pl.List(pl.Float64()),
+        **OF_LOGS,
+        **UNANSWERED,
+        "scored": pl.Boolean(),
+        "right": pl.Boolean(),
+        "answer": pl.Int16(),
+        "values": pl.String(),
+        "at": pl.Int64(),
+    }
+)
+"""Columns of rows that were read: those of a run; whether the log counts the row; whether its
+answer is right, the index of the answer, and the column that it comes from; and the number of the
+row, from 0."""
+
+
 @dataclass
-class _View:
-    """The columns of a row that belong to its view.
+class Totals:
+    """Counts over all rows.
 
     Attributes:
-        n_choices: number of answers.
-        view: number of the view, from 0.
-        code_order: the order of the answers; empty if it is unknown.
-        logits: one per answer; empty without an answer.
-        censored: answers whose logits are upper bounds; None if there are none.
-        prompt_tokens: length of the prompt.
-        answer_mass: probability on the answer letters.
-        view_tv: TV between orders that the log states of the item.
-        scored: whether the log counts the row.
-        right: whether the answer is right.
-        answer: the index of the answer; None without one.
+        values: the column that the predictions come from; None before the first.
+        renormalised: rows whose probabilities miss a sum of 1.
+        zero_on_reference: rows that give every right answer a probability of 0.
+        compared, correct: rows whose correctness the log says, and the right ones among them.
+        not_most_probable: rows whose answer is not the most probable one.
     """
 
-    n_choices: int
-    view: int
-    code_order: list[int] = field(default_factory=list)
-    logits: list[float] = field(default_factory=list)
-    censored: list[int] | None = None
-    prompt_tokens: int | None = None
-    answer_mass: float | None = None
-    view_tv: float | None = None
-    scored: bool = True
-    right: bool = False
-    answer: int | None = None
+    values: str | None = None
+    renormalised: int = 0
+    zero_on_reference: int = 0
+    compared: int = 0
+    correct: int = 0
+    not_most_probable: int = 0
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows by column, and their numbers."""
+
+    columns: Mapping[str, Cells]
+    numbers: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def chosen(self, places: Sequence[int]) -> _Rows:
+        """Return some of the rows."""
+        if len(places) == len(self):
+            return self
+        columns = {name: [cells[at] for at in places] for name, cells in self.columns.items()}
+        return _Rows(columns, [self.numbers[at] for at in places])
 
 
 class RowReader:
-    """Reads rows one by one and collects remarks about them.
+    """Reads rows, and collects remarks about them.
 
     Args:
         mapping: our column -> its name in the rows; overrides the defaults.
         tolerance: how far probabilities may miss a sum of 1, if not by rounding.
         several_right: whether an answer counts if it is one of several right ones.
+        mixed: whether the answers of rows may come from different columns.
+
+    Examples:
+        >>> columns = {"id": ["a", "b"], "reference": [0, 2], "probabilities": [[0.25, 0.75]] * 2}
+        >>> rows, failures = RowReader().read(columns, 2)
+        >>> rows["answer"].to_list(), failures
+        ([1], {1: ValueError('reference/gold: expected an integer from 0 to 1, got 2')})
     """
 
     def __init__(
@@ -161,6 +211,7 @@ class RowReader:
         tolerance: float = SUM_TOLERANCE,
         *,
         several_right: bool = False,
+        mixed: bool = False,
     ) -> None:
         mapped_names = {} if mapping is None else mapping
         self._names = {
@@ -169,36 +220,51 @@ class RowReader:
         }
         self._tolerance = tolerance
         self._several_right = several_right
+        self._mixed = mixed
         self._answer_is_meant = "answer" in mapped_names
         others = (names for column, names in self._names.items() if column != "confidence")
         self.used = {name for names in others for name in names}
         self._mapped_but_not_met = dict(mapped_names)
-        self.values: str | None = None
-        self.renormalised = 0
-        self.zero_on_reference = 0
-        self.compared = 0
-        self.correct = 0
-        self.not_most_probable = 0
+        self.totals = Totals()
 
-    def read(self, value: Json) -> tuple[tuple[str, int], dict[str, Json]]:
-        """Return (id, view) of a row, and its columns.
+    def read(
+        self, columns: Mapping[str, Cells], size: int
+    ) -> tuple[pl.DataFrame, dict[int, ValueError]]:
+        """Read rows; later calls read the rows behind them.
 
-        Raises:
-            ValueError: the row is malformed.
+        Args:
+            columns: (size,) cells by column.
+            size: number of rows.
+
+        Returns:
+            The rows that are right, with the columns of `FRAME`; and by number, what is wrong with
+            each of the others, until there are `MOST_PROBLEMS`.
         """
-        obj = as_object(value)
-        record_id = self._text(obj, "id")
-        status = self._status(obj)
-        view = self._without_answer(obj) if status else self._read_view(obj)
-        item = self._item(obj, record_id, view.n_choices)
-        if status is None:
-            self._check_outcome(obj, item, view)
-        reason = self._text(obj, "reason", "") if status else None
-        return (record_id, view.view), {**item, **vars(view), "status": status, "reason": reason}
+        frames = [pl.DataFrame(schema=FRAME)]
+        failures: dict[int, ValueError] = {}
+        wrong = 0
+        pending = [range(size)] if size else []
+        while pending and wrong < MOST_PROBLEMS:
+            numbers = pending.pop()
+            here = slice(numbers.start, numbers.stop)
+            rows = _Rows({name: cells[here] for name, cells in columns.items()}, numbers)
+            before = replace(self.totals)
+            try:
+                frames += self._read(rows)
+            except ValueError as error:
+                if len(rows) == 1:
+                    failures[numbers.start] = error
+                    wrong += not isinstance(error, SeveralRightError)
+                    continue
+                self.totals = before
+                half = len(rows) // 2
+                pending += [numbers[half:], numbers[:half]]
+        return pl.concat(frames).sort("at"), failures
 
-    def id_if_readable(self, value: Json) -> str | None:
+    def id_if_readable(self, value: Mapping[str, Json]) -> str | None:
         """Return the id of a row, even if the row is otherwise malformed."""
-        record_id = self._get(value, "id") if isinstance(value, dict) else None
+        given = (value.get(name) for name in self._names["id"])
+        record_id = next((cell for cell in given if cell is not None), None)
         is_id = isinstance(record_id, str | int) and not isinstance(record_id, bool)
         return str(record_id) if is_id else None
 
@@ -209,251 +275,532 @@ class RowReader:
             for column, name in self._mapped_but_not_met.items()
         ]
 
-    def _item(self, obj: Mapping[str, Json], record_id: str, n_choices: int) -> dict[str, Json]:
-        """Return the columns that are the same in every view of an item."""
-        kind = self._kind(obj)
-        variant = self._text(obj, "variant", default="") or None
-        if variant is not None:
-            _one_of("variant", variant, {name: name for name in get_args(PairVariant)})
-        if kind == "boolean" and n_choices != 2:
-            message = f"expected 2 numbers for a boolean, got {n_choices}"
+    def _read(self, rows: _Rows) -> list[pl.DataFrame]:
+        """Return the rows: those with an answer, and those without.
+
+        Raises:
+            ValueError: a row is malformed. If there is only one, the message is about it.
+        """
+        ids = self._texts(rows, "id")
+        statuses = self._statuses(rows)
+        frames: list[pl.DataFrame] = []
+        for answered in (True, False):
+            places = [at for at, status in enumerate(statuses) if (status is None) is answered]
+            if not places:
+                continue
+            part, part_ids = rows.chosen(places), _chosen(ids, places)
+            if answered:
+                frames += self._answered(part, part_ids)
+            else:
+                frames.append(self._unanswered(part, part_ids, _chosen(statuses, places)))
+        return frames
+
+    def _answered(self, rows: _Rows, ids: list[str]) -> Iterator[pl.DataFrame]:
+        found = self._values(rows)
+        for values in dict.fromkeys(found):
+            places = [at for at, each in enumerate(found) if each == values]
+            part, part_ids = rows.chosen(places), _chosen(ids, places)
+            view = self._views(part, values)
+            item = self._items(part, part_ids, view["n_choices"])
+            self._check_outcomes(part, values, item, view)
+            yield _frame(part, item | view | {"values": [values] * len(part)})
+
+    def _unanswered(self, rows: _Rows, ids: list[str], statuses: list[str | None]) -> pl.DataFrame:
+        counts = self._cells(rows, "n_choices") or [None] * len(rows)
+        lacking = [at for at, count in enumerate(counts) if count is None]
+        if lacking and any(kind != "boolean" for kind in self._kinds(rows.chosen(lacking))):
+            message = "n_choices: a row without an answer needs it, except for booleans; add it"
             raise ValueError(message)
-        family = self._text(obj, "family", default=record_id)
+        n_choices = self._wholes(rows, "n_choices", MIN_ANSWERS, MAX_ANSWERS, default=2)
+        views = self._wholes(rows, "view", 0, _MOST_VIEWS, default=0)
+        scored = self._cells(rows, "scored") or [None] * len(rows)
+        item = self._items(rows, ids, n_choices)
+        reasons = self._texts(rows, "reason", "")
+        empty: list[list[int]] = [[]] * len(rows)
+        view: dict[str, list[Any]] = {
+            "n_choices": n_choices,
+            "view": views,
+            "code_order": empty,
+            "logits": empty,
+            "scored": [each is not False for each in scored],
+            "right": [False] * len(rows),
+            "status": statuses,
+            "reason": reasons,
+        }
+        return _frame(rows, item | view)
+
+    def _items(self, rows: _Rows, ids: list[str], n_choices: list[int]) -> dict[str, list[Any]]:
+        """Return the columns that are the same in every view of an item."""
+        kinds = self._kinds(rows)
+        variants = [text or None for text in self._texts(rows, "variant", "")]
+        _of_each(_variant, variants)
+        for kind, count in zip(kinds, n_choices, strict=True):
+            if kind == "boolean" and count != 2:
+                message = f"expected 2 numbers for a boolean, got {count}"
+                raise ValueError(message)
+        families = self._texts(rows, "family", ids)
+        source_families = self._texts(rows, "source_family", families)
+        domains = self._texts(rows, "domain", "unknown")
+        references, accepted = self._references(rows, n_choices)
         return {
-            "id": record_id,
-            "family": family,
-            "source_family": self._text(obj, "source_family", default=family),
-            "domain": self._text(obj, "domain", default="unknown"),
-            "kind": kind,
-            "variant": variant,
-            **self._reference(obj, n_choices),
+            "id": ids,
+            "family": families,
+            "source_family": source_families,
+            "domain": domains,
+            "kind": kinds,
+            "variant": variants,
+            "reference": references,
+            "accepted": accepted,
         }
 
-    def _kind(self, obj: Mapping[str, Json]) -> str:
-        return _one_of("kind", self._text(obj, "kind", default="choice"), _KINDS)
+    def _kinds(self, rows: _Rows) -> list[str]:
+        kinds = self._texts(rows, "kind", "choice")
+        return _of_each(lambda kind: _one_of("kind", kind, _KINDS), kinds)
 
-    def _reference(self, obj: Mapping[str, Json], n_choices: int) -> dict[str, Json]:
-        """Return the first right answer, and all of them if there are several."""
-        value = self._get(obj, "reference")
-        if not isinstance(value, list):
-            return {"reference": self._whole(obj, "reference", 0, n_choices - 1), "accepted": None}
+    def _references(
+        self, rows: _Rows, n_choices: list[int]
+    ) -> tuple[list[int], list[list[int] | None]]:
+        """Return the first right answers, and all of them where there are several."""
+        most = [count - 1 for count in n_choices]
+        cells = self._cells(rows, "reference") or [None] * len(rows)
+        if list not in {*map(type, cells)}:
+            return self._wholes(rows, "reference", 0, most), [None] * len(rows)
+        name = "/".join(self._names["reference"])
+        right = [
+            self._several(cell, high) if isinstance(cell, list) else [_whole(cell, name, 0, high)]
+            for cell, high in zip(cells, most, strict=True)
+        ]
+        return [each[0] for each in right], [each if len(each) > 1 else None for each in right]
+
+    def _several(self, cell: list[Json], high: int) -> list[int]:
+        """Return the right answers of a row.
+
+        Raises:
+            SeveralRightError: there are several, and the caller does not allow it.
+            ValueError: they are no different indices.
+        """
         inside = [
             index
-            for index in value
-            if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < n_choices
+            for index in cell
+            if isinstance(index, int) and not isinstance(index, bool) and 0 <= index <= high
         ]
-        if not inside or len(set(inside)) < len(value):
-            message = f"reference: expected indices from 0 to {n_choices - 1}, got {_show(value)}"
+        if not inside or len(set(inside)) < len(cell):
+            message = f"reference: expected indices from 0 to {high}, got {_show(cell)}"
             raise ValueError(message)
         if len(inside) > 1 and not self._several_right:
             message = f"expected one right answer, got {len(inside)}"
             raise SeveralRightError(message)
-        right: list[Json] = [*sorted(inside)]
-        return {"reference": right[0], "accepted": right if len(right) > 1 else None}
+        return sorted(inside)
 
-    def _read_view(self, obj: Mapping[str, Json]) -> _View:
-        """Return the columns of one view."""
-        logits, censored = self._logits(obj)
-        view = self._whole(obj, "view", 0, _MOST_VIEWS, default=0)
-        return _View(
-            n_choices=len(logits),
-            view=view,
-            code_order=self._code_order(obj, len(logits), view),
-            logits=logits,
-            censored=censored or None,
-            prompt_tokens=self._whole(obj, "prompt_tokens", 1, _MOST_TOKENS)
-            if self._get(obj, "prompt_tokens") is not None
-            else None,
-            answer_mass=self._share(obj, "answer_mass"),
-            view_tv=self._share(obj, "view_tv"),
-        )
-
-    def _without_answer(self, obj: Mapping[str, Json]) -> _View:
-        if self._get(obj, "n_choices") is None and self._kind(obj) != "boolean":
-            message = "n_choices: a row without an answer needs it, except for booleans; add it"
-            raise ValueError(message)
-        return _View(
-            n_choices=self._whole(obj, "n_choices", MIN_ANSWERS, MAX_ANSWERS, default=2),
-            view=self._whole(obj, "view", 0, _MOST_VIEWS, default=0),
-            scored=self._get(obj, "scored") is not False,
-        )
-
-    def _status(self, obj: Mapping[str, Json]) -> str | None:
-        """Return why a row has no answer; None if it has one."""
-        status = self._text(obj, "status", "ok")
-        if status in _ANSWERED:
-            return None
-        return _one_of("status", status, {name: name for name in (*STATUSES, *_ANSWERED)})
-
-    def _check_outcome(
-        self, obj: Mapping[str, Json], item: Mapping[str, Json], view: _View
-    ) -> None:
-        """Compare our reading of a row with what its source says of the answer."""
-        logits = view.logits
-        accepted, most_probable = item["accepted"], logits.index(max(logits))
-        right = {
-            index
-            for index in (accepted if isinstance(accepted, list) else [item["reference"]])
-            if isinstance(index, int)
+    def _views(self, rows: _Rows, values: str) -> dict[str, list[Any]]:
+        """Return the columns of views, all of which have an answer."""
+        logits, censored = self._logits(rows, values)
+        n_choices = [*map(len, logits)]
+        views = self._wholes(rows, "view", 0, _MOST_VIEWS, default=0)
+        orders = self._code_orders(rows, n_choices, views)
+        tokens = self._cells(rows, "prompt_tokens")
+        if tokens is not None:
+            name = "/".join(self._names["prompt_tokens"])
+            tokens = [None if x is None else _whole(x, name, 1, _MOST_TOKENS) for x in tokens]
+        return {
+            "n_choices": n_choices,
+            "view": views,
+            "code_order": orders,
+            "logits": logits,
+            "censored": [each or None for each in censored],
+            "prompt_tokens": [*(tokens or [None] * len(rows))],
+            "answer_mass": self._shares(rows, "answer_mass"),
+            "view_tv": self._shares(rows, "view_tv"),
+            "scored": [True] * len(rows),
         }
-        self.zero_on_reference += all(logits[index] == -math.inf for index in right)
-        answer = most_probable
-        if self._answer_is_meant and self._get(obj, "answer") is not None:
-            answer = self._whole(obj, "answer", 0, len(logits) - 1)
-            self.not_most_probable += logits[answer] < logits[most_probable]
-            if answer != most_probable and logits[answer] == logits[most_probable]:
+
+    def _statuses(self, rows: _Rows) -> list[str | None]:
+        """Return why each row has no answer; None if it has one."""
+        if self._cells(rows, "status") is None:
+            return [None] * len(rows)
+        return _of_each(_status, self._texts(rows, "status", "ok"))
+
+    def _check_outcomes(
+        self, rows: _Rows, values: str, item: Mapping[str, list[Any]], view: dict[str, list[Any]]
+    ) -> None:
+        """Compare our reading of rows with what their source says of the answers."""
+        logits, references, accepted = view["logits"], item["reference"], item["accepted"]
+        of_right: list[float] = [row[at] for row, at in zip(logits, references, strict=True)]
+        low = [at for at, logit in enumerate(of_right) if logit == -math.inf]
+        self.totals.zero_on_reference += sum(
+            all(logits[at][index] == -math.inf for index in accepted[at] or ()) for at in low
+        )
+        answers = self._answers(rows, logits)
+        view["answer"] = answers
+        view["right"] = [
+            answer == reference if several is None else answer in several
+            for answer, reference, several in zip(answers, references, accepted, strict=True)
+        ]
+        stated = self._cells(rows, "correct")
+        if stated is None or values == OUTCOMES:
+            return
+        for at, correct in enumerate(stated):
+            if correct is None:
+                continue
+            if correct not in (True, False):
+                message = f"correct: expected true or false, got {_show(correct)}"
+                raise ValueError(message)
+            if bool(correct) != view["right"][at]:
+                right = " or ".join(map(str, accepted[at] or [references[at]]))
+                message = (
+                    f"the log counts this answer as {'right' if correct else 'wrong'}; read as "
+                    f"answer {answers[at]} and reference {right}, it is "
+                    f"{'wrong' if correct else 'right'}"
+                )
+                raise ValueError(message)
+            self.totals.compared += 1
+            self.totals.correct += bool(correct)
+
+    def _answers(self, rows: _Rows, logits: list[list[float]]) -> list[int]:
+        """Return the answers of rows: those of the log, or the most probable ones."""
+        answers = [row.index(most) for row, most in zip(logits, map(max, logits), strict=True)]
+        stated = self._cells(rows, "answer") if self._answer_is_meant else None
+        name = "/".join(self._names["answer"])
+        for at, cell in enumerate(stated or ()):
+            if cell is None:
+                continue
+            row, most_probable = logits[at], answers[at]
+            answer = _whole(cell, name, 0, len(row) - 1)
+            self.totals.not_most_probable += row[answer] < row[most_probable]
+            if answer != most_probable and row[answer] == row[most_probable]:
                 # Of equal ones, the answer of the log is the most probable: probabilities that were
                 # rounded tie, and the first would be taken.
-                logits[answer] += _AHEAD
-        view.right, view.answer = answer in right, answer
-        correct = self._get(obj, "correct")
-        if correct is None or self.values == OUTCOMES:
-            return
-        if correct not in (True, False):
-            message = f"correct: expected true or false, got {_show(correct)}"
-            raise ValueError(message)
-        if bool(correct) != view.right:
-            message = (
-                f"the log counts this answer as {'right' if correct else 'wrong'}; read as answer "
-                f"{answer} and reference {' or '.join(map(str, sorted(right)))}, it is "
-                f"{'wrong' if correct else 'right'}"
-            )
-            raise ValueError(message)
-        self.compared += 1
-        self.correct += bool(correct)
+                logits[at] = [x + _AHEAD if k == answer else x for k, x in enumerate(row)]
+            answers[at] = answer
+        return answers
 
-    def _get(self, obj: Mapping[str, Json], column: str) -> Json:
+    # Cells
+
+    def _cells(self, rows: _Rows, column: str) -> list[Json] | None:
+        """Return the cells of a column; None if no row has a value."""
+        found: list[Json] | None = None
         for name in self._names[column]:
-            if obj.get(name) is not None:
-                self._mapped_but_not_met.pop(column, None)
-                return obj[name]
-        return None
+            cells = rows.columns.get(name, ())
+            if cells.count(None) == len(cells):
+                continue
+            pairs = zip(found or (), cells, strict=False)
+            found = [*cells] if found is None else [b if a is None else a for a, b in pairs]
+        if found is not None:
+            self._mapped_but_not_met.pop(column, None)
+        return found
 
-    def _share(self, obj: Mapping[str, Json], column: str) -> float | None:
-        value = self._get(obj, column)
-        if value is None or (
-            isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-        ):
-            return value
-        message = f"{column}: expected a number from 0 to 1, got {_show(value)}"
-        raise ValueError(message)
+    def _given(self, rows: _Rows, column: str) -> list[bool]:
+        """Return which rows have a value in a column."""
+        cells = self._cells(rows, column)
+        return [False] * len(rows) if cells is None else [cell is not None for cell in cells]
 
-    def _text(self, obj: Mapping[str, Json], column: str, default: str | None = None) -> str:
-        value = self._get(obj, column)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        if default is not None and (value is None or str(value).strip() == ""):
-            return default
-        if not isinstance(value, str) or not value:
-            message = f"{'/'.join(self._names[column])}: expected text, got {_show(value)}"
-            raise ValueError(message)
-        return value
+    def _shares(self, rows: _Rows, column: str) -> list[float | None]:
+        shares: list[float | None] = []
+        for value in self._cells(rows, column) or repeat(None, len(rows)):
+            if value is None:
+                shares.append(None)
+            elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+                shares.append(float(value))
+            else:
+                message = f"{column}: expected a number from 0 to 1, got {_show(value)}"
+                raise ValueError(message)
+        return shares
 
-    def _whole(
-        self, obj: Mapping[str, Json], column: str, low: int, high: int, default: int | None = None
-    ) -> int:
-        value = self._get(obj, column)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
-            return value
+    def _texts(self, rows: _Rows, column: str, default: str | list[str] | None = None) -> list[str]:
+        """Return texts; where there is none, the default: one for all rows, or one for each."""
+        cells: list[Any] = self._cells(rows, column) or [None] * len(rows)
+        if {*map(type, cells)} == {str} and all(map(str.strip, cells)):
+            return cells
         name = "/".join(self._names[column])
-        message = f"{name}: expected an integer from {low} to {high}, got {_show(value)}"
-        raise ValueError(message)
+        defaults = default if isinstance(default, list) else repeat(default)
+        return [_text(cell, name, other) for cell, other in zip(cells, defaults, strict=False)]
 
-    def _logits(self, obj: Mapping[str, Json]) -> tuple[list[float], list[int]]:
-        """Return the logits of a view, and the answers whose logits are upper bounds."""
-        columns = [column for column in _VALUES if self._get(obj, column) is not None]
-        if not columns:
-            columns = self._without_distribution(obj)
-        if len(columns) != 1:
-            message = f"expected one of {', '.join(_VALUES)}, answer; got {_list_names(columns)}"
-            raise ValueError(message)
-        if self.values not in (None, columns[0]):
-            message = f"expected {self.values} as in earlier rows, got {columns[0]}"
-            raise ValueError(message)
-        self.values = columns[0]
-        if columns[0] in (ANSWERS, GRADES):
-            return self._one_answer(obj), []
-        if columns[0] in (CONFIDENCES, OUTCOMES):
-            return self._one_confidence(obj), []
-        if columns[0] == "probabilities":
-            return self._from_probabilities(_numbers(self._get(obj, columns[0]), columns[0])), []
-        value, censored = self._get(obj, columns[0]), list[int]()
-        if isinstance(value, list) and self._get(obj, "ceiling") is not None:
-            ceiling = self._get(obj, "ceiling")
-            censored = [at for at, entry in enumerate(value) if entry is None]
-            value = [ceiling if entry is None else entry for entry in value]
-        numbers = _numbers(value, columns[0])
-        if len(censored) == len(numbers):
-            raise ValueError(f"{columns[0]}: expected a listed answer, got none")
-        if columns[0] == "log_probabilities" and not censored:
-            self._check_sum([math.exp(min(number, 1.0)) for number in numbers])
+    def _wholes(
+        self,
+        rows: _Rows,
+        column: str,
+        low: int,
+        high: int | list[int],
+        default: int | None = None,
+    ) -> list[int]:
+        """Return integers; where there is none, the default."""
+        cells: list[Any] | None = self._cells(rows, column)
+        if cells is None and default is not None:
+            return [default] * len(rows)
+        cells = cells or [None] * len(rows)
+        highs = high if isinstance(high, list) else [high] * len(rows)
+        if {*map(type, cells)} == {int} and min(cells) >= low and all(map(le, cells, highs)):
+            return cells
+        name = "/".join(self._names[column])
+        return [
+            default if cell is None and default is not None else _whole(cell, name, low, most)
+            for cell, most in zip(cells, highs, strict=True)
+        ]
+
+    def _code_orders(self, rows: _Rows, n_choices: list[int], views: list[int]) -> list[list[int]]:
+        """Return the orders of the answers; view 0 is canonical by default, others are unknown."""
+        cells = self._cells(rows, "code_order")
+        if cells is None:
+            canonical = {count: [*range(count)] for count in {*n_choices}}
+            pairs = zip(n_choices, views, strict=True)
+            return [canonical[count] if view == 0 else [] for count, view in pairs]
+        return [
+            cell if cell == [] else _code_order(cell, count, view)  # type: ignore[misc]
+            for cell, count, view in zip(cells, n_choices, views, strict=True)
+        ]
+
+    # Numbers
+
+    def _values(self, rows: _Rows) -> list[str]:
+        """Return the column that each answer comes from.
+
+        Raises:
+            ValueError: a row has none, or several, or another one than earlier rows.
+        """
+        given = {name: self._given(rows, name) for name in _VALUES}
+        found = [_GIVEN[flags] for flags in zip(*(given[name] for name in _VALUES), strict=True)]
+        without = [at for at, columns in enumerate(found) if not columns]
+        if without:
+            for at, columns in zip(without, self._undistributed(rows.chosen(without)), strict=True):
+                found[at] = columns
+        for columns in dict.fromkeys(found):
+            if len(columns) != 1:
+                message = (
+                    f"expected one of {', '.join(_VALUES)}, answer; got "
+                    f"{', '.join(columns) or 'none'}"
+                )
+                raise ValueError(message)
+            if not self._mixed and self.totals.values not in (None, *columns):
+                message = f"expected {self.totals.values} as in earlier rows, got {columns[0]}"
+                raise ValueError(message)
+            (self.totals.values,) = columns
+        return [column for (column,) in found]
+
+    def _undistributed(self, rows: _Rows) -> list[tuple[str, ...]]:
+        """Return what rows without the probabilities of all answers have; nothing without any."""
+        answered, sure = self._given(rows, "answer"), self._given(rows, "confidence")
+        if any(sure):
+            self.used |= {*self._names["confidence"]}
+        found: list[tuple[str, ...]]
+        found = [(CONFIDENCES,) if is_sure else (ANSWERS,) for is_sure in sure]
+        for column, confident, values in (("grade", False, GRADES), ("correct", True, OUTCOMES)):
+            lacking = [
+                at
+                for at, facts in enumerate(zip(answered, sure, strict=True))
+                if facts == (False, confident)
+            ]
+            stated = self._given(rows.chosen(lacking), column) if lacking else []
+            for at, is_given in zip(lacking, stated, strict=True):
+                found[at] = (values,) if is_given else ()
+        return found
+
+    def _logits(self, rows: _Rows, values: str) -> tuple[list[list[float]], list[list[int]]]:
+        """Return the logits of views, and the answers whose logits are upper bounds."""
+        none: list[list[int]] = [[]] * len(rows)
+        if values in (ANSWERS, GRADES):
+            return self._one_answer(rows, values), none
+        if values in (CONFIDENCES, OUTCOMES):
+            return self._one_confidence(rows, values), none
+        cells = self._cells(rows, values) or []
+        if values == "probabilities":
+            numbers = _numbers(cells, values)
+            self._check_sums(numbers)
+            return _logs(numbers), none
+        censored = none
+        ceilings = self._cells(rows, "ceiling")
+        if ceilings is not None:
+            censored = [*map(_unlisted, cells, ceilings)]
+            cells = [*map(_bounded, cells, ceilings)]
+        numbers = _numbers(cells, values)
+        if any(len(bounds) == len(row) for bounds, row in zip(censored, numbers, strict=True)):
+            raise ValueError(f"{values}: expected a listed answer, got none")
+        if values == "log_probabilities":
+            whole = [row for row, bounds in zip(numbers, censored, strict=True) if not bounds]
+            self._check_sums([[math.exp(min(x, 1.0)) for x in row] for row in whole])
         return numbers, censored
 
-    def _without_distribution(self, obj: Mapping[str, Json]) -> list[str]:
-        """Return what a row without the probabilities of all answers has; nothing without any."""
-        has_answer = self._get(obj, "answer") is not None
-        if self._get(obj, "confidence") is None:
-            if has_answer:
-                return [ANSWERS]
-            return [] if self._get(obj, "grade") is None else [GRADES]
-        self.used |= {*self._names["confidence"]}
-        if has_answer:
-            return [CONFIDENCES]
-        return [] if self._get(obj, "correct") is None else [OUTCOMES]
-
-    def _one_confidence(self, obj: Mapping[str, Json]) -> list[float]:
+    def _one_confidence(self, rows: _Rows, values: str) -> list[list[float]]:
         """Return log p of the answer and of the others, which share the rest; see `CONFIDENCES`."""
-        confidence = self._share(obj, "confidence") or 0.0
-        if self.values == OUTCOMES:
-            answer = int(not self._get(obj, "correct"))
-            n_choices = fewest_answers(confidence)
-            if self._get(obj, "view") not in (None, 0):
+        confidences = [share or 0.0 for share in self._shares(rows, "confidence")]
+        if values == OUTCOMES:
+            answers = [int(not cell) for cell in self._cells(rows, "correct") or ()]
+            n_choices = [*map(fewest_answers, confidences)]
+            if any(view not in (None, 0) for view in self._cells(rows, "view") or ()):
                 message = "view: expected one per item, as it is not known which answers are equal"
                 raise ValueError(message)
         else:
-            n_choices = self._whole(obj, "n_choices", MIN_ANSWERS, MAX_ANSWERS)
-            answer = self._whole(obj, "answer", 0, n_choices - 1)
-        return confident_logits(confidence, answer, n_choices)
+            n_choices, answers = self._named_answers(rows)
+        return [*map(confident_logits, confidences, answers, n_choices)]
 
-    def _one_answer(self, obj: Mapping[str, Json]) -> list[float]:
+    def _named_answers(self, rows: _Rows) -> tuple[list[int], list[int]]:
+        n_choices = self._wholes(rows, "n_choices", MIN_ANSWERS, MAX_ANSWERS)
+        return n_choices, self._wholes(rows, "answer", 0, [count - 1 for count in n_choices])
+
+    def _one_answer(self, rows: _Rows, values: str) -> list[list[float]]:
         """Return 0 for the answer and minus infinity for the others; `ANSWERS` says what it is."""
-        if self.values == GRADES:
-            return [0.0, -math.inf] if self._get(obj, "grade") else [-math.inf, 0.0]
-        n_choices = self._whole(obj, "n_choices", MIN_ANSWERS, MAX_ANSWERS)
-        answer = self._whole(obj, "answer", 0, n_choices - 1)
-        return [0.0 if index == answer else -math.inf for index in range(n_choices)]
+        if values == GRADES:
+            pairs = [(2, int(not grade)) for grade in self._cells(rows, "grade") or ()]
+        else:
+            pairs = [*zip(*self._named_answers(rows), strict=True)]
+        logits = {
+            (count, answer): [0.0 if index == answer else -math.inf for index in range(count)]
+            for count, answer in {*pairs}
+        }
+        return [logits[pair] for pair in pairs]
 
-    def _from_probabilities(self, probabilities: list[float]) -> list[float]:
-        self._check_sum(probabilities)
-        return [math.log(p) if p > 0 else -math.inf for p in probabilities]
+    def _check_sums(self, rows: Sequence[Sequence[float]]) -> None:
+        most = 1 + _EXACT_SUM
+        inside = all(map(le, map(max, rows), repeat(most))) and min(map(min, rows), default=0) >= 0
+        for row, total in zip(rows, map(math.fsum, rows), strict=True):
+            if not inside and (min(row) < 0 or max(row) > most):
+                message = f"probabilities: expected values from 0 to 1, got {_show([*row])}"
+                raise ValueError(message)
+            off = abs(total - 1)
+            if off <= _EXACT_SUM:
+                continue
+            if off > self._tolerance and off > 0.5 * rounding_unit(row) * len(row):
+                message = f"probabilities: expected a sum of 1, got {total:.6g}"
+                raise ValueError(message)
+            self.totals.renormalised += 1
 
-    def _check_sum(self, probabilities: list[float]) -> None:
-        if min(probabilities) < 0 or max(probabilities) > 1 + _EXACT_SUM:
-            message = f"probabilities: expected values from 0 to 1, got {_show([*probabilities])}"
-            raise ValueError(message)
-        off = abs(math.fsum(probabilities) - 1)
-        if off <= _EXACT_SUM:
-            return
-        if off > max(self._tolerance, 0.5 * rounding_unit(probabilities) * len(probabilities)):
-            message = f"probabilities: expected a sum of 1, got {math.fsum(probabilities):.6g}"
-            raise ValueError(message)
-        self.renormalised += 1
 
-    def _code_order(self, obj: Mapping[str, Json], n_choices: int, view: int) -> list[int]:
-        """View 0 is canonical by default, and other views unknown; an empty list says so."""
-        value = self._get(obj, "code_order")
-        if value is None:
-            return list(range(n_choices)) if view == 0 else []
-        entries = value if isinstance(value, list) else []
-        if value == []:
-            return []
-        order = [item for item in entries if isinstance(item, int) and not isinstance(item, bool)]
-        if len(order) != len(entries) or sorted(order) != list(range(n_choices)):
-            message = f"code_order: expected an order of 0 to {n_choices - 1}, got {_show(value)}"
-            raise ValueError(message)
-        return order
+def _chosen(cells: list[_T], places: Sequence[int]) -> list[_T]:
+    return cells if len(places) == len(cells) else [cells[at] for at in places]
+
+
+def _of_each(function: Callable[[_T], Any], cells: Sequence[_T]) -> list[Any]:
+    """Return a function of every cell, called once for each different one."""
+    known = {cell: function(cell) for cell in dict.fromkeys(cells)}
+    return [*map(known.__getitem__, cells)]
+
+
+def _frame(rows: _Rows, columns: Mapping[str, list[Any]]) -> pl.DataFrame:
+    """Return rows with the columns of `FRAME`; those that are not given are empty."""
+    made = {**columns, "at": rows.numbers}
+    return pl.DataFrame(
+        [
+            list_series(name, made[name], dtype)
+            if isinstance(dtype, pl.List) and name in made
+            else pl.Series(name, made.get(name) or [None] * len(rows), dtype)
+            for name, dtype in FRAME.items()
+        ]
+    )
+
+
+def list_series(name: str, lists: Sequence[Sequence[Any] | None], dtype: pl.List) -> pl.Series:
+    """Return a column of lists; those of one length together, which is faster than polars alone.
+
+    Examples:
+        >>> list_series("a", [[0, 1], None, [2], [1, 0], []], pl.List(pl.Int16())).to_list()
+        [[0, 1], None, [2], [1, 0], []]
+    """
+    widths = [-1 if each is None else len(each) for each in lists]
+    parts: list[pl.Series] = []
+    places: list[int] = []
+    for width in dict.fromkeys(widths):
+        here = [at for at, each in enumerate(widths) if each == width]
+        places += here
+        if width < 1:
+            alike = pl.Series(name, [None if width < 0 else []], dtype)
+            parts.append(alike.new_from_index(0, len(here)))
+        else:
+            cells: Iterator[Any] = chain.from_iterable(lists[at] or () for at in here)
+            flat = pl.Series(name, [*cells], dtype.inner)
+            parts.append(flat.reshape((-1, width)).arr.to_list())
+    return parts[0] if len(parts) == 1 else pl.concat(parts).gather(pl.Series(places).arg_sort())
+
+
+def _status(status: str) -> str | None:
+    if status in _ANSWERED:
+        return None
+    return _one_of("status", status, {name: name for name in (*STATUSES, *_ANSWERED)})
+
+
+def _variant(variant: str | None) -> None:
+    if variant is not None:
+        _one_of("variant", variant, {name: name for name in get_args(PairVariant)})
+
+
+def _text(cell: Json, name: str, default: str | None) -> str:
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return str(cell)
+    if default is not None and (cell is None or str(cell).strip() == ""):
+        return default
+    if not isinstance(cell, str) or not cell:
+        message = f"{name}: expected text, got {_show(cell)}"
+        raise ValueError(message)
+    return cell
+
+
+def _whole(cell: Json, name: str, low: int, high: int) -> int:
+    if isinstance(cell, int) and not isinstance(cell, bool) and low <= cell <= high:
+        return cell
+    message = f"{name}: expected an integer from {low} to {high}, got {_show(cell)}"
+    raise ValueError(message)
+
+
+def _code_order(cell: Json, n_choices: int, view: int) -> list[int]:
+    if cell is None:
+        return list(range(n_choices)) if view == 0 else []
+    entries = cell if isinstance(cell, list) else []
+    order = [item for item in entries if isinstance(item, int) and not isinstance(item, bool)]
+    if len(order) != len(entries) or sorted(order) != list(range(n_choices)):
+        message = f"code_order: expected an order of 0 to {n_choices - 1}, got {_show(cell)}"
+        raise ValueError(message)
+    return order
+
+
+def _unlisted(cell: Json, ceiling: Json) -> list[int]:
+    """Return the answers of a row that its log does not list."""
+    if not isinstance(cell, list) or ceiling is None:
+        return []
+    return [at for at, entry in enumerate(cell) if entry is None]
+
+
+def _bounded(cell: Json, ceiling: Json) -> Json:
+    """Return the numbers of a row, with the largest that those that are not listed can have."""
+    if not isinstance(cell, list) or ceiling is None:
+        return cell
+    return [ceiling if entry is None else entry for entry in cell]
+
+
+def _logs(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    return [
+        [math.log(p) if p > 0 else -math.inf for p in row] if 0.0 in row else [*map(math.log, row)]
+        for row in rows
+    ]
+
+
+def _numbers(cells: Sequence[Json], name: str) -> list[list[float]]:
+    """Return lists of finite numbers.
+
+    Raises:
+        ValueError: a cell is none, or is too short or too long.
+    """
+    if {*map(type, cells)} == {list}:
+        lists: Sequence[Any] = cells
+        flat, widths = [*chain.from_iterable(lists)], {*map(len, lists)}
+        allowed = min(widths) >= MIN_ANSWERS and max(widths) <= MAX_ANSWERS
+        finite = {*map(type, flat)} == {float} and all(map(math.isfinite, flat))
+        if allowed and finite and max(map(abs, flat)) <= _LARGEST:
+            return [*lists]
+    return [_numbers_of(cell, name) for cell in cells]
+
+
+def _numbers_of(value: Json, name: str) -> list[float]:
+    if not isinstance(value, list) or not MIN_ANSWERS <= len(value) <= MAX_ANSWERS:
+        description = f"{len(value)} numbers" if isinstance(value, list) else _show(value)
+        message = (
+            f"{name}: expected a list of {MIN_ANSWERS} to {MAX_ANSWERS} numbers, got {description}"
+        )
+        raise ValueError(message)
+    numbers = [finite_number(item) for item in value]
+    finite = [number for number in numbers if number is not None and abs(number) <= _LARGEST]
+    if len(finite) < len(numbers):
+        allowed = f"finite numbers from -{_LARGEST:.2g} to {_LARGEST:.2g}"
+        message = f"{name}: expected {allowed}, got {_show(value)}"
+        raise ValueError(message)
+    return finite
 
 
 def fewest_answers(confidence: float) -> int:
@@ -492,7 +839,7 @@ def confident_logits(confidence: float, answer: int, n_choices: int) -> list[flo
         [0.2, 0.6, 0.2]
     """
     least = 1 / n_choices
-    if confidence < least - max(_EXACT_SUM, 0.5 * rounding_unit([confidence])):
+    if confidence < least - _EXACT_SUM and confidence < least - 0.5 * rounding_unit([confidence]):
         message = (
             f"confidence: expected at least 1/{n_choices}, as the most probable of {n_choices} "
             f"answers has, got {confidence:g}; if there are more answers, name them all "
@@ -506,39 +853,36 @@ def confident_logits(confidence: float, answer: int, n_choices: int) -> list[flo
     return [top if index == answer else other for index in range(n_choices)]
 
 
-def missing_views(seen: Set[tuple[str, int]]) -> list[Problem]:
-    """Check that every item has the views 0 to K - 1."""
-    k = max(view for _, view in seen) + 1 if seen else 0
-    views: dict[str, set[int]] = {}
-    for record_id, view in seen:
-        views.setdefault(record_id, set()).add(view)
+def missing_views(rows: pl.DataFrame) -> list[Problem]:
+    """Check that every item has the views 0 to K - 1; no two rows have one id and view."""
+    k = int(rows["view"].max() or 0) + 1  # type: ignore[arg-type]
+    if rows["id"].n_unique() * k == len(rows):
+        return []
+    views = rows.group_by("id", maintain_order=True).agg(pl.col("view").sort())
     return [
-        Problem(None, record_id, f"expected views 0 to {k - 1}, got {sorted(item_views)}")
-        for record_id, item_views in views.items()
-        if len(item_views) != k
+        Problem(None, record_id, f"expected views 0 to {k - 1}, got {seen}")
+        for record_id, seen in views.filter(pl.col("view").list.len() != k).iter_rows()
     ]
 
 
-def inconsistent_views(rows: Sequence[Mapping[str, Json]]) -> list[Problem]:
+def inconsistent_views(rows: pl.DataFrame) -> list[Problem]:
     """Check that the values of an item are the same in all of its views."""
+    if rows["id"].n_unique() == len(rows):
+        return []
     columns = (
         *("family", "source_family", "domain", "kind", "variant", "reference", "accepted"),
         "n_choices",
     )
-    first: dict[str, Mapping[str, Json]] = {}
+    first: dict[str, Sequence[Json]] = {}
     problems = []
-    for row in rows:
-        first_row = first.setdefault(str(row["id"]), row)
-        for column in columns:
-            if first_row[column] != row[column]:
-                values = f"{_show(first_row[column])} and {_show(row[column])}"
+    for record_id, *row in rows.select("id", *columns).iter_rows():
+        first_row = first.setdefault(record_id, row)
+        for column, value, other in zip(columns, first_row, row, strict=True):
+            if value != other:
+                values = f"{_show(value)} and {_show(other)}"
                 message = f"{column}: expected the same value in every view, got {values}"
-                problems.append(Problem(None, str(row["id"]), message))
+                problems.append(Problem(None, record_id, message))
     return problems
-
-
-def _list_names(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
 
 
 def _one_of(column: str, value: str, allowed: Mapping[str, str]) -> str:
@@ -546,22 +890,6 @@ def _one_of(column: str, value: str, allowed: Mapping[str, str]) -> str:
         message = f"{column}: expected {', '.join(allowed)}, got {_show(value)}"
         raise ValueError(message)
     return allowed[value]
-
-
-def _numbers(value: Json, name: str) -> list[float]:
-    if not isinstance(value, list) or not MIN_ANSWERS <= len(value) <= MAX_ANSWERS:
-        description = f"{len(value)} numbers" if isinstance(value, list) else _show(value)
-        message = (
-            f"{name}: expected a list of {MIN_ANSWERS} to {MAX_ANSWERS} numbers, got {description}"
-        )
-        raise ValueError(message)
-    numbers = [finite_number(item) for item in value]
-    finite = [number for number in numbers if number is not None and abs(number) <= _LARGEST]
-    if len(finite) < len(numbers):
-        allowed = f"finite numbers from -{_LARGEST:.2g} to {_LARGEST:.2g}"
-        message = f"{name}: expected {allowed}, got {_show(value)}"
-        raise ValueError(message)
-    return finite
 
 
 def as_object(value: Json) -> dict[str, Json]:

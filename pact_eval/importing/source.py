@@ -20,9 +20,10 @@ import json
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final, get_args
 
@@ -37,11 +38,12 @@ from pact_eval.data.opening import local_data, only_file_of, open_dataset
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError, Problem
 from pact_eval.hub.downloads import hub_json
-from pact_eval.importing.row_reader import check_mapping
+from pact_eval.importing.row_reader import Cells, check_mapping
 from pact_eval.runs.predictions import SUM_TOLERANCE
 from pact_eval.runs.provenance import REPEATS, TRIALS, ImportFacts
 from pact_eval.runs.rows import PREFIX
 
+_BLOCK: Final = 20_000
 _LONGEST: Final = 80
 _HASH: Final = 16
 
@@ -386,6 +388,121 @@ class LogRow:
 
 
 @dataclass(frozen=True)
+class LogRows:
+    """Entries of a log by column; cells are None without a value.
+
+    Attributes:
+        lines, records, wheres: of every row, as `LogRow` has them.
+        columns: rows in our format.
+        further: columns that are no part of it; None takes those of the rows.
+        problems: what is wrong with entries, each with the number of rows before it.
+        questions, options, wordings, states: of every row, as `LogRow` has them.
+    """
+
+    lines: Sequence[int | None]
+    records: Sequence[str | None]
+    wheres: Sequence[str]
+    columns: Mapping[str, Cells]
+    further: Mapping[str, Cells] | None
+    problems: Sequence[tuple[int, Problem]]
+    questions: Sequence[str]
+    options: Sequence[tuple[str, ...]]
+    wordings: Sequence[str]
+    states: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @classmethod
+    def of(cls, entries: Iterable[LogRow | Problem]) -> LogRows:
+        """Return entries by column."""
+        rows: list[LogRow] = []
+        problems: list[tuple[int, Problem]] = []
+        for entry in entries:
+            if isinstance(entry, Problem):
+                problems.append((len(rows), entry))
+            else:
+                rows.append(entry)
+        further = [row.row if row.further is None else row.further for row in rows]
+        own = all(row.further is None for row in rows)
+        return cls(
+            [row.line for row in rows],
+            [row.record for row in rows],
+            [row.where for row in rows],
+            by_column([row.row for row in rows]),
+            None if own else by_column(further),
+            problems,
+            [row.question for row in rows],
+            [row.options for row in rows],
+            [row.wording for row in rows],
+            [row.state for row in rows],
+        )
+
+    def row(self, at: int) -> LogRow:
+        """Return one entry."""
+        further = self.further
+        return LogRow(
+            self.lines[at],
+            self.records[at],
+            {name: cells[at] for name, cells in self.columns.items()},
+            self.wheres[at],
+            None if further is None else {name: cells[at] for name, cells in further.items()},
+            self.questions[at],
+            self.options[at],
+            self.wordings[at],
+            self.states[at],
+        )
+
+    def blocks(self, size: int) -> Iterator[LogRows]:
+        """Yield the entries in blocks; if there are problems, in one."""
+        if self.problems or not len(self):
+            yield self
+            return
+        for start in range(0, len(self), size):
+            here = slice(start, start + size)
+            further = self.further
+            yield LogRows(
+                self.lines[here],
+                self.records[here],
+                self.wheres[here],
+                {name: cells[here] for name, cells in self.columns.items()},
+                None if further is None else {name: x[here] for name, x in further.items()},
+                (),
+                self.questions[here],
+                self.options[here],
+                self.wordings[here],
+                self.states[here],
+            )
+
+    def found(
+        self, failures: Mapping[int, ValueError], remedy: str = ""
+    ) -> list[tuple[int, Problem]]:
+        """Return all that is wrong, in order, each with the number of rows before it.
+
+        Args:
+            failures: what is wrong with rows, by number.
+            remedy: what to do about them, if the message does not say it.
+        """
+        found = [*self.problems]
+        for number, error in failures.items():
+            place = self.lines[number], self.records[number]
+            message = f"{self.wheres[number]}{error}"
+            found.append((number, Problem(*place, message, remedy=remedy)))
+        return sorted(found, key=lambda each: each[0])
+
+
+def by_column(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:
+    """Return the cells of rows by column, in the order in which names first occur.
+
+    Examples:
+        >>> by_column([{"a": 1}, {"b": 2, "a": 3}])
+        {'a': [1, 3], 'b': [None, 2]}
+    """
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+@dataclass(frozen=True)
 class LogFacts:
     """Facts that a log states about itself, known once its rows are read.
 
@@ -407,7 +524,7 @@ class Log:
     """A log that is open.
 
     Attributes:
-        rows: its entries; a problem where one cannot be read.
+        rows: its entries, one by one or by column; a problem where one cannot be read.
         facts: what it says of itself; called once, after the rows.
         tolerance: how far its probabilities may miss a sum of 1, if not by rounding.
         files: the files that it consists of, for its hash.
@@ -416,13 +533,22 @@ class Log:
         mapping: names of our columns in rows that were translated; None takes the user's.
     """
 
-    rows: Iterator[LogRow | Problem]
+    rows: Iterator[LogRow | Problem] | LogRows
     files: tuple[Path, ...]
     facts: Callable[[Outcome], LogFacts] = lambda _outcome: LogFacts()
     tolerance: float = SUM_TOLERANCE
     named: Path | None = None
     references: References | None = None
     mapping: Mapping[str, str] | None = None
+
+    @property
+    def blocks(self) -> Iterator[LogRows]:
+        """Its entries in blocks, so that memory holds few of them as objects."""
+        if isinstance(self.rows, LogRows):
+            yield from self.rows.blocks(_BLOCK)
+            return
+        while block := [*islice(self.rows, _BLOCK)]:
+            yield LogRows.of(block)
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,19 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pact_eval._json import Json, dumps, loads
 
 __all__ = [
     "Scores",
+    "attempted",
     "confidence_of",
     "log_sum",
-    "naming",
     "number_of",
+    "numbers_in",
     "scored_answer",
     "scores_of",
     "truth_of",
@@ -34,12 +34,14 @@ _NUMBER: Final = re.compile(r"[-+]?(\d+([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?%?", re.IG
 _ARRAY: Final = re.compile(r"\[\s*[-+.\de]+(\s+[-+.\de]+)+\s*\]")  # as numpy prints it
 _SPACES: Final = " \t\r\n\u0120\u2581"  # as byte-level tokenizers and SentencePiece write it
 _THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
+_PLAIN: Final = "0123456789.eE+-"
+_S = TypeVar("_S")
+_T = TypeVar("_T")
 _TRUE: Final = frozenset({"1", "true", "yes", "right", "correct", "c"})
 _FALSE: Final = frozenset({"0", "false", "no", "wrong", "incorrect", "i"})
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(NamedTuple):
     """The numbers of one row.
 
     Attributes:
@@ -79,6 +81,42 @@ def number_of(cell: Json) -> float | None:
         raise ValueError(f"expected a number, got {_show(cell)}")
     number = float(text.rstrip("%").replace(",", "."))
     return number / 100 if text.endswith("%") else number
+
+
+def numbers_in(cells: Sequence[Json]) -> list[float | None]:
+    """Return the numbers of cells, as `number_of` does.
+
+    Raises:
+        ValueError: a cell has something else.
+
+    Examples:
+        >>> numbers_in(["0.5", None, "1e-3"]), numbers_in(["0,5", "50%"])
+        ([0.5, None, 0.001], [0.5, 0.5])
+    """
+    texts: list[Any] = [cell for cell in cells if cell is not None]
+    # Of these characters, every number of Python is one of ours.
+    if {*map(type, texts)} == {str} and not "".join(texts).strip(_PLAIN):
+        with suppress(ValueError):
+            numbers = map(float, texts)
+            return [None if cell is None else next(numbers) for cell in cells]
+    return [*map(number_of, cells)]
+
+
+def attempted(function: Callable[[_S], _T], column: str = "") -> Callable[[_S], _T | ValueError]:
+    """Return a function that returns the `ValueError` of another one, with the name of a column.
+
+    Examples:
+        >>> attempted(number_of, "p")("x")
+        ValueError('p: expected a number, got "x"')
+    """
+
+    def attempt(value: _S) -> _T | ValueError:
+        try:
+            return function(value)
+        except ValueError as error:
+            return ValueError(f"{column}: {error}") if column else error
+
+    return attempt
 
 
 def confidence_of(cell: Json) -> float | None:
@@ -300,12 +338,3 @@ def log_sum(values: Sequence[float]) -> float:
 
 def _show(value: Json) -> str:
     return dumps(value)[:60]
-
-
-@contextmanager
-def naming(column: str) -> Iterator[None]:
-    """Put the name of a column before the message of a `ValueError` of the block."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{column}: {error}") from None

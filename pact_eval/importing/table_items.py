@@ -23,7 +23,7 @@ from pact_eval.data.labelled.questions import as_text
 from pact_eval.data.labelled.reading import IGNORED, columns_option
 from pact_eval.errors import ShapeError
 
-__all__ = ["check_repeats", "families_of_rows", "has_requests", "id_of_row", "own_id"]
+__all__ = ["check_repeats", "families_of_rows", "has_requests", "made_id", "own_ids"]
 
 Roles = Mapping[str, tuple[str, ...]]
 
@@ -45,7 +45,7 @@ def check_repeats(columns: Roles, entries: Entries, source: str) -> None:
         return
     named = _repeated_ids(columns, entries)
     question = _first(columns, "question")
-    texts = [as_text(entry.value.get(str(question))) for entry in entries.entries]
+    texts = [*map(as_text, entries.column(question))]
     if named is not None:
         other = columns_option("family", [named])
         what, is_no_id = f"{named} repeats", f"items that belong together: {other}"
@@ -86,7 +86,7 @@ def families_of_rows(
         ShapeError: only questions are known, and rows of one have different right answers.
     """
     by_text: dict[str | None, set[Hashable]] = defaultdict(set)
-    for text, label in zip(texts, labels, strict=True):
+    for text, label in {*zip(texts, labels, strict=True)}:
         by_text[text] |= {label} - {None}
     question = _first(columns, "question")
     several = sum(len(each) > 1 for each in by_text.values())
@@ -116,10 +116,12 @@ def _first(columns: Roles, role: str) -> str | None:
     return next(iter(columns.get(role, ())), None)
 
 
-def own_id(entry: Entry, columns: Roles) -> str | None:
-    """Return what a row has in the column of ids; None if it is empty."""
+def own_ids(entries: Entries, columns: Roles) -> list[str | None]:
+    """Return what rows have in the column of ids; None if it is empty."""
     column = _first(columns, "id")
-    return None if column is None else as_text(entry.value.get(column))
+    return [
+        *map(as_text, [None] * len(entries.entries) if column is None else entries.column(column))
+    ]
 
 
 def has_requests(entries: Entries, columns: Roles) -> bool:
@@ -127,16 +129,13 @@ def has_requests(entries: Entries, columns: Roles) -> bool:
     question = _first(columns, "question")
     if question is None or "view" in entries.columns:
         return False
-    asked = [(own_id(entry, columns), entry.value.get(question)) for entry in entries.entries]
+    asked = zip(own_ids(entries, columns), entries.column(question), strict=True)
     named = [(own, as_text(text) or "") for own, text in asked if own is not None]
     return len({own for own, _ in named}) < len({*named}) == len(named)
 
 
-def id_of_row(entry: Entry, columns: Roles, *, constant: bool) -> str:
-    """Return the id of a row: its own, a hash of its text unless all have it, or its number."""
-    own = own_id(entry, columns)
-    if own is not None:
-        return own
+def made_id(entry: Entry, columns: Roles, *, constant: bool) -> str:
+    """Return the id of a row without one: a hash of its text unless all have it, or its number."""
     names = () if constant else (*columns.get("state", ()), *columns.get("question", ()))
     texts = {name: entry.value[name] for name in names if name in entry.value}
     return sha256_of_json({**texts})[:_HASH] if texts else str(entry.line)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
 
 from pact_eval._json import Json, dumps
 from pact_eval.data.labelled.answers import (
@@ -17,6 +17,7 @@ from pact_eval.data.labelled.answers import (
     distinct_labels,
     flagged,
     fold_label,
+    of_texts,
     options_of_row,
 )
 from pact_eval.data.labelled.columns import SETS, find_roles
@@ -46,21 +47,22 @@ from pact_eval.importing.one_number import (
 from pact_eval.importing.source import References, texts_of_record
 from pact_eval.importing.table_cells import (
     Scores,
+    attempted,
     confidence_of,
     log_sum,
-    naming,
     number_of,
+    numbers_in,
     scored_answer,
     scores_of,
     truth_of,
     with_names,
 )
-from pact_eval.importing.table_items import check_repeats, has_requests, id_of_row, own_id
+from pact_eval.importing.table_items import check_repeats, has_requests, made_id, own_ids
 
 __all__ = [
+    "NamesOfNumbers",
     "TableRoles",
     "TableRow",
-    "names_fit",
     "options_of_record",
     "parse_rows",
     "roles_of_table",
@@ -71,6 +73,7 @@ __all__ = [
 _OWN_REFERENCES: Final = ("reference", "gold")
 _SCORES: Final = ("probabilities", "log_probabilities", "logits")
 _GROUPS: Final = {"logprob": "log_probabilities", "logit": "logits"}
+_NO_OPTIONS: Final = Options(())
 _TIE: Final = 1e-12
 _MOST_OFFERED: Final = 3
 _DIGITS: Final = 15
@@ -176,8 +179,8 @@ def split_predictions(entries: Entries, reading: Reading) -> tuple[Entries, Read
     ):
         return entries, reading
     (name,) = names
-    cells = [entry.value.get(name) for entry in entries.entries]
-    found = [scored_answer(cell) for cell in cells]
+    cells = entries.column(name)
+    found = of_texts(scored_answer, cells)
     stated = {role: tuple(each) for role, each in reading.columns.items() if role != "prediction"}
     full = [at for at, cell in enumerate(cells) if cell not in (None, "")]
     if full and all(found[at] for at in full):
@@ -281,7 +284,7 @@ def _question(
         answers = next(iter(sets)) if len(sets) == 1 else ()
     elif not answers and "options" not in roles.columns:
         names = [name for name in (reference, prediction) if name is not None]
-        cells = [entry.value.get(name) for name in names for entry in entries.entries]
+        cells = [cell for name in names for cell in entries.column(name)]
         answers = entries.class_names.get(str(reference)) or distinct_labels(cells)[0]
     stated = bool(reading.options)
     correct = roles.first("correct")
@@ -439,7 +442,7 @@ def _words_of_rows(roles: TableRoles, entries: Entries, reading: Reading) -> lis
         return rows
     names = [name for group in roles.groups.values() for name in group.values()]
     sides = [name for name in map(roles.first, ("reference", "prediction")) if name is not None]
-    cells = [entry.value.get(name) for name in sides for entry in entries.entries]
+    cells = [cell for name in sides for cell in entries.column(name)]
     words = frozenset(map(fold_label, reading.options or names or distinct_labels(cells)[0]))
     return [words] * len(entries.entries) if words else []
 
@@ -470,7 +473,7 @@ def _or_outcomes(roles: TableRoles, entries: Entries, free: Sequence[str]) -> st
 def _has_truths(entries: Entries, column: str) -> bool:
     """Return whether every cell of a column says that an answer is right or wrong."""
     try:
-        return all(truth_of(entry.value.get(column)) is not None for entry in entries.entries)
+        return None not in of_texts(truth_of, entries.column(column))
     except ValueError:
         return False
 
@@ -478,14 +481,17 @@ def _has_truths(entries: Entries, column: str) -> bool:
 # Rows
 
 
-@dataclass
+@dataclass(slots=True)
 class TableRow:
-    """One row, parsed; what its cells name is not yet decided.
+    """One row, parsed.
 
     `request` is its id if other questions have that too: the items of one request belong together.
+    What its cells name is decided later: whether it is answered, the index of the right answer, and
+    of what was said.
     """
 
-    entry: Entry
+    entries: Entries
+    at: int
     id: str
     text: str | None = None
     request: str | None = None
@@ -493,8 +499,16 @@ class TableRow:
     confidence: float | None = None
     correct: bool | None = None
     record: Record | None = None
-    options: Options = field(default_factory=lambda: Options(()))
-    vector: list[float | None] = field(default_factory=list)
+    options: Options = _NO_OPTIONS
+    vector: Sequence[float | None] = ()
+    answered: bool = False
+    right: int | None = None
+    said: int | None = None
+
+    @property
+    def entry(self) -> Entry:
+        """The row as its file has it."""
+        return self.entries.entries[self.at]
 
     @property
     def place(self) -> str:
@@ -504,7 +518,7 @@ class TableRow:
 
     def cell(self, column: str | None) -> Json:
         """Return what a column of answers has."""
-        return flagged(self.entry.value.get(str(column)))
+        return flagged(self.entries.column(column)[self.at])
 
     def named(self, indices: set[int]) -> str:
         """Return options in words."""
@@ -521,7 +535,7 @@ class TableRow:
             return None
         return texts_of_record(self.record)[self.record.reference]
 
-    @cached_property
+    @property
     def tops(self) -> set[int]:
         """The most probable answers; several if they tie."""
         known = [value for value in self.vector if value is not None]
@@ -534,69 +548,125 @@ def parse_rows(
     entries: Entries, roles: TableRoles, references: References | None
 ) -> tuple[list[TableRow], list[Problem]]:
     """Parse the cells of every row, and join it with its record."""
-    rows: list[TableRow] = []
-    problems: list[Problem] = []
-    repeats: Counter[str] = Counter()
-    has_views = "view" in entries.columns
-    texts = [text_of_row(entry.value, roles.texts) for entry in entries.entries]
-    few = roles.unlabelled and "state" not in roles.columns and is_shared(texts)
-    constant = few or (is_constant(texts) and not has_views)
-    question = str(roles.first("question"))
-    of_requests = (
-        references is None and not roles.unlabelled and has_requests(entries, roles.columns)
-    )
-    for entry, text in zip(entries.entries, texts, strict=True):
-        own = own_id(entry, roles.columns)
-        row = TableRow(entry, id_of_row(entry, roles.columns, constant=constant), text)
-        if of_requests and own is not None:
-            row.request, row.id = own, f"{own}/{as_text(entry.value.get(question)) or ''}"
-        repeats[row.id] += 1
-        again = own is None and repeats[row.id] > 1
-        if again and not has_views and not roles.unlabelled:
-            row.id = f"{row.id}-{repeats[row.id]}"
-        try:
-            if references is not None:
-                row.record = references.record(row.id)
-                asked = {"state": row.record.state, "question": row.record.field.instructions}
-                row.text = text_of_row(asked, [*asked])
-            row.scores = _scores(entry.value, roles)
-            row.confidence = _confidence_in(entry.value, roles)
-            column = roles.first("correct")
-            if column is not None:
-                with naming(column):
-                    row.correct = truth_of(entry.value.get(column))
-        except ValueError as error:
-            problems.append(Problem(entry.line, row.id, str(error), "cells that cannot be read"))
-        rows.append(row)
+    texts = _texts(entries, roles)
+    ids, requests = _ids(entries, roles, texts, joined=references is not None)
+    parsed: list[Sequence[object]] = [
+        _scores(entries, roles),
+        _confidences(entries, roles),
+        _truths(entries, roles),
+    ]
+    columns: list[Sequence[Any]] = [ids, texts, requests, *parsed]
+    if references is not None:
+        records = [*map(attempted(references.record), ids)]
+        columns.append(records)
+        parsed.insert(0, records)
+    rows = [TableRow(entries, at, *cells) for at, cells in enumerate(zip(*columns, strict=True))]
+    wrong: dict[int, str] = {}
+    for column in parsed:
+        if ValueError in {*map(type, column)}:
+            failed = {at: x for at, x in enumerate(column) if isinstance(x, ValueError)}
+            wrong = {at: str(error) for at, error in failed.items()} | wrong
+    for row in rows if references is not None and not wrong else ():
+        row.text = _text_of_record(row.record)
+    kind = "cells that cannot be read"
+    problems = [Problem(rows[at].entry.line, ids[at], wrong[at], kind) for at in sorted(wrong)]
     return rows, problems
 
 
-def _scores(value: Mapping[str, Json], roles: TableRoles) -> Scores | None:
-    """Return the numbers of a row.
+def _text_of_record(record: Record | None) -> str | None:
+    if record is None:
+        return None
+    asked = {"state": record.state, "question": record.field.instructions}
+    return text_of_row(asked, [*asked])
+
+
+def _texts(entries: Entries, roles: TableRoles) -> list[str | None]:
+    """Return what rows were asked about; None without any text."""
+    names = roles.texts
+    if not names:
+        return [None] * len(entries.entries)
+    rows = zip(*map(entries.column, names), strict=True)
+    return [text_of_row(dict(zip(names, row, strict=True)), names) for row in rows]
+
+
+def _ids(
+    entries: Entries, roles: TableRoles, texts: Sequence[str | None], *, joined: bool
+) -> tuple[list[str], list[str | None]]:
+    """Return the ids of rows, and of their requests, if other questions have these too."""
+    own = own_ids(entries, roles.columns)
+    requests: list[str | None] = [None] * len(own)
+    if not joined and not roles.unlabelled and has_requests(entries, roles.columns):
+        asked = [*map(as_text, entries.column(roles.first("question")))]
+        requests = own
+        own = [x and f"{x}/{text or ''}" for x, text in zip(own, asked, strict=True)]
+    if None not in own:
+        return [*map(str, own)], requests
+    has_views = "view" in entries.columns
+    few = roles.unlabelled and "state" not in roles.columns and is_shared(texts)
+    constant = few or (is_constant(texts) and not has_views)
+    repeats: Counter[str] = Counter()
+    ids: list[str] = []
+    for at, name in enumerate(own):
+        item = name or made_id(entries.entries[at], roles.columns, constant=constant)
+        repeats[item] += 1
+        again = name is None and repeats[item] > 1 and not has_views and not roles.unlabelled
+        ids.append(f"{item}-{repeats[item]}" if again else item)
+    return ids, requests
+
+
+def _scores(entries: Entries, roles: TableRoles) -> list[Scores | ValueError | None]:
+    """Return the numbers of every row, or why they cannot be read."""
+    for kind in _SCORES:
+        column = roles.first(kind)
+        if column is not None:
+            read = attempted(partial(scores_of, kind), column)
+            pairs = zip(
+                of_texts(read, entries.column(column)), entries.column("labels"), strict=True
+            )
+            named: Callable[[Any], Scores | ValueError] = attempted(lambda pair: with_names(*pair))
+            return [named(pair) if isinstance(pair[0], Scores) else pair[0] for pair in pairs]
+    for kind, group in roles.groups.items():
+        names = tuple(group.values())
+        columns: list[Any] = [_numbers(entries, name) for name in group]
+        if roles.rest is None and all({*map(type, column)} == {float} for column in columns):
+            return [Scores(kind, row, names) for row in zip(*columns, strict=True)]
+        of_row = attempted(partial(_of_group, kind, group, roles.rest))
+        return [of_row(row) for row in zip(*columns, strict=True)]
+    return [None] * len(entries.entries)
+
+
+def _numbers(entries: Entries, column: str) -> Sequence[float | ValueError | None]:
+    cells = entries.column(column)
+    try:
+        return numbers_in(cells)
+    except ValueError:
+        return of_texts(attempted(number_of, column), cells)
+
+
+def _of_group(
+    kind: str,
+    group: Mapping[str, str],
+    rest: str | None,
+    row: Sequence[float | ValueError | None],
+) -> Scores | None:
+    """Return the numbers of a row, of one column for each answer.
 
     Raises:
         ValueError: they cannot be read.
     """
-    for kind in _SCORES:
-        column = roles.first(kind)
-        if column is not None:
-            with naming(column):
-                scores = scores_of(kind, value.get(column))
-            return None if scores is None else with_names(scores, value.get("labels"))
-    for kind, group in roles.groups.items():
-        numbers = []
-        for name in group:
-            with naming(name):
-                numbers.append(number_of(value.get(name)))
-        present = [number for number in numbers if number is not None]
-        if present and len(present) < len(numbers):
-            lacking = [*group][numbers.index(None)]
+    present = tuple(number for number in row if isinstance(number, float))
+    if len(present) < len(row):
+        for number in row:
+            if isinstance(number, ValueError):
+                raise number
+        if present:
+            lacking = [*group][row.index(None)]
             raise ValueError(f"{lacking}: expected a number, got none; fill the cell in")
-        if present and roles.rest is not None:
-            ((column, answer),) = group.items()
-            return _with_rest(column, present[0], answer, roles.rest)
-        return Scores(kind, tuple(present), tuple(group.values())) if present else None
-    return None
+        return None
+    if rest is not None:
+        ((column, answer),) = group.items()
+        return _with_rest(column, present[0], answer, rest)
+    return Scores(kind, present, tuple(group.values()))
 
 
 def _with_rest(column: str, number: float, answer: str, rest: str) -> Scores:
@@ -612,37 +682,65 @@ def _with_rest(column: str, number: float, answer: str, rest: str) -> Scores:
     return Scores("probabilities", (number, other), (answer, rest))
 
 
-def _confidence_in(value: Mapping[str, Json], roles: TableRoles) -> float | None:
-    """Return the probability of the answer of a row.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
+def _confidences(entries: Entries, roles: TableRoles) -> list[float | ValueError | None]:
+    """Return the probability of the answer of every row, or why it cannot be read."""
     column = roles.first("confidence")
-    try:
-        if column is None:
+    if column is None:
+        return [None] * len(entries.entries)
+
+    def confidence(cell: Json) -> float | None:
+        try:
+            number = number_of(cell) if roles.percent else None
+            return confidence_of(cell if number is None else number / 100)
+        except ValueError as error:
+            other = f"if it is not the probability of the answer: --columns {IGNORED}={column}"
+            raise ValueError(f"{error}; {other}") from None
+
+    return of_texts(attempted(confidence, column), entries.column(column))
+
+
+def _truths(entries: Entries, roles: TableRoles) -> list[bool | ValueError | None]:
+    """Return whether the answer of every row is right, as it says, or why it cannot be read."""
+    column = roles.first("correct")
+    if column is None:
+        return [None] * len(entries.entries)
+    return of_texts(attempted(truth_of, column), entries.column(column))
+
+
+class NamesOfNumbers:
+    """The options that the names of numbers name; rows with the same names are looked up once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, tuple[str, ...], bool, Form], list[int | None] | None] = {}
+
+    def indices(self, row: TableRow, form: Form) -> list[int | None] | None:
+        """Return the index of each name of a row under a form; None if they do not fit."""
+        if row.scores is None or row.scores.names is None:
             return None
-        cell = value.get(column)
-        number = number_of(cell) if roles.percent else None
-        return confidence_of(cell if number is None else number / 100)
-    except ValueError as error:
-        other = f"if it is not the probability of the answer: --columns {IGNORED}={column}"
-        raise ValueError(f"{column}: {error}; {other}") from None
+        names, listed = row.scores.names, row.scores.listed
+        key = (id(row.options), names, listed, form)
+        if key not in self._known:
+            self._known[key] = _indices_of_names(row.options, names, form, listed=listed)
+        return self._known[key]
 
 
-def names_fit(row: TableRow, form: Form) -> bool:
-    """Return whether the names of the numbers of a row name its options under a form."""
-    if row.scores is None or row.scores.names is None or form not in row.options.forms:
-        return False
-    indices = [row.options.index(name, form) for name in row.scores.names]
+def _indices_of_names(
+    options: Options, names: Sequence[str], form: Form, *, listed: bool
+) -> list[int | None] | None:
+    if form not in options.forms:
+        return None
+    indices = [options.index(name, form) for name in names]
     known = {index for index in indices if index is not None}
-    if row.scores.listed:
-        return bool(known)
-    return len(known) == len(indices) == len(row.options)
+    fits = bool(known) if listed else len(known) == len(indices) == len(options)
+    return indices if fits else None
 
 
-def vector_of(row: TableRow, form: Form) -> list[float | None]:
+def vector_of(row: TableRow, indices: Sequence[int | None] | None) -> list[float | None]:
     """Return the numbers of a row by option; None for an option that is not listed.
+
+    Args:
+        row: the row.
+        indices: of the names of its numbers, as `NamesOfNumbers` has them.
 
     Raises:
         ValueError: they are not those of the options.
@@ -658,13 +756,12 @@ def vector_of(row: TableRow, form: Form) -> list[float | None]:
             )
             raise ValueError(message)
         return [*numbers]
-    if not names_fit(row, form):
+    if indices is None:
         texts = ", ".join(row.options.texts[:8])
         message = f"expected a number for each of {texts}; got {', '.join(names)[:200]}"
         raise ValueError(message)
     vector: list[float | None] = [None] * len(row.options)
-    for name, number in zip(names, numbers, strict=True):
-        index = row.options.index(name, form)
+    for index, number in zip(indices, numbers, strict=True):
         if index is None:
             continue
         earlier = vector[index]  # "yes" and "Yes" may both be listed

@@ -22,8 +22,8 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Final
+from functools import cached_property, partial
+from typing import Any, Final, TypeVar
 
 from pact_eval._json import Json, dumps, loads
 from pact_eval.data.labelled.answers import (
@@ -36,8 +36,10 @@ from pact_eval.data.labelled.answers import (
     Options,
     cell_text,
     distinct_labels,
+    flagged,
     fold_label,
     is_unlabelled,
+    of_texts,
     options_of_row,
     sort_labels,
     two_readings,
@@ -52,16 +54,16 @@ from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.identity import counts_in_order, is_constant
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
-from pact_eval.data.records import MIN_ANSWERS
+from pact_eval.data.records import MIN_ANSWERS, Record
 from pact_eval.errors import Problem, ShapeError, counted
 from pact_eval.importing.row_reader import confident_logits, fewest_answers
-from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRow, References
-from pact_eval.importing.table_cells import Scores
+from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRows, References, by_column
+from pact_eval.importing.table_cells import attempted
 from pact_eval.importing.table_items import families_of_rows
 from pact_eval.importing.table_rows import (
+    NamesOfNumbers,
     TableRoles,
     TableRow,
-    names_fit,
     options_of_record,
     parse_rows,
     roles_of_table,
@@ -69,12 +71,13 @@ from pact_eval.importing.table_rows import (
     vector_of,
 )
 from pact_eval.runs.predictions import SUM_TOLERANCE
-from pact_eval.runs.rows import STATUSES
 
 __all__ = ["Table", "read_table"]
 
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
 _VARIANTS: Final = ("base", "counterfactual")
+_LABELS: Final = ("family", "source_family", "domain", "variant")
+_T = TypeVar("_T")
 _BOOLEAN: Final = ("false", "true")
 _KINDS: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 
@@ -89,7 +92,7 @@ class Table:
         block: what `run.json` keeps of it.
     """
 
-    rows: Sequence[LogRow | Problem]
+    rows: LogRows
     remarks: tuple[str, ...] = ()
     block: Mapping[str, Json] = field(default_factory=dict)
 
@@ -119,7 +122,7 @@ def read_table(
     rows, problems = parse_rows(entries, roles, references)
     problems = [*entries.problems, *problems]
     if problems:
-        return Table(problems)
+        return Table(LogRows.of(problems))
     reader = _TableReader(entries, roles, reading, source, references, grouping or Grouping({}))
     return reader.table(rows)
 
@@ -162,7 +165,8 @@ class _TableReader:
         self._prediction = roles.first("prediction")
         self._forms: tuple[Form, ...] = ()  # taken if they fit, before any other
         self._rows: Sequence[TableRow] = ()
-        self._families: Mapping[int, str] = {}
+        self._families: Sequence[str | None] = ()
+        self._names = NamesOfNumbers()
 
     def table(self, rows: Sequence[TableRow]) -> Table:
         """Return the rows in our format."""
@@ -170,21 +174,28 @@ class _TableReader:
         self._families = self._families_of_texts()
         problems = [] if self._roles.outcomes else self._set_options() or self._set_vectors()
         if problems:
-            return Table(problems)
-        answered = [row for row in self._rows if self._has_answer(row)]
+            return Table(LogRows.of(problems))
+        self._mark_answered()
+        answered = [row for row in self._rows if row.answered]
         chosen = self._choose(answered)
         self._check_copy(answered, chosen)
         predictions: Sequence[int | None] = chosen.predictions or [None] * len(answered)
-        pairs = zip(answered, chosen.references, predictions, strict=True)
-        indices = {id(row): (right, said) for row, right, said in pairs}
-        made: list[LogRow | Problem] = []
-        for row in self._rows:
-            try:
-                values = self._values(row, *indices.get(id(row), (None, None)))
-                made.append(self._log_row(row, values))
-            except ValueError as error:
-                made.append(Problem(row.entry.line, row.id, str(error), "values out of range"))
-        return Table(made, (self._remark(chosen), *self._remarks), self._block(chosen))
+        for row, right, said in zip(answered, chosen.references, predictions, strict=True):
+            row.right, row.said = right, said
+        remarks = (self._remark(chosen), *self._remarks)
+        return Table(self._log_rows(), remarks, self._block(chosen))
+
+    def _plain(self, column: str) -> list[Json]:
+        """Return what the rows have in a column."""
+        cells = self._entries.column(column)
+        return [cells[row.at] for row in self._rows] if len(self._rows) < len(cells) else cells
+
+    def _cells(self, column: str | None, rows: Sequence[TableRow]) -> list[Json]:
+        """Return what rows have in a column of answers."""
+        cells = self._entries.column(column)
+        if dict in {*map(type, cells)}:
+            cells = [*map(flagged, cells)]
+        return [cells[row.at] for row in rows] if len(rows) < len(cells) else cells
 
     def _remark(self, chosen: _Chosen) -> str:
         """Say which columns were read, and how the right answer names an option."""
@@ -198,38 +209,37 @@ class _TableReader:
         if self._roles.percent:
             roles["confidence"] += " (in percent)"
         listed = ", ".join(f"{role} = {names}" for role, names in roles.items())
-        texts = len({*self._families.values()})
+        texts = len({*self._families} - {None})
         what = "id" if any(row.request for row in self._rows) else "text"
         of_texts = f" Rows with one {what} belong together: {texts:,} {what}s." if texts else ""
         return f"{COLUMNS_REMARK}{listed}.{of_texts}"
 
-    def _families_of_texts(self) -> dict[int, str]:
-        """Return families by the identity of the row, unless something else names them."""
+    def _families_of_texts(self) -> Sequence[str | None]:
+        """Return the families of rows; none if something else names them."""
         data, rows = self._data, self._rows
         stated = {"family", "source_family"} & {*self._roles.columns, *self._grouping.labels}
         # A log has few questions: with ids, they do not say what was asked about.
         stated |= {"id"} if self._roles.unlabelled and "state" not in self._roles.columns else set()
         if stated or (data is not None and not data.lacks_families):
-            return {}
+            return ()
         if any(row.request for row in rows):
-            names: Sequence[str | None] = [row.request or row.id for row in rows]
-        else:
-            names = families_of_rows(
-                self._roles.columns,
-                self._entries,
-                self._source,
-                texts=[row.text for row in rows],
-                ids=[row.id for row in rows],
-                labels=[self._label(row) for row in rows],
-            )
-        return {id(row): name for row, name in zip(rows, names, strict=True) if name is not None}
+            return [row.request or row.id for row in rows]
+        names = families_of_rows(
+            self._roles.columns,
+            self._entries,
+            self._source,
+            texts=[row.text for row in rows],
+            ids=[row.id for row in rows],
+            labels=self._labels(rows),
+        )
+        return () if names.count(None) == len(names) else names
 
-    def _label(self, row: TableRow) -> str | None:
-        """Return the right answer of a row, to see whether two are the same; None without one."""
+    def _labels(self, rows: Sequence[TableRow]) -> list[str | None]:
+        """Return the right answers of rows, to see whether two are the same; None without one."""
         if self._reference is None:
-            return row.recorded
-        text = cell_text(row.cell(self._reference))
-        return None if text is None else fold_label(text)
+            return [row.recorded for row in rows]
+        texts = of_texts(cell_text, self._cells(self._reference, rows))
+        return of_texts(lambda text: None if text is None else fold_label(str(text)), texts)
 
     @property
     def _probability_of(self) -> str | None:
@@ -243,12 +253,10 @@ class _TableReader:
         column = self._reference
         if column is None or self._roles.outcomes:
             return [*rows]
-        missing = self._missing_labels([row.cell(column) for row in rows], column, rows)
-        labelled = [
-            row
-            for row in rows
-            if not is_unlabelled(row.cell(column)) and cell_text(row.cell(column)) not in missing
-        ]
+        cells = self._cells(column, rows)
+        missing = self._missing_labels(cells, column, rows)
+        lacking = of_texts(lambda cell: is_unlabelled(cell) or cell_text(cell) in missing, cells)
+        labelled = [row for row, is_lacking in zip(rows, lacking, strict=True) if not is_lacking]
         if len(labelled) < len(rows):
             left_out = len(rows) - len(labelled)
             self._remarks.append(
@@ -265,8 +273,8 @@ class _TableReader:
             ShapeError: it may also be one of the answers, or a dash is.
         """
         labels, _ = distinct_labels(cells)
-        scores = [row.scores for row in rows if row.scores is not None]
-        named = {fold_label(name) for each in scores for name in each.names or ()}
+        shapes = {(row.scores.names, len(row.scores.numbers)) for row in rows if row.scores}
+        named = {fold_label(name) for names, _ in shapes for name in names or ()}
         named |= {fold_label(option) for option in self._reading.options}
         if "-" in named:
             message = (
@@ -276,7 +284,7 @@ class _TableReader:
             raise ShapeError(message)
         if "-1" not in labels or "-1" in named:
             return frozenset()
-        counts = {len(each.numbers) for each in scores if each.names is None}
+        counts = {count for names, count in shapes if names is None}
         count = len(self._reading.options) or max(counts, default=0)
         if not (count or named or "options" in self._roles.columns):
             return minus_one(labels, column, self._source, rubric=False)
@@ -289,12 +297,17 @@ class _TableReader:
             raise ShapeError(message)
         return frozenset({"-1"})
 
-    def _has_answer(self, row: TableRow) -> bool:
-        if row.scores is not None:
-            return True
-        if self._roles.outcomes:
-            return row.confidence is not None or row.correct is not None
-        return self._prediction is not None and not is_unlabelled(row.cell(self._prediction))
+    def _mark_answered(self) -> None:
+        """Mark the rows that have an answer."""
+        cells = self._cells(self._prediction, self._rows)
+        said = of_texts(lambda cell: not is_unlabelled(cell), cells)
+        for row, is_said in zip(self._rows, said, strict=True):
+            if row.scores is not None:
+                row.answered = True
+            elif self._roles.outcomes:
+                row.answered = row.confidence is not None or row.correct is not None
+            else:
+                row.answered = self._prediction is not None and is_said
 
     # Options
 
@@ -352,12 +365,20 @@ class _TableReader:
         problems = []
         columns = self._roles.columns["options"]
         first: dict[str, Options] = {}
-        for row in self._rows:
+        known: dict[Any, Options] = {}  # rows with the same texts share their options
+        for row, cells in zip(
+            self._rows, zip(*map(self._plain, columns), strict=True), strict=True
+        ):
+            key = cells if all(isinstance(cell, str | None) for cell in cells) else None
             try:
-                row.options = options_of_row(row.entry.value, columns, self._reference)
+                row.options = known.get(key) or options_of_row(
+                    dict(zip(columns, cells, strict=True)), columns, self._reference
+                )
             except DraftError as error:
                 problems.append(Problem(row.entry.line, row.id, str(error), error.kind))
                 continue
+            if key is not None:
+                known[key] = row.options
             same = first.setdefault(row.id, row.options).texts == row.options.texts
             if not same or "-" in row.options.texts:
                 what = '"-", which also says that there is no label'
@@ -380,12 +401,12 @@ class _TableReader:
         if any(row.scores is not None and row.scores.names for row in self._rows):
             self._options_of_names(column)
             return
-        cells = [row.cell(column) for row in self._rows]
+        cells = self._cells(column, self._rows)
         if self._roles.has_scores:
             unnamed = self._roles.unlabelled and self._prediction is None
             sizes = [len(row.scores.numbers) for row in self._rows if row.scores is not None]
             most = max(sizes, default=0)
-            numbers = all(fold_label(cell_text(cell) or "").isdigit() for cell in cells)
+            numbers = all(of_texts(lambda cell: fold_label(cell_text(cell) or "").isdigit(), cells))
             if not numbers and not unnamed:
                 self._order_lists(cells)
                 return
@@ -393,7 +414,7 @@ class _TableReader:
                 size = most if row.scores is None else len(row.scores.numbers)
                 row.options = Options((), count=size)
             return
-        said = [row.cell(self._prediction) for row in self._rows]
+        said = self._cells(self._prediction, self._rows)
         self._check_words(cells, said)
         labels, merged = distinct_labels([*cells, *said])
         check_truths(labels, column, self._source)
@@ -408,7 +429,7 @@ class _TableReader:
         """
         named = [(row, row.scores) for row in self._rows if row.scores and row.scores.names]
         if any(scores.listed for _, scores in named):
-            labels, _ = distinct_labels(row.cell(column) for row, _ in named)
+            labels, _ = distinct_labels(self._cells(column, [row for row, _ in named]))
             tops = [max(zip(s.numbers, s.names or (), strict=True))[1] for _, s in named]
             labels = labels or distinct_labels(tops)[0]
             message = (
@@ -416,7 +437,7 @@ class _TableReader:
                 f"known. Name them: --options {shlex.quote(','.join(labels[:6]))}"
             )
             raise ShapeError(message)
-        sets = {frozenset(scores.names or ()) for _, scores in named}
+        sets = {*map(frozenset, {scores.names or () for _, scores in named})}
         # Numbers have an order, and so may also be meant as positions.
         numbers = all(name.isdigit() for names in sets for name in names)
         shared = Options(tuple(sort_labels(frozenset().union(*sets))), ordered=numbers)
@@ -441,7 +462,7 @@ class _TableReader:
             self._remarks.append(f"Order of the numbers, by {self._prediction}: {listed}.")
             self._give(Options(order), TEXT)
             return
-        labels, _ = distinct_labels([*cells, *(row.cell(self._prediction) for row in self._rows)])
+        labels, _ = distinct_labels([*cells, *self._cells(self._prediction, self._rows)])
         if not labels:
             message = (
                 f"{self._source}: {self._reference} has no label that is text or a number. Name "
@@ -460,7 +481,7 @@ class _TableReader:
     def _proven_order(self, sizes: set[int], right: Sequence[Json]) -> tuple[str, ...] | None:
         """Return the only order of labels in which every prediction is the most probable answer."""
         texts: dict[int, str] = {}
-        cells = [row.cell(self._prediction) for row in self._rows]
+        cells = self._cells(self._prediction, self._rows)
         labels, _ = distinct_labels([*cells, *right])
         spelling = {fold_label(label): label for label in labels}
         for row, cell in zip(self._rows, cells, strict=True):
@@ -519,7 +540,8 @@ class _TableReader:
         Raises:
             ShapeError: they are words, whose order nobody gives.
         """
-        rows = [row for row in self._rows if self._kind(row) == "score"]
+        kinds = zip(self._rows, self._kinds(), strict=True)
+        rows = [row for row, kind in kinds if kind == "score"]
         texts = {row.options.texts for row in rows if not row.options.ordered}
         if len(texts) != 1 or texts == {()}:
             return
@@ -528,11 +550,12 @@ class _TableReader:
         named = any(row.scores is not None for row in rows)
         self._give(Options(labels if named else tuple(levels)), TEXT)
 
-    def _kind(self, row: TableRow) -> str | None:
-        """Return the kind of question that the user or a column of types gives."""
+    def _kinds(self) -> list[str | None]:
+        """Return the kinds of question that the user or a column of types gives."""
         column = self._roles.first("type")
-        of_row = None if column is None else _KINDS.get(str(row.entry.value.get(column)))
-        return "score" if self._reading.levels else of_row
+        if self._reading.levels or column is None:
+            return ["score" if self._reading.levels else None] * len(self._rows)
+        return of_texts(lambda cell: _KINDS.get(str(cell)), self._plain(column))
 
     def _set_vectors(self) -> list[Problem]:
         """Put the numbers of every row in the order of its options."""
@@ -540,7 +563,7 @@ class _TableReader:
         problems = []
         for row in self._rows:
             try:
-                row.vector = vector_of(row, form)
+                row.vector = vector_of(row, self._names.indices(row, form))
             except ValueError as error:
                 problems.append(Problem(row.entry.line, row.id, str(error), "numbers of answers"))
         return problems
@@ -552,9 +575,15 @@ class _TableReader:
             ShapeError: two forms fit and differ.
         """
         named = [(row, row.scores) for row in self._rows if row.scores and row.scores.names]
-        listed = any(scores.listed for _, scores in named)
+        different = {(id(row.options), scores.names, scores.listed): row for row, scores in named}
+        listed = any(is_listed for _, _, is_listed in different)
         forms = (TEXT, LETTER) if listed else tuple(FORMS)
-        fitting = [f for f in forms if named and all(names_fit(row, f) for row, _ in named)]
+        fitting = [
+            form
+            for form in forms
+            if named
+            and all(self._names.indices(row, form) is not None for row in different.values())
+        ]
         if fitting and TEXT in self._forms and fitting[0] == TEXT and not listed:
             return TEXT
         if self._reading.form in fitting:
@@ -565,7 +594,7 @@ class _TableReader:
                 "the names of the numbers",
                 [name for _, name in pairs],
                 [row.options for row, _ in pairs],
-                [row.place for row, _ in pairs],
+                lambda at: pairs[at][0].place,
             )
             a, b = (
                 [-1 if index is None else index for index in answers.read(form)]
@@ -605,9 +634,9 @@ class _TableReader:
     def _answers(self, rows: Sequence[TableRow], column: str) -> Answers:
         return Answers(
             column,
-            [row.cell(column) for row in rows],
+            self._cells(column, rows),
             [row.options for row in rows],
-            [row.place for row in rows],
+            lambda at: rows[at].place,
         )
 
     def _readings(
@@ -660,6 +689,8 @@ class _TableReader:
         """Return what a row says against a reading; None if nothing does."""
         for number, row in enumerate(rows):
             said = None if chosen.predictions is None else chosen.predictions[number]
+            if said is None and row.correct is None:
+                continue
             answer = row.tops if row.scores is not None or said is None else {said}
             right = chosen.references[number]
             if said is not None and said not in answer:
@@ -726,42 +757,83 @@ class _TableReader:
 
     # Rows of our format
 
-    def _log_row(self, row: TableRow, values: Mapping[str, Json]) -> LogRow:
-        """Return a row with what our format has no column for."""
-        return LogRow(
-            *(row.entry.line, row.id, values),
-            further=self._further(row),
-            question=cell_text(row.cell(self._roles.first("question"))) or "",
-            options=row.options.texts,
+    def _log_rows(self) -> LogRows:
+        """Return the rows, and what is wrong with those that have a number out of its range."""
+        rows = self._rows
+        columns, wrong = self._facts()
+        columns |= self._answers_by_column(wrong)
+        lines, ids = self._entries.lines, [row.id for row in rows]
+        asked = of_texts(cell_text, self._cells(self._roles.first("question"), rows))
+        none = [""] * len(rows)
+        made = LogRows(
+            lines=[lines[row.at] for row in rows],
+            records=ids,
+            wheres=none,
+            columns=columns,
+            further=self._further(),
+            problems=(),
+            questions=[text or "" for text in asked],
+            options=[row.options.texts for row in rows],
+            wordings=none,
+            states=none,
+        )
+        if not wrong:
+            return made
+        kind = "values out of range"
+        return LogRows.of(
+            Problem(made.lines[at], ids[at], str(wrong[at]), kind) if at in wrong else made.row(at)
+            for at in range(len(rows))
         )
 
-    def _values(
-        self, row: TableRow, reference: int | None, prediction: int | None
-    ) -> dict[str, Json]:
-        """Return a row in our format.
+    def _answers_by_column(self, wrong: dict[int, ValueError]) -> dict[str, list[Any]]:
+        """Return the columns, in our format, that are of answers.
 
-        Raises:
-            ValueError: a number is out of its range.
+        Args:
+            wrong: by its number, what is wrong with a row; numbers out of their range are added.
         """
-        values: dict[str, Json] = {"id": row.id, **self._facts(row)}
-        values |= self._grouping.of_entry(row.entry.value)
-        if reference is None:
-            cell = row.recorded if self._reference is None else row.cell(self._reference)
-            indices = [row.options.index(cell, form) for form in row.options.forms]
-            reference = next((index for index in indices if index is not None), None)
-        known = None if self._roles.unlabelled else reference
-        values |= {"reference": known, "n_choices": self._count(row)}
+        rows, unlabelled = self._rows, self._roles.unlabelled
+        columns: dict[str, list[Any]] = {
+            "reference": [None if unlabelled else self._right_answer(row) for row in rows],
+            "n_choices": _kept([*map(attempted(self._count), rows)], wrong)
+            if unlabelled
+            else [len(row.options) for row in rows],
+            "status": [None if row.answered else "missing" for row in rows],
+            "reason": [None if row.answered else "no answer in the table" for row in rows],
+            # Of answers that tie, the prediction is the answer.
+            "answer": [row.said for row in rows],
+        }
+        if self._roles.first("correct") is not None:
+            # Of answers that tie, nothing says which was counted.
+            sure = [row.answered and row.correct is not None and len(row.tops) < 2 for row in rows]
+            pairs = zip(rows, sure, strict=True)
+            columns["correct"] = [row.correct if is_sure else None for row, is_sure in pairs]
+        columns |= self._numbers_by_column(wrong)
         if self._roles.outcomes:
-            values |= {"reference": 0, "n_choices": 2, "code_order": [], "kind": "choice"}
-        if not self._has_answer(row):
-            return values | {"status": "missing", "reason": "no answer in the table"}
-        if row.correct is not None and len(row.tops) < 2:
-            values["correct"] = row.correct
-        if row.scores is None:
-            return values | self._confidence(row, prediction)
-        # Of answers that tie, the prediction is the answer.
-        named = {} if prediction is None else {"answer": prediction}
-        return values | named | self._numbers(row, row.scores)
+            columns |= {"reference": [0] * len(rows), "n_choices": [2] * len(rows)}
+            columns |= {"code_order": [[]] * len(rows), "kind": ["choice"] * len(rows)}
+        return columns
+
+    def _numbers_by_column(self, wrong: dict[int, ValueError]) -> dict[str, list[Any]]:
+        """Return the columns, in our format, that have the numbers of rows."""
+        kinds = {row.scores.kind for row in self._rows if row.scores is not None}
+        if self._roles.first("confidence") is not None or "log_probabilities" in kinds:
+            read = _kept([*map(attempted(self._numbers), self._rows)], wrong)
+            return by_column([each or {} for each in read])
+        return {
+            kind: [
+                row.vector if row.scores is not None and row.scores.kind == kind else None
+                for row in self._rows
+            ]
+            for kind in kinds
+        }
+
+    def _right_answer(self, row: TableRow) -> int | None:
+        """Return the index of the right answer, also of a row without an answer."""
+        if row.right is not None:
+            return row.right
+        cell = row.recorded if self._reference is None else row.cell(self._reference)
+        indices = [row.options.index(cell, form) for form in row.options.forms]
+        return next((index for index in indices if index is not None), None)
 
     def _count(self, row: TableRow) -> int:
         """Return the number of answers of a row; without labels, the least that there can be.
@@ -774,39 +846,43 @@ class _TableReader:
             return known
         return max(known, MIN_ANSWERS, fewest_answers(row.confidence or 1.0))
 
-    def _confidence(self, row: TableRow, prediction: int | None) -> dict[str, Json]:
-        """Return the answer of a row, its probability, or both.
+    def _confidence(self, row: TableRow) -> dict[str, Json]:
+        """Return the probability of the answer of a row.
 
         Raises:
-            ValueError: one of two is missing.
+            ValueError: it is missing, or whether the answer is right, or it is too small.
         """
         column = self._roles.first("confidence")
         if column is None:
-            return {"answer": prediction}
+            return {}
         if row.confidence is None:
             raise ValueError(f"{column}: expected a number, got none; fill the cell in")
         if self._roles.outcomes and row.correct is None:
             column = self._roles.first("correct")
             raise ValueError(f"{column}: expected true or false, got none; fill the cell in")
-        if prediction is not None and not self._roles.outcomes:
+        if row.said is not None and not self._roles.outcomes:
             try:
-                confident_logits(row.confidence, prediction, self._count(row))
+                confident_logits(row.confidence, row.said, self._count(row))
             except ValueError as error:
                 message = (
                     f"{error}; if {column} is not the probability of {self._prediction}: "
                     f"{columns_option(IGNORED, [column])}"
                 )
                 raise ValueError(message) from None
-        answer: dict[str, Json] = {} if self._roles.outcomes else {"answer": prediction}
-        return {"confidence": row.confidence, **answer}
+        return {"confidence": row.confidence}
 
-    def _numbers(self, row: TableRow, scores: Scores) -> dict[str, Json]:
+    def _numbers(self, row: TableRow) -> dict[str, Json]:
         """Return the numbers of a row as columns of our format.
 
         Raises:
-            ValueError: log-probabilities are above 0, or sum to more than 1.
+            ValueError: log-probabilities are above 0, or sum to more than 1, or as `_confidence`.
         """
-        kind, vector = scores.kind, row.vector
+        scores, vector = row.scores, row.vector
+        if not row.answered:
+            return {}
+        if scores is None:
+            return self._confidence(row)
+        kind = scores.kind
         if kind != "log_probabilities":
             return {kind: [*vector]}
         known = [value for value in vector if value is not None]
@@ -843,40 +919,57 @@ class _TableReader:
                 return True
         return False
 
-    def _facts(self, row: TableRow) -> dict[str, Json]:
-        """Return the columns of an item and of a view that the row or its record has."""
-        cell, record = row.entry.value, row.record
-        facts: dict[str, Json] = {}
-        if record is not None:
-            facts = {"family": record.family, "source_family": record.source_family}
-            facts |= {"kind": record.field.kind, "variant": record.variant}
-            facts |= {"domain": record.domain} if record.domain else {}
-        for label in ("family", "source_family", "domain", "variant"):
-            column = self._roles.first(label)
-            text = None if column is None else as_text(cell.get(column))
-            if text is not None and (label != "variant" or text in _VARIANTS):
-                facts[label] = text
-        if id(row) in self._families:
-            facts["family"] = self._families[id(row)]
-            if record is not None:
-                del facts["source_family"]  # of the data, which have no groups
-        kind = self._kind(row)
-        if kind is None and record is None and row.options.texts == _BOOLEAN:
-            kind = "boolean"
-        facts |= {} if kind is None else {"kind": kind}
-        facts["code_order"] = []  # which letters a prompt showed is not known
-        for name in (*_NUMBERS, "code_order"):
-            if cell.get(name) not in (None, ""):
-                facts[name] = _number_or_list(cell[name], name)
-        if str(cell.get("status")) in STATUSES and not self._has_answer(row):
-            facts |= {"status": cell["status"], "reason": cell.get("reason")}
-        return facts
+    def _facts(self) -> tuple[dict[str, list[Json]], dict[int, ValueError]]:
+        """Return the columns of items and of views that rows or their records have.
 
-    def _further(self, row: TableRow) -> dict[str, Json]:
+        Returns:
+            (n,) cells by column; and by its number, what is wrong with a row.
+        """
+        rows, wrong = self._rows, dict[int, ValueError]()
+        columns: dict[str, list[Any]] = {"id": [row.id for row in rows]}
+        columns |= _of_records([row.record for row in rows if row.record is not None])
+        columns.setdefault(
+            "kind", ["boolean" if row.options.texts == _BOOLEAN else None for row in rows]
+        )
+        labels = {label: self._labels_of(label) for label in _LABELS}
+        labels |= {"family": self._families or labels["family"], "kind": self._kinds()}
+        for name, cells in labels.items():
+            if cells:
+                others = columns.get(name) or [None] * len(rows)
+                pairs = zip(cells, others, strict=True)
+                columns[name] = [other if cell is None else cell for cell, other in pairs]
+        if self._families and "source_family" in columns:  # of the data, which have no groups
+            pairs = zip(self._families, columns["source_family"], strict=True)
+            columns["source_family"] = [of_data if x is None else None for x, of_data in pairs]
+        for name in (*_NUMBERS, "code_order"):
+            if name != "code_order" and name not in self._entries.columns:
+                continue
+            # Which letters a prompt showed is not known, if the table does not say it.
+            nothing: Json = [] if name == "code_order" else None
+            read = attempted(partial(_number_or_list, name, nothing))
+            columns[name] = _kept(of_texts(read, self._plain(name)), wrong)
+        if self._grouping.labels:
+            named = [attempted(self._grouping.of_entry)(row.entry.value) for row in rows]
+            columns |= by_column([each or {} for each in _kept(named, wrong)])
+        return columns, wrong
+
+    def _labels_of(self, label: str) -> Sequence[str | None]:
+        """Return the labels that rows have in the column of a role; nothing without the column."""
+        column = self._roles.first(label)
+        texts = [] if column is None else of_texts(as_text, self._plain(column))
+        if label != "variant":
+            return texts
+        return [text if text in _VARIANTS else None for text in texts]
+
+    def _further(self) -> dict[str, list[Json]]:
         used = self._roles.used | {*_NUMBERS, "code_order"}
-        further = {name: value for name, value in row.entry.value.items() if name not in used}
-        if row.request is not None:
-            further["question"] = row.id.removeprefix(f"{row.request}/")
+        kept = self._entries.chosen([row.at for row in self._rows])
+        further = {name: kept.column(name) for name in kept.names if name not in used}
+        if any(row.request for row in self._rows):
+            further["question"] = [
+                None if row.request is None else row.id.removeprefix(f"{row.request}/")
+                for row in self._rows
+            ]
         return further
 
     def _block(self, chosen: _Chosen) -> dict[str, Json]:
@@ -889,9 +982,10 @@ class _TableReader:
         column = self._roles.first("id")
         if self._families:
             what = "ids" if any(row.request for row in self._rows) else "texts"
-            block[what] = len({*self._families.values()})
+            block[what] = len({*self._families} - {None})
         elif is_constant([row.text for row in self._rows]) or (
-            self._roles.unlabelled and all(row.id == str(row.entry.line) for row in self._rows)
+            self._roles.unlabelled
+            and all(row.id == str(self._entries.lines[row.at]) for row in self._rows)
         ):
             block["texts"] = 1
         if column is not None and counts_in_order(self._entries, column):
@@ -919,7 +1013,30 @@ def _is_number(text: str) -> bool:
     return bool(re.fullmatch(r"-?\d+(\.\d+)?", text))
 
 
-def _number_or_list(cell: Json, name: str) -> Json:
+def _of_records(records: Sequence[Record]) -> dict[str, list[Json]]:
+    """Return what records say of their rows; nothing without records."""
+    if not records:
+        return {}
+    return {
+        "family": [record.family for record in records],
+        "source_family": [record.source_family for record in records],
+        "kind": [record.field.kind for record in records],
+        "variant": [record.variant for record in records],
+        "domain": [record.domain or None for record in records],
+    }
+
+
+def _kept(cells: Sequence[_T | ValueError], wrong: dict[int, ValueError]) -> list[_T | None]:
+    """Return cells without those that are wrong, which are added unless their rows are known."""
+    for at, cell in enumerate(cells) if ValueError in {*map(type, cells)} else ():
+        if isinstance(cell, ValueError):
+            wrong.setdefault(at, cell)
+    return [None if isinstance(cell, ValueError) else cell for cell in cells]
+
+
+def _number_or_list(name: str, nothing: Json, cell: Json) -> Json:
+    if cell in (None, ""):
+        return nothing
     if not isinstance(cell, str):
         return cell
     try:

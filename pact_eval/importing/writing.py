@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import hashlib
 import json
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -19,7 +20,10 @@ from pact_eval._json import Json
 from pact_eval.errors import InputError, Problem, RecordError, ShapeError, counted
 from pact_eval.importing.registry import source_names, source_of, sources
 from pact_eval.importing.row_reader import (
+    FRAME,
+    MOST_PROBLEMS,
     OWN_NAMES,
+    Cells,
     RowReader,
     SeveralRightError,
     inconsistent_views,
@@ -29,7 +33,7 @@ from pact_eval.importing.source import (
     ImportedRows,
     ImportOptions,
     Log,
-    LogRow,
+    LogRows,
     Outcome,
     Source,
     Start,
@@ -66,6 +70,10 @@ _MOST_LONG: Final = 200
 """So many different cut texts of a column may name groups; of prompts and documents are more."""
 
 
+_View: TypeAlias = tuple[str, int]
+"""Id of an item, and number of a view."""
+
+
 class _CutText(NamedTuple):
     """The beginning of a long text, and a hash of the whole: views of an item must not differ."""
 
@@ -86,50 +94,70 @@ class FurtherColumns:
 
     Examples:
         >>> columns = FurtherColumns(kept=True)
-        >>> for view, region in enumerate(("north", "north")):
-        ...     columns.add("a", {"id": "a", "region": region, "seconds": view}, {"id"})
+        >>> columns.add(["a", "a"], {"region": ["north", "north"], "seconds": [0, 1]})
         >>> columns.values, columns.ignored
-        ({'a': {'region': 'north'}}, ('seconds',))
+        ({'region': ['north']}, ('seconds',))
         >>> columns = FurtherColumns(kept=True)
-        >>> for item in "abc":
-        ...     columns.add(item, {"topic": 300 * "x", "prompt": item + 300 * "x"}, set())
-        >>> len(columns.values["a"]["topic"]), columns.ignored
+        >>> prompts = [item + 300 * "x" for item in "abc"]
+        >>> columns.add([*"abc"], {"topic": 3 * [300 * "x"], "prompt": prompts})
+        >>> len(columns.values["topic"][0]), columns.ignored
         (200, ('prompt',))
     """
 
     def __init__(self, *, kept: bool) -> None:
         self._kept = kept
-        self._values: dict[str, dict[str, Json | _CutText]] = {}
+        self._places: dict[str, int] = {}
+        self._values: dict[str, list[Json | _CutText]] = {}
         self._ignored: dict[str, bool] = {}
         self._cut: dict[str, dict[str, str]] = {}
 
-    def add(self, item: str, row: Mapping[str, Json], used: Set[str]) -> None:
-        """Add the columns of a row.
+    @property
+    def ids(self) -> list[str]:
+        """The items."""
+        return [*self._places]
+
+    def add(self, items: Sequence[str], columns: Mapping[str, Cells]) -> None:
+        """Add columns of rows.
 
         Args:
-            item: id of its item.
-            row: its columns.
-            used: names of the columns that a run uses.
+            items: (n,) ids of their items.
+            columns: (n,) cells by name.
         """
-        first_view = item not in self._values
-        values = self._values.setdefault(item, {})
-        for name in (*row, *(name for name in values if name not in row)):
-            if name in used:
+        before = len(self._places)
+        places = [self._places.setdefault(item, len(self._places)) for item in items]
+        for name in {**self._values, **columns}:
+            if self._ignored.setdefault(name, not self._kept):
                 continue
-            ignored = self._ignored.setdefault(name, not self._kept)
-            if ignored:
-                continue
-            value = self._shortened(name, row.get(name))
-            same = first_view or values.get(name) == value
-            if isinstance(value, dict | list) or not same or self._too_many(name):
+            values = self._values.setdefault(name, [None] * before)
+            cells = columns.get(name) or [None] * len(items)
+            if not self._extend(values, name, places, cells):
                 self._ignored[name] = True
+                del self._values[name]
                 self._cut.pop(name, None)
-            elif value is not None:
-                values[name] = value
 
-    def _shortened(self, name: str, value: Json) -> Json | _CutText:
+    def _extend(
+        self, values: list[Json | _CutText], name: str, places: Sequence[int], cells: Cells
+    ) -> bool:
+        """Add the cells of a column, and return whether it may still be one of items."""
+        kinds = {*map(type, cells)}
+        if kinds & {dict, list}:
+            return False
+        short: Sequence[Json | _CutText] = cells
+        if any(isinstance(x, str) and len(x) > _LONGEST_TEXT for x in cells):
+            short = [self._shortened(name, x) if isinstance(x, str) else x for x in cells]
+        if places[-1] - len(values) == len(places) - 1:  # no row is a further view of an item
+            values += short
+        else:
+            for place, value in zip(places, short, strict=True):
+                if place == len(values):
+                    values.append(value)
+                elif values[place] != value:
+                    return False
+        return not self._too_many(name)
+
+    def _shortened(self, name: str, value: str) -> str | _CutText:
         """Return a value; of a long text, its beginning, which the items that have it share."""
-        if not isinstance(value, str) or len(value) <= _LONGEST_TEXT:
+        if len(value) <= _LONGEST_TEXT:
             return value
         text = f"{value[: _LONGEST_TEXT - 1]}…"
         return _CutText(self._cut.setdefault(name, {}).setdefault(text, text), hash(value))
@@ -138,34 +166,46 @@ class FurtherColumns:
         return len(self._cut.get(name, ())) > most
 
     @property
-    def values(self) -> dict[str, dict[str, Json]]:
-        """By id of the item, the values that it has by column."""
+    def values(self) -> dict[str, list[Json]]:
+        """By column that is kept and has values, those of all items; in the order of the items."""
         ignored = {*self.ignored}
+        first: dict[str, int] = {}
+        for name, values in self._values.items():
+            at = next((at for at, value in enumerate(values) if value is not None), None)
+            if at is not None and name not in ignored:
+                first[name] = at
         return {
-            item: {
-                name: value.text if isinstance(value, _CutText) else value
-                for name, value in values.items()
-                if name not in ignored
-            }
-            for item, values in self._values.items()
+            name: [
+                value.text if isinstance(value, _CutText) else value for value in self._values[name]
+            ]
+            for name in sorted(first, key=first.__getitem__)
         }
 
     @property
     def ignored(self) -> tuple[str, ...]:
         """Names of the columns that are not kept."""
-        half = len(self._values) / 2
+        half = len(self._places) / 2
         return tuple(
             name for name, ignored in self._ignored.items() if ignored or self._too_many(name, half)
         )
 
 
-_MOST_PROBLEMS = 1000
-_OWN_REMEDY = "Columns and their values: pact-eval import --help"
-
-_View: TypeAlias = tuple[str, int]
-"""Id of an item, and number of a view."""
+_OWN_REMEDY: Final = "Columns and their values: pact-eval import --help"
 
 
+@contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Pause the search for cycles: it would look at all rows again and again, which have none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_collecting_later()
 def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[ImportedRows, Log]:
     """Read the rows of a log.
 
@@ -191,102 +231,115 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
     further = FurtherColumns(kept=source.joins and log.references is None)
     named = str(log.named or path)
     remedy = _OWN_REMEDY if own else ""
-    by_view, problems = _read(log.rows, reader, further if source.joins else None, named, remedy)
+    rows, problems = _read(log, reader, further if source.joins else None, named, remedy)
+    totals = reader.totals
     if not problems and own and log.mapping is None:
         problems += reader.unmet_mapping()
     if not problems:
-        answered, unanswered = _reading_by_item(by_view)
-        rows = [*answered.values()]
-        problems += _missing(answered, unanswered) or _several_views(rows, reader.values)
+        answered, unanswered = _by_status(rows)
+        problems += _missing(answered, unanswered) or _several_views(answered, totals.values)
     if problems:
         raise RecordError(named, problems)
-    facts = log.facts(Outcome(reader.compared, reader.correct, len(unanswered)))
+    facts = log.facts(Outcome(totals.compared, totals.correct, len(unanswered)))
     if facts.problems:
         raise RecordError(named, facts.problems)
-    frame, rounding = _frame(rows, unanswered, reader)
+    frame, rounding = _frame(answered, unanswered, totals.values)
     block = dict(facts.block)
-    if _are_repeats(rows):
+    if _are_repeats(answered):
         block.setdefault("views", REPEATS)
-    if reader.compared:
-        block["recomputed"] = {"answers": reader.compared, "correct": reader.correct}
+    if totals.compared:
+        block["recomputed"] = {"answers": totals.compared, "correct": totals.correct}
     remarks = [*facts.remarks]
-    if reader.not_most_probable:
+    if totals.not_most_probable:
         remarks.append(
-            f"{reader.not_most_probable:,} answers of the log are not the most probable ones, as "
+            f"{totals.not_most_probable:,} answers of the log are not the most probable ones, as "
             "sampled answers need not be; every number here is of the most probable answers."
         )
     imported = ImportedRows(
         frame=frame,
-        values=reader.values or "",
+        values=totals.values or "",
         facts=ImportFacts(
             ignored_columns=further.ignored,
-            renormalised=reader.renormalised,
-            zero_on_reference=reader.zero_on_reference
-            if known_by_values(reader.values) == "probabilities"
+            renormalised=totals.renormalised,
+            zero_on_reference=totals.zero_on_reference
+            if known_by_values(totals.values) == "probabilities"
             else 0,
             rounding=rounding,
-            censored=_count_censored(rows),
-            several_right=len({row["id"] for row in rows if row["accepted"] is not None}),
+            censored=_count_censored(answered),
+            several_right=answered.filter(pl.col("accepted").is_not_null())["id"].n_unique(),
             log={"format": source.name, **block} if block else {},
         ),
         model=facts.model,
         log_remarks=tuple(remarks),
         labelled=None if log.references is None else log.references.labelled,
-        metadata=frame_of_metadata(further.values),
+        metadata=frame_of_metadata(further.ids, further.values),
     )
     return imported, log
 
 
 def _read(
-    entries: Iterator[LogRow | Problem],
-    reader: RowReader,
-    further: FurtherColumns | None,
-    named: str,
-    remedy: str,
-) -> tuple[dict[_View, dict[str, Json]], list[Problem]]:
-    """Check rows one by one, and return them by id and view; problems are collected.
+    log: Log, reader: RowReader, further: FurtherColumns | None, named: str, remedy: str
+) -> tuple[pl.DataFrame, list[Problem]]:
+    """Check rows block by block, and return them with the columns of `FRAME`, and all problems.
 
     Raises:
         ShapeError: questions have several right answers, and nothing else is wrong.
     """
-    rows: dict[_View, dict[str, Json]] = {}
-    problems: list[Problem] = []
-    lines: dict[_View, int | None] = {}
-    several: list[LogRow] = []
-    for entry in entries:
-        if isinstance(entry, Problem):
-            problems.append(entry)
-        else:
-            try:
-                key, row = reader.read(dict(entry.row))
-                if key in lines:
-                    earlier = "earlier" if lines[key] is None else f"on line {lines[key]}"
-                    message = f"the same id and view already occur {earlier}"
-                    raise ValueError(message)
-                lines[key], rows[key] = entry.line, row
-                if further is not None:
-                    _add_further(further, key[0], entry, reader)
-            except SeveralRightError:
-                several.append(entry)
-            except ValueError as error:
-                place = entry.line, entry.record
-                problems.append(Problem(*place, f"{entry.where}{error}", remedy=remedy))
-        if len(problems) >= _MOST_PROBLEMS:
+    frames = [pl.DataFrame(schema=FRAME)]
+    lines: list[int | None] = []
+    records: list[str | None] = []
+    wheres: list[str] = []
+    found: list[tuple[int, Problem]] = []
+    several: list[int] = []
+    for rows in log.blocks:
+        start = len(lines)
+        frame, failures = reader.read(rows.columns, len(rows))
+        right = [at for at, error in failures.items() if isinstance(error, SeveralRightError)]
+        several += [start + at for at in right]
+        failures = {at: error for at, error in failures.items() if at not in right}
+        found += [(start + before, each) for before, each in rows.found(failures, remedy)]
+        frames.append(frame.with_columns(pl.col("at") + start))
+        lines += rows.lines
+        records += rows.records
+        wheres += rows.wheres
+        if further is not None and not (found or several):
+            further.add(frame["id"].to_list(), _further_columns(rows, reader))
+        if len(found) >= MOST_PROBLEMS:
             break
-    _add_several(problems, several, named)
-    if not rows and not problems:
+    whole = pl.concat(frames)
+    places = replace(LogRows.of(()), lines=lines, records=records, wheres=wheres)
+    found += places.found(_repeats(whole, places.lines), remedy)
+    found = sorted(found, key=lambda each: each[0])[:MOST_PROBLEMS]
+    last = found[-1][0] if len(found) == MOST_PROBLEMS else len(places)
+    problems = [problem for _, problem in found]
+    _add_several(problems, [number for number in several if number < last], places, named)
+    if not problems and whole.is_empty():
         problems.append(Problem(None, None, "expected at least one row, got an empty file"))
-    return rows, problems
+    return whole, problems
 
 
-def _add_further(further: FurtherColumns, item: str, entry: LogRow, reader: RowReader) -> None:
-    if entry.further is None:
-        further.add(item, entry.row, reader.used)
-    else:
-        further.add(item, entry.further, frozenset())
+def _further_columns(rows: LogRows, reader: RowReader) -> Mapping[str, Cells]:
+    if rows.further is not None:
+        return rows.further
+    return {name: cells for name, cells in rows.columns.items() if name not in reader.used}
 
 
-def _add_several(problems: list[Problem], several: Sequence[LogRow], named: str) -> None:
+def _repeats(rows: pl.DataFrame, lines: Sequence[int | None]) -> dict[int, ValueError]:
+    """Return by number what is wrong with rows whose id and view an earlier row has."""
+    keys = rows.select("id", "view", "at")
+    first: dict[_View, int] = {}
+    failures: dict[int, ValueError] = {}
+    for record_id, view, number in keys.filter(keys.select("id", "view").is_duplicated()).rows():
+        line = lines[first.setdefault((record_id, view), number)]
+        if first[record_id, view] != number:
+            earlier = "earlier" if line is None else f"on line {line}"
+            failures[number] = ValueError(f"the same id and view already occur {earlier}")
+    return failures
+
+
+def _add_several(
+    problems: list[Problem], several: Sequence[int], places: LogRows, named: str
+) -> None:
     """Add the problem of questions with several right answers, as the first.
 
     Raises:
@@ -294,105 +347,94 @@ def _add_several(problems: list[Problem], several: Sequence[LogRow], named: str)
     """
     if not several:
         return
-    problem = _several_right(several)
+    problem = _several_right(several, places)
     if not problems:
         raise ShapeError(f"{named}: {problem.message}")
     problems.insert(0, problem)
 
 
-def _several_right(entries: Sequence[LogRow]) -> Problem:
+def _several_right(several: Sequence[int], places: LogRows) -> Problem:
     """Return the problem of questions with several right answers, with the remedy first."""
-    first = entries[0]
-    where = first.record or (f"line {first.line}" if first.line else first.where.rstrip(": "))
-    rows = counted(len(entries), "row")
+    line, where = places.lines[several[0]], places.wheres[several[0]]
+    first = places.records[several[0]] or (f"line {line}" if line else where.rstrip(": "))
+    rows = counted(len(several), "row")
     message = (
         "give --multi any, which counts an answer that is one of several right ones: expected one "
-        f"right answer, got several in {rows} (the first: {where})"
+        f"right answer, got several in {rows} (the first: {first})"
     )
     return Problem(None, None, message)
 
 
-def _are_repeats(rows: Sequence[dict[str, Json]]) -> bool:
+def _are_repeats(rows: pl.DataFrame) -> bool:
     """Return whether items have several views, and those of an item show one known order."""
+    if rows["id"].n_unique() == len(rows) or (rows["code_order"].list.len() == 0).any():
+        return False
     orders: dict[str, Json] = {}
-    same = all(
-        row["code_order"]
-        and orders.setdefault(str(row["id"]), row["code_order"]) == row["code_order"]
-        for row in rows
-    )
-    return same and len(orders) < len(rows)
+    pairs = rows.select("id", "code_order").iter_rows()
+    return all(orders.setdefault(item, order) == order for item, order in pairs)
 
 
-def _reading_by_item(
-    rows: Mapping[_View, dict[str, Json]],
-) -> tuple[dict[_View, dict[str, Json]], list[dict[str, Json]]]:
+def _by_status(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the rows of answered items, and one row for each item that lacks an answer.
 
     An item has an answer in all of its views, or a status and no numbers.
     """
-    without: dict[str, dict[str, Json]] = {}
-    views: Counter[str] = Counter()
-    scored: Counter[str] = Counter()
-    right: Counter[str] = Counter()
-    for (record_id, _), row in rows.items():
-        views[record_id] += 1
-        scored[record_id] += bool(row["scored"])
-        right[record_id] += bool(row["right"])
-        if row["status"] is not None:
-            without.setdefault(record_id, row)
-    for record_id, row in without.items():
-        if views[record_id] > 1:
-            row["reason"] = f"view {row['view']}: {row['reason'] or row['status']}"
-        row |= {"view": 0, "asked": scored[record_id], "right": right[record_id]}
-    answered = {key: row for key, row in rows.items() if key[0] not in without}
-    return answered, [*without.values()]
+    without = rows.filter(pl.col("status").is_not_null())
+    without = without.unique("id", keep="first", maintain_order=True)
+    of_items = rows.group_by("id").agg(
+        pl.len().alias("views"), pl.col("scored").sum().alias("asked"), pl.col("right").sum()
+    )
+    without = without.drop("right").join(of_items, on="id", how="left", maintain_order="left")
+    reason = pl.when(pl.col("reason") == "").then("status").otherwise("reason")
+    named = pl.format("view {}: {}", "view", reason)
+    without = without.with_columns(
+        pl.when(pl.col("views") > 1).then(named).otherwise("reason").alias("reason"),
+        pl.lit(0).alias("view"),
+    )
+    return rows.filter(~pl.col("id").is_in(without["id"].implode())), without
 
 
-def _missing(rows: Mapping[_View, dict[str, Json]], unanswered: Sequence[object]) -> list[Problem]:
-    if not rows:
+def _missing(rows: pl.DataFrame, unanswered: pl.DataFrame) -> list[Problem]:
+    if rows.is_empty():
         message = f"no entry has an answer ({len(unanswered):,} have a status)"
         return [Problem(None, None, message)]
-    return missing_views(rows.keys()) + inconsistent_views([*rows.values()])
+    return missing_views(rows) + inconsistent_views(rows)
 
 
-def _several_views(rows: Sequence[dict[str, Json]], values: str | None) -> list[Problem]:
+def _several_views(rows: pl.DataFrame, values: str | None) -> list[Problem]:
     """Refuse several right answers under several views: the reference would depend on K."""
-    if known_by_values(values) == "answers" or not any(row["view"] for row in rows):
+    if known_by_values(values) == "answers" or not (rows["view"] > 0).any():
         return []
-    several = next((row for row in rows if row["accepted"] is not None), None)
-    if several is None:
+    several = rows.filter(pl.col("accepted").is_not_null())
+    if several.is_empty():
         return []
     message = "several right answers: expected one view per item"
-    return [Problem(None, str(several["id"]), message)]
+    return [Problem(None, several["id"][0], message)]
 
 
-def _count_censored(rows: Sequence[dict[str, Json]]) -> Censored | None:
+def _count_censored(rows: pl.DataFrame) -> Censored | None:
     """Return how many views do not list every answer, and how many of them lack the reference."""
-    listed = [
-        (row["reference"], indices) for row in rows if isinstance(indices := row["censored"], list)
-    ]
-    if not listed:
+    listed = rows.filter(pl.col("censored").is_not_null())
+    if listed.is_empty():
         return None
-    return Censored(len(listed), sum(reference in indices for reference, indices in listed))
+    lacking = listed.filter(pl.col("censored").list.contains(pl.col("reference")))
+    return Censored(len(listed), len(lacking))
 
 
 def _frame(
-    rows: list[dict[str, Json]], unanswered: list[dict[str, Json]], reader: RowReader
+    rows: pl.DataFrame, unanswered: pl.DataFrame, values: str | None
 ) -> tuple[pl.DataFrame, Rounding | None]:
     """Return the rows of a run, and how its probabilities are rounded."""
-    of_logs = {
-        name: dtype for name, dtype in OF_LOGS.items() if any(row[name] is not None for row in rows)
-    }
-    schema = dict(SCHEMA) | {"logits": pl.List(pl.Float64())} | of_logs
-    frame = pl.DataFrame(rows, schema=schema)
+    of_logs = [name for name in OF_LOGS if rows[name].null_count() < len(rows)]
+    frame = rows.select(*SCHEMA, *of_logs)
     rounding = None
-    if reader.values == "probabilities":
+    if values == "probabilities":
         frame, rounding = with_rounding(frame)
-    if unanswered:
+    if not unanswered.is_empty():
         without = {**UNANSWERED, **COUNTED}
-        both = schema | without
         statuses = [pl.lit(None, dtype).alias(name) for name, dtype in without.items()]
-        frame = pl.concat([frame.with_columns(statuses), pl.DataFrame(unanswered, schema=both)])
+        both = frame.with_columns(statuses)
+        frame = pl.concat([both, unanswered.select(both.columns).cast(both.schema)])
     return frame, rounding
 
 

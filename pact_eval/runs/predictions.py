@@ -496,7 +496,11 @@ def with_censored_zeros(
     count = int(zeros.sum())
     if not count:
         return logits, False
-    return np.where(zeros, math.log(0.5 * 10.0**-digits / count), logits), True
+    return np.where(zeros, _shared_by_zeros(count, digits), logits), True
+
+
+def _shared_by_zeros(count: int, digits: int) -> float:
+    return math.log(0.5 * 10.0**-digits / count)
 
 
 def sent_decimals(logits: pl.Series) -> int | None:
@@ -527,13 +531,15 @@ def with_rounding(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rounding | None]:
     digits = sent_decimals(rows["logits"])
     if digits is None:
         return rows, None
-    lists, zeros = [], 0
-    for logits in rows["logits"]:
-        values, censored = with_censored_zeros(logits.to_numpy(), digits)
-        lists.append(values.tolist())
-        zeros += censored
-    kept = rows.with_columns(logits=pl.Series(lists, dtype=pl.List(pl.Float64())))
-    return kept, Rounding(digits, zeros)
+    lengths = rows["logits"].list.len().to_numpy()
+    values = rows["logits"].explode(empty_as_null=False).cast(pl.Float64).to_numpy(writable=True)
+    view_of, zeros = np.repeat(np.arange(len(rows)), lengths), np.isneginf(values)
+    counts = np.bincount(view_of[zeros], minlength=len(rows))
+    for count in np.unique(counts[counts > 0]).tolist():
+        values[zeros & (counts == count)[view_of]] = _shared_by_zeros(count, digits)
+    views = pl.DataFrame({"view": view_of, "logits": values})
+    lists = views.group_by("view", maintain_order=True).agg("logits")
+    return rows.with_columns(lists["logits"]), Rounding(digits, int((counts > 0).sum()))
 
 
 # Two neighbouring values, such as 0.81 and 0.82, were different before they were rounded.

@@ -320,22 +320,25 @@ def metadata_frame(records: Sequence[Record]) -> pl.DataFrame | None:
         >>> metadata_frame([first, replace(first, id="b", metadata={"shop": True})]).rows()
         [('a', 5.0, 'x'), ('b', None, 'true')]
     """
-    return frame_of_metadata({record.id: record.metadata for record in records})
+    values = {record.id: record.metadata for record in records}
+    names = dict.fromkeys(name for item in values.values() for name in item)
+    columns = {name: [item.get(name) for item in values.values()] for name in names}
+    return frame_of_metadata([*values], columns)
 
 
-def frame_of_metadata(values: Mapping[str, Mapping[str, Json]]) -> pl.DataFrame | None:
+def frame_of_metadata(
+    ids: Sequence[str], values: Mapping[str, Sequence[Json]]
+) -> pl.DataFrame | None:
     """Return further columns of items, one row per item with its id; None without any.
 
     Args:
-        values: by id, the values by the name of their column.
+        ids: (n,) the items.
+        values: (n,) the values of the items by the name of their column.
     """
-    names: dict[str, None] = {}
-    for item in values.values():
-        names |= dict.fromkeys(item)
-    if not names:
+    if not values:
         return None
-    columns = [_column(name, [item.get(name) for item in values.values()]) for name in names]
-    return pl.DataFrame([pl.Series("id", [*values]), *columns])
+    columns = [_column(name, cells) for name, cells in values.items()]
+    return pl.DataFrame([pl.Series("id", ids), *columns])
 
 
 def with_metadata(rows: pl.DataFrame, frame: pl.DataFrame | None) -> pl.DataFrame:

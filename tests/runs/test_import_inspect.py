@@ -502,9 +502,9 @@ def test_damaged_archives_are_told(tmp_path: Path) -> None:
 def test_the_answer_of_a_log_wins_a_tie(answers: int) -> None:
     last = answers - 1
     even: list[Json] = [1 / answers] * answers
-    row: dict[str, Json] = {"id": "a", "reference": 0, "answer": last, "probabilities": even}
-    _, read = RowReader(OWN_NAMES).read(row)
-    logits = np.array([read["logits"]], dtype=np.float64)
+    row: dict[str, list[Json]] = {"id": ["a"], "reference": [0], "answer": [last]}
+    read, _ = RowReader(OWN_NAMES).read(row | {"probabilities": [even]}, 1)
+    logits = np.array(read["logits"].to_list(), dtype=np.float64)
     assert metrics.predicted(metrics.log_softmax(logits, np.array([answers]))).tolist() == [last]
 
 

@@ -121,18 +121,19 @@ def test_a_column_of_groups_with_a_long_value_is_kept_and_divides(tmp_path: Path
 def test_long_texts_of_views_with_one_beginning_are_not_of_the_item() -> None:
     """Prompts of an item in two orders begin alike."""
     columns = FurtherColumns(kept=True)
-    for item in range(10):
-        for view in (0, 1):
-            columns.add(f"i{item}", {"prompt": "a" * 300 + str(view), "same": "a" * 300}, set())
+    for items in ([0, 0, 1, 1], [2, 2, *range(3, 10)], range(3, 10)):  # blocks of rows
+        views = [number % 2 for number in range(len(items))]
+        prompts = ["a" * 300 + str(view) for view in views]
+        columns.add([f"i{n}" for n in items], {"prompt": prompts, "same": ["a" * 300] * len(views)})
     assert columns.ignored == ("prompt",)
-    assert columns.values["i3"] == {"same": "a" * 199 + "…"}
+    assert columns.values == {"same": ["a" * 199 + "…"] * 10}
 
 
 def test_many_different_long_texts_are_no_groups() -> None:
     columns = FurtherColumns(kept=True)
-    for item in range(1000):
-        values = {"document": f"{item % 201}" + "a" * 300, "topic": f"{item % 200}" + "a" * 300}
-        columns.add(f"i{item}", values, set())
+    items = range(1000)
+    documents, topics = ([f"{item % n}" + "a" * 300 for item in items] for n in (201, 200))
+    columns.add([f"i{item}" for item in items], {"document": documents, "topic": topics})
     assert columns.ignored == ("document",)
 
 

@@ -18,10 +18,10 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from pact_eval._json import Json, dumps, loads
 from pact_eval.data.labelled.questions import DraftError, as_text
@@ -45,11 +45,13 @@ __all__ = [
     "fold_label",
     "is_unlabelled",
     "numbered_columns",
+    "of_texts",
     "options_of_row",
     "sort_labels",
     "two_readings",
 ]
 
+_T = TypeVar("_T")
 Form = str
 TEXT: Final = "text"
 LETTER: Final = "letter"
@@ -136,6 +138,20 @@ def sort_labels(labels: Iterable[str]) -> list[str]:
     return sorted(texts)
 
 
+def of_texts(function: Callable[[Json], _T], cells: Sequence[Json]) -> list[_T]:
+    """Return a function of every cell, called once for each different one if they are texts.
+
+    Examples:
+        >>> of_texts(cell_text, ["a", "a ", None])
+        ['a', 'a', None]
+    """
+    if not {*map(type, cells)} <= {str, type(None)}:
+        return [*map(function, cells)]
+    texts: Sequence[Any] = cells
+    known = {text: function(text) for text in dict.fromkeys(texts)}
+    return [*map(known.__getitem__, texts)]
+
+
 def distinct_labels(cells: Iterable[Json]) -> tuple[list[str], list[list[str]]]:
     """Return the different labels of cells in order, and the spellings that were taken as one.
 
@@ -144,10 +160,9 @@ def distinct_labels(cells: Iterable[Json]) -> tuple[list[str], list[list[str]]]:
         (['no', 'true'], [['True', 'true']])
     """
     spellings: dict[str, Counter[str]] = {}
-    for cell in cells:
-        text = cell_text(cell)
+    for text, count in Counter(of_texts(cell_text, [*cells])).items():
         if text is not None and not is_unlabelled(text):
-            spellings.setdefault(fold_label(text), Counter())[text] += 1
+            spellings.setdefault(fold_label(text), Counter())[text] += count
     labels = [min(counts, key=lambda text: (-counts[text], text)) for counts in spellings.values()]
     merged = [sorted(counts) for counts in spellings.values() if len(counts) > 1]
     return sort_labels(labels), merged
@@ -240,16 +255,20 @@ class Answers:
         column: its name, for messages.
         cells: what the rows have; rows without a label are left out.
         options: of each row.
-        places: of each row, for messages.
+        place: of a row by its number, for messages.
     """
 
     column: str
     cells: Sequence[Json]
     options: Sequence[Options]
-    places: Sequence[str] = field(default=())
+    place: Callable[[int], str]
 
     def read(self, form: Form) -> list[int | None]:
         """Return the index of every cell under a form."""
+        if len({*map(id, self.options)}) == 1:
+            options = self.options[0]
+            known = form in options.forms
+            return of_texts(lambda cell: options.index(cell, form) if known else None, self.cells)
         return [
             options.index(cell, form) if form in options.forms else None
             for cell, options in zip(self.cells, self.options, strict=True)
@@ -311,10 +330,10 @@ def two_readings(
     """Return the error of two readings that fit: a row under both, and what decides."""
     pairs = enumerate(zip(first[1], second[1], strict=True))
     row = next((number for number, (a, b) in pairs if a != b), 0)
-    place = answers.places[row] if answers.places else f"row {row + 1}"
     message = (
         f"{source}: {answers.column} can be read as {_TITLES[first[0]]} or as {_TITLES[second[0]]},"
-        f" and both fit every row. {place}: {answers.column} = {dumps(answers.cells[row])} is "
+        f" and both fit every row. {answers.place(row)}: {answers.column} = "
+        f"{dumps(answers.cells[row])} is "
         f"{answers.named(row, first[1][row])} or {answers.named(row, second[1][row])}. Decide with "
         f"{FORMS[first[0]]} or {FORMS[second[0]]}"
     )

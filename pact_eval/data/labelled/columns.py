@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import eq
 from typing import Final
 
 from pact_eval._json import Json, dumps
@@ -40,6 +41,7 @@ from pact_eval.data.labelled.answers import (
     fold_label,
     is_unlabelled,
     numbered_columns,
+    of_texts,
     options_of_row,
 )
 from pact_eval.data.labelled.entries import Entries, Entry
@@ -293,7 +295,7 @@ def unwrapped(entries: Entries) -> Entries:
     Logs of lm-evaluation-harness keep a row of a set in this way.
     """
     columns = entries.columns
-    nested = all(isinstance(entry.value.get("doc"), dict) for entry in entries.entries)
+    nested = all(isinstance(cell, dict) for cell in entries.column("doc"))
     prefixed = {name: name[4:] for name in columns if name.startswith("doc.") and len(name) > 4}
     if not (nested and "doc" in columns) and not prefixed:
         return entries
@@ -405,11 +407,7 @@ def read_columns(
     """
     roles, known = find_roles(entries, reading, source, counters=reading.bare)
     _check_roles(roles, entries.columns, reading, source)
-    kinds = {
-        cell_text(entry.value.get(name))
-        for name in roles.get("type", ())
-        for entry in entries.entries
-    }
+    kinds = {cell_text(cell) for name in roles.get("type", ()) for cell in entries.column(name)}
     if "type" not in reading.columns and not kinds <= {*_KINDS, None}:
         del roles["type"]  # another kind of type
         kinds = set()
@@ -473,7 +471,7 @@ def _check_question(
     if named or "options" in roles or "question" not in roles:
         return
     (column,) = roles["reference"]
-    labels, _ = distinct_labels(entry.value.get(column) for entry in entries.entries)
+    labels, _ = distinct_labels(entries.column(column))
     if {fold_label(label) for label in labels} <= TRUE_WORDS | FALSE_WORDS:
         return
     message = (
@@ -498,7 +496,7 @@ def check_unread(
     taken = {name for names in (*roles.values(), *reading.columns.values()) for name in names}
     taken |= {name for names in PREDICTED.values() for name in names}
     unread = [name for name in entries.columns if name not in taken]
-    columns = _like_options(entries.entries, roles["reference"][0], unread)
+    columns = _like_options(entries, roles["reference"][0], unread)
     if columns:
         message = (
             f"{source}: {', '.join(columns)} look like the options of each row, and were not read "
@@ -508,23 +506,29 @@ def check_unread(
         raise ShapeError(message)
 
 
-def _like_options(rows: Sequence[Entry], column: str, unread: Sequence[str]) -> tuple[str, ...]:
+def _like_options(entries: Entries, column: str, unread: Sequence[str]) -> tuple[str, ...]:
     """Return columns that may be options: alike in name, lists, or the right answer by turns."""
     for _, group in numbered_columns(unread):
-        cells = [row.value.get(name) for row in rows for name in group.values()]
+        cells = [cell for name in group.values() for cell in entries.column(name)]
         if 2 * sum(map(_is_words, cells)) > len(cells):
             return tuple(group.values())
     for name in unread:
-        lists = [cell for row in rows if isinstance(cell := row.value.get(name), list)]
-        if len(lists) == len(rows) and all(
-            len(cell) > 1 and all(map(_is_words, cell)) for cell in lists
+        if all(
+            isinstance(cell, list) and len(cell) > 1 and all(map(_is_words, cell))
+            for cell in entries.column(name)
         ):
             return (name,)
-    answered = [row.value for row in rows if not is_unlabelled(row.value.get(column))]
-    holders = [[name for name in unread if row.get(name) == row[column]] for row in answered]
-    by_turns = dict.fromkeys(name for names in holders for name in names)
-    always = [name for name in by_turns if all(name in names for names in holders)]
-    return tuple(by_turns) if all(holders) and len(by_turns) > 1 and not always else ()
+    right = entries.column(column)
+    lacking = of_texts(is_unlabelled, right)
+    answered = [at for at, is_lacking in enumerate(lacking) if not is_lacking]
+    held: dict[str, set[int]] = {}
+    for name in unread:
+        equal = [*map(eq, entries.column(name), right)]
+        held[name] = {at for at in answered if equal[at]}
+    by_turns = sorted(filter(held.get, unread), key=lambda name: min(held[name]))
+    always = [name for name in by_turns if len(held[name]) == len(answered)]
+    everywhere = len(set[int]().union(*held.values())) == len(answered)
+    return tuple(by_turns) if everywhere and len(by_turns) > 1 and not always else ()
 
 
 def _is_words(cell: Json) -> bool:
@@ -561,7 +565,7 @@ def _answers(reading: ColumnReading, rows: Sequence[Entry], column: str) -> Answ
             continue
         cells.append(cell)
         places.append(f"line {entry.line}")
-    return Answers(column, cells, options, places)
+    return Answers(column, cells, options, places.__getitem__)
 
 
 def _unlabelled_values(reading: ColumnReading, rows: Sequence[Entry]) -> frozenset[str]:
@@ -590,7 +594,7 @@ def _labels_of_file(
             the lack of one.
     """
     column = result.roles["reference"][0]
-    cells = [entry.value.get(column) for entry in entries.entries]
+    cells = entries.column(column)
     names = reading.options or entries.class_names.get(column, ())
     if names:
         present, _ = distinct_labels(cells)

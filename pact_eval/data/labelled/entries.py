@@ -28,8 +28,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final, Literal, overload
 
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
@@ -90,6 +91,45 @@ class Entry:
     part: str = ""
 
 
+class ColumnEntries(Sequence[Entry]):
+    """Rows of a table by column; an entry is made when it is asked for.
+
+    Args:
+        lines: (n,) the line of every row.
+        cells: (n,) cells by column; None without a value.
+
+    Examples:
+        >>> ColumnEntries([2, 3], {"a": ["x", None], "b": ["y", "z"]})[1]
+        Entry(line=3, value={'b': 'z'}, part='')
+    """
+
+    def __init__(self, lines: Sequence[int], cells: Mapping[str, list[Json]]) -> None:
+        self.lines = lines
+        self.cells = cells
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Entry]: ...
+
+    def __getitem__(self, at: int | slice) -> Entry | list[Entry]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(len(self))[at]]
+        row = [cells[at] for cells in self.cells.values()]
+        return self._entry(self.lines[at], row)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return map(self._entry, self.lines, zip(*self.cells.values(), strict=True))
+
+    def _entry(self, line: int, row: Sequence[Json]) -> Entry:
+        named = zip(self.cells, row, strict=True)
+        return Entry(line, {name: cell for name, cell in named if cell is not None})
+
+
 @dataclass(frozen=True)
 class Entries:
     """All entries of a file.
@@ -107,14 +147,55 @@ class Entries:
     problems: Sequence[Problem] = ()
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    _cells: dict[str, list[Json]] = field(default_factory=dict, init=False, compare=False)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of all values that are not null, in the order in which they first occur."""
+        if isinstance(self.entries, ColumnEntries):
+            first = {
+                name: next((at for at, cell in enumerate(cells) if cell is not None), None)
+                for name, cells in self.entries.cells.items()
+            }
+            found = {name: at for name, at in first.items() if at is not None}
+            return tuple(sorted(found, key=found.__getitem__))
         names: dict[str, None] = {}
         for entry in self.entries:
             names |= {name: None for name, value in entry.value.items() if value is not None}
         return tuple(names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all values, null or not, in the order in which they first occur."""
+        if isinstance(self.entries, ColumnEntries):
+            return self.columns
+        return tuple(dict.fromkeys(name for entry in self.entries for name in entry.value))
+
+    @cached_property
+    def lines(self) -> Sequence[int]:
+        """The lines of the entries."""
+        if isinstance(self.entries, ColumnEntries):
+            return self.entries.lines
+        return [entry.line for entry in self.entries]
+
+    def chosen(self, places: Sequence[int]) -> Entries:
+        """Return some of the entries."""
+        if len(places) == len(self.entries):
+            return self
+        entries: Sequence[Entry] = [self.entries[at] for at in places]
+        if isinstance(self.entries, ColumnEntries):
+            cells = {name: [each[at] for at in places] for name, each in self.entries.cells.items()}
+            entries = ColumnEntries([self.lines[at] for at in places], cells)
+        return replace(self, entries=entries)
+
+    def column(self, name: str | None) -> list[Json]:
+        """Return (n,) the cells of a column; None without a value."""
+        name = str(name)
+        if isinstance(self.entries, ColumnEntries):
+            return self.entries.cells.get(name) or [None] * len(self.entries)
+        if name not in self._cells:
+            self._cells[name] = [entry.value.get(name) for entry in self.entries]
+        return self._cells[name]
 
 
 def container_of(path: Path) -> Container:
@@ -376,9 +457,10 @@ def _delimiter(text: str, path: Path) -> str:
     return even[0] if even else max(_DELIMITERS, key=header.count)
 
 
-def _rows(text: str, path: Path) -> tuple[list[str], list[Entry], list[Problem]]:
+def _rows(text: str, path: Path) -> tuple[list[str], ColumnEntries, list[Problem]]:
     """Return header, rows and problems of a table; a row starts where the one before ends."""
-    entries: list[Entry] = []
+    lines: list[int] = []
+    rows: list[list[str]] = []
     problems: list[Problem] = []
     names: list[str] = []
     table = _table(text, _delimiter(text, path))
@@ -392,15 +474,17 @@ def _rows(text: str, path: Path) -> tuple[list[str], list[Entry], list[Problem]]
         for cells in table:
             line, end = end + 1, table.line_num
             if len(cells) == len(names):
-                row: dict[str, Json] = dict(zip(names, cells, strict=True))
-                entries.append(Entry(line, {name: cell for name, cell in row.items() if cell}))
+                lines.append(line)
+                rows.append(cells)
             elif any(cells):
                 message = f"expected {len(names)} cells, got {len(cells)}; quote cells with commas"
                 problems.append(Problem(line, None, message, _SYNTAX))
     except csv.Error as error:
         message = f"not valid CSV ({error}); quote cells with commas, quotes or line breaks"
         problems.append(Problem(table.line_num, None, message, _SYNTAX))
-    return names, entries, problems
+    columns = dict(zip(names, zip(*rows, strict=True), strict=False))
+    kept = {name: [cell or None for cell in cells] for name, cells in columns.items()}
+    return names, ColumnEntries(lines, kept), problems
 
 
 def _bad_names(names: Sequence[str]) -> list[Problem]:
@@ -454,18 +538,31 @@ def _parquet_file(path: Path) -> Entries:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         message = f"{path}: damaged or cut short ({reason})"
         raise InputError(message) from None
-    entries: list[Entry] = []
-    problems: list[Problem] = []
-    for number, row in enumerate(frame.iter_rows(named=True), 1):
+    cells: dict[str, list[Json]] = {}
+    wrong: dict[int, str] = {}
+    for column in frame:
+        cells[column.name], others = _plain_cells(column)
+        wrong = others | wrong
+    rows = [at for at in range(len(frame)) if at not in wrong]
+    if wrong:
+        cells = {name: [column[at] for at in rows] for name, column in cells.items()}
+    problems = [Problem(at + 1, None, wrong[at], _CELLS) for at in sorted(wrong)]
+    return Entries("Parquet", ColumnEntries([at + 1 for at in rows], cells), problems, class_names)
+
+
+def _plain_cells(column: pl.Series) -> tuple[list[Json], dict[int, str]]:
+    """Return the cells of a column, and by its number what is wrong with a row."""
+    if column.dtype.is_float():
+        column = column.set(~column.is_finite(), None)
+    cells, wrong = column.to_list(), dict[int, str]()
+    if column.dtype in (pl.String, pl.Boolean) or column.dtype.is_numeric():
+        return cells, wrong
+    for at, cell in enumerate(cells):
         try:
-            plain = {name: _plain(name, cell) for name, cell in row.items()}
+            cells[at] = _plain(column.name, cell)
         except ValueError as error:
-            problems.append(Problem(number, None, str(error), _CELLS))
-            continue
-        entries.append(
-            Entry(number, {name: cell for name, cell in plain.items() if cell is not None})
-        )
-    return Entries("Parquet", entries, problems, class_names)
+            wrong[at] = str(error)
+    return cells, wrong
 
 
 def _plain(name: str, value: Any) -> Json:

@@ -83,13 +83,13 @@ def column_of_ids(
         >>> column_of_ids(table, ["idx", "user_id"], counters=True)
         'idx'
     """
-    views = [str(entry.value.get("view")) for entry in entries.entries]
+    views = [*map(str, entries.column("view"))]
     fitting: list[tuple[int, bool, int, str]] = []
     for place, name in enumerate(free):
         rank = _rank(name)
         if rank is None or (rank == _COUNTING and not counters):
             continue
-        cells = [as_text(entry.value.get(name)) for entry in entries.entries]
+        cells = [*map(as_text, entries.column(name))]
         ids = [cell.strip() for cell in cells if cell is not None and cell.strip()]
         if len(ids) < len(cells) or not (_are_ids(ids, views) or (repeats and len({*ids}) > 1)):
             continue
@@ -116,7 +116,7 @@ def counts_in_order(entries: Entries, column: str) -> bool:
         >>> counts_in_order(table, "idx")
         True
     """
-    cells = [(as_text(entry.value.get(column)) or "").strip() for entry in entries.entries]
+    cells = [(as_text(cell) or "").strip() for cell in entries.column(column)]
     numbered = [[str(start + n) for n in range(len(cells))] for start in (0, 1)]
     return _rank(column) == _COUNTING and cells in numbered
 

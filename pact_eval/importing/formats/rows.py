@@ -97,12 +97,9 @@ def is_own(entries: Entries, options: ImportOptions) -> bool:
         return not references and not others and "status" in present
     values = [mapped.get(name, name) for name in _NUMBERS]
     reference = next(iter(references), None)
-    return all(
-        not isinstance(entry.value.get(str(reference)), str)
-        and not isinstance(entry.value.get(answer), str)
-        and not any(isinstance(entry.value.get(name), str | dict) for name in values)
-        for entry in entries.entries
-    )
+    words = {*map(type, entries.column(reference)), *map(type, entries.column(answer))}
+    kinds = {kind for name in values for kind in map(type, entries.column(name))}
+    return str not in words and not kinds & {str, dict}
 
 
 def _own_rows(entries: Entries, options: ImportOptions) -> Iterator[LogRow | Problem]:
@@ -148,7 +145,7 @@ def _table_log(
     block = {**table.block, **({} if references is None else references.block)}
     remarks = (*table.remarks, *(() if references is None else references.remarks))
     facts = LogFacts(block, remarks=remarks)
-    return Log(iter(table.rows), parts, lambda _: facts, references=references, mapping=_CHECKED)
+    return Log(table.rows, parts, lambda _: facts, references=references, mapping=_CHECKED)
 
 
 def _map_columns(
