@@ -112,6 +112,9 @@ def test_a_server_that_wants_a_key_says_so(status: int, monkeypatch: pytest.Monk
         message = f"a key is wanted; give the key by --api-key-env.*status {status}"
         with pytest.raises(ServerError, match=message):
             find_wire(ServerRequest((server.url,), "mine"))
+        monkeypatch.setenv("MY_KEY", "another")
+        with pytest.raises(ServerError, match="the key in MY_KEY is not accepted"):
+            find_wire(ServerRequest((server.url,), "mine", key_variable="MY_KEY"))
 
 
 def test_a_404_about_the_model_is_not_about_the_route(monkeypatch: pytest.MonkeyPatch) -> None:
