@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.request import request_of_local
 from pact_eval.scoring.servers.client import Client, Look
 from pact_eval.scoring.servers.dialects import VLLM, OpenAIDecisions, SGLang, SystemOne
+from pact_eval.scoring.servers.replies import error_text
 from pact_eval.scoring.servers.request import ServerRequest, is_loopback
 from pact_eval.scoring.servers.wire import Wire
 
@@ -347,10 +349,15 @@ def _refuse_silence(request: ServerRequest, looks: Mapping[str, Look]) -> None:
         raise ServerError(message)
 
 
+def _in_words(look: Look) -> str:
+    """Write what a route answered; one that exists says why this model cannot use it."""
+    reason = error_text(look.value) if look.status == HTTPStatus.NOT_IMPLEMENTED else ""
+    return look.problem or f"status {look.status}{reason and f', {reason}'}"
+
+
 def _explain_no_wire(request: ServerRequest, looks: Mapping[str, Look]) -> str:
     tried = "; ".join(
-        f"{_ROUTES[name]} ({name}): {look.problem or f'status {look.status}'}"
-        for name, look in looks.items()
+        f"{_ROUTES[name]} ({name}): {_in_words(look)}" for name, look in looks.items()
     )
     if any(look.status in _DENIED for look in looks.values()):
         wanted = (
