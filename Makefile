@@ -11,7 +11,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo demo-score docs test test-all test-kernels plain floors golden golden-accept pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate real clean
+.PHONY: demo demo-score docs test test-all test-kernels plain pythons floors golden golden-accept pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate real clean
 
 demo: $(VENV)/.plain  ## report, compare and show two versions of a made-up model, without torch
 	$(BIN)/pact-eval demo --out $(RUNS)
@@ -52,6 +52,9 @@ test-kernels: $(VENV)/.dev  ## the tests that compare logits, with either kernel
 
 plain: $(VENV)/.plain  ## install the wheel without extras and without a compiler, and start a visitor's first commands: seconds, MiB
 	$(BIN)/python tests/plain_installation.py
+
+pythons:  ## the same with other versions of Python: make pythons PYTHONS="python3.11 python3.14"
+	set -e; for python in $(or $(PYTHONS),python3.11 python3.12 python3.13 python3.14); do $$python --version; $$python tests/plain_installation.py; done
 
 floors: $(VENV)/.lock  ## the same with the smallest versions that pyproject.toml allows, and score with a model
 	$(BIN)/python tests/plain_installation.py --floors

@@ -130,8 +130,8 @@ def make_server(
         --score-views: Show the levels of scores in other orders too. On servers that number the
             levels, this asks another question.
         --base-name NAME: Name of the base model on the server: check that the adapter is applied.
-        --local ADAPTER: Adapter (folder or hub id) that the server should serve: compare both on a
-            few prompts. Needs the extra `model`.
+        --local ADAPTER: Adapter (folder or hub id) or base model (folder) that the server should
+            serve: compare both on a few prompts. Needs the extra `model`.
         --local-base PATH_OR_ID: Base model of --local. Default: the one that the adapter names.
         --local-dtype: Precision of the server, for --local; auto tries fp32, then that of the
             stored weights.

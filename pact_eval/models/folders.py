@@ -132,6 +132,11 @@ def refuse_other_folder(folder: Path) -> None:
         raise AdapterError(message)
 
 
+def is_base_alone(folder: Path) -> bool:
+    """Return whether a folder has a model and no adapter."""
+    return not (folder / ADAPTER_CONFIG).exists() and (folder / "config.json").exists()
+
+
 def read_adapter_files(folder: Path) -> AdapterFiles:
     """Read an adapter folder without loading its weights.
 
@@ -147,7 +152,7 @@ def read_adapter_files(folder: Path) -> AdapterFiles:
     """
     require_adapter_folder(folder)
     refuse_other_folder(folder)
-    if not (folder / ADAPTER_CONFIG).exists() and (folder / "config.json").exists():
+    if is_base_alone(folder):
         message = (
             f"{folder}: expected an adapter, found a base model (config.json); to score it alone, "
             f"use --base-model {folder} --no-adapter without ADAPTER"

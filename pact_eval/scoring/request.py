@@ -10,8 +10,10 @@ from typing import Any, Final, Literal, TypedDict, get_args
 from pact_eval._choices import check_choice
 from pact_eval.data.labelled.reading import ReadingOptions
 from pact_eval.errors import AdapterError, InputError, ServerError
+from pact_eval.models.folders import is_base_alone
 from pact_eval.models.hub_adapters import find_adapter
 from pact_eval.scoring.servers.request import ServerRequest, WireName
+from pact_eval.templates.files import is_decision_model
 
 EngineName = Literal["auto", "fork", "batched", "naive"]
 """Names of engines; auto is the first of the others that works with the model."""
@@ -168,6 +170,26 @@ def request_of(
     chosen = [name for name, value in of_model.items() if value is not None]
     _refuse([*chosen, *values], "--server")
     return _server_request([server] if isinstance(server, str) else server, of_server)
+
+
+def request_of_local(request: ServerRequest) -> ModelRequest:
+    """Return the request for the model here that a server is compared with.
+
+    Args:
+        request: names an adapter, or a base model alone.
+
+    Raises:
+        AdapterError: a base model is named, and another one for it.
+        ServerError: no local model is named.
+    """
+    if request.local is None:
+        raise ServerError("expected --local, a model here to compare the server with")
+    if not is_base_alone(request.local) or is_decision_model(request.local):
+        return ModelRequest(request.local, request.local_base)
+    if request.local_base is not None:
+        message = f"{request.local}: a base model (config.json); --local-base gives another one"
+        raise AdapterError(message)
+    return ModelRequest(None, str(request.local), apply_adapter=False)
 
 
 def _server_request(addresses: Sequence[str], options: Mapping[str, Any]) -> ServerRequest:

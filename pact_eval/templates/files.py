@@ -28,7 +28,7 @@ from pact_eval._json import (
 )
 from pact_eval.data.records import LETTERS, FieldKind
 from pact_eval.errors import AdapterError, InputError, PromptError
-from pact_eval.models.folders import ADAPTER_CONFIG, read_json_object
+from pact_eval.models.folders import is_base_alone, read_json_object
 from pact_eval.prompts.nimble import NIMBLE
 
 DECISION_CONFIG: Final = "decision.json"
@@ -126,8 +126,7 @@ def has_decision_files(folder: Path) -> bool:
 
 def is_decision_model(folder: Path) -> bool:
     """Return whether a folder is a full decision model: weights with decision files."""
-    is_base = (folder / "config.json").is_file() and not (folder / ADAPTER_CONFIG).is_file()
-    return is_base and has_decision_files(folder)
+    return is_base_alone(folder) and has_decision_files(folder)
 
 
 def head_files(folder: Path) -> tuple[str, ...]:

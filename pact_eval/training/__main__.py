@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -51,6 +52,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except PactError as error:
         _say(sys.stderr, f"Error: {error}")
         return error.exit_code
+    _say(sys.stdout, f"Next: pact-eval score {shlex.quote(str(options.out))} --data FILE --k 4")
     return 0
 
 

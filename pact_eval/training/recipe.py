@@ -69,6 +69,8 @@ from pact_losses import (
 from pact_losses.steps import StepBatches
 
 _IDENTITY: Final = "training_sha256"
+_SILENT_SECONDS: Final = 60.0
+"""A step after so long without a line has one."""
 
 
 @dataclass(frozen=True)
@@ -229,13 +231,18 @@ class _Loop:
             families_per_batch=paper.pairs_per_batch,
             accumulation=paper.accumulation,
         )
-        began, saved = time.monotonic() - progress.seconds, time.monotonic()
+        began = time.monotonic() - progress.seconds
+        saved = said = time.monotonic()
         for step in steps:
             facts = self._step(step, loss)
             progress.step = step.number + 1
             if progress.step % every == 0 or progress.step == self.n_steps:
                 facts |= selection.offer(self.model.model, progress.step)
                 self.log(f"step {progress.step}/{self.n_steps}: {selection.last_line}")
+                said = time.monotonic()
+            elif time.monotonic() - said >= _SILENT_SECONDS:
+                self.log(f"step {progress.step}/{self.n_steps}: loss {facts['total']:.4f}")
+                said = time.monotonic()
             with writing(self.checkpoints.folder / LOG_NAME):
                 file.write(f"{json.dumps(facts)}\n".encode())
                 file.flush()

@@ -195,6 +195,21 @@ def test_answer_mass_is_logged_and_a_checkpoint_without_enough_is_named(
 
 
 @pytest.mark.slow
+def test_a_long_training_is_not_silent_between_two_selections(
+    base: Path, files: RecipeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pact_eval.training.recipe._SILENT_SECONDS", 0.0)
+    said: list[str] = []
+    train_recipe(of_recipe(base, files, select_share=1.0), tmp_path / "adapter", log=said.append)
+    losses = read_training_log(tmp_path / "adapter" / "log.jsonl").columns["total"]
+    steps = [
+        f"step {number}/{losses.size}: loss {loss:.4f}" for number, loss in enumerate(losses, 1)
+    ]
+    assert said[: losses.size - 1] == steps[:-1]
+    assert "selection NLL" in said[losses.size - 1]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 3])
 def test_a_training_that_broke_off_ends_as_an_undisturbed_one(
     undisturbed: Path, base: Path, files: RecipeFiles, tmp_path: Path, step: int

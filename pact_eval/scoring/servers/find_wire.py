@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -36,9 +37,10 @@ from pact_eval.models.hub_adapters import model_folder
 from pact_eval.progress import step
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.request import ModelRequest
+from pact_eval.scoring.request import request_of_local
 from pact_eval.scoring.servers.client import Client, Look
 from pact_eval.scoring.servers.dialects import VLLM, OpenAIDecisions, SGLang, SystemOne
+from pact_eval.scoring.servers.replies import error_text
 from pact_eval.scoring.servers.request import ServerRequest, is_loopback
 from pact_eval.scoring.servers.wire import Wire
 
@@ -144,12 +146,12 @@ def find_encoder(request: ServerRequest, served: ServedModels) -> PromptSource |
     """Return the encoder for prompts that are sent as token ids; None if no tokenizer is known.
 
     Args:
-        request: names a tokenizer or a local adapter.
+        request: names a tokenizer or a local model.
         served: what the server lists.
 
     Raises:
         MissingExtraError: a tokenizer is known, and transformers is not installed.
-        AdapterError: the tokenizer or the local adapter cannot be read.
+        AdapterError: the tokenizer or the local model cannot be read.
         PromptError: the tokenizer cannot render the contract.
     """
     try:
@@ -180,7 +182,7 @@ def _prompts_of_server(request: ServerRequest, served: ServedModels) -> PromptSo
 def _prompts_of_local(request: ServerRequest) -> PromptSource:
     from pact_eval.scoring.model import identify  # needs torch
 
-    encoder = identify(ModelRequest(request.local, request.local_base), may_differ=False).encoder
+    encoder = identify(request_of_local(request), may_differ=False).encoder
     if encoder.contract is not NIMBLE:
         message = (
             f"{request.local}: its contract is {encoder.contract.label}; a server of this wire "
@@ -235,7 +237,7 @@ def find_wire(request: ServerRequest) -> FoundWire:
         ServerError: the server cannot be reached, or speaks no wire that we know; the message lists
             what was tried.
         MissingExtraError: prompts need a tokenizer, and transformers is not installed.
-        AdapterError: the tokenizer or the local adapter cannot be read.
+        AdapterError: the tokenizer or the local model cannot be read.
         PromptError: the tokenizer cannot render the contract.
     """
     with step("Finding out what the server speaks"), Client(request) as client:
@@ -347,17 +349,23 @@ def _refuse_silence(request: ServerRequest, looks: Mapping[str, Look]) -> None:
         raise ServerError(message)
 
 
+def _in_words(look: Look) -> str:
+    """Write what a route answered; one that exists says why this model cannot use it."""
+    reason = error_text(look.value) if look.status == HTTPStatus.NOT_IMPLEMENTED else ""
+    return look.problem or f"status {look.status}{reason and f', {reason}'}"
+
+
 def _explain_no_wire(request: ServerRequest, looks: Mapping[str, Look]) -> str:
     tried = "; ".join(
-        f"{_ROUTES[name]} ({name}): {look.problem or f'status {look.status}'}"
-        for name, look in looks.items()
+        f"{_ROUTES[name]} ({name}): {_in_words(look)}" for name, look in looks.items()
     )
     if any(look.status in _DENIED for look in looks.values()):
-        key_variable = request.key_variable
-        advice = (
-            "give the key by --api-key-env" if key_variable is None else f"key from {key_variable}"
+        wanted = (
+            "a key is wanted; give the key by --api-key-env"
+            if request.key_variable is None
+            else f"the key in {request.key_variable} is not accepted"
         )
-        return f"{request.urls[0]}: a key is wanted; {advice}. Tried: {tried}"
+        return f"{request.urls[0]}: {wanted}. Tried: {tried}"
     return (
         f"{request.urls[0]}: no supported API was detected. Tried: {tried}. "
         "If it has one of these, name it with --wire"

@@ -1,9 +1,9 @@
-"""Parity of a server with a local adapter, on the items of the probe.
+"""Parity of a server with a local adapter or base model, on the items of the probe.
 
 This is the only part of asking a server that needs torch. On a wire that sends token ids, both see
 the same prompt. A server that builds prompts itself agrees only if it builds ours.
 
-The adapter is scored in float32. Servers load weights in the precision in which they are stored
+The local model is scored in float32. Servers load weights in the precision in which they are stored
 unless told otherwise: if the answers are not those of float32, the same views are scored in that
 precision too. What it moves here is the measure of what it may move there.
 """
@@ -18,10 +18,9 @@ from typing import Final
 import numpy as np
 import torch
 
-from pact_eval.errors import ServerError
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.model import ScoringModel, identify, resolve_dtype, stored_dtype
-from pact_eval.scoring.request import ModelRequest
+from pact_eval.scoring.request import request_of_local
 from pact_eval.scoring.scorer import TOLERANCE
 from pact_eval.scoring.servers.asking import ItemAnswer, RequestQueue
 from pact_eval.scoring.servers.probe import PROBE_RECORDS, Parity, ServerProbe, probe_items
@@ -56,22 +55,19 @@ class _Answers:
 def with_parity(
     probe: ServerProbe, asker: RequestQueue, wire: Wire, request: ServerRequest
 ) -> ServerProbe:
-    """Return a probe with the agreement of a local adapter.
+    """Return a probe with the agreement of a local model.
 
     Args:
         probe: the probe of the server.
         asker: asks the server.
         wire: the format of requests and answers.
-        request: names the local adapter.
+        request: names the local adapter, or a base model alone.
 
     Raises:
-        AdapterError: the adapter cannot be loaded.
-        ServerError: no adapter is named, or the server answers no item.
+        AdapterError: the model cannot be loaded.
+        ServerError: no local model is named, or the server answers no item.
     """
-    if request.local is None:
-        raise ServerError("expected a local adapter to compare with")
-    adapter = ModelRequest(request.local, request.local_base, dtype="fp32")
-    model = identify(adapter, may_differ=False)
+    model = identify(replace(request_of_local(request), dtype="fp32"), may_differ=False)
     item_of_id = {item.record_id: item for item in probe_items(wire, k=2)}
     answers = dict(zip(item_of_id, asker.ask([*item_of_id.values()], alone=True), strict=True))
     views, served = _ask_server(model, wire, answers)

@@ -1,7 +1,7 @@
 """Probe of a server: its model, its noise, and its sensitivity to orders and adapters.
 
 Five frozen items are asked, one of them five times and all choices in a second order. With the name
-of the base model, they are asked of it too; with a local adapter, they are scored here as well. On
+of the base model, they are asked of it too; with a local model, they are scored here as well. On
 a wire that sends token ids, they are asked alone and in batches too, and the server's tokenizer is
 compared with ours.
 
@@ -261,7 +261,7 @@ class Parity:
     """The server and a local model on the same items.
 
     Attributes:
-        adapter: the local adapter, scored in float32.
+        adapter: the local adapter or base model, scored in float32.
         views: number of views compared.
         largest_difference: of a log-probability; of a probability if the server rounds.
         tolerance: the largest that rounding errors and noise may cause.
@@ -306,7 +306,7 @@ class ServerProbe:
         order: whether orders are seen.
         base: whether the adapter is applied; None if it was not compared with its base model.
         base_missing: why not, if the name of the base model is known.
-        parity: agreement with a local adapter; None without one.
+        parity: agreement with a local model; None without one.
         wire_reason: why this wire is used.
         tokenizer: whether the server has our tokenizer; None if it makes the prompts.
         batches: whether batches change answers; None on wires that ask for one view at a time.

@@ -360,7 +360,7 @@ def _adapter(probe: ServerProbe) -> tuple[str, Tone | None]:
 
 def _parity(probe: ServerProbe) -> tuple[str, Tone | None]:
     if probe.parity is None:
-        return "not compared with a local adapter (--local ADAPTER)", None
+        return "not compared with a model here (--local)", None
     what = "log-probability" if probe.decimals is None else "probability"
     measured = (
         f"{probe.parity.adapter} on {probe.parity.views} views: largest difference of a {what} "

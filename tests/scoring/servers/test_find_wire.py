@@ -112,6 +112,23 @@ def test_a_server_that_wants_a_key_says_so(status: int, monkeypatch: pytest.Monk
         message = f"a key is wanted; give the key by --api-key-env.*status {status}"
         with pytest.raises(ServerError, match=message):
             find_wire(ServerRequest((server.url,), "mine"))
+        monkeypatch.setenv("MY_KEY", "another")
+        with pytest.raises(ServerError, match="the key in MY_KEY is not accepted"):
+            find_wire(ServerRequest((server.url,), "mine", key_variable="MY_KEY"))
+
+
+def test_the_reason_of_llama_cpp_for_a_model_that_does_not_decide_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def plain_model(sent: Sent) -> Response:  # as llama.cpp's server with a GGUF of a chat model
+        reason = {"error": {"code": 501, "message": "This model is not a decision model"}}
+        return Response(reason, 501) if sent.path == SYSTEMONE else Response({}, 404)
+
+    monkeypatch.setattr("scoring.servers.loopback.asks_for_route", lambda _sent: False)
+    with serving(plain_model) as server:
+        message = "systemone.*status 501, This model is not a decision model"
+        with pytest.raises(ServerError, match=message):
+            find_wire(ServerRequest((server.url,), "mine"))
 
 
 def test_a_404_about_the_model_is_not_about_the_route(monkeypatch: pytest.MonkeyPatch) -> None:

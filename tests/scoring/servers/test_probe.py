@@ -17,8 +17,9 @@ from tolerances import LOGIT
 
 from pact_cli.main import main
 from pact_eval.data.records import parse_record
-from pact_eval.errors import ServerError
+from pact_eval.errors import AdapterError, ServerError
 from pact_eval.runs.folder import read_run
+from pact_eval.scoring.request import request_of_local
 from pact_eval.scoring.servers.probe import ServerProbe
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import probe, server_source
@@ -289,3 +290,13 @@ def test_parity_with_the_local_adapter_and_without_it() -> None:
     assert not base.parity.holds
     assert "does not answer as" in base.faults[0]
     assert json.dumps(base.to_json())
+    alone = probed(LocalServer(None, MODEL), local=MODEL).parity
+    assert alone is not None
+    assert alone.holds
+    assert (alone.views, alone.adapter) == (served.parity.views, str(MODEL))
+
+
+def test_a_local_base_model_takes_no_other_base() -> None:
+    request = ServerRequest(("http://127.0.0.1:1",), "mine", local=MODEL, local_base="other")
+    with pytest.raises(AdapterError, match="--local-base gives another one"):
+        request_of_local(request)
