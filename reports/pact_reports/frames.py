@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-import numpy as np
 import polars as pl
 
 from pact_eval._choices import Decoding
@@ -19,7 +18,7 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.results import Framed
 from pact_eval.runs.folder import Run
-from pact_eval.runs.provenance import UNNAMED
+from pact_eval.runs.provenance import UNNAMED, UNSURE
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.choice import Thresholds
 
@@ -112,7 +111,7 @@ def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
         "reference": views.references if named else None,
         "predicted": items.predicted if named else None,
         "correct": items.correct if has_references else None,
-        "confidence": None if np.isnan(items.confidence).any() else items.confidence,
+        "confidence": None if views.known in UNSURE else items.confidence,
         "nll": items.values["nll_nats"] if has_references and probable else None,
         "probabilities": list(_probabilities(items)) if probable else None,
     }
