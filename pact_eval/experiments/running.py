@@ -33,6 +33,7 @@ _CANNOT_START: Final = 127
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _SUPERVISED: Final = sys.platform == "linux"
 _SUPERVISOR_SECONDS: Final = 10.0  # to kill what is left after the grace
+_GONE_SECONDS: Final = 5.0  # for a killed process to disappear
 _KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
 _TAIL_BYTES: Final = 1 << 16
 _TAIL_LINES: Final = 20
@@ -185,18 +186,26 @@ class StepProcess:
 def _lock(log: BinaryIO) -> bool:
     """Lock a log as long as a process of its step has it open; return whether nobody else has.
 
-    Two programs that run one plan would otherwise train into one folder. Without locks in the
-    system or on the disk, nothing is known of others.
+    Two programs that run one plan would otherwise train into one folder. A process that was killed
+    has some time to disappear. Without locks in the system or on the disk, nothing is known of
+    others.
     """
     try:
-        import fcntl  # Windows lacks it
-
-        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
+        import fcntl
+    except ImportError:  # Windows
         return True
-    return True
+    deadline = time.monotonic() + _GONE_SECONDS
+    while True:
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        except OSError:
+            return True
+        else:
+            return True
 
 
 def code_in_words(code: int) -> str:

@@ -108,12 +108,11 @@ def test_confident_errors_are_critical_by_wilsons_interval(
 def test_pages_of_calibrated_runs_are_rarely_critical(runs: int) -> None:
     """At the edge: all confidences are 0.9, and one answer in ten is wrong; 5%, less noise."""
     rng = np.random.default_rng(runs)
-    items = answers([0.9] * 400, [True] * 400)
     critical = 0
     for _ in range(150):
         raised: list[d.Diagnostic] = []
         for _ in range(runs):
-            items.correct = rng.random(400) < 0.9
+            items = answers([0.9] * 400, (rng.random(400) < 0.9).tolist())
             raised += d.on_confident_errors("a", items, runs)
         critical += any(diagnostic.severity == "critical" for diagnostic in raised)
     assert critical <= 0.07 * 150
