@@ -11,6 +11,7 @@ machine.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
@@ -151,6 +152,48 @@ def compare_precision(
     return precision_rows(exact, scored)
 
 
+def speed_rows(
+    model: Any,
+    tokenizer: Any,
+    views: Mapping[int, Sequence[EncodedView]],
+    chosen: argparse.Namespace,
+) -> list[list[str]]:
+    """Time our engines and HFLM in turns.
+
+    Args:
+        model: the model.
+        tokenizer: its tokenizer.
+        views: those of all records, by K.
+        chosen: options of the command.
+
+    Returns:
+        For each contestant: items per second, its time over that of fork at K = 4, and its peak of
+        memory.
+    """
+    contestants: dict[str, Callable[[], object]] = {
+        f"{engine}, K = {k}": ours(model, of_k, engine, chosen.batch_tokens)
+        for k, of_k in views.items()
+        for engine in ("fork", "batched")
+    }
+    contestants |= {
+        f"HFLM in batches of {size}, K = {k}": harness(model, tokenizer, of_k, size)
+        for k, of_k in views.items()
+        for size in ((1, chosen.batch) if installed("lm-eval") else ())
+    }
+    contest = Contest(contestants)
+    contest.run(chosen.blocks)
+    items = len(views[1])
+    return [
+        [
+            name,
+            f"{items / contest.seconds(name):.2f}",
+            f"{contest.ratio(name, 'fork, K = 4'):.2f}",
+            peak_memory(work, chosen.device),
+        ]
+        for name, work in contestants.items()
+    ]
+
+
 def main() -> None:
     """Run the benchmark."""
     options = parser(__doc__)
@@ -174,29 +217,8 @@ def main() -> None:
     views = {k: encoder.encode(items, k, SEED) for k in (1, 4)}
     compared = views[4][: chosen.compared]
     precision = compare_precision(model, tokenizer, compared, chosen.batch_tokens, chosen.batch)
-    contestants: dict[str, Callable[[], object]] = {
-        f"{engine}, K = {k}": ours(model, views[k], engine, chosen.batch_tokens)
-        for k in (1, 4)
-        for engine in ("fork", "batched")
-    }
-    peers = (1, chosen.batch) if installed("lm-eval") else ()
-    contestants |= {
-        f"HFLM in batches of {size}, K = {k}": harness(model, tokenizer, views[k], size)
-        for k in (1, 4)
-        for size in peers
-    }
-    contest = Contest(contestants)
-    contest.run(chosen.blocks)
-    rows = [
-        [
-            name,
-            f"{len(items) / contest.seconds(name):.2f}",
-            f"{contest.ratio(name, 'fork, K = 4'):.2f}",
-            peak_memory(work, chosen.device),
-        ]
-        for name, work in contestants.items()
-    ]
-    lacking = "" if peers else f" HFLM: {NOT_MEASURED}, lm-eval is not installed."
+    rows = speed_rows(model, tokenizer, views, chosen)
+    lacking = "" if installed("lm-eval") else f" HFLM: {NOT_MEASURED}, lm-eval is not installed."
     heads = ["engine", "mean difference", "largest", "other answers", "their largest lead"]
     parts = [
         f"{machine(chosen.device)}; {versions('torch', 'transformers', 'lm-eval')}; "
