@@ -222,7 +222,6 @@ class Experiment:
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
         without, left_out = _items_unanswered(kept)
-        repeats = math.lcm(*(run.provenance.k or 1 for run in kept if run.provenance.repeats))
         for opened, arm in zip_longest(kept, arms):
             members = ablated if opened.ablated else runs
             run = ExperimentRun(
@@ -233,7 +232,6 @@ class Experiment:
                 shipped=settings.shipped,
                 allow=settings.allow,
                 without=without,
-                repeats=repeats,
                 ece_bins=settings.ece_bins,
             )
             if refuse is not None and members is runs:
@@ -395,7 +393,7 @@ class Experiment:
             raise InputError("no run on full contexts")
         if not self.same_items:
             raise InputError("the item sets of the runs differ, so they cannot be compared")
-        return self.runs[0].scored(self.settings.decoding)
+        return self.scored(self.runs[0], self.settings.decoding)
 
     @cached_property
     def unlike(self) -> tuple[Incompatibility, ...]:
@@ -610,7 +608,7 @@ class Experiment:
         self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool, letters: bool = True
     ) -> ScoredItems:
         """Return the items of a run under a decoding; those of a large run without their texts."""
-        run, path, settings = run.alone(), run.run.predictions_file, self.settings
+        path, settings = run.run.predictions_file, self.settings
         in_memory = calibrated or run.shortened or run.in_memory
         if in_memory or streamable_items(path) <= ITEMS_IN_MEMORY:
             items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
@@ -630,6 +628,28 @@ class Experiment:
         check_counts(run.folder, run.provenance, items=items.n_items, views=views)
         return items
 
+    def scored(
+        self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool = False
+    ) -> ScoredItems:
+        """Return the items of a run with as many rows each as in every run, to compare them.
+
+        Runs may have asked each prompt several times, or once; see `ScoredItems.with_repeats`.
+
+        Args:
+            run: a run of the experiment.
+            decoding: single or ensemble.
+            calibrated: apply the run's calibrator.
+
+        Raises:
+            InputError: the run does not have this decoding, or has no calibrator.
+        """
+        items = run.scored(decoding, calibrated=calibrated)
+        if decoding == "ensemble" or run.ablated:
+            return items
+        repeated = (one.provenance for one in self.all_runs if one.provenance.repeats)
+        rows = math.lcm(*(provenance.k or 1 for provenance in repeated))
+        return items.once(("rows", rows), lambda: items.with_repeats(rows))
+
     def resampled(
         self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool
     ) -> ResampledGroup:
@@ -644,7 +664,7 @@ class Experiment:
             InputError: the run does not have this decoding, or has no calibrator.
         """
         settings = self.settings
-        items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
+        items = self.scored(run, decoding, calibrated=calibrated).over(settings.unit)
         return resample_items(items, settings)[0]
 
     def rates(self, run: ExperimentRun) -> tuple[DecodedRates, ...]:

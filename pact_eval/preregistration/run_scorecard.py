@@ -769,7 +769,7 @@ class _Numbers:
         views, calibrated = decoding.views, decoding.calibrated
         evaluation = self._experiment.evaluation(run, views, calibrated=calibrated)
         yield from rows_from_evaluation(run.arm, run.seed, evaluation)
-        items = run.scored(views, calibrated=calibrated)
+        items = self._experiment.scored(run, views, calibrated=calibrated)
         if not run.ablated:
             # In an evaluation, view TV is raw; here, the calibrated decoding has its own.
             items = with_calibrated_tv(items)

@@ -247,7 +247,7 @@ def _groups(
 ) -> tuple[ResampledGroup, ...]:
     """Return all items of a run, then those of each group, with the resamples of some metrics."""
     settings = experiment.settings
-    items = run.scored(settings.decoding, calibrated=calibrated).over(settings.unit)
+    items = experiment.scored(run, settings.decoding, calibrated=calibrated).over(settings.unit)
     by = by or settings.by
     items = items.grouped(by, settings.bins)
     return resample_items(items, settings, by, names)
