@@ -71,6 +71,7 @@ from pact_eval.preregistration.registration import (
     run_facts,
 )
 from pact_eval.preregistration.scorecard import (
+    BY_CONSTRUCTION,
     CheckComparison,
     HypothesisResult,
     JudgedCheck,
@@ -78,7 +79,6 @@ from pact_eval.preregistration.scorecard import (
     Scorecard,
     ShownBy,
     WeightedRow,
-    by_construction,
     by_interval,
     weighted_rows,
 )
@@ -372,7 +372,7 @@ def _evidence(
     if comparison.holds is None:
         return None
     if _certain(comparison):
-        return by_construction()
+        return BY_CONSTRUCTION
     level = LEVEL if comparison.holds else joint_level
     return by_interval(
         check.relation,
