@@ -195,9 +195,9 @@ class RunComparisons:
         """
         settings = self.experiment.settings
         if decoding not in (None, settings.decoding):
-            return run.scored(decoding).over(settings.unit)
+            return self.experiment.scored(run, decoding).over(settings.unit)
         run.applied(settings.decoding, calibrated=settings.calibrated)
-        items = run.scored(settings.decoding, calibrated=settings.calibrated)
+        items = self.experiment.scored(run, settings.decoding, calibrated=settings.calibrated)
         return items.over(settings.unit).grouped(settings.by, settings.bins)
 
     def _alike(

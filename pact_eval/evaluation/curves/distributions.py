@@ -139,7 +139,7 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
     coverage = np.unique(np.linspace(1, n, min(n, _MOST_COVERAGES)).round()) / n
     family = first.families.codes
     scored = {
-        arm: [run.scored(experiment.settings.decoding) for run in runs]
+        arm: [experiment.scored(run, experiment.settings.decoding) for run in runs]
         for arm, runs in experiment.arms.items()
     }
     curves = {

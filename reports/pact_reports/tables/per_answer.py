@@ -91,7 +91,7 @@ def _runs(request: TableRequest) -> list[RunAnswers]:
     runs = []
     for run in request.comparable:
         texts = item_texts(run, request.data)
-        questions = question_answers(run.alone(), run.alone().scored(request.decoding), texts)
+        questions = question_answers(run, run.scored(request.decoding), texts)
         keys = (arm_cell(run.arm, request.names), seed_cell(run.seed))
         runs.append(RunAnswers(keys, questions))
     if not any(run.questions for run in runs):
