@@ -25,7 +25,6 @@ from pact_eval.evaluation.wrong_items import (
     wrong_items,
 )
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-from pact_reports.figures.style import Looks
 from pact_reports.page.figures import Contents, reliability_diagrams
 from pact_reports.page.item_blocks import compared_runs
 from pact_reports.page.item_links import Compared, item_href, items_href
@@ -48,7 +47,7 @@ from pact_reports.page.questions import (
     remarks_of,
     run_findings,
 )
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 from pact_reports.tables.cells import leak_lines
 
 _LOOKS: Final = {"error": "critical", "warning": "warning", "note": "info"}
@@ -105,7 +104,7 @@ MOST_REFERENCES: Final = 15
 """Of more runs, one reference has differences: their number is the square of the runs."""
 
 
-def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> dict[str, Any]:
+def run_matrix(request: Request, conclusions: Sequence[RunConclusions]) -> dict[str, Any]:
     """Return runs by questions, as a template writes them.
 
     Args:
@@ -149,7 +148,7 @@ def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> d
     }
 
 
-def _differences(request: PageRequest) -> tuple[int, Mapping[int, Sequence[Claim | None]]]:
+def _differences(request: Request) -> tuple[int, Mapping[int, Sequence[Claim | None]]]:
     """Return the first reference, and the differences of all runs from every reference."""
     experiment = request.experiment
     chosen, _ = compared_runs(experiment)
@@ -232,7 +231,7 @@ class Examples:
     items: Sequence[Example]
 
 
-def examples(request: PageRequest, outcomes: Sequence[ItemOutcomes]) -> Examples:
+def examples(request: Request, outcomes: Sequence[ItemOutcomes]) -> Examples:
     """Return three items to look at first.
 
     Of one run, these are the wrong answers that it is surest of; of several, the items that only
@@ -247,11 +246,11 @@ def examples(request: PageRequest, outcomes: Sequence[ItemOutcomes]) -> Examples
     return _wrong(request, a) if differing is None else differing
 
 
-def _texts(request: PageRequest, run: ExperimentRun) -> ItemTexts:
+def _texts(request: Request, run: ExperimentRun) -> ItemTexts:
     return texts_of(run, {} if request.records is None else request.records.records)
 
 
-def _wrong(request: PageRequest, at: int) -> Examples:
+def _wrong(request: Request, at: int) -> Examples:
     """Return the surest wrong answers of a run."""
     experiment, run = request.experiment, request.experiment.runs[at]
     items = experiment.items(run, letters=False)
@@ -266,7 +265,7 @@ def _wrong(request: PageRequest, at: int) -> Examples:
 
 
 def _differing(
-    request: PageRequest, outcomes: Sequence[ItemOutcomes], a: int, b: int
+    request: Request, outcomes: Sequence[ItemOutcomes], a: int, b: int
 ) -> Examples | None:
     """Return the items that only one of two runs answers right; None without any."""
     names, runs = request.called, request.experiment.runs
@@ -310,7 +309,7 @@ class Answers:
         remarks: diagnostics by topic.
     """
 
-    request: PageRequest
+    request: Request
     conclusions: Sequence[RunConclusions]
     outcomes: Sequence[ItemOutcomes]
     better: Sequence[BetterConclusion]
@@ -318,7 +317,7 @@ class Answers:
     remarks: Mapping[Topic, Sequence[Remark]]
 
     @classmethod
-    def of(cls, request: PageRequest) -> Answers:
+    def of(cls, request: Request) -> Answers:
         """Conclude on the runs of a page.
 
         Raises:
@@ -385,7 +384,7 @@ class Answers:
             contents: figures and tables by topic.
         """
         request = self.request
-        experiment, looks = request.experiment, Looks.of(request.experiment, request.palette)
+        experiment, looks = request.experiment, request.looks
         findings = run_findings(request, self.conclusions, self.outcomes)
         findings["better"] = [*better_findings(request, self.better, self.judged)]
         slots = [experiment.order_audit(run).slots for run in experiment.runs]

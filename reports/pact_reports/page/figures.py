@@ -30,14 +30,14 @@ from pact_eval.evaluation.report import Group
 from pact_eval.numbers import UNDEFINED, methods_text
 from pact_eval.progress import tracked
 from pact_eval.stats.estimate import Estimate
-from pact_reports.figures.figure import FigureFile, reason
+from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import inline_svg
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import Looks
 from pact_reports.page.item_links import items_href
 from pact_reports.page.questions import SECTIONS
-from pact_reports.page.request import PageRequest
 from pact_reports.page.svg import page_svg, variable
+from pact_reports.request import Request, reason
 from pact_reports.table import Cell, Column, Table, table_row
 from pact_reports.tables.cells import (
     CALIBRATION_ERROR,
@@ -57,7 +57,7 @@ _OPEN_FILES: Final = 4
 _FIGURES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
     "better": ("main",),
     "where": ("differences", "pairs", "margins"),
-    "order": ("tv", "views", "remedies"),
+    "order": ("tv", "views"),
     "probabilities": (
         *("reliability", "confidence", "ece-kind", "temperature-length", "temperature-choices"),
     ),
@@ -128,7 +128,7 @@ class Contents:
 
 
 def make_contents(
-    request: PageRequest, built: BuiltTables, groups: Table | None
+    request: Request, built: BuiltTables, groups: Table | None
 ) -> Mapping[Topic, Contents]:
     """Draw the figures of a page, and distribute figures and tables to its sections.
 
@@ -159,19 +159,19 @@ def make_contents(
 
 
 def _add_figures(
-    request: PageRequest, contents: Mapping[Topic, Contents], single: Collection[str]
+    request: Request, contents: Mapping[Topic, Contents], single: Collection[str]
 ) -> None:
     """Draw the figures that the user named, or else those of a page without those of one group."""
-    looks = Looks.of(request.experiment, request.palette)
-    on_page = [name for name, figure in FIGURES.items() if figure.on_page and name not in single]
-    names = on_page if request.figures is None else list(request.figures)
+    names = request.figures
+    if names is None:
+        names = tuple(name for name in FIGURES if name not in single)
     for name in tracked(names, "Drawing figures", "figures"):
         section = contents[_topic(_FIGURES_OF_TOPIC, name, request)]
         drawings: list[Drawing] = []
         try:
-            figure = FIGURES[name].built(request.experiment, looks, request.decisions)
+            figure, notes = FIGURES[name].made(request)
             drawings = [(file, page_svg(inline_svg(file))) for file in figure.files]
-            missing = "; ".join(figure.missing)
+            missing = "; ".join((*figure.missing, *notes))
         except ValueError as error:
             # InputError is a ValueError. An error of drawing must not prevent the page.
             missing = reason(error) if isinstance(error, InputError) else f"drawing failed: {error}"
@@ -192,7 +192,7 @@ def _of_one_group(experiment: Experiment) -> Iterator[str]:
             yield name
 
 
-def _add_tables_of_runs(request: PageRequest, contents: Contents) -> None:
+def _add_tables_of_runs(request: Request, contents: Contents) -> None:
     """Put the tables of every run, and of ablated contexts, before the others."""
     experiment, names = request.experiment, request.names
     tables = [runs_table(experiment, names)]
@@ -204,7 +204,7 @@ def _add_tables_of_runs(request: PageRequest, contents: Contents) -> None:
     contents.tables[:0] = map(without_empty_columns, tables)
 
 
-def _topic(names: Mapping[Topic, tuple[str, ...]], name: str, request: PageRequest) -> Topic:
+def _topic(names: Mapping[Topic, tuple[str, ...]], name: str, request: Request) -> Topic:
     """Return the topic of a figure or table that the page has a section on."""
     for topic, members in names.items():
         if name in members and (topic != "better" or request.compares):

@@ -34,8 +34,6 @@ from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.comparison import GroupComparison
 from pact_eval.evaluation.curves.training import (
     Trajectory,
-    released_trajectories,
-    selection_trajectory,
 )
 from pact_eval.evaluation.item_records import Split, data_splits
 from pact_eval.evaluation.registry import (
@@ -46,6 +44,7 @@ from pact_eval.evaluation.registry import (
     metric_spec,
 )
 from pact_eval.evaluation.report import Calibration
+from pact_reports.request import Request
 from pact_reports.table import Cell, Column, Mark, Row, Table, columns_and_rows, table_row
 from pact_reports.tables.cells import (
     NOISE,
@@ -67,12 +66,11 @@ from pact_reports.tables.cells import (
     value_cell,
     with_interval,
 )
-from pact_reports.tables.request import TableRequest
 
 _TITLES: Final = {"view_tv": "TV", "flip_rate": "Flips"}
 
 
-def build_ablations(request: TableRequest) -> Table:
+def build_ablations(request: Request) -> Table:
     """Make the table of ablations of runs.
 
     Raises:
@@ -179,7 +177,7 @@ _OF_FIT: Final = (
 _WHEN: Final[tuple[tuple[Calibration, str], ...]] = (("raw", "before"), ("calibrated", "after"))
 
 
-def build_calibration(request: TableRequest) -> Table:
+def build_calibration(request: Request) -> Table:
     """Make the table of calibration of runs.
 
     Raises:
@@ -285,7 +283,7 @@ _MAE: Final = metric_spec("score_mae")
 _GROUP_ACCURACY_TITLES: Final = {"choice": "Choice", "boolean": "Boolean", "score": "Score"}
 
 
-def build_kinds(request: TableRequest) -> Table:
+def build_kinds(request: Request) -> Table:
     """Make the table of accuracy by kind.
 
     Raises:
@@ -295,7 +293,7 @@ def build_kinds(request: TableRequest) -> Table:
     return group_table(group_accuracy(request.metrics, "kind", name), request.names)
 
 
-def build_domains(request: TableRequest) -> Table:
+def build_domains(request: Request) -> Table:
     """Make the table of accuracy by domain.
 
     Raises:
@@ -336,7 +334,7 @@ def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:
     )
 
 
-def build_paired(request: TableRequest) -> Table:
+def build_paired(request: Request) -> Table:
     """Make the table of differences over families of runs.
 
     Raises:
@@ -378,7 +376,7 @@ def build_paired(request: TableRequest) -> Table:
     )
 
 
-def build_mcnemar(request: TableRequest) -> Table:
+def build_mcnemar(request: Request) -> Table:
     """Make the table of tests and intervals over items, as papers print them: one row per seed.
 
     Published tests may be of other runs than the published metrics, so they have their accuracies.
@@ -452,7 +450,7 @@ _SHOWN: Final[tuple[tuple[Mark, str], ...]] = (("significant", "p below 0.05"),)
 
 
 def _matched(
-    request: TableRequest,
+    request: Request,
 ) -> tuple[Sequence[tuple[str, int | None, GroupComparison]], MetricDecoding, str]:
     """Return the tests of the method at shared seeds, their decoding, and what they compare."""
     _ = request.comparable
@@ -466,11 +464,11 @@ def _matched(
     return tests, decoding, compared
 
 
-def _method(request: TableRequest) -> str:
+def _method(request: Request) -> str:
     return request.names.arm(request.main_arm)
 
 
-def build_splits(request: TableRequest) -> Table:
+def build_splits(request: Request) -> Table:
     """Make the table of data splits: named folders, the data that runs scored or were trained on.
 
     Raises:
@@ -526,7 +524,7 @@ def _source_families(split: Split) -> Cell:
     return count_cell(split.source_families, reason)
 
 
-def build_settings(request: TableRequest) -> Table:
+def build_settings(request: Request) -> Table:
     """Make the table of settings.
 
     Raises:
@@ -569,24 +567,15 @@ def settings_table(
     return Table("settings", "Settings of training and evaluation", caption, *layout)
 
 
-def build_selection(request: TableRequest) -> Table:
+def build_selection(request: Request) -> Table:
     """Make the table of selected checkpoints.
 
     Raises:
         InputError: no run has a history of selection.
     """
-    if request.published is not None:
-        runs = released_trajectories(request.published)
-        return selection_table(runs, MetricDecoding("single"), request.names)
-    trajectories, reasons = [], []
-    for run in request.experiment.runs:
-        try:
-            trajectories.append(selection_trajectory(request.experiment, run))
-        except InputError as error:
-            reasons.append(str(error))
-    if not trajectories:
-        raise InputError(next(iter(reasons), "no run on full contexts"))
-    return selection_table(trajectories, MetricDecoding(request.decoding), request.names)
+    runs, _ = request.trajectories
+    decoding = "single" if request.published is not None else request.decoding
+    return selection_table(runs, MetricDecoding(decoding), request.names)
 
 
 def selection_table(

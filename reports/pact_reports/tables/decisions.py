@@ -14,6 +14,7 @@ from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.decision_curves import CostCurve, GateMark, cost_curve, gate_marks
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
+from pact_reports.request import Request
 from pact_reports.table import Cell, Column, Table, columns_and_rows, right_columns, table_row
 from pact_reports.tables.cells import (
     RUN_COLUMNS,
@@ -22,14 +23,15 @@ from pact_reports.tables.cells import (
     interval_column,
     seed_cell,
 )
-from pact_reports.tables.request import TableRequest
 from pact_reports.views.thresholds import gate_notes, rule_text
 
 _COVERAGES: Final = (0.25, 0.5, 0.75, 0.9, 1.0)
 _SHARES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 
+NO_COSTS: Final = "no costs were given (--cost-wrong, or --thresholds of costs)"
 
-def build_risk_coverage(request: TableRequest) -> Table:
+
+def build_risk_coverage(request: Request) -> Table:
     """Make the table of error rates among the most confident items of every run.
 
     Raises:
@@ -56,7 +58,7 @@ def build_risk_coverage(request: TableRequest) -> Table:
     )
 
 
-def build_gates(request: TableRequest) -> Table:
+def build_gates(request: Request) -> Table:
     """Make the table of chosen gates on the runs of their model.
 
     Raises:
@@ -90,7 +92,7 @@ def _gates_on(mark: GateMark) -> str:
     return f"{SIGNAL_NAMES[rule.signal]}, by {rule.by}; {rule_text(rule)}"
 
 
-def build_costs(request: TableRequest) -> Table:
+def build_costs(request: Request) -> Table:
     """Make the table of the cost and value of gates on every run.
 
     Raises:
@@ -98,7 +100,7 @@ def build_costs(request: TableRequest) -> Table:
     """
     decisions = request.decisions
     if decisions is None or decisions.costs is None:
-        raise InputError("no costs were given (--cost-wrong, or --thresholds of costs)")
+        raise InputError(NO_COSTS)
     costs = decisions.costs
     curves = [cost_curve(request.experiment, run, decisions) for run in request.experiment.runs]
     if not curves:
@@ -136,7 +138,7 @@ def _shown_gates(curve: CostCurve) -> list[int]:
     return sorted(places.union(chosen))
 
 
-def _cost_cells(curve: CostCurve, at: int, request: TableRequest) -> list[Cell]:
+def _cost_cells(curve: CostCurve, at: int, request: Request) -> list[Cell]:
     gate = gate_text(float(curve.thresholds[at]), curve.rule.signal)
     share = float(curve.escalated[at])
     return [

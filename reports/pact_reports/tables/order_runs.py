@@ -27,6 +27,7 @@ from pact_eval.numbers import CLUSTERS, Unit, ends_text, small_text, value_text
 from pact_eval.plain_text import lower_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
+from pact_reports.request import Request
 from pact_reports.table import (
     Cell,
     Column,
@@ -40,7 +41,6 @@ from pact_reports.table import (
     table_row,
 )
 from pact_reports.tables.cells import RUN_COLUMNS, estimate_cell, p_value_cell, run_rows
-from pact_reports.tables.request import TableRequest
 
 PROBE: Final = "pact-eval score --server URL --model NAME --probe"
 """The command that measures the noise of a server."""
@@ -255,7 +255,7 @@ _UNUSUAL: Final = ("identical", "no floor", "not shown")
 Audited = tuple[ExperimentRun, OrderAudit, OrderConclusion]
 
 
-def build_order(request: TableRequest) -> Table:
+def build_order(request: Request) -> Table:
     """Make the table of order audits of runs.
 
     Raises:
@@ -264,7 +264,7 @@ def build_order(request: TableRequest) -> Table:
     return order_table(_audit_runs(request), request.names)
 
 
-def build_slots(request: TableRequest) -> Table:
+def build_slots(request: Request) -> Table:
     """Make the table of preferred slots of runs.
 
     Raises:
@@ -273,7 +273,7 @@ def build_slots(request: TableRequest) -> Table:
     return slots_table(_audit_runs(request), request.names)
 
 
-def _audit_runs(request: TableRequest) -> list[Audited]:
+def _audit_runs(request: Request) -> list[Audited]:
     raw = request.raw
     audited = [(run, raw.order_audit(run), raw.order(run)) for run in request.comparable]
     if not any(audit.items for _, audit, _ in audited):

@@ -23,6 +23,7 @@ from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec, me
 from pact_eval.evaluation.report import Group
 from pact_eval.numbers import reason_text, short_clusters
 from pact_eval.plain_text import one_line
+from pact_reports.request import Request
 from pact_reports.table import (
     Cell,
     Column,
@@ -44,12 +45,11 @@ from pact_reports.tables.cells import (
     run_rows,
     unit_of,
 )
-from pact_reports.tables.request import TableRequest
 
 _GIB: Final = 1024**3
 
 
-def build_cost(request: TableRequest) -> Table:
+def build_cost(request: Request) -> Table:
     """Make the table of costs.
 
     Raises:
