@@ -359,7 +359,7 @@ def checked_gates(
     ]
     guarantees = [gate.threshold is not None for gate in alone]
     holds, broken = (
-        holm(np.where(guarantees, p_values, np.nan)).adjusted.tolist()
+        holm(np.where(guarantees, p_values, np.nan)).tolist()
         for p_values in ([gate.p_holds for gate in alone], [gate.p_broken for gate in alone])
     )
     return tuple(
