@@ -265,10 +265,10 @@ def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
         replace(
             test,
             adjusted_p_value=math.nan if math.isnan(p_value) else p_value,
-            tests=together.tests,
+            tests=int(np.isfinite(together).sum()),
             marked=bool(test.marked and p_value <= LEVEL),
         )
-        for test, p_value in zip(tests, together.adjusted.tolist(), strict=True)
+        for test, p_value in zip(tests, together.tolist(), strict=True)
     ]
 
 
