@@ -42,8 +42,7 @@ _HOME: Final = {
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 

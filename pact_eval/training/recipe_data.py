@@ -160,8 +160,7 @@ def _read(path: Path) -> list[TrainingView]:
     # Without globbing: a folder name may contain "[".
     frame = pl.read_parquet(path, glob=False)
     if frame.schema != _SCHEMA:
-        message = f"expected the columns {', '.join(_SCHEMA)}"
-        raise TypeError(message)
+        raise TypeError(f"expected the columns {', '.join(_SCHEMA)}")
     return [_view(row) for row in frame.iter_rows(named=True)]
 
 
@@ -349,11 +348,10 @@ def _divide(
     here = {record.source_family for record in records}
     lacking = sorted(set(names) - here)
     if lacking:
-        message = (
+        raise InputError(
             f"selection_source_families: {path} has no {', '.join(lacking)}; it has "
             f"{', '.join(sorted(here))}"
         )
-        raise InputError(message)
     chosen = [record for record in records if record.source_family in names]
     return chosen, [record for record in records if record.source_family not in names]
 
@@ -454,12 +452,11 @@ class _Record:
         """Write the record, and `schema_config.json` with its hash."""
         weights = folder / ADAPTER_WEIGHTS
         if not weights.exists():
-            message = (
+            raise AdapterError(
                 f"{folder}: expected an adapter with {ADAPTER_WEIGHTS}, found none; train a PEFT "
                 "model (peft.get_peft_model), or leave the record out with replace(data, record="
                 "None)"
             )
-            raise AdapterError(message)
         contract, limit = self.encoder.contract, self.encoder.max_prompt_tokens
         schema = schema_config(
             self.base,

@@ -419,11 +419,10 @@ class Checkpoints:
             log(f"{self.path}: damaged, training from the start ({str(error).splitlines()[0]})")
             return Progress()
         if state.get("format") != _FORMAT or state.get("training") != self.identity:
-            message = (
+            raise InputError(
                 f"{self.path}: of another training: settings, data, base or versions differ; "
                 "remove it, or give another folder"
             )
-            raise InputError(message)
         _restore(training, state)
         best, widely = BestCheckpoint(), BestCheckpoint()
         best.load_state_dict(state["best"])

@@ -199,11 +199,9 @@ def parse_words(words: Iterable[str]) -> dict[str, Json]:
     for word in words:
         key, separator, text = word.partition("=")
         if not separator:
-            message = f"expected KEY=VALUE, such as epochs=1, got {word}"
-            raise ValueError(message)
+            raise ValueError(f"expected KEY=VALUE, such as epochs=1, got {word}")
         if key in settings:
-            message = f"expected {key} once, got it twice"
-            raise ValueError(message)
+            raise ValueError(f"expected {key} once, got it twice")
         settings[key] = _value(text)
     return settings
 
