@@ -19,9 +19,6 @@ RecipeName = Literal["pact", "nimble_recipe", "cross_entropy"]
 CARD: Final = "training.json"
 """Name of the file with the settings and measurements of a training."""
 
-WIDE: Final = "wide"
-"""Folder in an adapter folder: the checkpoint that the full selection split chooses."""
-
 RECIPES: Final[tuple[RecipeName, ...]] = get_args(RecipeName)
 
 Precision = Literal["bfloat16", "float32"]
