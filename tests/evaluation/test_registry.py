@@ -127,9 +127,8 @@ def test_a_new_rate_is_judged_as_accuracy_is() -> None:
     accuracy = find_metric("accuracy")
     with temporary_metric(replace(accuracy, spec=replace(accuracy.spec, name="twin"))):
         a, b = (ScoredItems.of(predictions(seed), "single") for seed in (1, 2))
-        comparison = compare(a, b, Settings(seed=1, resamples=40))
-    metrics = comparison.groups[0].metrics
-    assert metrics["twin"].evidence == metrics["accuracy"].evidence
+        metrics = compare(a, b, Settings(seed=1, resamples=40)).groups[0].metrics
+        assert metrics["twin"].evidence == metrics["accuracy"].evidence
 
 
 @pytest.mark.usefixtures("registered")
