@@ -383,6 +383,10 @@ class Metric:
         of_answers = self.argmax_only and "ensemble" not in self.needs
         return of_answers or (self.of_confidence and known not in UNSURE)
 
+    def members(self, items: ScoredItems) -> ScoredItems:
+        """Return the items that it is of: the Score items, if it needs them."""
+        return items.score_items if "score items" in self.needs else items
+
     def reduced(self, items: ScoredItems) -> Reduced:
         """Return the metric of a group of items, undefined if it needs what is not known of them.
 
