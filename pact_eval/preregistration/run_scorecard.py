@@ -55,7 +55,6 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.notes import Note
 from pact_eval.preregistration.criteria import (
     Check,
-    Constant,
     Hypotheses,
     Quantity,
     Question,
@@ -509,9 +508,9 @@ def _at_views(table: MetricTable, differences: RunDifferences, views: tuple[int,
     return row
 
 
-def _reading(quantity: Quantity | Constant, seeds: Seeds, read: Rows) -> Reading:
-    if isinstance(quantity, Constant):
-        return Reading(quantity.value, ())
+def _reading(quantity: Quantity | float, seeds: Seeds, read: Rows) -> Reading:
+    if not isinstance(quantity, Quantity):
+        return Reading(quantity, ())
     rows = tuple(read(quantity.cell, seed) for seed in seeds)
     values = [row.value for row in rows]
     minus: tuple[MetricRow, ...] = ()
