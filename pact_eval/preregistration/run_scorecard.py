@@ -55,7 +55,6 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.notes import Note
 from pact_eval.preregistration.criteria import (
     Check,
-    Constant,
     Hypotheses,
     Quantity,
     Question,
@@ -157,17 +156,18 @@ class RunDifferences:
         self, terms: Terms, groups: Sequence[ResampledGroup], resamples: int
     ) -> Inference:
         """Resample the families of all groups together: not every group has the same families."""
-        sets = [group.statistics.sets[0] for group in groups]
-        families = np.unique(np.concatenate([statistic_set.families for statistic_set in sets]))
-        statistics = {
-            str(at): _over(
-                statistic_set.statistics[term.row.cell.metric],
-                np.searchsorted(families, statistic_set.families),
-                len(families),
-            )
-            for at, (term, statistic_set) in enumerate(zip(terms, sets, strict=True))
-        }
-        metric = find_metric(terms[0].row.cell.metric)
+        names = [term.row.cell.metric for term in terms]
+        own = [
+            find_metric(name).members(group.items).clusters.names
+            for name, group in zip(names, groups, strict=True)
+        ]
+        families = np.unique(np.concatenate(own))
+        statistics = {}
+        for at, (name, group, members) in enumerate(zip(names, groups, own, strict=True)):
+            ((_, statistic),) = group.drawn[name].terms
+            codes = np.searchsorted(families, members)
+            statistics[str(at)] = _over(statistic, codes, len(families))
+        metric = find_metric(names[0])
         runs = resample(
             statistics,
             n_clusters=len(families),
@@ -178,7 +178,7 @@ class RunDifferences:
         ).values()
         weighted = [(term.weight, run) for term, run in zip(terms, runs, strict=True)]
         drawn = Resampled.weighted_sum(weighted)
-        if not metric.noise_floor or any(term.row.cell.metric != metric.name for term in terms):
+        if not metric.noise_floor or set(names) != {metric.name}:
             return metric.difference(drawn)
         # A metric of one run has its interval from its evaluation if that has it.
         estimates = [
@@ -508,9 +508,9 @@ def _at_views(table: MetricTable, differences: RunDifferences, views: tuple[int,
     return row
 
 
-def _reading(quantity: Quantity | Constant, seeds: Seeds, read: Rows) -> Reading:
-    if isinstance(quantity, Constant):
-        return Reading(quantity.value, ())
+def _reading(quantity: Quantity | float, seeds: Seeds, read: Rows) -> Reading:
+    if not isinstance(quantity, Quantity):
+        return Reading(quantity, ())
     rows = tuple(read(quantity.cell, seed) for seed in seeds)
     values = [row.value for row in rows]
     minus: tuple[MetricRow, ...] = ()

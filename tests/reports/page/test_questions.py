@@ -25,7 +25,7 @@ from pact_eval.evaluation.conclusions.experiment_conclusions import conclude_run
 from pact_eval.evaluation.conclusions.headline import difference_words, headline
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords
-from pact_eval.evaluation.resampled_groups import evidence
+from pact_eval.evaluation.resampled_groups import Evidence
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import Estimate
 from pact_reports.page.assembly import make_page
@@ -328,7 +328,7 @@ def estimate(value: float, low: float, high: float) -> Estimate:
 def test_difference_against_hand_words(
     status: Any, difference: tuple[float, float, float], expected: str
 ) -> None:
-    test = evidence("interval", 0.01, marked=status in ("better", "worse"))
+    test = Evidence("interval", 0.01, marked=status in ("better", "worse"))
     claim = Claim("accuracy", "single", 1, 1, status, estimate(*difference), test)
     conclusion = BetterConclusion(status=status, left="a", right="b", claims=(claim,))
     assert difference_words(conclusion, "a", "b") == expected
