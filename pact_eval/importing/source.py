@@ -27,6 +27,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final, get_args
 
+import numpy as np
 import polars as pl
 
 from pact_eval._choices import LogMetric, SeveralRight, check_choice
@@ -393,7 +394,7 @@ class LogRows:
 
     Attributes:
         lines, records, wheres: of every row, as `LogRow` has them.
-        columns: rows in our format.
+        columns: rows in our format; numbers may be (n, C) arrays, which `blocks` makes lists of.
         further: columns that are no part of it; None takes those of the rows.
         problems: what is wrong with entries, each with the number of rows before it.
         questions, options, wordings, states: of every row, as `LogRow` has them.
@@ -402,7 +403,7 @@ class LogRows:
     lines: Sequence[int | None]
     records: Sequence[str | None]
     wheres: Sequence[str]
-    columns: Mapping[str, Cells]
+    columns: Mapping[str, Any]
     further: Mapping[str, Cells] | None
     problems: Sequence[tuple[int, Problem]]
     questions: Sequence[str]
@@ -444,7 +445,7 @@ class LogRows:
         return LogRow(
             self.lines[at],
             self.records[at],
-            {name: cells[at] for name, cells in self.columns.items()},
+            {name: _listed(cells[at]) for name, cells in self.columns.items()},
             self.wheres[at],
             None if further is None else {name: cells[at] for name, cells in further.items()},
             self.questions[at],
@@ -465,7 +466,7 @@ class LogRows:
                 self.lines[here],
                 self.records[here],
                 self.wheres[here],
-                {name: cells[here] for name, cells in self.columns.items()},
+                {name: _listed(cells[here]) for name, cells in self.columns.items()},
                 None if further is None else {name: x[here] for name, x in further.items()},
                 (),
                 self.questions[here],
@@ -489,6 +490,10 @@ class LogRows:
             message = f"{self.wheres[number]}{error}"
             found.append((number, Problem(*place, message, remedy=remedy)))
         return sorted(found, key=lambda each: each[0])
+
+
+def _listed(cells: Any) -> Any:
+    return cells.tolist() if isinstance(cells, np.ndarray) else cells
 
 
 def by_column(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:

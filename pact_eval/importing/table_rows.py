@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from pact_eval._json import Json, dumps
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.data.labelled.answers import (
     Form,
     Options,
@@ -60,14 +63,16 @@ from pact_eval.importing.table_cells import (
 from pact_eval.importing.table_items import check_repeats, has_requests, made_id, own_ids
 
 __all__ = [
-    "NamesOfNumbers",
+    "Numbers",
     "TableRoles",
-    "TableRow",
+    "TableRows",
+    "ids_of_rows",
+    "indices_of_names",
     "options_of_record",
     "parse_rows",
     "roles_of_table",
     "split_predictions",
-    "vector_of",
+    "texts_of_rows",
 ]
 
 _OWN_REFERENCES: Final = ("reference", "gold")
@@ -481,96 +486,210 @@ def _has_truths(entries: Entries, column: str) -> bool:
 # Rows
 
 
-@dataclass(slots=True)
-class TableRow:
-    """One row, parsed.
+@dataclass
+class Numbers:
+    """Numbers for the answers of rows that write them alike.
 
-    `request` is its id if other questions have that too: the items of one request belong together.
-    What its cells name is decided later: whether it is answered, the index of the right answer, and
-    of what was said.
+    Attributes:
+        kind: "probabilities", "log_probabilities" or "logits".
+        names: what each is of; None for a list.
+        listed: whether these are the most probable tokens only.
+        rows: (m,) numbers of the rows.
+        values: (m, C) one per name, or one per option in the order of the file.
+        vectors: (m, A) the values by option, NaN for one that is not listed or that a row does not
+            have; set once the options are known.
+    """
+
+    kind: str
+    names: tuple[str, ...] | None
+    listed: bool
+    rows: IntArray
+    values: FloatArray
+    vectors: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def taken(self, picked: BoolArray, rows: IntArray) -> Numbers:
+        """Return those of some of the rows, which have other numbers there."""
+        vectors = self.vectors[picked] if len(self.vectors) else self.vectors
+        return replace(self, rows=rows, values=self.values[picked], vectors=vectors)
+
+    def set_vectors(
+        self, options: Sequence[Options], indices: Mapping[int, Sequence[int | None] | None]
+    ) -> dict[int, str]:
+        """Put the numbers in the order of the options; return what is wrong with rows.
+
+        Args:
+            options: (m,) of the rows.
+            indices: by the identity of options, those of the names; see `indices_of_names`.
+        """
+        width, different = self.values.shape[1], {id(own): own for own in options}
+        wrong: dict[int, str] = {}
+        for key, own in different.items():
+            if self.names is None and len(own) != width:
+                wrong[key] = (
+                    f"expected {len(own)} numbers, one per answer, got {width}; if rows have "
+                    "options of their own, name them: --columns options=NAME"
+                )
+            elif self.names is not None and indices[key] is None:
+                texts, got = ", ".join(own.texts[:8]), ", ".join(self.names)[:200]
+                wrong[key] = f"expected a number for each of {texts}; got {got}"
+        if self.names is None or wrong:
+            self.vectors = self.values
+            rows = zip(self.rows.tolist(), map(id, options), strict=True)
+            return {row: wrong[key] for row, key in rows if key in wrong} if wrong else {}
+        places = {key: at for at, key in enumerate(different)}
+        lists = [[-1 if at is None else at for at in indices[key] or ()] for key in different]
+        of_rows = np.array(lists)[[places[id(own)] for own in options]]
+        self.vectors = np.full((len(options), max(map(len, different.values()))), math.nan)
+        for column in range(width):
+            here = np.flatnonzero(of_rows[:, column] >= 0)
+            cells, numbers = (here, of_rows[here, column]), self.values[here, column]
+            again = ~np.isnan(self.vectors[cells])  # "yes" and "Yes" may both be listed
+            pairs = zip(self.vectors[cells][again].tolist(), numbers[again].tolist(), strict=True)
+            numbers[again] = [*map(log_sum, pairs)]
+            self.vectors[cells] = numbers
+        return {}
+
+    @property
+    def tops(self) -> BoolArray:
+        """(m, C) the most probable answers; several if they tie."""
+        known = np.where(np.isnan(self.vectors), -math.inf, self.vectors)
+        best = known.max(axis=1, keepdims=True, initial=-math.inf)
+        tie = np.where(np.isfinite(best), _TIE * np.maximum(1.0, np.abs(best)), 0.0)
+        tops: BoolArray = ~np.isnan(self.vectors) & (known >= best - tie)
+        return tops
+
+
+@dataclass
+class TableRows:
+    """Rows of a table by column, parsed.
+
+    Attributes:
+        entries: the file.
+        at: (n,) the place of every row among the entries.
+        ids: of their items.
+        texts: what was asked about; None without any text.
+        requests: the id, if other questions have it too: such items belong together.
+        numbers: those for the answers, by how rows write them; each row has one or none.
+        confidences: the probability of the answer; None without one.
+        truths: whether the answer is right, as a row says it; None if it does not.
+        records: of the data; None without data.
+        options: of every row, once they are known.
     """
 
     entries: Entries
-    at: int
-    id: str
-    text: str | None = None
-    request: str | None = None
-    scores: Scores | None = None
-    confidence: float | None = None
-    correct: bool | None = None
-    record: Record | None = None
-    options: Options = _NO_OPTIONS
-    vector: Sequence[float | None] = ()
-    answered: bool = False
-    right: int | None = None
-    said: int | None = None
+    at: Sequence[int]
+    ids: Sequence[str]
+    texts: Sequence[str | None]
+    requests: Sequence[str | None]
+    numbers: Sequence[Numbers]
+    confidences: Sequence[float | None]
+    truths: Sequence[bool | None]
+    records: Sequence[Record | None]
+    options: list[Options]
 
-    @property
-    def entry(self) -> Entry:
-        """The row as its file has it."""
-        return self.entries.entries[self.at]
+    def __len__(self) -> int:
+        return len(self.at)
 
-    @property
-    def place(self) -> str:
-        """Where the row is, for messages."""
-        part = f"{self.entry.part}, row" if self.entry.part else "line"
-        return f"{part} {self.entry.line} (id {self.id})"
+    def chosen(self, rows: Sequence[int]) -> TableRows:
+        """Return some of the rows."""
+        if len(rows) == len(self):
+            return self
+        new = np.full(len(self), -1)
+        new[rows] = np.arange(len(rows))
+        kept = [(part, new[part.rows] >= 0) for part in self.numbers]
+        numbers = [part.taken(is_in, new[part.rows[is_in]]) for part, is_in in kept if is_in.any()]
+        columns = ("at", "ids", "texts", "requests", "confidences", "truths", "records", "options")
+        taken: dict[str, Any] = {
+            name: [getattr(self, name)[row] for row in rows] for name in columns
+        }
+        return replace(self, numbers=numbers, **taken)
 
-    def cell(self, column: str | None) -> Json:
-        """Return what a column of answers has."""
-        return flagged(self.entries.column(column)[self.at])
+    def entry(self, row: int) -> Entry:
+        """Return a row as its file has it."""
+        return self.entries.entries[self.at[row]]
 
-    def named(self, indices: set[int]) -> str:
-        """Return options in words."""
-        texts = self.options.texts
+    def place(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        entry = self.entry(row)
+        part = f"{entry.part}, row" if entry.part else "line"
+        return f"{part} {entry.line} (id {self.ids[row]})"
+
+    def cells(self, column: str | None) -> list[Json]:
+        """Return what rows have in a column; None without a value."""
+        cells = self.entries.column(column)
+        return [cells[at] for at in self.at] if len(self) < len(cells) else cells
+
+    def cell(self, row: int, column: str) -> Json:
+        """Return what a row has in a column."""
+        return self.entries.column(column)[self.at[row]]
+
+    def answers(self, column: str | None) -> list[Json]:
+        """Return what rows have in a column of answers."""
+        cells = self.cells(column)
+        return [*map(flagged, cells)] if dict in {*map(type, cells)} else cells
+
+    def have_numbers(self) -> list[bool]:
+        """Return which rows have numbers for the answers."""
+        have = np.zeros(len(self), bool)
+        for part in self.numbers:
+            have[part.rows] = True
+        found: list[bool] = have.tolist()
+        return found
+
+    def recorded(self) -> list[str | None]:
+        """Return the texts of the right answers of the records."""
+        return [
+            None
+            if record is None or record.reference is None
+            else texts_of_record(record)[record.reference]
+            for record in self.records
+        ]
+
+    def named(self, row: int, indices: Iterable[int]) -> str:
+        """Return options of a row in words."""
+        options = self.options[row]
         return ", ".join(
-            dumps(texts[index]) if texts else f"answer {index + 1} of {len(self.options)}"
+            dumps(options.texts[index])
+            if options.texts
+            else f"answer {index + 1} of {len(options)}"
             for index in sorted(indices)
         )
 
-    @property
-    def recorded(self) -> str | None:
-        """The text of the right answer of its record."""
-        if self.record is None or self.record.reference is None:
-            return None
-        return texts_of_record(self.record)[self.record.reference]
-
-    @property
-    def tops(self) -> set[int]:
-        """The most probable answers; several if they tie."""
-        known = [value for value in self.vector if value is not None]
-        best = max(known, default=-math.inf)
-        tie = _TIE * max(1.0, abs(best)) if math.isfinite(best) else 0.0
-        return {i for i, v in enumerate(self.vector) if v is not None and v >= best - tie}
+    def give(self, options: Options, rows: Iterable[int] | None = None) -> None:
+        """Give rows the same options; all of them if none are named."""
+        if rows is None:
+            self.options = [options] * len(self)
+            return
+        for row in rows:
+            self.options[row] = options
 
 
 def parse_rows(
     entries: Entries, roles: TableRoles, references: References | None
-) -> tuple[list[TableRow], list[Problem]]:
+) -> tuple[TableRows, list[Problem]]:
     """Parse the cells of every row, and join it with its record."""
-    texts = _texts(entries, roles)
-    ids, requests = _ids(entries, roles, texts, joined=references is not None)
-    parsed: list[Sequence[object]] = [
-        _scores(entries, roles),
-        _confidences(entries, roles),
-        _truths(entries, roles),
-    ]
-    columns: list[Sequence[Any]] = [ids, texts, requests, *parsed]
+    size = len(entries.entries)
+    texts = texts_of_rows(entries, roles)
+    ids, requests = ids_of_rows(entries, roles, texts, joined=references is not None)
+    numbers, failures = _numbers(entries, roles)
+    confidences, truths = _confidences(entries, roles), _truths(entries, roles)
+    records: list[Any] = [None] * size
     if references is not None:
         records = [*map(attempted(references.record), ids)]
-        columns.append(records)
-        parsed.insert(0, records)
-    rows = [TableRow(entries, at, *cells) for at, cells in enumerate(zip(*columns, strict=True))]
-    wrong: dict[int, str] = {}
-    for column in parsed:
-        if ValueError in {*map(type, column)}:
-            failed = {at: x for at, x in enumerate(column) if isinstance(x, ValueError)}
-            wrong = {at: str(error) for at, error in failed.items()} | wrong
-    for row in rows if references is not None and not wrong else ():
-        row.text = _text_of_record(row.record)
+    wrong = {**_failures(truths), **_failures(confidences), **failures, **_failures(records)}
+    if references is not None and not wrong:
+        texts = [*map(_text_of_record, records)]
     kind = "cells that cannot be read"
-    problems = [Problem(rows[at].entry.line, ids[at], wrong[at], kind) for at in sorted(wrong)]
-    return rows, problems
+    problems = [Problem(entries.lines[at], ids[at], str(wrong[at]), kind) for at in sorted(wrong)]
+    parsed: list[Any] = [confidences, truths, records, [_NO_OPTIONS] * size]
+    return TableRows(entries, range(size), ids, texts, requests, numbers, *parsed), problems
+
+
+def _failures(cells: Sequence[object]) -> dict[int, ValueError]:
+    """Return by row why a cell cannot be read."""
+    if ValueError not in {*map(type, cells)}:
+        return {}
+    return {at: cell for at, cell in enumerate(cells) if isinstance(cell, ValueError)}
 
 
 def _text_of_record(record: Record | None) -> str | None:
@@ -580,7 +699,7 @@ def _text_of_record(record: Record | None) -> str | None:
     return text_of_row(asked, [*asked])
 
 
-def _texts(entries: Entries, roles: TableRoles) -> list[str | None]:
+def texts_of_rows(entries: Entries, roles: TableRoles) -> list[str | None]:
     """Return what rows were asked about; None without any text."""
     names = roles.texts
     if not names:
@@ -589,7 +708,7 @@ def _texts(entries: Entries, roles: TableRoles) -> list[str | None]:
     return [text_of_row(dict(zip(names, row, strict=True)), names) for row in rows]
 
 
-def _ids(
+def ids_of_rows(
     entries: Entries, roles: TableRoles, texts: Sequence[str | None], *, joined: bool
 ) -> tuple[list[str], list[str | None]]:
     """Return the ids of rows, and of their requests, if other questions have these too."""
@@ -614,33 +733,55 @@ def _ids(
     return ids, requests
 
 
-def _scores(entries: Entries, roles: TableRoles) -> list[Scores | ValueError | None]:
-    """Return the numbers of every row, or why they cannot be read."""
-    for kind in _SCORES:
-        column = roles.first(kind)
-        if column is not None:
-            read = attempted(partial(scores_of, kind), column)
-            pairs = zip(
-                of_texts(read, entries.column(column)), entries.column("labels"), strict=True
-            )
-            named: Callable[[Any], Scores | ValueError] = attempted(lambda pair: with_names(*pair))
-            return [named(pair) if isinstance(pair[0], Scores) else pair[0] for pair in pairs]
+def _numbers(entries: Entries, roles: TableRoles) -> tuple[list[Numbers], dict[int, ValueError]]:
+    """Return the numbers of rows, and by its number why those of a row cannot be read."""
     for kind, group in roles.groups.items():
         names = tuple(group.values())
-        columns: list[Any] = [_numbers(entries, name) for name in group]
-        if roles.rest is None and all({*map(type, column)} == {float} for column in columns):
-            return [Scores(kind, row, names) for row in zip(*columns, strict=True)]
+        columns = [_numbers_of_column(entries, name) for name in group]
+        arrays = [column for column in columns if isinstance(column, np.ndarray)]
+        if roles.rest is None and len(arrays) == len(columns):
+            whole = Numbers(kind, names, False, np.arange(len(arrays[0])), np.column_stack(arrays))
+            return [whole], {}
         of_row = attempted(partial(_of_group, kind, group, roles.rest))
-        return [of_row(row) for row in zip(*columns, strict=True)]
-    return [None] * len(entries.entries)
+        lists = [x.tolist() if isinstance(x, np.ndarray) else x for x in columns]
+        return _by_shape([of_row(row) for row in zip(*lists, strict=True)])
+    column = next((name for name in map(roles.first, _SCORES) if name is not None), None)
+    if column is None:
+        return [], {}
+    kind = next(kind for kind in _SCORES if roles.first(kind) is not None)
+    read = attempted(partial(scores_of, kind), column)
+    pairs = zip(of_texts(read, entries.column(column)), entries.column("labels"), strict=True)
+    named: Callable[[Any], Scores | ValueError] = attempted(lambda pair: with_names(*pair))
+    return _by_shape([named(pair) if isinstance(pair[0], Scores) else pair[0] for pair in pairs])
 
 
-def _numbers(entries: Entries, column: str) -> Sequence[float | ValueError | None]:
+def _by_shape(
+    rows: Sequence[Scores | ValueError | None],
+) -> tuple[list[Numbers], dict[int, ValueError]]:
+    """Return the numbers of rows by how they are written, and what is wrong with others."""
+    shapes: dict[tuple[Any, ...], tuple[list[int], list[tuple[float, ...]]]] = {}
+    for at, row in enumerate(rows):
+        if isinstance(row, Scores):
+            shape = (row.kind, row.names, row.listed, len(row.numbers))
+            places, values = shapes.setdefault(shape, ([], []))
+            places.append(at)
+            values.append(row.numbers)
+    return [
+        Numbers(kind, names, listed, np.array(places), np.array(values))
+        for (kind, names, listed, _), (places, values) in shapes.items()
+    ], _failures(rows)
+
+
+def _numbers_of_column(
+    entries: Entries, column: str
+) -> FloatArray | Sequence[float | ValueError | None]:
+    """Return the number of every row; an array if each has one."""
     cells = entries.column(column)
     try:
-        return numbers_in(cells)
+        numbers = numbers_in(cells)
     except ValueError:
         return of_texts(attempted(number_of, column), cells)
+    return numbers if None in numbers else np.array(numbers, np.float64)
 
 
 def _of_group(
@@ -707,66 +848,14 @@ def _truths(entries: Entries, roles: TableRoles) -> list[bool | ValueError | Non
     return of_texts(attempted(truth_of, column), entries.column(column))
 
 
-class NamesOfNumbers:
-    """The options that the names of numbers name; rows with the same names are looked up once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, tuple[str, ...], bool, Form], list[int | None] | None] = {}
-
-    def indices(self, row: TableRow, form: Form) -> list[int | None] | None:
-        """Return the index of each name of a row under a form; None if they do not fit."""
-        if row.scores is None or row.scores.names is None:
-            return None
-        names, listed = row.scores.names, row.scores.listed
-        key = (id(row.options), names, listed, form)
-        if key not in self._known:
-            self._known[key] = _indices_of_names(row.options, names, form, listed=listed)
-        return self._known[key]
-
-
-def _indices_of_names(
-    options: Options, names: Sequence[str], form: Form, *, listed: bool
-) -> list[int | None] | None:
-    if form not in options.forms:
+def indices_of_names(numbers: Numbers, options: Options, form: Form) -> list[int | None] | None:
+    """Return the index of each name of numbers among options; None if they do not fit."""
+    if numbers.names is None or form not in options.forms:
         return None
-    indices = [options.index(name, form) for name in names]
+    indices = [options.index(name, form) for name in numbers.names]
     known = {index for index in indices if index is not None}
-    fits = bool(known) if listed else len(known) == len(indices) == len(options)
+    fits = bool(known) if numbers.listed else len(known) == len(indices) == len(options)
     return indices if fits else None
-
-
-def vector_of(row: TableRow, indices: Sequence[int | None] | None) -> list[float | None]:
-    """Return the numbers of a row by option; None for an option that is not listed.
-
-    Args:
-        row: the row.
-        indices: of the names of its numbers, as `NamesOfNumbers` has them.
-
-    Raises:
-        ValueError: they are not those of the options.
-    """
-    if row.scores is None:
-        return []
-    names, numbers = row.scores.names, row.scores.numbers
-    if names is None:
-        if len(numbers) != len(row.options):
-            message = (
-                f"expected {len(row.options)} numbers, one per answer, got {len(numbers)}; if rows "
-                "have options of their own, name them: --columns options=NAME"
-            )
-            raise ValueError(message)
-        return [*numbers]
-    if indices is None:
-        texts = ", ".join(row.options.texts[:8])
-        message = f"expected a number for each of {texts}; got {', '.join(names)[:200]}"
-        raise ValueError(message)
-    vector: list[float | None] = [None] * len(row.options)
-    for index, number in zip(indices, numbers, strict=True):
-        if index is None:
-            continue
-        earlier = vector[index]  # "yes" and "Yes" may both be listed
-        vector[index] = number if earlier is None else log_sum([earlier, number])
-    return vector
 
 
 def options_of_record(record: Record | None, references: References) -> Options:
