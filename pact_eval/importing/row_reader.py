@@ -545,14 +545,13 @@ class RowReader:
         return [False] * len(rows) if cells is None else [cell is not None for cell in cells]
 
     def _shares(self, rows: _Rows, column: str) -> list[float | None]:
-        shares: list[float | None] = []
-        for value in self._cells(rows, column) or repeat(None, len(rows)):
-            if value is None:
-                shares.append(None)
-            elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
-                shares.append(float(value))
-            else:
-                message = f"{column}: expected a number from 0 to 1, got {_show(value)}"
+        cells = self._cells(rows, column)
+        if cells is None:
+            return [None] * len(rows)
+        shares = [None if cell is None else finite_number(cell) for cell in cells]
+        for share, cell in zip(shares, cells, strict=True):
+            if cell is not None and (share is None or not 0 <= share <= 1):
+                message = f"{column}: expected a number from 0 to 1, got {_show(cell)}"
                 raise ValueError(message)
         return shares
 

@@ -93,11 +93,15 @@ def numbers_in(cells: Sequence[Json]) -> list[float | None]:
         >>> numbers_in(["0.5", None, "1e-3"]), numbers_in(["0,5", "50%"])
         ([0.5, None, 0.001], [0.5, 0.5])
     """
-    texts: list[Any] = [cell for cell in cells if cell is not None]
+    texts: Sequence[Any] = cells
+    if None in cells:
+        texts = [cell for cell in cells if cell is not None]
     # Of these characters, every number of Python is one of ours.
     if {*map(type, texts)} == {str} and not "".join(texts).strip(_PLAIN):
         with suppress(ValueError):
             numbers = map(float, texts)
+            if texts is cells:
+                return [*numbers]
             return [None if cell is None else next(numbers) for cell in cells]
     return [*map(number_of, cells)]
 

@@ -521,7 +521,8 @@ class Numbers:
             options: (m,) of the rows.
             indices: by the identity of options, those of the names; see `indices_of_names`.
         """
-        width, different = self.values.shape[1], {id(own): own for own in options}
+        width, keys = self.values.shape[1], [*map(id, options)]
+        different = dict(zip(keys, options, strict=True))
         wrong: dict[int, str] = {}
         for key, own in different.items():
             if self.names is None and len(own) != width:
@@ -534,11 +535,11 @@ class Numbers:
                 wrong[key] = f"expected a number for each of {texts}; got {got}"
         if self.names is None or wrong:
             self.vectors = self.values
-            rows = zip(self.rows.tolist(), map(id, options), strict=True)
+            rows = zip(self.rows.tolist(), keys, strict=True)
             return {row: wrong[key] for row, key in rows if key in wrong} if wrong else {}
         places = {key: at for at, key in enumerate(different)}
         lists = [[-1 if at is None else at for at in indices[key] or ()] for key in different]
-        of_rows = np.array(lists)[[places[id(own)] for own in options]]
+        of_rows = np.array(lists)[[*map(places.__getitem__, keys)]]
         self.vectors = np.full((len(options), max(map(len, different.values()))), math.nan)
         for column in range(width):
             here = np.flatnonzero(of_rows[:, column] >= 0)

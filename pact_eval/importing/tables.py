@@ -221,7 +221,8 @@ class _TableReader:
         stated = {"family", "source_family"} & {*self._roles.columns, *self._grouping.labels}
         # A log has few questions: with ids, they do not say what was asked about.
         stated |= {"id"} if self._roles.unlabelled and "state" not in self._roles.columns else set()
-        if stated or (data is not None and not data.lacks_families):
+        without_texts = data is None and not self._roles.texts
+        if stated or without_texts or (data is not None and not data.lacks_families):
             return ()
         if any(rows.requests):
             return [own or id_ for own, id_ in zip(rows.requests, rows.ids, strict=True)]
@@ -252,10 +253,9 @@ class _TableReader:
             lambda cell: not is_unlabelled(cell) and cell_text(cell) not in missing, cells
         )
         left_out = has_label.count(False)
-        if left_out:
-            self._remarks.append(
-                f"Left out: {counted(left_out, 'row')} without a label ({column})."
-            )
+        if not left_out:
+            return rows
+        self._remarks.append(f"Left out: {counted(left_out, 'row')} without a label ({column}).")
         return rows.chosen([*compress(range(len(rows)), has_label)])
 
     def _missing_labels(
@@ -564,7 +564,9 @@ class _TableReader:
         form, rows = self._form_of_names(), self._rows
         wrong: dict[int, str] = {}
         for part in rows.numbers:
-            options = [rows.options[row] for row in part.rows]
+            options = rows.options
+            if len(part.rows) < len(rows):
+                options = [rows.options[row] for row in part.rows]
             indices = {id(own): self._indices(part, own, form) for own in _different(options)}
             wrong |= part.set_vectors(options, indices)
         lines, kind = self._entries.lines, "numbers of answers"
@@ -590,7 +592,7 @@ class _TableReader:
             (part, options)
             for part in rows.numbers
             if part.names
-            for options in _different([rows.options[row] for row in part.rows])
+            for options in _different([rows.options[row] for row in part.rows.tolist()])
         ]
         listed = any(part.listed for part, _ in named)
         forms = (TEXT, LETTER) if listed else tuple(FORMS)
@@ -791,7 +793,7 @@ class _TableReader:
         none = [""] * len(rows)
         lines = self._entries.lines
         made = LogRows(
-            lines=[lines[at] for at in rows.at],
+            lines=lines if len(rows) == len(lines) else [lines[at] for at in rows.at],
             records=rows.ids,
             wheres=none,
             columns=columns,
@@ -1041,33 +1043,34 @@ class _TableReader:
             block["texts"] = 1
         if column is not None and counts_in_order(self._entries, column):
             block["numbered"] = True
-        if self._probability_of is not None:
-            block["probability_of"] = self._probability_of
-        if self._roles.percent:
-            block["percent"] = True
+        block |= {} if self._probability_of is None else {"probability_of": self._probability_of}
+        block |= {"percent": True} if self._roles.percent else {}
         forms = [form for form in chosen.forms if form is not None]
         if forms:
             block["answers"] = forms[0]
         shared = {own.texts for own in _different(rows.options)}
         if len(shared) == 1 and rows.options[0].texts:
             block["options"] = [*rows.options[0].texts]
-        tested = self._prediction is not None
-        pairs = zip(rows.truths, self._have, strict=True)
-        checked = sum(truth is not None or (tested and has) for truth, has in pairs)
-        if 0 < checked < len(rows):
-            block["unverified"] = len(rows) - checked
+        unverified = rows.truths.count(None)
+        if self._prediction is not None and unverified:
+            pairs = zip(rows.truths, self._have, strict=True)
+            unverified = sum(truth is None and not has for truth, has in pairs)
+        if 0 < unverified < len(rows):
+            block["unverified"] = unverified
         return block
 
 
 def _different(options: Sequence[Options]) -> list[Options]:
     """Return the options of rows, each object once."""
+    if len({*map(id, options)}) == 1:
+        return [options[0]]
     return [*{id(own): own for own in options}.values()]
 
 
 def _of_options(function: Callable[[Options], _T], options: Sequence[Options]) -> list[_T]:
     """Return a function of the options of every row, called once for each object."""
     known = {id(own): function(own) for own in _different(options)}
-    return [known[id(own)] for own in options]
+    return [*map(known.__getitem__, map(id, options))]
 
 
 class _Tops:

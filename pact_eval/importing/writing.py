@@ -367,7 +367,7 @@ def _several_right(several: Sequence[int], places: LogRows) -> Problem:
 
 def _are_repeats(rows: pl.DataFrame) -> bool:
     """Return whether items have several views, and those of an item show one known order."""
-    if rows["id"].n_unique() == len(rows) or (rows["code_order"].list.len() == 0).any():
+    if not _has_views(rows) or (rows["code_order"].list.len() == 0).any():
         return False
     orders: dict[str, Json] = {}
     pairs = rows.select("id", "code_order").iter_rows()
@@ -380,6 +380,8 @@ def _by_status(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     An item has an answer in all of its views, or a status and no numbers.
     """
     without = rows.filter(pl.col("status").is_not_null())
+    if without.is_empty():
+        return rows, without
     without = without.unique("id", keep="first", maintain_order=True)
     of_items = rows.group_by("id").agg(
         pl.len().alias("views"), pl.col("scored").sum().alias("asked"), pl.col("right").sum()
@@ -398,12 +400,17 @@ def _missing(rows: pl.DataFrame, unanswered: pl.DataFrame) -> list[Problem]:
     if rows.is_empty():
         message = f"no entry has an answer ({len(unanswered):,} have a status)"
         return [Problem(None, None, message)]
-    return missing_views(rows) + inconsistent_views(rows)
+    return missing_views(rows) + inconsistent_views(rows) if _has_views(rows) else []
+
+
+def _has_views(rows: pl.DataFrame) -> bool:
+    """Return whether a row is another view than the first; without, items have a row each."""
+    return bool((rows["view"] > 0).any())
 
 
 def _several_views(rows: pl.DataFrame, values: str | None) -> list[Problem]:
     """Refuse several right answers under several views: the reference would depend on K."""
-    if known_by_values(values) == "answers" or not (rows["view"] > 0).any():
+    if known_by_values(values) == "answers" or not _has_views(rows):
         return []
     several = rows.filter(pl.col("accepted").is_not_null())
     if several.is_empty():
@@ -570,8 +577,8 @@ class ReadLog:
             names = {**names, "data_from_run": seen_from(out, Path(str(names["references"])))}
         with RunWriter(out, self.settings, names) as writer:
             if not writer.complete:
-                writer.write_part(0, with_metadata(_by_item(self.rows.frame), self.metadata))
-                writer.finish(self.seconds, self.rows.facts.to_json())
+                rows = with_metadata(_by_item(self.rows.frame), self.metadata)
+                writer.finish(self.seconds, self.rows.facts.to_json(), rows)
 
 
 def read_to_write(path: Path, labels: RunLabels, options: ImportOptions) -> ReadLog:
@@ -645,6 +652,8 @@ def _by_item(frame: pl.DataFrame) -> pl.DataFrame:
 
     Logs list epochs, trials or requests in an order of their own.
     """
+    if not _has_views(frame):
+        return frame
     first = pl.col("_row").min().over("id")
     ordered = frame.with_row_index("_row").sort(first, "view", maintain_order=True)
     return ordered.drop("_row")
