@@ -112,8 +112,7 @@ def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
         if not equals:
             raise InputError(_no_mapping(pair))
         if column in mapping:
-            message = f"--map {pair}: {column} is already mapped to {mapping[column]}"
-            raise InputError(message)
+            raise InputError(f"--map {pair}: {column} is already mapped to {mapping[column]}")
         mapping |= check_mapping({column: name})
     return mapping
 
@@ -361,8 +360,9 @@ class RowReader:
         counts = self._cells(rows, "n_choices") or [None] * len(rows)
         lacking = [at for at, count in enumerate(counts) if count is None]
         if lacking and any(kind != "boolean" for kind in self._kinds(rows.chosen(lacking))):
-            message = "n_choices: a row without an answer needs it, except for booleans; add it"
-            raise ValueError(message)
+            raise ValueError(
+                "n_choices: a row without an answer needs it, except for booleans; add it"
+            )
         n_choices = self._wholes(rows, "n_choices", MIN_ANSWERS, MAX_ANSWERS, default=2)
         views = self._wholes(rows, "view", 0, _MOST_VIEWS, default=0)
         scored = self._cells(rows, "scored") or [None] * len(rows)
@@ -388,8 +388,7 @@ class RowReader:
         _of_each(_variant, variants)
         for kind, count in zip(kinds, n_choices, strict=True):
             if kind == "boolean" and count != 2:
-                message = f"expected 2 numbers for a boolean, got {count}"
-                raise ValueError(message)
+                raise ValueError(f"expected 2 numbers for a boolean, got {count}")
         families = self._texts(rows, "family", ids)
         source_families = self._texts(rows, "source_family", families)
         domains = self._texts(rows, "domain", "unknown")
@@ -437,11 +436,9 @@ class RowReader:
             if isinstance(index, int) and not isinstance(index, bool) and 0 <= index <= high
         ]
         if not inside or len(set(inside)) < len(cell):
-            message = f"reference: expected indices from 0 to {high}, got {_show(cell)}"
-            raise ValueError(message)
+            raise ValueError(f"reference: expected indices from 0 to {high}, got {_show(cell)}")
         if len(inside) > 1 and not self._several_right:
-            message = f"expected one right answer, got {len(inside)}"
-            raise SeveralRightError(message)
+            raise SeveralRightError(f"expected one right answer, got {len(inside)}")
         return sorted(inside)
 
     def _views(self, rows: _Rows, values: str) -> tuple[dict[str, list[Any]], _Lists]:
@@ -491,16 +488,14 @@ class RowReader:
             if correct is None:
                 continue
             if correct not in (True, False):
-                message = f"correct: expected true or false, got {_show(correct)}"
-                raise ValueError(message)
+                raise ValueError(f"correct: expected true or false, got {_show(correct)}")
             if bool(correct) != right[at]:
                 references = " or ".join(map(str, accepted[at] or [item["reference"][at]]))
-                message = (
+                raise ValueError(
                     f"the log counts this answer as {'right' if correct else 'wrong'}; read as "
                     f"answer {answers[at]} and reference {references}, it is "
                     f"{'wrong' if correct else 'right'}"
                 )
-                raise ValueError(message)
             self.totals.compared += 1
             self.totals.correct += bool(correct)
         return {"answer": answers, "right": right}
@@ -551,8 +546,7 @@ class RowReader:
         shares = [None if cell is None else finite_number(cell) for cell in cells]
         for share, cell in zip(shares, cells, strict=True):
             if cell is not None and (share is None or not 0 <= share <= 1):
-                message = f"{column}: expected a number from 0 to 1, got {_show(cell)}"
-                raise ValueError(message)
+                raise ValueError(f"{column}: expected a number from 0 to 1, got {_show(cell)}")
         return shares
 
     def _texts(self, rows: _Rows, column: str, default: str | list[str] | None = None) -> list[str]:
@@ -617,14 +611,14 @@ class RowReader:
                 found[at] = columns
         for columns in dict.fromkeys(found):
             if len(columns) != 1:
-                message = (
+                raise ValueError(
                     f"expected one of {', '.join(_VALUES)}, answer; got "
                     f"{', '.join(columns) or 'none'}"
                 )
-                raise ValueError(message)
             if not self._mixed and self.totals.values not in (None, *columns):
-                message = f"expected {self.totals.values} as in earlier rows, got {columns[0]}"
-                raise ValueError(message)
+                raise ValueError(
+                    f"expected {self.totals.values} as in earlier rows, got {columns[0]}"
+                )
             (self.totals.values,) = columns
         return [column for (column,) in found]
 
@@ -683,8 +677,9 @@ class RowReader:
             answers = [int(not cell) for cell in self._cells(rows, "correct") or ()]
             n_choices = [*map(fewest_answers, confidences)]
             if any(view not in (None, 0) for view in self._cells(rows, "view") or ()):
-                message = "view: expected one per item, as it is not known which answers are equal"
-                raise ValueError(message)
+                raise ValueError(
+                    "view: expected one per item, as it is not known which answers are equal"
+                )
         else:
             n_choices, answers = self._named_answers(rows)
         return [*map(confident_logits, confidences, answers, n_choices)]
@@ -719,13 +714,11 @@ class RowReader:
         wrong = np.flatnonzero(outside | (off > self._tolerance - _OF_A_SUM))
         for row in lists.rows(wrong):
             if min(row) < 0 or max(row) > 1 + _EXACT_SUM:
-                message = f"probabilities: expected values from 0 to 1, got {_show([*row])}"
-                raise ValueError(message)
+                raise ValueError(f"probabilities: expected values from 0 to 1, got {_show([*row])}")
             total = math.fsum(row)
             by = abs(total - 1)
             if by > self._tolerance and by > 0.5 * rounding_unit(row) * len(row):
-                message = f"probabilities: expected a sum of 1, got {total:.6g}"
-                raise ValueError(message)
+                raise ValueError(f"probabilities: expected a sum of 1, got {total:.6g}")
         self.totals.renormalised += int((off > _EXACT_SUM).sum())
 
 
@@ -792,16 +785,14 @@ def _text(cell: Json, name: str, default: str | None) -> str:
     if default is not None and (cell is None or str(cell).strip() == ""):
         return default
     if not isinstance(cell, str) or not cell:
-        message = f"{name}: expected text, got {_show(cell)}"
-        raise ValueError(message)
+        raise ValueError(f"{name}: expected text, got {_show(cell)}")
     return cell
 
 
 def _whole(cell: Json, name: str, low: int, high: int) -> int:
     if isinstance(cell, int) and not isinstance(cell, bool) and low <= cell <= high:
         return cell
-    message = f"{name}: expected an integer from {low} to {high}, got {_show(cell)}"
-    raise ValueError(message)
+    raise ValueError(f"{name}: expected an integer from {low} to {high}, got {_show(cell)}")
 
 
 def _code_order(cell: Json, n_choices: int, view: int) -> list[int]:
@@ -810,8 +801,9 @@ def _code_order(cell: Json, n_choices: int, view: int) -> list[int]:
     entries = cell if isinstance(cell, list) else []
     order = [item for item in entries if isinstance(item, int) and not isinstance(item, bool)]
     if len(order) != len(entries) or sorted(order) != list(range(n_choices)):
-        message = f"code_order: expected an order of 0 to {n_choices - 1}, got {_show(cell)}"
-        raise ValueError(message)
+        raise ValueError(
+            f"code_order: expected an order of 0 to {n_choices - 1}, got {_show(cell)}"
+        )
     return order
 
 
@@ -852,16 +844,14 @@ def _numbers(cells: Sequence[Json], name: str) -> _Lists:
 def _numbers_of(value: Json, name: str) -> list[float]:
     if not isinstance(value, list) or not MIN_ANSWERS <= len(value) <= MAX_ANSWERS:
         description = f"{len(value)} numbers" if isinstance(value, list) else _show(value)
-        message = (
+        raise ValueError(
             f"{name}: expected a list of {MIN_ANSWERS} to {MAX_ANSWERS} numbers, got {description}"
         )
-        raise ValueError(message)
     numbers = [finite_number(item) for item in value]
     finite = [number for number in numbers if number is not None and abs(number) <= _LARGEST]
     if len(finite) < len(numbers):
         allowed = f"finite numbers from -{_LARGEST:.2g} to {_LARGEST:.2g}"
-        message = f"{name}: expected {allowed}, got {_show(value)}"
-        raise ValueError(message)
+        raise ValueError(f"{name}: expected {allowed}, got {_show(value)}")
     return finite
 
 
@@ -878,11 +868,10 @@ def fewest_answers(confidence: float) -> int:
     for n_choices in range(MIN_ANSWERS, MAX_ANSWERS + 1):
         if (1 - confidence) / (n_choices - 1) < confidence:
             return n_choices
-    message = (
+    raise ValueError(
         f"confidence: expected the probability of the most probable of at most {MAX_ANSWERS} "
         f"answers, got {confidence:g}"
     )
-    raise ValueError(message)
 
 
 def confident_logits(confidence: float, answer: int, n_choices: int) -> list[float]:
@@ -902,12 +891,11 @@ def confident_logits(confidence: float, answer: int, n_choices: int) -> list[flo
     """
     least = 1 / n_choices
     if confidence < least - _EXACT_SUM and confidence < least - 0.5 * rounding_unit([confidence]):
-        message = (
+        raise ValueError(
             f"confidence: expected at least 1/{n_choices}, as the most probable of {n_choices} "
             f"answers has, got {confidence:g}; if there are more answers, name them all "
             "(--options, or n_choices)"
         )
-        raise ValueError(message)
     confidence = max(confidence, least)
     top = math.log(confidence)
     rest = (1 - confidence) / (n_choices - 1)
@@ -949,8 +937,7 @@ def inconsistent_views(rows: pl.DataFrame) -> list[Problem]:
 
 def _one_of(column: str, value: str, allowed: Mapping[str, str]) -> str:
     if value not in allowed:
-        message = f"{column}: expected {', '.join(allowed)}, got {_show(value)}"
-        raise ValueError(message)
+        raise ValueError(f"{column}: expected {', '.join(allowed)}, got {_show(value)}")
     return allowed[value]
 
 
@@ -961,8 +948,7 @@ def as_object(value: Json) -> dict[str, Json]:
         ValueError: it is not one.
     """
     if not isinstance(value, dict):
-        message = f"expected an object, got {describe(value)}"
-        raise ValueError(message)
+        raise ValueError(f"expected an object, got {describe(value)}")
     return value
 
 

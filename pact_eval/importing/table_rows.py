@@ -62,19 +62,6 @@ from pact_eval.importing.table_cells import (
 )
 from pact_eval.importing.table_items import check_repeats, has_requests, made_id, own_ids
 
-__all__ = [
-    "Numbers",
-    "TableRoles",
-    "TableRows",
-    "ids_of_rows",
-    "indices_of_names",
-    "options_of_record",
-    "parse_rows",
-    "roles_of_table",
-    "split_predictions",
-    "texts_of_rows",
-]
-
 _OWN_REFERENCES: Final = ("reference", "gold")
 _SCORES: Final = ("probabilities", "log_probabilities", "logits")
 _GROUPS: Final = {"logprob": "log_probabilities", "logit": "logits"}
@@ -83,6 +70,23 @@ _TIE: Final = 1e-12
 _MOST_OFFERED: Final = 3
 _DIGITS: Final = 15
 """So many decimals of 1 - p are kept: 1 - 0.9 is 0.1, as a file with both columns has it."""
+
+
+@dataclass(frozen=True)
+class ForeignTable:
+    """A table of others, and what the user says of it.
+
+    Attributes:
+        entries: its rows.
+        reading: what the user says of it.
+        source: name of the file, for messages.
+        references: records with the right answers, joined by id; None if the table has them.
+    """
+
+    entries: Entries
+    reading: Reading
+    source: str
+    references: References | None = None
 
 
 @dataclass(frozen=True)
@@ -130,15 +134,14 @@ class TableRoles:
         return named | {name for names in self.groups.values() for name in names}
 
 
-def roles_of_table(
-    entries: Entries, reading: Reading, source: str, references: References | None
-) -> TableRoles:
+def roles_of_table(table: ForeignTable) -> TableRoles:
     """Return the columns of a table by role: one for each, but for lists of columns.
 
     Raises:
         ShapeError: a named column is missing, two fit one role, or a role has none.
     """
-    columns, known = find_roles(entries, reading, source, counters=True)
+    entries, reading = table.entries, table.reading
+    columns, known = find_roles(entries, reading, table.source, counters=True)
     stated = reading.columns
     taken = {name for names in (*columns.values(), *stated.values()) for name in names}
     free = [name for name in entries.columns if name not in taken]
@@ -156,23 +159,24 @@ def roles_of_table(
     if roles.has_scores:
         columns.pop("confidence", None)
     if reading.unlabelled:
-        check_repeats(columns, entries, source)
+        check_repeats(columns, entries, table.source)
         roles = _without_labels(roles)
         columns = {**roles.columns}
     else:
-        _settle_answer(columns, roles, reading, source, references)
-    _check_roles(roles, reading, source)
+        _settle_answer(columns, roles, table)
+    _check_roles(roles, table)
     if not roles.has_scores:
-        roles = _with_one_number(roles, single, entries, reading, source, references)
-    return _check_parts(roles, entries, reading, source, references)
+        roles = _with_one_number(roles, single, table)
+    return _check_parts(roles, table)
 
 
-def split_predictions(entries: Entries, reading: Reading) -> tuple[Entries, Reading]:
+def split_predictions(table: ForeignTable) -> ForeignTable:
     """Take the scores out of a column of predictions that has them too.
 
     Classifiers return {"label": "spam", "score": 0.98}, or a list with an object for each answer.
     The first is a prediction with its confidence, the second has the probabilities.
     """
+    entries, reading = table.entries, table.reading
     names = reading.columns.get("prediction") or [
         name for name in PREDICTED["prediction"] if name in entries.columns
     ]
@@ -182,7 +186,7 @@ def split_predictions(entries: Entries, reading: Reading) -> tuple[Entries, Read
     if len(names) != 1 or any(
         name in others or ANSWER_COLUMN.fullmatch(name) for name in entries.columns
     ):
-        return entries, reading
+        return table
     (name,) = names
     cells = entries.column(name)
     found = of_texts(scored_answer, cells)
@@ -197,10 +201,12 @@ def split_predictions(entries: Entries, reading: Reading) -> tuple[Entries, Read
             for entry, one in zip(entries.entries, found, strict=True)
         ]
         stated |= {"prediction": (name,), "confidence": (score,)}
-        return replace(entries, entries=rows), replace(reading, columns=stated)
+        split = replace(entries, entries=rows)
+        return replace(table, entries=split, reading=replace(reading, columns=stated))
     if full and all(_are_several(cells[at]) for at in full):
-        return entries, replace(reading, columns=stated | {"probabilities": (name,)})
-    return entries, reading
+        stated |= {"probabilities": (name,)}
+        return replace(table, reading=replace(reading, columns=stated))
+    return table
 
 
 def _are_several(cell: Json) -> bool:
@@ -235,32 +241,26 @@ def _take_single_numbers(columns: dict[str, tuple[str, ...]], entries: Entries) 
     return single
 
 
-def _with_one_number(
-    roles: TableRoles,
-    single: Sequence[str],
-    entries: Entries,
-    reading: Reading,
-    source: str,
-    references: References | None,
-) -> TableRoles:
+def _with_one_number(roles: TableRoles, single: Sequence[str], table: ForeignTable) -> TableRoles:
     """Return the roles with that of a column that has the only number of each row.
 
     Raises:
         ShapeError: it may be several things.
     """
+    entries, reading = table.entries, table.reading
     columns = {**roles.columns}
     answered = {"prediction", "correct"} & columns.keys()
     stated = next(iter(reading.columns.get("probabilities", ())), None)
     taken = roles.used | {name for names in reading.columns.values() for name in names}
     free = [name for name in entries.columns if name not in taken]
-    question = _question(roles, entries, reading, source, references)
+    question = _question(roles, table)
     if "confidence" in columns and not stated:
         (column,) = columns["confidence"]
         of_answer = question.is_of_two and "prediction" in columns and has_unlikely(entries, column)
         if "confidence" in reading.columns or (answered and not of_answer):
             return replace(roles, percent=is_in_percent(entries, column))
         free.append(column)
-    if question.reference is None and references is None and not roles.unlabelled:
+    if question.reference is None and table.references is None and not roles.unlabelled:
         return roles
     # Who names the column of predictions has said what the answers are.
     asks = "prediction" not in reading.columns
@@ -274,16 +274,11 @@ def _with_one_number(
     return replace(roles, columns=columns, groups=groups, rest=one.rest)
 
 
-def _question(
-    roles: TableRoles,
-    entries: Entries,
-    reading: Reading,
-    source: str,
-    references: References | None,
-) -> Question:
+def _question(roles: TableRoles, table: ForeignTable) -> Question:
     """Return what is known of the answers of a table, for a question about its columns."""
+    entries, references = table.entries, table.references
     reference, prediction = roles.first("reference"), roles.first("prediction")
-    answers: Sequence[str] = reading.options
+    answers: Sequence[str] = table.reading.options
     if not answers and references is not None:
         sets = {options_of_record(record, references).texts for record in references.records}
         answers = next(iter(sets)) if len(sets) == 1 else ()
@@ -291,9 +286,8 @@ def _question(
         names = [name for name in (reference, prediction) if name is not None]
         cells = [cell for name in names for cell in entries.column(name)]
         answers = entries.class_names.get(str(reference)) or distinct_labels(cells)[0]
-    stated = bool(reading.options)
-    correct = roles.first("correct")
-    return Question(source, entries, answers, stated, reference, prediction, correct)
+    stated, correct = bool(table.reading.options), roles.first("correct")
+    return Question(table.source, entries, answers, stated, reference, prediction, correct)
 
 
 def _groups_of_answers(free: Sequence[str]) -> dict[str, Mapping[str, str]]:
@@ -316,19 +310,15 @@ def _prefix_of_all(names: Sequence[str]) -> str:
 
 
 def _settle_answer(
-    columns: dict[str, tuple[str, ...]],
-    roles: TableRoles,
-    reading: Reading,
-    source: str,
-    references: References | None,
+    columns: dict[str, tuple[str, ...]], roles: TableRoles, table: ForeignTable
 ) -> None:
     """Take a column "answer" next to our own names, or to the data, as what a model said.
 
     Raises:
         ShapeError: nothing says which of two columns is the right answer.
     """
-    names = columns.get("reference", ())
-    if "reference" in reading.columns or "prediction" in columns:
+    names, references = columns.get("reference", ()), table.references
+    if "reference" in table.reading.columns or "prediction" in columns:
         return
     others = tuple(name for name in names if name != "answer")
     own = bool(others) and {*others} <= {*_OWN_REFERENCES}
@@ -339,15 +329,14 @@ def _settle_answer(
             del columns["reference"]
     elif len(names) == 2 and references is None and not roles.has_scores:
         a, b = names
-        message = (
-            f"{source}: {a} or {b} can be the right answer, and the other one that of the model. "
-            f"Decide with --columns reference={a},prediction={b} or --columns reference={b},"
+        raise ShapeError(
+            f"{table.source}: {a} or {b} can be the right answer, and the other one that of the "
+            f"model. Decide with --columns reference={a},prediction={b} or --columns reference={b},"
             f"prediction={a}"
         )
-        raise ShapeError(message)
 
 
-def _check_roles(roles: TableRoles, reading: Reading, source: str) -> None:
+def _check_roles(roles: TableRoles, table: ForeignTable) -> None:
     """Check that every role has one column, and that one column has the numbers.
 
     Raises:
@@ -355,40 +344,35 @@ def _check_roles(roles: TableRoles, reading: Reading, source: str) -> None:
     """
     for role, tried in {**ROLES, **PREDICTED}.items():
         names = [name for name in roles.columns.get(role, ()) if name in tried]
-        if len(names) > 1 and role not in reading.columns:
+        if len(names) > 1 and role not in table.reading.columns:
             either = " or ".join(columns_option(role, [name]) for name in names)
-            message = f"{source}: {' and '.join(names)} both fit the {role}; use {either}"
-            raise ShapeError(message)
+            raise ShapeError(
+                f"{table.source}: {' and '.join(names)} both fit the {role}; use {either}"
+            )
     kinds = [name for kind in _SCORES for name in roles.columns.get(kind, ())]
     kinds += [next(iter(group)) for group in roles.groups.values()]
     if len(kinds) > 1:
         either = " or ".join(columns_option(IGNORED, [name]) for name in kinds)
-        message = (
-            f"{source}: {' and '.join(kinds)} all have numbers for the answers; leave all but one "
-            f"out: {either}"
+        raise ShapeError(
+            f"{table.source}: {' and '.join(kinds)} all have numbers for the answers; leave all "
+            f"but one out: {either}"
         )
-        raise ShapeError(message)
 
 
-def _check_parts(
-    roles: TableRoles,
-    entries: Entries,
-    reading: Reading,
-    source: str,
-    references: References | None,
-) -> TableRoles:
+def _check_parts(roles: TableRoles, table: ForeignTable) -> TableRoles:
     """Check that there is a right answer, and something that a model said.
 
     Raises:
         ShapeError: one of them has no column.
     """
+    entries, reading = table.entries, table.reading
     sure = {"confidence", "correct"} <= roles.columns.keys()
     if sure and "prediction" not in roles.columns and not roles.has_scores:
         left = roles.columns.keys() - {"reference", "options"}
         columns = {role: names for role, names in roles.columns.items() if role in left}
         percent = is_in_percent(entries, columns["confidence"][0])
         return replace(roles, columns=columns, outcomes=True, percent=percent)
-    lacks_reference = references is None and "reference" not in roles.columns
+    lacks_reference = table.references is None and "reference" not in roles.columns
     lacks_reference = lacks_reference and not roles.unlabelled
     lacks_answer = not roles.has_scores and "prediction" not in roles.columns
     if not lacks_reference and not lacks_answer:
@@ -397,18 +381,18 @@ def _check_parts(
     free = [name for name in entries.columns if name not in taken]
     names = ", ".join(entries.columns) or "no columns"
     if lacks_reference:
-        likely = likely_labels(entries, free, _words_of_rows(roles, entries, reading))
+        likely = likely_labels(entries, free, _words_of_rows(roles, table))
         named = [columns_option("reference", [name]) for name in likely[:_MOST_OFFERED]]
         unnamed = "--columns reference=NAME, or give the file that has it: --data FILE"
-        message = (
-            f"{source}: no column is known as the right answer ({', '.join(ROLES['reference'])}); "
-            f"there are {names}. Name it: {' or '.join(named) or unnamed}"
+        raise ShapeError(
+            f"{table.source}: no column is known as the right answer "
+            f"({', '.join(ROLES['reference'])}); there are {names}. "
+            f"Name it: {' or '.join(named) or unnamed}"
             f"{_or_outcomes(roles, entries, free)}. {NO_LABELS}"
         )
-        raise ShapeError(message)
-    remedies = _remedies_of_answers(roles, entries, reading, free, source, references)
+    remedies = _remedies_of_answers(roles, table, free)
     message = (
-        f"{source}: no column is known as what a model said; there are {names}. Name it: "
+        f"{table.source}: no column is known as what a model said; there are {names}. Name it: "
         f"{' or '.join(remedies)}{_or_outcomes(roles, entries, free)}"
     )
     if roles.columns.get("reference") == ("answer",):
@@ -416,26 +400,19 @@ def _check_parts(
     raise ShapeError(message)
 
 
-def _remedies_of_answers(
-    roles: TableRoles,
-    entries: Entries,
-    reading: Reading,
-    free: Sequence[str],
-    source: str,
-    references: References | None,
-) -> list[str]:
+def _remedies_of_answers(roles: TableRoles, table: ForeignTable, free: Sequence[str]) -> list[str]:
     """Return the options that name what a model said; those with a blank if no column fits."""
-    question = _question(roles, entries, reading, source, references)
+    entries, question = table.entries, _question(roles, table)
     remedies = score_remedies(entries, free, question.reference, question.answers)
-    words = _words_of_rows(roles, entries, reading)
+    words = _words_of_rows(roles, table)
     likely = likely_labels(entries, free, words) if words or roles.unlabelled else []
     remedies += [columns_option("prediction", [name]) for name in likely[:_MOST_OFFERED]]
     return remedies or [columns_option(role, ["NAME"]) for role in ("probabilities", "prediction")]
 
 
-def _words_of_rows(roles: TableRoles, entries: Entries, reading: Reading) -> list[frozenset[str]]:
+def _words_of_rows(roles: TableRoles, table: ForeignTable) -> list[frozenset[str]]:
     """Return the folded answers of each row, as far as other columns know them; or nothing."""
-    columns = roles.columns.get("options")
+    entries, columns = table.entries, roles.columns.get("options")
     if columns:
         rows = []
         for entry in entries.entries:
@@ -448,7 +425,7 @@ def _words_of_rows(roles: TableRoles, entries: Entries, reading: Reading) -> lis
     names = [name for group in roles.groups.values() for name in group.values()]
     sides = [name for name in map(roles.first, ("reference", "prediction")) if name is not None]
     cells = [cell for name in sides for cell in entries.column(name)]
-    words = frozenset(map(fold_label, reading.options or names or distinct_labels(cells)[0]))
+    words = frozenset(map(fold_label, table.reading.options or names or distinct_labels(cells)[0]))
     return [words] * len(entries.entries) if words else []
 
 
@@ -665,10 +642,9 @@ class TableRows:
             self.options[row] = options
 
 
-def parse_rows(
-    entries: Entries, roles: TableRoles, references: References | None
-) -> tuple[TableRows, list[Problem]]:
+def parse_rows(table: ForeignTable, roles: TableRoles) -> tuple[TableRows, list[Problem]]:
     """Parse the cells of every row, and join it with its record."""
+    entries, references = table.entries, table.references
     size = len(entries.entries)
     texts = texts_of_rows(entries, roles)
     ids, requests = ids_of_rows(entries, roles, texts, joined=references is not None)

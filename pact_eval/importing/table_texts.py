@@ -14,8 +14,6 @@ from pact_eval.data.labelled.reading import Reading
 from pact_eval.data.records import Record
 from pact_eval.importing.table_rows import TableRoles, ids_of_rows, texts_of_rows
 
-__all__ = ["records_of_table"]
-
 
 def records_of_table(path: Path, reading: Reading) -> Mapping[str, Record]:
     """Read the rows of an imported table as records.

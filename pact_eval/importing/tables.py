@@ -54,10 +54,9 @@ from pact_eval.data.labelled.columns import (
     levels_by_value,
     minus_one,
 )
-from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.identity import counts_in_order, is_constant
 from pact_eval.data.labelled.questions import DraftError, as_text
-from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
+from pact_eval.data.labelled.reading import IGNORED, columns_option
 from pact_eval.data.records import MIN_ANSWERS, Record
 from pact_eval.errors import Problem, ShapeError, counted
 from pact_eval.importing.row_reader import confident_logits, fewest_answers
@@ -65,6 +64,7 @@ from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRows, Refere
 from pact_eval.importing.table_cells import attempted
 from pact_eval.importing.table_items import families_of_rows
 from pact_eval.importing.table_rows import (
+    ForeignTable,
     Numbers,
     TableRoles,
     TableRows,
@@ -75,8 +75,6 @@ from pact_eval.importing.table_rows import (
     split_predictions,
 )
 from pact_eval.runs.predictions import SUM_TOLERANCE
-
-__all__ = ["Table", "read_table"]
 
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
 _VARIANTS: Final = ("base", "counterfactual")
@@ -101,34 +99,24 @@ class Table:
     block: Mapping[str, Json] = field(default_factory=dict)
 
 
-def read_table(
-    entries: Entries,
-    reading: Reading,
-    source: str,
-    references: References | None = None,
-    grouping: Grouping | None = None,
-) -> Table:
+def read_table(table: ForeignTable, grouping: Grouping | None = None) -> Table:
     """Read a table of others.
 
     Args:
-        entries: its rows.
-        reading: what the user says of it.
-        source: name of the file, for messages.
-        references: records with the right answers, joined by id; None if the table has them.
+        table: its rows, and what the user says of it.
         grouping: what names families and domains.
 
     Raises:
         ShapeError: two readings fit and differ, a check contradicts the only one, or a role has no
             column.
     """
-    entries, reading = split_predictions(entries, reading)
-    roles = roles_of_table(entries, reading, source, references)
-    rows, problems = parse_rows(entries, roles, references)
-    problems = [*entries.problems, *problems]
+    table = split_predictions(table)
+    roles = roles_of_table(table)
+    rows, problems = parse_rows(table, roles)
+    problems = [*table.entries.problems, *problems]
     if problems:
         return Table(LogRows.of(problems))
-    labelled = (entries, roles, reading, source, references, grouping or Grouping({}))
-    return _TableReader(*labelled).table(rows)
+    return _TableReader(table, roles, grouping or Grouping({})).table(rows)
 
 
 @dataclass
@@ -149,23 +137,11 @@ class _Chosen:
 class _TableReader:
     """Steps from parsed rows to rows in our format."""
 
-    def __init__(
-        self,
-        entries: Entries,
-        roles: TableRoles,
-        reading: Reading,
-        source: str,
-        references: References | None,
-        grouping: Grouping,
-    ) -> None:
-        self._entries = entries
-        self._roles = roles
-        self._reading = reading
-        self._source = source
-        self._data = references
-        self._grouping = grouping
-        self._remarks = [*entries.remarks]
-        self._reference = None if references is not None else roles.first("reference")
+    def __init__(self, table: ForeignTable, roles: TableRoles, grouping: Grouping) -> None:
+        self._entries, self._reading, self._source = table.entries, table.reading, table.source
+        self._data, self._roles, self._grouping = table.references, roles, grouping
+        self._remarks = [*table.entries.remarks]
+        self._reference = None if self._data is not None else roles.first("reference")
         self._prediction = roles.first("prediction")
         self._forms: tuple[Form, ...] = ()  # taken if they fit, before any other
         self._families: Sequence[str | None] = ()
@@ -270,11 +246,10 @@ class _TableReader:
         named = {fold_label(name) for part in rows.numbers for name in part.names or ()}
         named |= {fold_label(option) for option in self._reading.options}
         if "-" in named:
-            message = (
+            raise ShapeError(
                 f'{self._source}: "-" is one of the answers, and also says that there is none in '
                 f"{column}; write it as a word"
             )
-            raise ShapeError(message)
         if "-1" not in labels or "-1" in named:
             return frozenset()
         counts = {part.values.shape[1] for part in rows.numbers if part.names is None}
@@ -282,12 +257,11 @@ class _TableReader:
         if not (count or named or "options" in self._roles.columns):
             return minus_one(labels, column, self._source, rubric=False)
         if count >= len(labels) and column not in self._entries.class_names:
-            message = (
+            raise ShapeError(
                 f"{self._source}: {column} has -1 among {len(labels)} labels of {count} answers: "
                 f"it is one of them, or says that there is no label. If it is one, name them: "
                 f"--options={','.join(labels)}; if not, remove these rows"
             )
-            raise ShapeError(message)
         return frozenset({"-1"})
 
     def _are_answered(self) -> list[bool]:
@@ -341,13 +315,12 @@ class _TableReader:
         for row, options in enumerate(rows.options) if columns else ():
             own = options_of_row(rows.entry(row).value, columns or (), self._reference)
             if own.texts != options.texts:
-                message = (
+                raise ShapeError(
                     f"{self._source}: {rows.place(row)} has the options "
                     f"{', '.join(map(dumps, own.texts))}, and its record has "
                     f"{', '.join(map(dumps, options.texts))}. Leave one out: "
                     f"{columns_option(IGNORED, columns or ())}, or no --data"
                 )
-                raise ShapeError(message)
         lists = [part.rows.tolist() for part in rows.numbers if not part.names]
         if any(not rows.options[row].ordered for places in lists for row in places):
             self._order_lists(rows.recorded())
@@ -377,8 +350,9 @@ class _TableReader:
                 what = '"-", which also says that there is no label'
                 if not same:
                     what = "another order of options than the first view of its item"
-                message = f"{self._source}: {rows.place(row)} has {what}; write rows that agree"
-                raise ShapeError(message)
+                raise ShapeError(
+                    f"{self._source}: {rows.place(row)} has {what}; write rows that agree"
+                )
         rows.options = options
         return problems
 
@@ -427,11 +401,10 @@ class _TableReader:
             labels, _ = distinct_labels(cells[row] for part in named for row in part.rows)
             tops = [max(zip(n, p.names or (), strict=True))[1] for p in named for n in p.values]
             labels = labels or distinct_labels(tops)[0]
-            message = (
+            raise ShapeError(
                 f"{self._source}: the most probable tokens are listed, and the answers are not "
                 f"known. Name them: --options {shlex.quote(','.join(labels[:6]))}"
             )
-            raise ShapeError(message)
         sets = {frozenset(part.names or ()) for part in named}
         # Numbers have an order, and so may also be meant as positions.
         numbers = all(name.isdigit() for names in sets for name in names)
@@ -461,19 +434,17 @@ class _TableReader:
             return
         labels, _ = distinct_labels([*cells, *rows.answers(self._prediction)])
         if not labels:
-            message = (
+            raise ShapeError(
                 f"{self._source}: {self._reference} has no label that is text or a number. Name "
                 f"another column: {columns_option('reference', ['NAME'])}"
             )
-            raise ShapeError(message)
         listed = ",".join(labels) if {len(labels)} == sizes else "FIRST,SECOND,..."
-        message = (
+        raise ShapeError(
             f"{self._source}: the {max(sizes)} numbers of a row are in an order that the file does "
             f"not give: {rows.place(0)} may have {dumps(labels[0])} first or "
             f"{dumps(labels[-1])} first. Name the answers in their order: --options "
             f"{shlex.quote(listed)}"
         )
-        raise ShapeError(message)
 
     def _proven_order(self, sizes: set[int], right: Sequence[Json]) -> tuple[str, ...] | None:
         """Return the only order of labels in which every prediction is the most probable answer."""
@@ -529,12 +500,11 @@ class _TableReader:
         ours, theirs = (", ".join([*each.values()][:4]) for each in (labels, predictions))
         words = max(labels, predictions, key=lambda each: max(map(len, each)))
         listed = [*dict.fromkeys([*labels.values(), *new])] if numbers else [*words.values()]
-        message = (
+        raise ShapeError(
             f"{self._source}: {self._reference} has {ours}, and {self._prediction} has {theirs}: "
             "they are not the same words. Give all answers, in their order if one column has "
             f"positions or letters: --options={shlex.quote(','.join(listed[:26]))}"
         )
-        raise ShapeError(message)
 
     def _order_levels(self) -> None:
         """Put the levels of rubrics in the order of their values.
@@ -701,12 +671,11 @@ class _TableReader:
         for group in self._roles.groups.values():
             ignored = columns_option(IGNORED, [*group])
             remedy += f". If {', '.join(group)} are not numbers for the answers: {ignored}"
-        message = (
+        raise ShapeError(
             f"{self._source}: {rows.place(row)}: {column} = {dumps(rows.cell(row, column))} names "
             f"none of the answers ({names}), and so in {read.count(None):,} of {len(rows):,} rows. "
             f"{remedy}"
         )
-        raise ShapeError(message)
 
     def _contradiction(self, rows: TableRows, tops: _Tops, chosen: _Chosen) -> str | None:
         """Return what a row says against a reading; None if nothing does."""
@@ -775,12 +744,11 @@ class _TableReader:
             return
         places = zip(labelled, references, zip(*read, strict=True), strict=True)
         row, index = next((row, index) for row, index, found in places if index != found[0])
-        message = (
+        raise ShapeError(
             f"{self._source}: two right answers differ: {rows.place(row)} has {column} = "
             f"{dumps(rows.cell(row, column))}, and {self._data.path} has "
             f"{rows.named(row, [index])}. Decide with {columns_option(IGNORED, [column])}"
         )
-        raise ShapeError(message)
 
     # Rows of our format
 
@@ -790,23 +758,18 @@ class _TableReader:
         columns, wrong = self._facts()
         columns |= self._answers_by_column(wrong)
         asked = of_texts(cell_text, rows.answers(self._roles.first("question")))
-        none = [""] * len(rows)
-        lines = self._entries.lines
-        made = LogRows(
-            lines=lines if len(rows) == len(lines) else [lines[at] for at in rows.at],
-            records=rows.ids,
-            wheres=none,
-            columns=columns,
-            further=self._further(),
-            problems=(),
-            questions=[text or "" for text in asked],
-            options=_of_options(lambda own: own.texts, rows.options),
-            wordings=none,
-            states=none,
-        )
+        lines, none = self._entries.lines, [""] * len(rows)
+        facts: dict[str, Sequence[Any]] = {
+            "line": lines if len(rows) == len(lines) else [lines[at] for at in rows.at],
+            "record": rows.ids,
+            "question": [text or "" for text in asked],
+            "options": _of_options(lambda own: own.texts, rows.options),
+            **dict.fromkeys(("where", "wording", "state"), none),
+        }
+        made = LogRows(facts, columns, self._further())
         kind = "values out of range"
         problems = {
-            at: Problem(made.lines[at], rows.ids[at], str(error), kind)
+            at: Problem(facts["line"][at], rows.ids[at], str(error), kind)
             for at, error in wrong.items()
         }
         found = (problems.get(at) or made.row(at) for at in range(len(rows)))
@@ -893,18 +856,16 @@ class _TableReader:
         known = [value for value in vector if value is not None]
         if max(numbers) > SUM_TOLERANCE:
             column = self._roles.first("log_probabilities") or "logprob columns"
-            message = (
+            raise ValueError(
                 f"{column}: expected log-probabilities of at most 0, got {max(numbers):.6g}; if "
                 f"they are logits, say so: --columns logits={column}"
             )
-            raise ValueError(message)
         mass = math.fsum(math.exp(min(value, 0.0)) for value in known)
         if mass > 1 + SUM_TOLERANCE * len(known):
-            message = (
+            raise ValueError(
                 f"expected log-probabilities of different answers, whose probabilities sum to at "
                 f"most 1, got a sum of {mass:.6g}"
             )
-            raise ValueError(message)
         if not self._partial_mass and not part.listed:
             return {part.kind: [*vector]}
         values: dict[str, Json] = {"logits": [*vector], "answer_mass": min(mass, 1.0)}
@@ -955,11 +916,10 @@ class _TableReader:
             try:
                 confident_logits(confidence, said, self._count(row))
             except ValueError as error:
-                message = (
+                raise ValueError(
                     f"{error}; if {column} is not the probability of {self._prediction}: "
                     f"{columns_option(IGNORED, [str(column)])}"
-                )
-                raise ValueError(message) from None
+                ) from None
         return {"confidence": confidence}
 
     @cached_property

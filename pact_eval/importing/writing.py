@@ -9,9 +9,9 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import polars as pl
 
@@ -286,31 +286,27 @@ def _read(
         ShapeError: questions have several right answers, and nothing else is wrong.
     """
     frames = [pl.DataFrame(schema=FRAME)]
-    lines: list[int | None] = []
-    records: list[str | None] = []
-    wheres: list[str] = []
+    places = {name: list[Any]() for name in ("line", "record", "where")}
     found: list[tuple[int, Problem]] = []
     several: list[int] = []
     for rows in log.blocks:
-        start = len(lines)
+        start = len(places["line"])
         frame, failures = reader.read(rows.columns, len(rows))
         right = [at for at, error in failures.items() if isinstance(error, SeveralRightError)]
         several += [start + at for at in right]
         failures = {at: error for at, error in failures.items() if at not in right}
         found += [(start + before, each) for before, each in rows.found(failures, remedy)]
         frames.append(frame.with_columns(pl.col("at") + start))
-        lines += rows.lines
-        records += rows.records
-        wheres += rows.wheres
+        for name, cells in places.items():
+            cells += rows.facts[name]
         if further is not None and not (found or several):
             further.add(frame["id"].to_list(), _further_columns(rows, reader))
         if len(found) >= MOST_PROBLEMS:
             break
     whole = pl.concat(frames)
-    places = replace(LogRows.of(()), lines=lines, records=records, wheres=wheres)
-    found += places.found(_repeats(whole, places.lines), remedy)
+    found += LogRows(places, {}).found(_repeats(whole, places["line"]), remedy)
     found = sorted(found, key=lambda each: each[0])[:MOST_PROBLEMS]
-    last = found[-1][0] if len(found) == MOST_PROBLEMS else len(places)
+    last = found[-1][0] if len(found) == MOST_PROBLEMS else len(places["line"])
     problems = [problem for _, problem in found]
     _add_several(problems, [number for number in several if number < last], places, named)
     if not problems and whole.is_empty():
@@ -338,7 +334,10 @@ def _repeats(rows: pl.DataFrame, lines: Sequence[int | None]) -> dict[int, Value
 
 
 def _add_several(
-    problems: list[Problem], several: Sequence[int], places: LogRows, named: str
+    problems: list[Problem],
+    several: Sequence[int],
+    places: Mapping[str, Sequence[Any]],
+    named: str,
 ) -> None:
     """Add the problem of questions with several right answers, as the first.
 
@@ -353,10 +352,10 @@ def _add_several(
     problems.insert(0, problem)
 
 
-def _several_right(several: Sequence[int], places: LogRows) -> Problem:
+def _several_right(several: Sequence[int], places: Mapping[str, Sequence[Any]]) -> Problem:
     """Return the problem of questions with several right answers, with the remedy first."""
-    line, where = places.lines[several[0]], places.wheres[several[0]]
-    first = places.records[several[0]] or (f"line {line}" if line else where.rstrip(": "))
+    line, record, where = (cells[several[0]] for cells in places.values())
+    first = record or (f"line {line}" if line else where.rstrip(": "))
     rows = counted(len(several), "row")
     message = (
         "give --multi any, which counts an answer that is one of several right ones: expected one "
@@ -466,15 +465,13 @@ def find_source(path: Path, name: str | None = None) -> Source:
         return recognising
     if name is None:
         with reading(path), open_regular(path):  # raises: a folder, and what is in it
-            message = f"{path}: not a log of a known format ({', '.join(source_names())})"
-            raise InputError(message)
+            raise InputError(f"{path}: not a log of a known format ({', '.join(source_names())})")
     named = source_of(name)
     if recognising is not None and not recognising.own and not named.recognises(start):
-        message = (
+        raise InputError(
             f"{path}: --from {name}, but its content is that of {recognising.name}; use "
             f"--from {recognising.name}, or leave --from out"
         )
-        raise InputError(message)
     return named
 
 
@@ -598,11 +595,10 @@ def read_to_write(path: Path, labels: RunLabels, options: ImportOptions) -> Read
     with naming_urls():
         source = find_source(path, options.source)
         if options.data is not None and not source.joins:
-            message = (
+            raise InputError(
                 f"--data is for rows of your own, and logs without right answers; {path} is a log "
                 f"of {source.title}, which has its references: leave --data out"
             )
-            raise InputError(message)
         rows, log = read_log(source, path, options)
     joined = log.references
     settings: dict[str, Json] = {
