@@ -66,9 +66,9 @@ _FIGURES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
 _TABLES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
     "better": ("main", "paired", "ablations", "scorecard"),
     "where": ("kinds", "domains", "answers", "confusion"),
-    "order": ("views", "order", "slots"),
+    "order": ("views", "order"),
     "probabilities": ("calibration", "answer-scores"),
-    "acting": ("risk-coverage", "gates", "costs"),
+    "acting": ("risk-coverage", "gates"),
     "data": ("splits",),
 }
 """Other figures and tables are with the runs."""
