@@ -410,8 +410,8 @@ def _of_first_line(surfaces: Surfaces) -> Iterator[str]:
         if found != statuses:
             texts = (brief.splitlines()[0], finding, surfaces.headline)
             yield f"{where}: {statuses}, printed {found}: {' / '.join(texts)}"
-    if conclusion["text"] not in full:
-        yield f"--full lacks: {conclusion['text']}"
+    if full.partition("\n")[0] != brief.partition("\n")[0]:
+        yield f"--full lacks: {brief.splitlines()[0]}"
     if surfaces.headline != surfaces.comparison["headline"]:
         yield f"page {surfaces.headline!r}, JSON {surfaces.comparison['headline']!r}"
     first = brief.splitlines()[0]

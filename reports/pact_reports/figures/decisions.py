@@ -14,7 +14,6 @@ from pact_reports.figures.axes import band_mark, counts_text, headed, whiskers, 
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
 from pact_reports.request import Request
-from pact_reports.tables.decisions import NO_COSTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +130,7 @@ def build_costs(request: Request) -> Built:
     """
     decisions, looks = request.decisions, request.looks
     if decisions is None or decisions.costs is None:
-        raise InputError(NO_COSTS)
+        raise InputError("no costs were given (--cost-wrong, or --thresholds of costs)")
     costs = decisions.costs
 
     def file(run: ExperimentRun, name: str) -> FigureFile:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.curves.probabilities import BinnedCurve, binned_reliability
+from pact_eval.evaluation.curves.probabilities import binned_reliability
 from pact_eval.evaluation.diagnostics import Topic, calibrated_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -34,7 +34,6 @@ from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import inline_svg
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import Looks
-from pact_reports.page.item_links import items_href
 from pact_reports.page.questions import SECTIONS
 from pact_reports.page.svg import page_svg, variable
 from pact_reports.request import Request, reason
@@ -66,9 +65,9 @@ _FIGURES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
 _TABLES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
     "better": ("main", "paired", "ablations", "scorecard"),
     "where": ("kinds", "domains", "answers", "confusion"),
-    "order": ("views", "order", "slots"),
+    "order": ("views", "order"),
     "probabilities": ("calibration", "answer-scores"),
-    "acting": ("risk-coverage", "gates", "costs"),
+    "acting": ("risk-coverage", "gates"),
     "data": ("splits",),
 }
 """Other figures and tables are with the runs."""
@@ -212,7 +211,6 @@ def _topic(names: Mapping[Topic, tuple[str, ...]], name: str, request: Request) 
     return "runs"
 
 
-_STRIP: Final = 30.0
 """Height of the numbers of items below a diagram."""
 
 
@@ -223,74 +221,22 @@ def reliability_diagrams(experiment: Experiment, looks: Looks) -> list[dict[str,
         experiment: the runs, in the order of the item browser.
         looks: colours of the arms.
     """
-    return [
-        {
-            "number": at + 1,
-            "run": looks.names.run(run.label),
-            "colour": f"var(--{variable(looks.arms[run.arm].colour)})",
-            **diagram,
-        }
-        for at, run in enumerate(experiment.runs)
-        if (diagram := _diagram(experiment, run, at)) is not None
-    ]
-
-
-def _diagram(experiment: Experiment, run: ExperimentRun, at: int) -> dict[str, Any] | None:
-    """Return words and curves of a run; None without probabilities."""
-    try:
-        curves = binned_reliability(experiment, run)
-    except InputError:
-        return None
-    first = curves[0].bins.count
-    most = max(int(first.max()), 1)
-    width = 290 / first.size
-    return {
-        "words": [
+    diagrams = []
+    for at, run in enumerate(experiment.runs):
+        try:
+            curves = binned_reliability(experiment, run)
+        except InputError:
+            continue
+        words = [
             f"{'After T(x)' if curve.calibrated else 'Raw'}: "
             f"{experiment.probabilities(run, calibrated=curve.calibrated).words}"
             for curve in curves
             if curve.calibrated != experiment.settings.calibrated
-        ],
-        "curves": [
-            ("calibrated" if curve.calibrated else "raw", [*_points(curve, at)]) for curve in curves
-        ],
-        "bars": [
-            {
-                "x": 34 + bin_ * width + 1,
-                "width": width - 2,
-                "height": max(1.0, _STRIP * count / most),
-                "href": items_href(at, bin_=bin_, calibrated=curves[0].calibrated),
-            }
-            for bin_, count in enumerate(first.tolist())
-            if count
-        ],
-        "most": most,
-    }
-
-
-def _points(curve: BinnedCurve, run: int) -> Iterator[dict[str, Any]]:
-    bins = curve.bins
-    for at, count in enumerate(bins.count.tolist()):
-        if not count:
-            continue
-        accuracy, confidence = float(bins.accuracy[at]), float(bins.mean_confidence[at])
-        start, end = (100 * float(edge) for edge in bins.edges[at : at + 2])
-        yield {
-            "x": 34 + 290 * confidence,
-            "y": _y(accuracy),
-            "low": _y(float(curve.low[at])),
-            "high": _y(float(curve.high[at])),
-            "href": items_href(run, bin_=at, calibrated=curve.calibrated),
-            "words": (
-                f"Confidence{' after T(x)' if curve.calibrated else ''} of {start:.1f}% to "
-                f"{end:.1f}%: {counted(count, 'item')}, {100 * accuracy:.1f}% right, mean "
-                f"confidence {100 * confidence:.1f}%"
-            ),
-        }
-
-
-def _y(share: float) -> float:
-    return 8 + 290 * (1 - share)
+        ]
+        colour = f"var(--{variable(looks.arms[run.arm].colour)})"
+        name = looks.names.run(run.label)
+        diagrams.append({"at": at, "run": name, "colour": colour, "words": words, "curves": curves})
+    return diagrams
 
 
 _SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips", "order_accuracy": "Mean over orders"}

@@ -19,9 +19,9 @@ from pact_reports.tables.arm_tables import (
     build_settings,
     build_splits,
 )
-from pact_reports.tables.decisions import build_costs, build_gates, build_risk_coverage
+from pact_reports.tables.decisions import build_gates, build_risk_coverage
 from pact_reports.tables.main_results import build_main, build_views
-from pact_reports.tables.order_runs import build_order, build_slots
+from pact_reports.tables.order_runs import build_order
 from pact_reports.tables.per_answer import build_answers, build_confusion
 from pact_reports.tables.run_costs import build_cost
 from pact_reports.tables.scorecard import build_scorecard
@@ -48,7 +48,6 @@ TABLES: Final[Mapping[str, Spec[Table]]] = {
     "order": Spec(
         "order of the answers, next to noise alone", _ORDERS, build_order, views="always"
     ),
-    "slots": Spec("preferred slots", _ORDERS, build_slots, views="always"),
     "ablations": Spec(
         "runs next to the method at the same seed",
         _SHARED,
@@ -78,12 +77,6 @@ TABLES: Final[Mapping[str, Spec[Table]]] = {
     "risk-coverage": Spec("error rate among the most confident items", _SAME, build_risk_coverage),
     "gates": Spec(
         "chosen gates on the runs of their model", "thresholds", build_gates, views="never"
-    ),
-    "costs": Spec(
-        "what gates cost, and what they are worth",
-        "costs, or thresholds of costs",
-        build_costs,
-        views="never",
     ),
     "selection": Spec(
         "selected checkpoints",
