@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented
 from pact_eval._typing import FloatArray
@@ -25,7 +23,7 @@ from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.metrics import nll_nats
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.linearised import mean_inference
 from pact_eval.templates.files import DECISION_CONFIG, read_decision_files
 
 # Keys of decision files alone: a run.json has an "adapter" too.
@@ -122,8 +120,7 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
 def _change(items: CalibrationItems, fitted: FloatArray, portable: FloatArray) -> Estimate:
     cost = nll_nats(portable, items.reference) - nll_nats(fitted, items.reference)
     codes, _ = items.family_codes()
-    linear = linearised_ratio(cost, np.ones(len(cost)), codes, int(codes.max()) + 1)
-    return linear_inference(float(cost.mean()), linear, n=len(items), outer=True).estimate()
+    return mean_inference(cost, codes, int(codes.max()) + 1, outer=True).estimate()
 
 
 def check_decision_file(path: Path, *, overwrite: bool) -> Path:
