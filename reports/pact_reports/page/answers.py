@@ -8,8 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from pact_eval._json import finite_number
+from pact_eval.audit.findings import CODES, SEVERITIES, CheckResult
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
-from pact_eval.evaluation.conclusions.data import AuditedCheck, AuditedCode
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions, conclude_runs
 from pact_eval.evaluation.diagnostics import Topic
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -50,18 +51,22 @@ from pact_reports.page.questions import (
 )
 from pact_reports.page.request import PageRequest
 from pact_reports.tables.cells import leak_lines
+from pact_reports.writers.json import to_json
 
+_MOST_PLACES: Final = 3
 _LOOKS: Final = {"error": "critical", "warning": "warning", "note": "info"}
 
 
-def _check(check: AuditedCheck, items: Collection[str]) -> dict[str, Any]:
+def _check(check: CheckResult, items: Collection[str]) -> dict[str, Any]:
     """Return a check: its name, its worst severity, findings by code, scope and numbers.
 
     Args:
         check: of the audit of the data.
         items: ids of the items of the page; findings about them are links.
     """
-    worst = check.codes[0].severity if check.codes else None
+    codes = [code for severity in SEVERITIES for code in check.codes(severity)]
+    worst = CODES[codes[0]].severity if codes else None
+    measured = to_json(check.measured)
     look, result = "good", "no findings"
     if check.skipped is not None and worst in (None, "note"):
         look, result = "severity info", "not checked"
@@ -71,21 +76,24 @@ def _check(check: AuditedCheck, items: Collection[str]) -> dict[str, Any]:
         "name": check.check,
         "look": look,
         "result": result,
-        "codes": [_code(code, items) for code in check.codes],
+        "codes": [_code(check, code, items) for code in codes],
         "scope": ": ".join(text for text in (check.skipped, check.scope) if text),
         "measured": ", ".join(
             f"{name.replace('_', ' ')} {f'{value:,}' if isinstance(value, int) else f'{value:.3g}'}"
-            for name, value in check.measured.items()
+            for name, value in (measured.items() if isinstance(measured, dict) else ())
+            if finite_number(value) is not None
         ),
     }
 
 
-def _code(code: AuditedCode, items: Collection[str]) -> dict[str, Any]:
+def _code(check: CheckResult, code: str, items: Collection[str]) -> dict[str, Any]:
     """Return the findings of a code: their number, and the places of the first ones."""
+    count, found = check.counts[code], [one.place for one in check.findings if one.code == code]
+    places = found[:_MOST_PLACES]
     return {
-        "name": code.code,
-        "count": code.count,
-        "more": code.count - len(code.places),
+        "name": code,
+        "count": count,
+        "more": count - len(places),
         "places": [
             (
                 str(replace(place, file=Path(place.file).name)),
@@ -93,7 +101,7 @@ def _code(code: AuditedCode, items: Collection[str]) -> dict[str, Any]:
                 if (name := place.record_id) is not None and name in items
                 else None,
             )
-            for place in code.places
+            for place in places
         ],
     }
 
