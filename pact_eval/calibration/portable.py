@@ -100,11 +100,10 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
         ((), 0.0)
     """
     if items.decoding == "ensemble":
-        message = (
+        raise InputError(
             "decision.json holds temperatures of one view, and this calibrator was fitted on an "
             "ensemble of views: fit one with --decoding single"
         )
-        raise InputError(message)
     lost = calibrator.depends_on
     by_kind = fit_calibrator(items, mode="per-kind").calibrator if lost else calibrator
     after = [candidate.apply(items.log_probs, items) for candidate in (calibrator, by_kind)]
@@ -137,14 +136,12 @@ def check_decision_file(path: Path, *, overwrite: bool) -> Path:
     path = path / DECISION_CONFIG if path.is_dir() else path
     if not path.exists():
         if not path.parent.is_dir():
-            message = f"{path}: no such folder: {path.parent}"
-            raise InputError(message)
+            raise InputError(f"{path}: no such folder: {path.parent}")
         return path
     config = _config(path)
     read_decision_files(path)  # raises
     if config and not any(key in config for key in _OWN):
-        message = f"{path}: expected a {DECISION_CONFIG} of transformers, got other keys"
-        raise InputError(message)
+        raise InputError(f"{path}: expected a {DECISION_CONFIG} of transformers, got other keys")
     if config.get("temperature") and not overwrite:
         message = f"{path}: has temperatures already; --overwrite replaces them, and nothing else"
         raise InputError(message)
@@ -168,6 +165,5 @@ def write_decision_file(path: Path, portable: PortableCalibration) -> None:
 def _config(path: Path) -> dict[str, Json]:
     value = read_json(path)
     if not isinstance(value, dict):
-        message = f"{path}: expected a JSON object, got {describe(value)}"
-        raise InputError(message)
+        raise InputError(f"{path}: expected a JSON object, got {describe(value)}")
     return value

@@ -244,11 +244,10 @@ class Calibrator:
             InputError: they depend on more.
         """
         if self.depends_on:
-            message = (
+            raise InputError(
                 f"{where}its temperature depends on {' and '.join(self.depends_on)}; decision.json "
                 "has one number per kind: fit one with `pact-eval calibrate --mode per-kind`"
             )
-            raise InputError(message)
         at = self.temperatures(ItemFacts([*KINDS], [2] * len(KINDS))).tolist()
         return {TYPES[kind]: number for kind, number in zip(KINDS, at, strict=True)}
 
@@ -553,11 +552,10 @@ def calibrator_as_shipped(run: Provenance, where: str) -> Calibrator:
         array([2., 1.])
     """
     if run.contract.name != TEMPLATE_CONTRACT:
-        message = (
+        raise InputError(
             f"{where}: scored on the contract {run.contract.name or 'of an import'}; only decision "
             "templates ship temperatures"
         )
-        raise InputError(message)
     weights = Weights(_biases(run.contract.temperatures, where))
     return Calibrator("per-kind", weights, {SHIPPED: True})
 
