@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._json import Json
-from pact_eval._typing import FloatArray, IntArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import CalibrationNote
 from pact_eval.calibration.temperatures import (
@@ -76,9 +75,7 @@ class Scores:
         )
 
 
-def _noise_floor(
-    confidence: FloatArray, right: npt.NDArray[np.bool_], items: CalibrationItems
-) -> float:
+def _noise_floor(confidence: FloatArray, right: BoolArray, items: CalibrationItems) -> float:
     if not len(items):
         return math.nan
     family, families = items.family_codes()

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from pact_eval._choices import Mode
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps
-from pact_eval._typing import FloatArray, TextArray
+from pact_eval._typing import FloatArray, IntArray, TextArray
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
@@ -359,7 +359,7 @@ def neutral_calibrator(mode: Mode = "scalar") -> Calibrator:
     return Calibrator(mode, weights)
 
 
-def _kind_index(names: TextArray) -> npt.NDArray[np.int64]:
+def _kind_index(names: TextArray) -> IntArray:
     matches = names[:, None] == np.array(KINDS)
     unknown = ~matches.any(axis=1)
     if unknown.any():

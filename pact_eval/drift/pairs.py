@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._typing import BoolArray, FloatArray, TextArray
@@ -315,7 +314,7 @@ def _all_named(items: CalibrationItems, run: str) -> CalibrationItems:
     return replace(items, family=np.where(items.family == "", own, items.family))
 
 
-def _possible(items: CalibrationItems) -> npt.NDArray[np.bool_]:
+def _possible(items: CalibrationItems) -> BoolArray:
     at = items.log_probs[np.arange(len(items)), items.reference]
     return np.asarray(~np.isneginf(at))
 
