@@ -188,7 +188,7 @@ class SetItems:
     """
 
     covering: GateItems
-    sureness: npt.NDArray[np.float64]
+    sureness: FloatArray
     columns: Mapping[str, TextArray]
     unanswered: int
     by: GateGroups = "kind"

@@ -295,7 +295,7 @@ def _audit(conclusion: DataConclusion) -> Json:
     return {
         **attributes(conclusion, "status", "records", "errors", "warnings", "failed"),
         "leaked": list(conclusion.items),
-        "codes": {code.code: code.count for check in conclusion.checks for code in check.codes},
+        "codes": {code: n for check in conclusion.checks for code, n in check.counts.items()},
     }
 
 
