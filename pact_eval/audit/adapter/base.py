@@ -229,7 +229,11 @@ def _check_fit(
         weight = weights.get(name)
         if weight is None:
             collector.add("module-unknown", _WEIGHTS, "modules of the base", shown(name))
-        elif not _is_comparable(weight, settings):
+        elif not (
+            len(weight.shape) == 2
+            and weight.dtype in _UNPACKED
+            and "use_qalora" not in settings.variants
+        ):
             unchecked += 1
         elif (misfit := _misfit(module, weight, model.turned(settings))) is not None:
             expected = f"factors for a weight of {list(weight.shape)}"
@@ -285,14 +289,6 @@ def _check_complete(
         missing = [name for name in missing if not _EXPERT.search(name)]
     for name in missing:
         collector.add("module-not-adapted", _WEIGHTS, "factors for every target", shown(name))
-
-
-def _is_comparable(weight: TensorInfo, settings: LoraSettings) -> bool:
-    return (
-        len(weight.shape) == 2
-        and weight.dtype in _UNPACKED
-        and "use_qalora" not in settings.variants
-    )
 
 
 def _misfit(module: LoraModule, weight: TensorInfo, turned: bool) -> str | None:

@@ -77,7 +77,7 @@ def plain_files(
     labelled = [
         number
         for number, file in enumerate(files)
-        if _is_labelled(file, reading) and not is_spoiled(file)
+        if file.path.is_file() and is_labelled(file.path, reading) and not is_spoiled(file)
     ]
     if not labelled:
         yield tuple(files), ()
@@ -93,10 +93,6 @@ def plain_files(
             plain[number] = replace(file, path=path, origin=file.path, lines=lines)
             read.append(data)
         yield tuple(plain), tuple(read)
-
-
-def _is_labelled(file: DataFile, reading: Reading) -> bool:
-    return file.path.is_file() and is_labelled(file.path, reading)
 
 
 def _write(path: Path, values: Sequence[Mapping[str, Json]]) -> None:
