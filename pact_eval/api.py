@@ -14,13 +14,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
 import polars as pl
 
-from pact_eval._choices import (
-    Allowance,
-    Decoding,
-    Mode,
-    RunRole,
-    check_choice,
-)
+from pact_eval._choices import Allowance, Decoding, Mode, RunRole, check_choice
 from pact_eval.audit.adapter import audit as adapter_audits
 from pact_eval.audit.adapter.audit import AdapterAudit
 from pact_eval.audit.context import DataAuditSettings, DatasetSource, NamedTokenizer
@@ -448,13 +442,7 @@ def fit_calibrator(
         >>> fitted.calibrator.mode
         'scalar'
     """
-    return fit_on_run(
-        run,
-        holdouts,
-        mode=mode,
-        decoding=decoding,
-        allow=allow,
-    )
+    return fit_on_run(run, holdouts, mode=mode, decoding=decoding, allow=allow)
 
 
 def compare_remedies(

@@ -73,10 +73,7 @@ class DataAudit(Framed, Writable):
         return tuple(leak for check in self.checks for leak in check.leaks)
 
 
-def audit_data(
-    source: DatasetSource,
-    settings: DataAuditSettings,
-) -> DataAudit:
+def audit_data(source: DatasetSource, settings: DataAuditSettings) -> DataAudit:
     """Audit a dataset.
 
     Args:

@@ -257,10 +257,7 @@ CHECK: Final[Check[DataContext]] = Check(
     cost=0.01,
     codes={
         "not-json": ("error", "A line is not strict JSON."),
-        "malformed": (
-            "error",
-            "A line is not a record, or its right answer is no answer of it.",
-        ),
+        "malformed": ("error", "A line is not a record, or its right answer is no answer of it."),
         "duplicate-id": ("error", "An id appears twice in a file."),
         "answers-alike": ("error", "Two answers of a question read alike."),
         "descriptions-alike": ("warning", "Two answers of a choice have the same description."),

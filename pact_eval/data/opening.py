@@ -36,13 +36,7 @@ from pact_eval.data.files import (
 from pact_eval.data.labelled.reader import LabelledData, read_labelled
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.data.records import Record, folded, read_records
-from pact_eval.errors import (
-    GateError,
-    InputError,
-    SeveralFilesError,
-    TamperedError,
-    listed,
-)
+from pact_eval.errors import GateError, InputError, SeveralFilesError, TamperedError, listed
 from pact_eval.hub.downloads import (
     Listing,
     download,

@@ -463,11 +463,7 @@ BASE: Final[Check[AdapterContext]] = Check(
     name="base",
     question="Does it fit the base model that it names?",
     run=lambda context: check_base(
-        context.base,
-        context.base_model,
-        context.lora,
-        context.settings,
-        context.collector("base"),
+        context.base, context.base_model, context.lora, context.settings, context.collector("base")
     ),
     codes={
         "base-unusable": ("error", "The base model's folder has no weights that can be read."),

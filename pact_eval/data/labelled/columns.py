@@ -79,9 +79,7 @@ _NUMBER: Final = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?", re.IGNORECASE)
 _OF_OPTIONS: Final = frozenset({"", "option", "opt", "choice", "answer"})
 
 _COLUMNS_OF_SETS: Final[Mapping[Form | None, Mapping[str, str]]] = {
-    TEXT: {
-        "DREAM": "state=dialogue,question=question,options=choice,reference=answer",
-    },
+    TEXT: {"DREAM": "state=dialogue,question=question,options=choice,reference=answer"},
     LETTER: {
         "MedQA": "question=question,options=options,reference=answer_idx",
         "MMLU-Pro": "question=question,options=options,reference=answer,ignored=answer_index",

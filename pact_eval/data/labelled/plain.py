@@ -12,20 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pact_eval._files import (
-    is_url,
-    new_files,
-    nothing_is_written,
-    sha256_of_file,
-)
+from pact_eval._files import is_url, new_files, nothing_is_written, sha256_of_file
 from pact_eval._json import Json, dumps, dumps_indented
-from pact_eval.data.files import (
-    MANIFEST_NAME,
-    DataFile,
-    FileFacts,
-    make_manifest,
-    role_of_name,
-)
+from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, make_manifest, role_of_name
 from pact_eval.data.index import index_of_records
 from pact_eval.data.labelled.reader import LabelledData, read_labelled
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
