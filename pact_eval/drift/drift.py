@@ -285,20 +285,35 @@ class Drift(Result):
 
 
 def measure_drift(
-    first: RunSource, second: RunSource, settings: Settings, *, thresholds: Sequence[Path] = ()
+    first: RunSource,
+    second: RunSource,
+    settings: Settings,
+    *,
+    thresholds: Sequence[Path | str] = (),
 ) -> Drift:
-    """Compare two runs, as `pact-eval compare A B --margin M --gate` does.
+    """Say whether a run has drifted from another, as `pact-eval compare A B --gate` does.
 
     Args:
         first: the run before, or its folder.
-        second: the run after, or its folder.
-        settings: decoding, calibrators, grouping, units and margin.
-        thresholds: files of thresholds whose gates are checked on both runs.
+        second: the run after, on the same items or on others.
+        settings: all choices of the user; `margin` is needed.
+        thresholds: files of thresholds, whose gates are checked on both runs.
+
+    Returns:
+        What changed; `finding` is equivalent, changed or cannot tell.
 
     Raises:
         ValueError: the settings have no margin.
         RunError: a folder is not a complete run.
-        InputError: the runs cannot be paired (`PairedRuns.of`) or checked (`gate_changes`).
+        InputError: an item differs in its reference, kind or family, or a run lacks the decoding.
+
+    Examples:
+        >>> import pact_eval
+        >>> settings = pact_eval.Settings(margin=0.02)
+        >>> pact_eval.measure_drift("runs/method", "runs/method", settings).pairing.paired
+        True
+        >>> pact_eval.measure_drift("runs/method", "runs/baseline", settings).finding
+        'changed'
     """
     if settings.margin is None:
         raise ValueError("settings: expected a margin, got none")
@@ -324,7 +339,7 @@ def measure_drift(
         temperings=tuple(temperings(pair, settings.unit))
         if probabilities and not pair.ablated
         else (),
-        gates=gate_changes(thresholds, first, second, settings) if thresholds else (),
+        gates=gate_changes([*map(Path, thresholds)], first, second, settings),
         mix=None if paired or pair.ablated else mix_of(pair.a, pair.b),
         data=_with_accuracies(data, pair),
     )

@@ -24,13 +24,7 @@ from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
 from pact_eval.runs.provenance import Known, Rounding
 from pact_eval.runs.questions import QUESTION, question_texts
-from pact_eval.runs.rows import (
-    ABLATED,
-    ABLATED_SCHEMA,
-    check_values,
-    metadata_of_rows,
-    type_family,
-)
+from pact_eval.runs.rows import ABLATED, ABLATED_SCHEMA, check_values, metadata_of_rows, type_family
 
 FIRST_REPEAT: Final = " (repeat 1)"
 """What the id of the first repeat has after the id of its item."""
