@@ -306,8 +306,7 @@ class Experiment:
         try:
             without = self.without_leaks()._accuracy(row)
         except InputError:
-            nothing = ClusterText("every item leaks")
-            without = Estimate(math.nan, math.nan, math.nan, 0, 0, None, nothing)
+            without = Estimate.point(math.nan, reason=ClusterText("every item leaks"))
         leak = replace(
             conclusion.leak,
             accuracy=accuracy,

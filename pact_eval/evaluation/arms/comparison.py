@@ -535,7 +535,7 @@ def _estimate(group: ResampledGroup, metric: str) -> Estimate:
     if find_metric(metric).noise_floor:
         return replace(group.estimate(metric), value=group.drawn[metric].value)
     basis = group.basis(metric)
-    return Estimate(group.drawn[metric].value, math.nan, math.nan, basis.units, basis.families)
+    return Estimate.point(group.drawn[metric].value, basis.units, basis.families)
 
 
 def _differences(

@@ -426,6 +426,6 @@ def _published_groups(
             if not values or any(map(math.isnan, values)):
                 continue
             items = rows[0][0].n or 0
-            mean = Estimate(float(np.mean(values)), math.nan, math.nan, items, 0)
+            mean = Estimate.point(float(np.mean(values)), items)
             kind: Grouping = "all" if name == "all" else by
             yield GroupDifference(kind, name, items, tuple(values), mean)

@@ -472,7 +472,7 @@ def arm_costs(metrics: ArmMetrics) -> tuple[ArmCost, ...]:
 
 def _arm_cost(runs: list[ReleasedTraining], accuracy: ArmSummary) -> ArmCost:
     arm = runs[0].arm
-    hours = {run.seed: Estimate(run.wall_seconds / 3600, math.nan, math.nan, 0, 0) for run in runs}
+    hours = {run.seed: Estimate.point(run.wall_seconds / 3600) for run in runs}
     peaks = [run.peak_gib for run in runs if run.peak_gib is not None]
     return ArmCost(
         arm=arm,
