@@ -138,8 +138,7 @@ def _refuse_packed(path: Path, line: bytes) -> None:
     """Refuse what people give in place of JSON lines, with what to do."""
     for start, (what, advice) in _PACKED.items():
         if line.startswith(start):
-            message = f"{path}: expected JSON lines (plain text), got {what}; {advice}"
-            raise InputError(message)
+            raise InputError(f"{path}: expected JSON lines (plain text), got {what}; {advice}")
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -161,8 +160,7 @@ def open_regular(path: Path) -> BinaryIO:
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_WAIT))  # noqa: SIM115 - the caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        message = f"{path}: expected a file, got a pipe or device"
-        raise InputError(message)
+        raise InputError(f"{path}: expected a file, got a pipe or device")
     return file
 
 
@@ -257,8 +255,7 @@ def read_json(path: Path, *, missing: str = "no such file") -> Json:
     try:
         return loads(text)
     except ValueError as error:
-        message = f"{path}: {error}"
-        raise InputError(message) from None
+        raise InputError(f"{path}: {error}") from None
 
 
 def read_toml(path: Path, *, missing: str = "no such file") -> dict[str, Any]:
@@ -271,8 +268,7 @@ def read_toml(path: Path, *, missing: str = "no such file") -> dict[str, Any]:
     try:
         return parse_toml(text)
     except TomlError as error:
-        message = f"{Place(str(path), error.line)}: {error}"
-        raise InputError(message) from None
+        raise InputError(f"{Place(str(path), error.line)}: {error}") from None
 
 
 class TomlError(ValueError):
@@ -341,13 +337,11 @@ def decoded(raw: bytes, number: int) -> str:
         'é'
     """
     if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
-        message = "the file starts with a byte order mark; save it as plain UTF-8"
-        raise ValueError(message)
+        raise ValueError("the file starts with a byte order mark; save it as plain UTF-8")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        message = f"not valid UTF-8 (byte {error.start + 1} of the line)"
-        raise ValueError(message) from None
+        raise ValueError(f"not valid UTF-8 (byte {error.start + 1} of the line)") from None
 
 
 def sha256_of_file(path: Path) -> str:
@@ -520,11 +514,10 @@ def new_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
             and not (path.is_file() and sha256_of_file(path) == sha256_of_file(new))
         ]
         if others:
-            message = (
+            raise InputError(
                 f"expected a new file, or one with the same content, found {', '.join(others)}; "
                 "nothing was written"
             )
-            raise InputError(message)
 
 
 def write_parquet(path: Path, frame: pl.DataFrame) -> None:

@@ -421,8 +421,7 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Run
     """
     comparison, *others = compare_runs(_experiment([a, b], settings))
     if others:
-        message = f"expected two runs, got {len(others) + 2}; compare_runs compares several"
-        raise InputError(message)
+        raise InputError(f"expected two runs, got {len(others) + 2}; compare_runs compares several")
     return comparison
 
 

@@ -33,20 +33,6 @@ from pact_eval.data.records import (
 from pact_eval.errors import InputError, Place, Problem, RecordError
 from pact_eval.progress import step, tracked
 
-__all__ = [
-    "COLUMNS",
-    "BadLine",
-    "DataFile",
-    "Index",
-    "JoinableObserver",
-    "LineObserver",
-    "Located",
-    "answer_texts",
-    "build_index",
-    "build_index_in_parts",
-    "index_of_records",
-]
-
 COLUMNS: Final = {
     "file": pl.UInt16,
     "line": pl.UInt32,

@@ -45,6 +45,7 @@ from pact_eval.evaluation.registry import (
     registered_metrics,
 )
 from pact_eval.evaluation.resampled_groups import (
+    Computed,
     ResampledGroup,
     resample_items,
     resampled_groups,
@@ -259,8 +260,7 @@ def evaluate_items(
         shuffled: whether repeats show the answers in other orders.
     """
     drawn = resampled_groups(items, by, rng=rng, resamples=resamples)
-    with step("Computing intervals", sum(len(group.items) for group in drawn), "items"):
-        groups = tuple(group_numbers(group) for group in drawn)
+    groups = tuple(map(group_numbers, drawn))
     ties = None if noise is None else near_ties(items.facts.logit_gap, noise)
     return Evaluation(
         contexts=items.contexts,
@@ -294,16 +294,14 @@ def group_numbers(group: ResampledGroup) -> Group:
         pairs = metrics.pair_outcomes(items.pairs, items.predicted, items.reference)
         pairs = replace(pairs, same_answer=None) if items.known in UNNAMED else pairs
     nll = items.values.get("nll_nats")
-    specs = tracked(
-        registered_metrics(items.contexts), "Computing metrics", "metrics", counts=len(items)
-    )
+    names = (spec.name for spec in registered_metrics(items.contexts))
     return Group(
         name=group.name,
         items=items.n_items,
         answers=len(items),
         families=len(items.families),
         clusters=items.n_clusters,
-        estimates={spec.name: group.estimate(spec.name) for spec in specs},
+        estimates=Computed(names, group.estimate),
         pairs=pairs,
         nll=None if nll is None or np.isnan(nll).any() else metrics.nll_summary(nll),
         top_answers=TopAnswers.of(group),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final, Literal, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from pact_eval.evaluation.registry import (
     metrics_for,
 )
 from pact_eval.evaluation.settings import Settings
+from pact_eval.progress import step
 from pact_eval.stats.bootstrap import (
     Resampled,
     TotalsStatistic,
@@ -44,6 +46,35 @@ from pact_eval.stats.proportions import (
 from pact_eval.stats.summed_intervals import CombinedDifference, correlations, summed_interval
 
 _OF_ECE: Final = " (differences of ECE)"
+
+
+_Value = TypeVar("_Value")
+
+
+class Computed(Mapping[str, _Value]):
+    """Values by metric, each computed when it is first asked for.
+
+    A first screen of many runs shows accuracy alone; to compare all metrics takes most of its time.
+
+    Args:
+        names: of the metrics, in the order of the report.
+        compute: computes the value of a metric from its name.
+    """
+
+    def __init__(self, names: Iterable[str], compute: Callable[[str], _Value]) -> None:
+        self._names = dict.fromkeys(names)
+        self._compute = cache(compute)
+
+    def __getitem__(self, name: str) -> _Value:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._compute(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @dataclass(frozen=True)
@@ -257,10 +288,10 @@ def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
         replace(
             test,
             adjusted_p_value=math.nan if math.isnan(p_value) else p_value,
-            tests=together.tests,
+            tests=int(np.isfinite(together).sum()),
             marked=bool(test.marked and p_value <= LEVEL),
         )
-        for test, p_value in zip(tests, together.adjusted.tolist(), strict=True)
+        for test, p_value in zip(tests, together.tolist(), strict=True)
     ]
 
 
@@ -298,7 +329,8 @@ class ResampledGroup:
     def estimate(self, metric: str) -> Estimate:
         """Return a metric with its interval; computed once, since a run is in several pairs."""
         if metric not in self._estimates:
-            self._estimates[metric] = self._estimate(metric)
+            with step("Computing intervals"):
+                self._estimates[metric] = self._estimate(metric)
         return self._estimates[metric]
 
     def _estimate(self, metric: str) -> Estimate:

@@ -213,7 +213,7 @@ def compare_spending(experiment: Experiment, a: ExperimentRun, b: ExperimentRun)
     ]
     if not tests:
         return None
-    adjusted = holm([test.p_value for test in tests]).adjusted.tolist()
+    adjusted = holm([test.p_value for test in tests]).tolist()
     margin = experiment.settings.margin or 0.0
     difference = next(iter(experiment.comparisons.differences(a, b, None).values()))
     kept = Bounded(difference, -margin, 1).kept and difference.concentration is None

@@ -35,8 +35,6 @@ from pact_eval.runs.provenance import (
 )
 from pact_eval.runs.rows import PREFIX, collected
 
-__all__ = ["SCHEMA", "LogAnswers", "answers_of_log", "answers_of_run"]
-
 SCHEMA: Final[Mapping[str, Any]] = {
     "id": pl.String,
     "family": pl.String,
@@ -99,11 +97,10 @@ def answers_of_log(path: Path, options: ImportOptions) -> LogAnswers:
     with naming_urls():
         source = find_source(path, options.source)
         if isinstance(source, GradedSource):
-            message = (
+            raise InputError(
                 f"{path}: grades, which say whether each answer is right, and not which it is; "
                 "compare two: pact-eval report BEFORE AFTER"
             )
-            raise InputError(message)
         log = source.open(path, options)
         rows, has_references = _read(log, source, str(log.named or path))
     facts = log.facts(Outcome(0, 0, sum(row["status"] is not None for row in rows)))
@@ -165,25 +162,25 @@ def _answer(rows: LogRows, at: int, row: Mapping[str, Any], number: int) -> dict
     kind, order, view = row["kind"], row["code_order"], row["view"]
     named = row["status"] is None and row["values"] != OUTCOMES
     known = row["status"] is None and known_by_values(row["values"]) not in UNSURE
-    names = rows.options[at] or (_BOOLEAN if kind == "boolean" else ())
+    facts = {name: cells[at] for name, cells in rows.facts.items()}
+    names = facts["options"] or (_BOOLEAN if kind == "boolean" else ())
     further = {
         name: cells[at]
         for name, cells in (rows.columns if rows.further is None else rows.further).items()
     }
     model = (cell_text(further.get(name)) for name in ("model", "model_version"))
-    line = rows.lines[at]
     return {
         "id": row["id"],
         "family": row["family"],
         "at": row["answer"] if named else None,
         "options": [*names] or None,
-        "question": rows.questions[at] or cell_text(further.get("question")) or "",
+        "question": facts["question"] or cell_text(further.get("question")) or "",
         "confidence": _confidence(row["logits"], row["answer"]) if known else None,
         "order": None if row["status"] else dumps(order) if order or not view else f"view {view}",
         "status": row["status"],
-        "line": number if line is None else line,
-        "state": rows.states[at],
-        "wording": rows.wordings[at],
+        "line": number if facts["line"] is None else facts["line"],
+        "state": facts["state"],
+        "wording": facts["wording"],
         **_measured(further),
         "model": "@".join(name for name in model if name is not None) or None,
     }
@@ -228,8 +225,9 @@ def answers_of_run(place: Path | str) -> LogAnswers:
     run = open_run(place)
     provenance = run.provenance
     if provenance.known in UNNAMED:
-        message = f"{run.place}: the run does not say which answers were given, only how right"
-        raise InputError(message)
+        raise InputError(
+            f"{run.place}: the run does not say which answers were given, only how right"
+        )
     path = run.predictions_file
     answered = collected(path, pl.scan_parquet(path, glob=False))
     if not provenance.repeats or provenance.shuffled:

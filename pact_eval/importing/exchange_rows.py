@@ -53,8 +53,6 @@ from pact_eval.importing.source import (
 )
 from pact_eval.importing.wire import Asked, Said, asked_by, asked_of, read_answer
 
-__all__ = ["ExchangeSource", "first_entries"]
-
 _STATES: Final = ("state", "input", "state_sha256", "state_hash", "messages")
 _SUM_TOLERANCE: Final = 0.01
 _MOST_PROMPTS: Final = 20
@@ -152,8 +150,7 @@ class ExchangeSource(Source):
             ShapeError: it has answers of several models, or no right answers.
         """
         if path.is_dir():
-            message = f"{path}: expected a file, got a folder; name a file in it"
-            raise InputError(message)
+            raise InputError(f"{path}: expected a file, got a folder; name a file in it")
         reader = _Reader(self, path, options)
         rows = reader.rows()
         files = (path,) if options.data is None else (path, options.data)

@@ -23,20 +23,6 @@ from pact_eval.data.labelled.answers import cell_text
 from pact_eval.data.labelled.entries import Entry
 from pact_eval.errors import Problem, ShapeError
 
-__all__ = [
-    "FACTS",
-    "MEASURED",
-    "Exchange",
-    "asks_nothing",
-    "clocks",
-    "content_id",
-    "first_of",
-    "pair",
-    "parts_of",
-    "several_models",
-    "without_secrets",
-]
-
 _REQUEST: Final = ("request", "req", "params", "body", "inputs")
 _REPLY: Final = ("response", "reply", "resp", "output", "outputs", "completion", "result")
 _BODY: Final = ("body", "json", "content", "data")

@@ -20,8 +20,6 @@ from pact_eval.importing.exchanges import first_of, several_models
 from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Source, Start
 from pact_eval.importing.table_cells import number_of, truth_of
 
-__all__ = ["GradedSource"]
-
 _NAMES: Final = {**ROLES, **PREDICTED}
 _OF_TABLES: Final = frozenset(
     {"answers", *(name for role in ("reference", *PREDICTED) for name in _NAMES[role])}
@@ -61,8 +59,9 @@ class GradedSource(Source):
             ShapeError: it has the grades of several models.
         """
         if options.data is not None:
-            message = f"--data: {path} has grades, which need no right answers; leave it out"
-            raise InputError(message)
+            raise InputError(
+                f"--data: {path} has grades, which need no right answers; leave it out"
+            )
         entries = read_entries(path)
         rows, facts = self.rows_of(path, entries.entries, options)
         return Log(iter([*entries.problems, *rows]), (path,), lambda _: facts)

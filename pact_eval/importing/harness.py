@@ -114,10 +114,8 @@ class Line:
         if value is None or value in (0, 1):
             return None if value is None else bool(value)
         if isinstance(value, float) and 0 < value < 1:
-            message = f"{metric} is a share of its own, not right or wrong"
-            raise OtherTaskError(message)
-        message = f"{metric}: expected 0 or 1, got {dumps(value)[:60]}"
-        raise ValueError(message)
+            raise OtherTaskError(f"{metric} is a share of its own, not right or wrong")
+        raise ValueError(f"{metric}: expected 0 or 1, got {dumps(value)[:60]}")
 
     @property
     def stated(self) -> tuple[int, ...] | None:
@@ -204,8 +202,7 @@ def read_line(
     """
     doc_id = entry.get("doc_id")
     if not isinstance(doc_id, int) or isinstance(doc_id, bool):
-        message = f"doc_id: expected an integer, got {dumps(doc_id)[:60]}"
-        raise ValueError(message)
+        raise ValueError(f"doc_id: expected an integer, got {dumps(doc_id)[:60]}")
     contexts, continuations = _requests(entry.get("arguments"))
     values, greedy = _responses(entry.get("filtered_resps"), len(continuations))
     alone: tuple[float, ...] = ()
@@ -255,11 +252,10 @@ def by_outcome(line: Line) -> tuple[int, ...]:
         return (answer,)
     if line.outcome("acc") is False and len(line.log_likelihoods) == 2:
         return (1 - answer,)
-    message = (
+    raise ValueError(
         "the choices are in the prompts, so target is not the reference; acc shows it only for "
         "answers that are right, or between two choices"
     )
-    raise ValueError(message)
 
 
 def wrong_target(line: Line) -> str:
@@ -283,8 +279,7 @@ def _check_hashes(entry: Mapping[str, Json], prompt: str) -> None:
         if not isinstance(logged, str) or not _SHA256.fullmatch(logged):
             continue
         if hashlib.sha256(text.encode()).hexdigest() != logged:
-            message = f"{name}_hash: the {name} of this line is not the one that was hashed"
-            raise ValueError(message)
+            raise ValueError(f"{name}_hash: the {name} of this line is not the one that was hashed")
 
 
 def _check_answer(line: Line) -> None:
@@ -297,8 +292,9 @@ def _check_answer(line: Line) -> None:
         pair = line.values.get(name)
         if isinstance(pair, list) and len(pair) == 2 and pair[1] != line.answer("acc", ""):
             answer = line.answer("acc", "")
-            message = f"{name} states answer {dumps(pair[1])[:20]}; the most likely is {answer}"
-            raise ValueError(message)
+            raise ValueError(
+                f"{name} states answer {dumps(pair[1])[:20]}; the most likely is {answer}"
+            )
 
 
 def _requests(value: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -316,14 +312,14 @@ def _requests(value: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
             parts = [part for name, part in request.items() if name in ("arg_0", "arg_1")]
         pairs.append((parts[0] if parts else None, parts[1] if len(parts) > 1 else None))
     if not pairs:
-        message = f"arguments: expected requests of a multiple-choice task, got {dumps(value)[:60]}"
-        raise ValueError(message)
+        raise ValueError(
+            f"arguments: expected requests of a multiple-choice task, got {dumps(value)[:60]}"
+        )
     if len(pairs) < 2 or not all(isinstance(text, str) for _, text in pairs):
         other = "one text whose likelihood is measured (loglikelihood)"
         if isinstance(pairs[0][1], dict):
             other = "a generated text (generate_until)"
-        message = f"not multiple choice, but {other}"
-        raise OtherTaskError(message)
+        raise OtherTaskError(f"not multiple choice, but {other}")
     return tuple(str(a) for a, _ in pairs), tuple(str(b) for _, b in pairs)
 
 
@@ -336,22 +332,19 @@ def _responses(value: Json, choices: int) -> tuple[tuple[float, ...], tuple[bool
     responses = value if isinstance(value, list) else []
     pairs = [pair for pair in responses if isinstance(pair, list) and len(pair) == 2]
     if len(pairs) != choices or len(responses) != choices:
-        message = (
+        raise ValueError(
             f"filtered_resps: expected {choices} pairs of log-likelihood and greediness, got "
             f"{dumps(value)[:60]}; generated texts have no probabilities of the answers"
         )
-        raise ValueError(message)
     numbers = tuple(_number(pair[0]) for pair in pairs)
     if not all(map(math.isfinite, numbers)):
         found = dumps([pair[0] for pair in pairs])[:60]
-        message = f"filtered_resps: expected finite log-likelihoods, got {found}"
-        raise ValueError(message)
+        raise ValueError(f"filtered_resps: expected finite log-likelihoods, got {found}")
     if max(numbers) > _ROUNDING:
-        message = (
+        raise ValueError(
             "filtered_resps: expected log-likelihoods, which are at most 0, got positive numbers: "
             "the log is not of likelihoods"
         )
-        raise ValueError(message)
     return numbers, tuple(str(pair[1]) == "True" for pair in pairs)
 
 
@@ -716,11 +709,10 @@ def run_at(path: Path, options: ImportOptions) -> HarnessRun:
         named = _SAMPLES.fullmatch(path.name)
         runs = [HarnessRun((path,), path.parent, named["date"] if named else None, given=True)]
     if not runs:
-        message = (
+        raise InputError(
             f"{path}: expected samples_<task>_<date>.jsonl in the folder, found none; lm_eval "
             "writes them with --log_samples --output_path FOLDER"
         )
-        raise InputError(message)
     if len(runs) > 1:
         raise SeveralFilesError(_several(path, runs, options))
     return runs[0]

@@ -20,8 +20,6 @@ from pact_eval.data.labelled.reading import ROLES, Reading, columns_option
 from pact_eval.errors import Problem, RecordError, ShapeError
 from pact_eval.importing.exchanges import content_id
 
-__all__ = ["LABELS", "NO_LABELS", "Label", "LabelsFile", "read_labels"]
-
 LABELS: Final = (*ROLES["reference"], "labels", "expected", "expect", "outcome")
 """Names of right answers, in a log and in a file of its own."""
 
@@ -97,8 +95,9 @@ def read_labels(path: Path, reading: Reading, questions: Set[str]) -> LabelsFile
         what = "right answers" if name is not None or "state" in columns else "ids"
         option = columns_option("reference" if what == "right answers" else "id", ["NAME"])
         there = ", ".join(columns)
-        message = f"{path}: no column is known as {what}; there are {there}. Name it: {option}"
-        raise ShapeError(message)
+        raise ShapeError(
+            f"{path}: no column is known as {what}; there are {there}. Name it: {option}"
+        )
     of_question = _column(reading, "question", _QUESTIONS, columns)
     labels: dict[tuple[str, str], Label] = {}
     problems = [*entries.problems]

@@ -20,8 +20,6 @@ from pact_eval.data.labelled.reading import columns_option
 from pact_eval.importing.one_number import ANSWER_COLUMN, numbers_of, options_option
 from pact_eval.importing.table_cells import scores_of
 
-__all__ = ["likely_labels", "likely_orders", "score_remedies"]
-
 _SHARE = 0.9
 _MOST_LABELS = 20
 _SUM_ERROR = 0.01

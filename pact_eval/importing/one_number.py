@@ -22,18 +22,6 @@ from pact_eval.errors import ShapeError
 from pact_eval.importing.labels_file import NO_LABELS
 from pact_eval.importing.table_cells import numbers_in
 
-__all__ = [
-    "ANSWER_COLUMN",
-    "OneNumber",
-    "Question",
-    "has_unlikely",
-    "is_called_probability",
-    "is_in_percent",
-    "numbers_of",
-    "options_option",
-    "settle_one_number",
-]
-
 ANSWER_COLUMN: Final = re.compile(
     r"(p|pr|prob|proba|probability|logprob|logit)[_.](.+)", re.DOTALL | re.IGNORECASE
 )

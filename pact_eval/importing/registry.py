@@ -37,8 +37,7 @@ def source_of(name: str) -> Source:
         InputError: there is no such format; the message lists the names.
     """
     if name not in source_names():
-        message = f"--from {name}: expected one of {', '.join(source_names())}"
-        raise InputError(message)
+        raise InputError(f"--from {name}: expected one of {', '.join(source_names())}")
     source: Source = import_module(f"{formats.__name__}.{name.replace('-', '_')}").SOURCE
     return source
 

@@ -18,13 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, product, repeat
 from operator import le
 from typing import Any, Final, TypeAlias, TypeVar, get_args
 
+import numpy as np
 import polars as pl
 
 from pact_eval._json import Json, describe, dumps, finite_number
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem
 from pact_eval.runs.predictions import SUM_TOLERANCE, rounding_unit
@@ -89,6 +92,8 @@ _MOST_TOKENS = 2**31 - 1
 _EXACT_SUM = 1e-6
 # Answers within 1e-12 nats tie, so this much more makes one the most probable.
 _AHEAD = 4e-12
+# More than the sum of some numbers changes with the order of the summation.
+_OF_A_SUM = 1e-12
 
 
 def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
@@ -107,8 +112,7 @@ def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
         if not equals:
             raise InputError(_no_mapping(pair))
         if column in mapping:
-            message = f"--map {pair}: {column} is already mapped to {mapping[column]}"
-            raise InputError(message)
+            raise InputError(f"--map {pair}: {column} is already mapped to {mapping[column]}")
         mapping |= check_mapping({column: name})
     return mapping
 
@@ -187,6 +191,52 @@ class _Rows:
             return self
         columns = {name: [cells[at] for at in places] for name, cells in self.columns.items()}
         return _Rows(columns, [self.numbers[at] for at in places])
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """Numbers of rows, one list after the other.
+
+    Attributes:
+        flat: (m,) the numbers.
+        widths: (n,) how many of them each row has, two or more.
+    """
+
+    flat: FloatArray
+    widths: IntArray
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[float]]) -> _Lists:
+        """Return lists of numbers."""
+        flat = np.fromiter(chain.from_iterable(lists), np.float64)
+        return cls(flat, np.fromiter(map(len, lists), np.int64, len(lists)))
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """(n,) where the numbers of each row begin."""
+        return np.cumsum(self.widths) - self.widths
+
+    def rows(self, places: IntArray) -> list[list[float]]:
+        """Return the numbers of some rows."""
+        starts, widths = self.starts[places].tolist(), self.widths[places].tolist()
+        flat: list[float] = self.flat.tolist() if starts else []
+        return [flat[at : at + width] for at, width in zip(starts, widths, strict=True)]
+
+    def series(self) -> pl.Series:
+        """Return a column of the lists."""
+        if len({*self.widths.tolist()}) > 1:
+            lists = self.rows(np.arange(len(self.widths)))
+            return list_series("logits", lists, pl.List(pl.Float64()))
+        return pl.Series("logits", self.flat).reshape((len(self.widths), -1)).arr.to_list()
+
+    def largest(self) -> IntArray:
+        """Return (n,) the place of the largest number of each row, the first of equal ones."""
+        places = np.zeros(len(self.widths), np.int64)
+        for width in np.unique(self.widths).tolist():
+            here = self.widths == width
+            numbers = self.flat[np.repeat(here, self.widths)]
+            places[here] = numbers.reshape(-1, width).argmax(axis=1)
+        return places
 
 
 class RowReader:
@@ -300,17 +350,19 @@ class RowReader:
         for values in dict.fromkeys(found):
             places = [at for at, each in enumerate(found) if each == values]
             part, part_ids = rows.chosen(places), _chosen(ids, places)
-            view = self._views(part, values)
+            view, logits = self._views(part, values)
             item = self._items(part, part_ids, view["n_choices"])
-            self._check_outcomes(part, values, item, view)
-            yield _frame(part, item | view | {"values": [values] * len(part)})
+            view |= self._outcomes(part, values, item, logits)
+            further = {"values": [values] * len(part), "logits": logits.series()}
+            yield _frame(part, {**item, **view, **further})
 
     def _unanswered(self, rows: _Rows, ids: list[str], statuses: list[str | None]) -> pl.DataFrame:
         counts = self._cells(rows, "n_choices") or [None] * len(rows)
         lacking = [at for at, count in enumerate(counts) if count is None]
         if lacking and any(kind != "boolean" for kind in self._kinds(rows.chosen(lacking))):
-            message = "n_choices: a row without an answer needs it, except for booleans; add it"
-            raise ValueError(message)
+            raise ValueError(
+                "n_choices: a row without an answer needs it, except for booleans; add it"
+            )
         n_choices = self._wholes(rows, "n_choices", MIN_ANSWERS, MAX_ANSWERS, default=2)
         views = self._wholes(rows, "view", 0, _MOST_VIEWS, default=0)
         scored = self._cells(rows, "scored") or [None] * len(rows)
@@ -336,8 +388,7 @@ class RowReader:
         _of_each(_variant, variants)
         for kind, count in zip(kinds, n_choices, strict=True):
             if kind == "boolean" and count != 2:
-                message = f"expected 2 numbers for a boolean, got {count}"
-                raise ValueError(message)
+                raise ValueError(f"expected 2 numbers for a boolean, got {count}")
         families = self._texts(rows, "family", ids)
         source_families = self._texts(rows, "source_family", families)
         domains = self._texts(rows, "domain", "unknown")
@@ -385,17 +436,15 @@ class RowReader:
             if isinstance(index, int) and not isinstance(index, bool) and 0 <= index <= high
         ]
         if not inside or len(set(inside)) < len(cell):
-            message = f"reference: expected indices from 0 to {high}, got {_show(cell)}"
-            raise ValueError(message)
+            raise ValueError(f"reference: expected indices from 0 to {high}, got {_show(cell)}")
         if len(inside) > 1 and not self._several_right:
-            message = f"expected one right answer, got {len(inside)}"
-            raise SeveralRightError(message)
+            raise SeveralRightError(f"expected one right answer, got {len(inside)}")
         return sorted(inside)
 
-    def _views(self, rows: _Rows, values: str) -> dict[str, list[Any]]:
-        """Return the columns of views, all of which have an answer."""
+    def _views(self, rows: _Rows, values: str) -> tuple[dict[str, list[Any]], _Lists]:
+        """Return the columns of views, all of which have an answer, and their logits."""
         logits, censored = self._logits(rows, values)
-        n_choices = [*map(len, logits)]
+        n_choices: list[int] = logits.widths.tolist()
         views = self._wholes(rows, "view", 0, _MOST_VIEWS, default=0)
         orders = self._code_orders(rows, n_choices, views)
         tokens = self._cells(rows, "prompt_tokens")
@@ -406,13 +455,12 @@ class RowReader:
             "n_choices": n_choices,
             "view": views,
             "code_order": orders,
-            "logits": logits,
             "censored": [each or None for each in censored],
             "prompt_tokens": [*(tokens or [None] * len(rows))],
             "answer_mass": self._shares(rows, "answer_mass"),
             "view_tv": self._shares(rows, "view_tv"),
             "scored": [True] * len(rows),
-        }
+        }, logits
 
     def _statuses(self, rows: _Rows) -> list[str | None]:
         """Return why each row has no answer; None if it has one."""
@@ -420,74 +468,71 @@ class RowReader:
             return [None] * len(rows)
         return _of_each(_status, self._texts(rows, "status", "ok"))
 
-    def _check_outcomes(
-        self, rows: _Rows, values: str, item: Mapping[str, list[Any]], view: dict[str, list[Any]]
-    ) -> None:
-        """Compare our reading of rows with what their source says of the answers."""
-        logits, references, accepted = view["logits"], item["reference"], item["accepted"]
-        of_right: list[float] = [row[at] for row, at in zip(logits, references, strict=True)]
-        low = [at for at, logit in enumerate(of_right) if logit == -math.inf]
-        self.totals.zero_on_reference += sum(
-            all(logits[at][index] == -math.inf for index in accepted[at] or ()) for at in low
-        )
+    def _outcomes(
+        self, rows: _Rows, values: str, item: Mapping[str, list[Any]], logits: _Lists
+    ) -> dict[str, list[Any]]:
+        """Return the answers of rows, and which are right; compare them with what a source says."""
+        accepted = item["accepted"]
+        of_right = logits.flat[logits.starts + np.array(item["reference"])]
+        low = np.flatnonzero(of_right == -math.inf)
+        for at, row in zip(low.tolist(), logits.rows(low), strict=True):
+            others = (row[index] == -math.inf for index in accepted[at] or ())
+            self.totals.zero_on_reference += all(others)
         answers = self._answers(rows, logits)
-        view["answer"] = answers
-        view["right"] = [
+        right = [
             answer == reference if several is None else answer in several
-            for answer, reference, several in zip(answers, references, accepted, strict=True)
+            for answer, reference, several in zip(answers, item["reference"], accepted, strict=True)
         ]
-        stated = self._cells(rows, "correct")
-        if stated is None or values == OUTCOMES:
-            return
-        for at, correct in enumerate(stated):
+        stated = None if values == OUTCOMES else self._cells(rows, "correct")
+        for at, correct in enumerate(stated or ()):
             if correct is None:
                 continue
             if correct not in (True, False):
-                message = f"correct: expected true or false, got {_show(correct)}"
-                raise ValueError(message)
-            if bool(correct) != view["right"][at]:
-                right = " or ".join(map(str, accepted[at] or [references[at]]))
-                message = (
+                raise ValueError(f"correct: expected true or false, got {_show(correct)}")
+            if bool(correct) != right[at]:
+                references = " or ".join(map(str, accepted[at] or [item["reference"][at]]))
+                raise ValueError(
                     f"the log counts this answer as {'right' if correct else 'wrong'}; read as "
-                    f"answer {answers[at]} and reference {right}, it is "
+                    f"answer {answers[at]} and reference {references}, it is "
                     f"{'wrong' if correct else 'right'}"
                 )
-                raise ValueError(message)
             self.totals.compared += 1
             self.totals.correct += bool(correct)
+        return {"answer": answers, "right": right}
 
-    def _answers(self, rows: _Rows, logits: list[list[float]]) -> list[int]:
+    def _answers(self, rows: _Rows, logits: _Lists) -> list[int]:
         """Return the answers of rows: those of the log, or the most probable ones."""
-        answers = [row.index(most) for row, most in zip(logits, map(max, logits), strict=True)]
+        answers = logits.largest()
         stated = self._cells(rows, "answer") if self._answer_is_meant else None
         name = "/".join(self._names["answer"])
-        for at, cell in enumerate(stated or ()):
-            if cell is None:
-                continue
-            row, most_probable = logits[at], answers[at]
-            answer = _whole(cell, name, 0, len(row) - 1)
-            self.totals.not_most_probable += row[answer] < row[most_probable]
-            if answer != most_probable and row[answer] == row[most_probable]:
-                # Of equal ones, the answer of the log is the most probable: probabilities that were
-                # rounded tie, and the first would be taken.
-                logits[at] = [x + _AHEAD if k == answer else x for k, x in enumerate(row)]
-            answers[at] = answer
-        return answers
+        given = [at for at, cell in enumerate(stated or ()) if cell is not None]
+        if stated is not None and given:
+            most = logits.widths[given] - 1
+            pairs = zip(given, most.tolist(), strict=True)
+            said = np.array([_whole(stated[at], name, 0, high) for at, high in pairs])
+            places, best = logits.starts[given] + said, logits.starts[given] + answers[given]
+            less = logits.flat[places] < logits.flat[best]
+            self.totals.not_most_probable += int(less.sum())
+            # Of equal ones, the answer of the log is the most probable: probabilities that were
+            # rounded tie, and the first would be taken.
+            logits.flat[places[(places != best) & ~less]] += _AHEAD
+            answers[given] = said
+        found: list[int] = answers.tolist()
+        return found
 
     # Cells
 
-    def _cells(self, rows: _Rows, column: str) -> list[Json] | None:
+    def _cells(self, rows: _Rows, column: str) -> Cells | None:
         """Return the cells of a column; None if no row has a value."""
-        found: list[Json] | None = None
-        for name in self._names[column]:
-            cells = rows.columns.get(name, ())
-            if cells.count(None) == len(cells):
-                continue
-            pairs = zip(found or (), cells, strict=False)
-            found = [*cells] if found is None else [b if a is None else a for a, b in pairs]
-        if found is not None:
-            self._mapped_but_not_met.pop(column, None)
-        return found
+        given = [rows.columns[name] for name in self._names[column] if name in rows.columns]
+        given = [cells for cells in given if cells.count(None) < len(cells)]
+        if not given:
+            return None
+        self._mapped_but_not_met.pop(column, None)
+        first, *others = given
+        for cells in others:
+            first = [b if a is None else a for a, b in zip(first, cells, strict=True)]
+        return first
 
     def _given(self, rows: _Rows, column: str) -> list[bool]:
         """Return which rows have a value in a column."""
@@ -495,22 +540,23 @@ class RowReader:
         return [False] * len(rows) if cells is None else [cell is not None for cell in cells]
 
     def _shares(self, rows: _Rows, column: str) -> list[float | None]:
-        shares: list[float | None] = []
-        for value in self._cells(rows, column) or repeat(None, len(rows)):
-            if value is None:
-                shares.append(None)
-            elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
-                shares.append(float(value))
-            else:
-                message = f"{column}: expected a number from 0 to 1, got {_show(value)}"
-                raise ValueError(message)
+        cells = self._cells(rows, column)
+        if cells is None:
+            return [None] * len(rows)
+        shares = [None if cell is None else finite_number(cell) for cell in cells]
+        for share, cell in zip(shares, cells, strict=True):
+            if cell is not None and (share is None or not 0 <= share <= 1):
+                raise ValueError(f"{column}: expected a number from 0 to 1, got {_show(cell)}")
         return shares
 
     def _texts(self, rows: _Rows, column: str, default: str | list[str] | None = None) -> list[str]:
         """Return texts; where there is none, the default: one for all rows, or one for each."""
-        cells: list[Any] = self._cells(rows, column) or [None] * len(rows)
+        cells: Any = self._cells(rows, column)
+        if cells is None and default is not None:
+            return default if isinstance(default, list) else [default] * len(rows)
+        cells = cells or [None] * len(rows)
         if {*map(type, cells)} == {str} and all(map(str.strip, cells)):
-            return cells
+            return [*cells]
         name = "/".join(self._names[column])
         defaults = default if isinstance(default, list) else repeat(default)
         return [_text(cell, name, other) for cell, other in zip(cells, defaults, strict=False)]
@@ -524,13 +570,13 @@ class RowReader:
         default: int | None = None,
     ) -> list[int]:
         """Return integers; where there is none, the default."""
-        cells: list[Any] | None = self._cells(rows, column)
+        cells: Any = self._cells(rows, column)
         if cells is None and default is not None:
             return [default] * len(rows)
         cells = cells or [None] * len(rows)
         highs = high if isinstance(high, list) else [high] * len(rows)
         if {*map(type, cells)} == {int} and min(cells) >= low and all(map(le, cells, highs)):
-            return cells
+            return [*cells]
         name = "/".join(self._names[column])
         return [
             default if cell is None and default is not None else _whole(cell, name, low, most)
@@ -565,14 +611,14 @@ class RowReader:
                 found[at] = columns
         for columns in dict.fromkeys(found):
             if len(columns) != 1:
-                message = (
+                raise ValueError(
                     f"expected one of {', '.join(_VALUES)}, answer; got "
                     f"{', '.join(columns) or 'none'}"
                 )
-                raise ValueError(message)
             if not self._mixed and self.totals.values not in (None, *columns):
-                message = f"expected {self.totals.values} as in earlier rows, got {columns[0]}"
-                raise ValueError(message)
+                raise ValueError(
+                    f"expected {self.totals.values} as in earlier rows, got {columns[0]}"
+                )
             (self.totals.values,) = columns
         return [column for (column,) in found]
 
@@ -594,29 +640,34 @@ class RowReader:
                 found[at] = (values,) if is_given else ()
         return found
 
-    def _logits(self, rows: _Rows, values: str) -> tuple[list[list[float]], list[list[int]]]:
+    def _logits(self, rows: _Rows, values: str) -> tuple[_Lists, list[list[int]]]:
         """Return the logits of views, and the answers whose logits are upper bounds."""
         none: list[list[int]] = [[]] * len(rows)
         if values in (ANSWERS, GRADES):
-            return self._one_answer(rows, values), none
+            return _Lists.of(self._one_answer(rows, values)), none
         if values in (CONFIDENCES, OUTCOMES):
-            return self._one_confidence(rows, values), none
+            return _Lists.of(self._one_confidence(rows, values)), none
         cells = self._cells(rows, values) or []
         if values == "probabilities":
             numbers = _numbers(cells, values)
             self._check_sums(numbers)
-            return _logs(numbers), none
+            return replace(
+                numbers, flat=pl.Series(numbers.flat).log().to_numpy(writable=True)
+            ), none
         censored = none
         ceilings = self._cells(rows, "ceiling")
         if ceilings is not None:
             censored = [*map(_unlisted, cells, ceilings)]
             cells = [*map(_bounded, cells, ceilings)]
         numbers = _numbers(cells, values)
-        if any(len(bounds) == len(row) for bounds, row in zip(censored, numbers, strict=True)):
+        bounds = np.fromiter(map(len, censored), np.int64, len(rows))
+        if (bounds == numbers.widths).any():
             raise ValueError(f"{values}: expected a listed answer, got none")
-        if values == "log_probabilities":
-            whole = [row for row, bounds in zip(numbers, censored, strict=True) if not bounds]
-            self._check_sums([[math.exp(min(x, 1.0)) for x in row] for row in whole])
+        whole = bounds == 0
+        if values == "log_probabilities" and whole.any():
+            exponents = numbers.flat[np.repeat(whole, numbers.widths)].tolist()
+            shares = np.array([math.exp(min(x, 1.0)) for x in exponents])
+            self._check_sums(_Lists(shares, numbers.widths[whole]))
         return numbers, censored
 
     def _one_confidence(self, rows: _Rows, values: str) -> list[list[float]]:
@@ -626,8 +677,9 @@ class RowReader:
             answers = [int(not cell) for cell in self._cells(rows, "correct") or ()]
             n_choices = [*map(fewest_answers, confidences)]
             if any(view not in (None, 0) for view in self._cells(rows, "view") or ()):
-                message = "view: expected one per item, as it is not known which answers are equal"
-                raise ValueError(message)
+                raise ValueError(
+                    "view: expected one per item, as it is not known which answers are equal"
+                )
         else:
             n_choices, answers = self._named_answers(rows)
         return [*map(confident_logits, confidences, answers, n_choices)]
@@ -648,20 +700,26 @@ class RowReader:
         }
         return [logits[pair] for pair in pairs]
 
-    def _check_sums(self, rows: Sequence[Sequence[float]]) -> None:
-        most = 1 + _EXACT_SUM
-        inside = all(map(le, map(max, rows), repeat(most))) and min(map(min, rows), default=0) >= 0
-        for row, total in zip(rows, map(math.fsum, rows), strict=True):
-            if not inside and (min(row) < 0 or max(row) > most):
-                message = f"probabilities: expected values from 0 to 1, got {_show([*row])}"
-                raise ValueError(message)
-            off = abs(total - 1)
-            if off <= _EXACT_SUM:
-                continue
-            if off > self._tolerance and off > 0.5 * rounding_unit(row) * len(row):
-                message = f"probabilities: expected a sum of 1, got {total:.6g}"
-                raise ValueError(message)
-            self.totals.renormalised += 1
+    def _check_sums(self, lists: _Lists) -> None:
+        """Check that numbers are distributions; count those whose sum is 1 only roughly."""
+        low, high, totals = (
+            function.reduceat(lists.flat, lists.starts)
+            for function in (np.minimum, np.maximum, np.add)
+        )
+        # Rounded numbers often miss a sum of 1 by just this, so their sum is taken exactly.
+        near = np.flatnonzero(np.abs(np.abs(totals - 1) - _EXACT_SUM) < _OF_A_SUM)
+        totals[near] = [*map(math.fsum, lists.rows(near))]
+        off = np.abs(totals - 1)
+        outside = (low < 0) | (high > 1 + _EXACT_SUM)
+        wrong = np.flatnonzero(outside | (off > self._tolerance - _OF_A_SUM))
+        for row in lists.rows(wrong):
+            if min(row) < 0 or max(row) > 1 + _EXACT_SUM:
+                raise ValueError(f"probabilities: expected values from 0 to 1, got {_show([*row])}")
+            total = math.fsum(row)
+            by = abs(total - 1)
+            if by > self._tolerance and by > 0.5 * rounding_unit(row) * len(row):
+                raise ValueError(f"probabilities: expected a sum of 1, got {total:.6g}")
+        self.totals.renormalised += int((off > _EXACT_SUM).sum())
 
 
 def _chosen(cells: list[_T], places: Sequence[int]) -> list[_T]:
@@ -674,14 +732,14 @@ def _of_each(function: Callable[[_T], Any], cells: Sequence[_T]) -> list[Any]:
     return [*map(known.__getitem__, cells)]
 
 
-def _frame(rows: _Rows, columns: Mapping[str, list[Any]]) -> pl.DataFrame:
+def _frame(rows: _Rows, columns: Mapping[str, Any]) -> pl.DataFrame:
     """Return rows with the columns of `FRAME`; those that are not given are empty."""
-    made = {**columns, "at": rows.numbers}
+    made, none = {**columns, "at": rows.numbers}, [None] * len(rows)
     return pl.DataFrame(
         [
             list_series(name, made[name], dtype)
-            if isinstance(dtype, pl.List) and name in made
-            else pl.Series(name, made.get(name) or [None] * len(rows), dtype)
+            if isinstance(dtype, pl.List) and isinstance(made.get(name), list)
+            else pl.Series(name, made.get(name, none), dtype)
             for name, dtype in FRAME.items()
         ]
     )
@@ -727,16 +785,14 @@ def _text(cell: Json, name: str, default: str | None) -> str:
     if default is not None and (cell is None or str(cell).strip() == ""):
         return default
     if not isinstance(cell, str) or not cell:
-        message = f"{name}: expected text, got {_show(cell)}"
-        raise ValueError(message)
+        raise ValueError(f"{name}: expected text, got {_show(cell)}")
     return cell
 
 
 def _whole(cell: Json, name: str, low: int, high: int) -> int:
     if isinstance(cell, int) and not isinstance(cell, bool) and low <= cell <= high:
         return cell
-    message = f"{name}: expected an integer from {low} to {high}, got {_show(cell)}"
-    raise ValueError(message)
+    raise ValueError(f"{name}: expected an integer from {low} to {high}, got {_show(cell)}")
 
 
 def _code_order(cell: Json, n_choices: int, view: int) -> list[int]:
@@ -745,8 +801,9 @@ def _code_order(cell: Json, n_choices: int, view: int) -> list[int]:
     entries = cell if isinstance(cell, list) else []
     order = [item for item in entries if isinstance(item, int) and not isinstance(item, bool)]
     if len(order) != len(entries) or sorted(order) != list(range(n_choices)):
-        message = f"code_order: expected an order of 0 to {n_choices - 1}, got {_show(cell)}"
-        raise ValueError(message)
+        raise ValueError(
+            f"code_order: expected an order of 0 to {n_choices - 1}, got {_show(cell)}"
+        )
     return order
 
 
@@ -764,14 +821,7 @@ def _bounded(cell: Json, ceiling: Json) -> Json:
     return [ceiling if entry is None else entry for entry in cell]
 
 
-def _logs(rows: Sequence[Sequence[float]]) -> list[list[float]]:
-    return [
-        [math.log(p) if p > 0 else -math.inf for p in row] if 0.0 in row else [*map(math.log, row)]
-        for row in rows
-    ]
-
-
-def _numbers(cells: Sequence[Json], name: str) -> list[list[float]]:
+def _numbers(cells: Sequence[Json], name: str) -> _Lists:
     """Return lists of finite numbers.
 
     Raises:
@@ -779,27 +829,29 @@ def _numbers(cells: Sequence[Json], name: str) -> list[list[float]]:
     """
     if {*map(type, cells)} == {list}:
         lists: Sequence[Any] = cells
-        flat, widths = [*chain.from_iterable(lists)], {*map(len, lists)}
-        allowed = min(widths) >= MIN_ANSWERS and max(widths) <= MAX_ANSWERS
-        finite = {*map(type, flat)} == {float} and all(map(math.isfinite, flat))
-        if allowed and finite and max(map(abs, flat)) <= _LARGEST:
-            return [*lists]
-    return [_numbers_of(cell, name) for cell in cells]
+        flat, widths = [*chain.from_iterable(lists)], [*map(len, lists)]
+        if (
+            min(widths) >= MIN_ANSWERS
+            and max(widths) <= MAX_ANSWERS
+            and {*map(type, flat)} == {float}
+        ):
+            numbers = np.array(flat)
+            if (np.abs(numbers) <= _LARGEST).all():
+                return _Lists(numbers, np.array(widths))
+    return _Lists.of([_numbers_of(cell, name) for cell in cells])
 
 
 def _numbers_of(value: Json, name: str) -> list[float]:
     if not isinstance(value, list) or not MIN_ANSWERS <= len(value) <= MAX_ANSWERS:
         description = f"{len(value)} numbers" if isinstance(value, list) else _show(value)
-        message = (
+        raise ValueError(
             f"{name}: expected a list of {MIN_ANSWERS} to {MAX_ANSWERS} numbers, got {description}"
         )
-        raise ValueError(message)
     numbers = [finite_number(item) for item in value]
     finite = [number for number in numbers if number is not None and abs(number) <= _LARGEST]
     if len(finite) < len(numbers):
         allowed = f"finite numbers from -{_LARGEST:.2g} to {_LARGEST:.2g}"
-        message = f"{name}: expected {allowed}, got {_show(value)}"
-        raise ValueError(message)
+        raise ValueError(f"{name}: expected {allowed}, got {_show(value)}")
     return finite
 
 
@@ -816,11 +868,10 @@ def fewest_answers(confidence: float) -> int:
     for n_choices in range(MIN_ANSWERS, MAX_ANSWERS + 1):
         if (1 - confidence) / (n_choices - 1) < confidence:
             return n_choices
-    message = (
+    raise ValueError(
         f"confidence: expected the probability of the most probable of at most {MAX_ANSWERS} "
         f"answers, got {confidence:g}"
     )
-    raise ValueError(message)
 
 
 def confident_logits(confidence: float, answer: int, n_choices: int) -> list[float]:
@@ -840,12 +891,11 @@ def confident_logits(confidence: float, answer: int, n_choices: int) -> list[flo
     """
     least = 1 / n_choices
     if confidence < least - _EXACT_SUM and confidence < least - 0.5 * rounding_unit([confidence]):
-        message = (
+        raise ValueError(
             f"confidence: expected at least 1/{n_choices}, as the most probable of {n_choices} "
             f"answers has, got {confidence:g}; if there are more answers, name them all "
             "(--options, or n_choices)"
         )
-        raise ValueError(message)
     confidence = max(confidence, least)
     top = math.log(confidence)
     rest = (1 - confidence) / (n_choices - 1)
@@ -887,8 +937,7 @@ def inconsistent_views(rows: pl.DataFrame) -> list[Problem]:
 
 def _one_of(column: str, value: str, allowed: Mapping[str, str]) -> str:
     if value not in allowed:
-        message = f"{column}: expected {', '.join(allowed)}, got {_show(value)}"
-        raise ValueError(message)
+        raise ValueError(f"{column}: expected {', '.join(allowed)}, got {_show(value)}")
     return allowed[value]
 
 
@@ -899,8 +948,7 @@ def as_object(value: Json) -> dict[str, Json]:
         ValueError: it is not one.
     """
     if not isinstance(value, dict):
-        message = f"expected an object, got {describe(value)}"
-        raise ValueError(message)
+        raise ValueError(f"expected an object, got {describe(value)}")
     return value
 
 

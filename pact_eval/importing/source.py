@@ -27,6 +27,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final, get_args
 
+import numpy as np
 import polars as pl
 
 from pact_eval._choices import LogMetric, SeveralRight, check_choice
@@ -75,13 +76,11 @@ class Label:
         """
         name, tilde, expression = text.partition("~")
         if not name:
-            message = f"{option} {text}: expected COLUMN or COLUMN~REGEX"
-            raise InputError(message)
+            raise InputError(f"{option} {text}: expected COLUMN or COLUMN~REGEX")
         try:
             return cls(option, tuple(name.split(".")), re.compile(expression) if tilde else None)
         except re.error as error:
-            message = f"{option} {text}: not a regular expression ({error})"
-            raise InputError(message) from None
+            raise InputError(f"{option} {text}: not a regular expression ({error})") from None
 
     def of_entry(self, entry: Mapping[str, Json]) -> str:
         """Return the label of an entry of a log.
@@ -96,8 +95,7 @@ class Label:
         match = self.pattern.search(text)
         chosen = None if match is None else (match[1] if match.re.groups else match[0])
         if not chosen:
-            message = f"{self.option}: {self.pattern.pattern} does not match {text!r:.60}"
-            raise ValueError(message)
+            raise ValueError(f"{self.option}: {self.pattern.pattern} does not match {text!r:.60}")
         return chosen
 
     def _value(self, entry: Mapping[str, Json]) -> Json:
@@ -282,8 +280,7 @@ class References:
         """
         record = self._by_id.get(record_id)
         if record is None:
-            message = f"expected an id of {self.path}, got {dumps(record_id)}"
-            raise ValueError(message)
+            raise ValueError(f"expected an id of {self.path}, got {dumps(record_id)}")
         self.met.add(record.id)
         return record
 
@@ -387,31 +384,27 @@ class LogRow:
     state: str = ""
 
 
+_OF_ROWS: Final = ("line", "record", "where", "question", "options", "wording", "state")
+
+
 @dataclass(frozen=True)
 class LogRows:
     """Entries of a log by column; cells are None without a value.
 
     Attributes:
-        lines, records, wheres: of every row, as `LogRow` has them.
-        columns: rows in our format.
+        facts: of every row, by the name that `LogRow` gives them.
+        columns: rows in our format; numbers may be (n, C) arrays, which `blocks` makes lists of.
         further: columns that are no part of it; None takes those of the rows.
         problems: what is wrong with entries, each with the number of rows before it.
-        questions, options, wordings, states: of every row, as `LogRow` has them.
     """
 
-    lines: Sequence[int | None]
-    records: Sequence[str | None]
-    wheres: Sequence[str]
-    columns: Mapping[str, Cells]
-    further: Mapping[str, Cells] | None
-    problems: Sequence[tuple[int, Problem]]
-    questions: Sequence[str]
-    options: Sequence[tuple[str, ...]]
-    wordings: Sequence[str]
-    states: Sequence[str]
+    facts: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Any]
+    further: Mapping[str, Cells] | None = None
+    problems: Sequence[tuple[int, Problem]] = ()
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self.facts["line"])
 
     @classmethod
     def of(cls, entries: Iterable[LogRow | Problem]) -> LogRows:
@@ -423,34 +416,22 @@ class LogRows:
                 problems.append((len(rows), entry))
             else:
                 rows.append(entry)
-        further = [row.row if row.further is None else row.further for row in rows]
         own = all(row.further is None for row in rows)
-        return cls(
-            [row.line for row in rows],
-            [row.record for row in rows],
-            [row.where for row in rows],
-            by_column([row.row for row in rows]),
-            None if own else by_column(further),
-            problems,
-            [row.question for row in rows],
-            [row.options for row in rows],
-            [row.wording for row in rows],
-            [row.state for row in rows],
+        further = (
+            None
+            if own
+            else by_column([row.row if row.further is None else row.further for row in rows])
         )
+        facts = {name: [getattr(row, name) for row in rows] for name in _OF_ROWS}
+        return cls(facts, by_column([row.row for row in rows]), further, problems)
 
     def row(self, at: int) -> LogRow:
         """Return one entry."""
         further = self.further
         return LogRow(
-            self.lines[at],
-            self.records[at],
-            {name: cells[at] for name, cells in self.columns.items()},
-            self.wheres[at],
-            None if further is None else {name: cells[at] for name, cells in further.items()},
-            self.questions[at],
-            self.options[at],
-            self.wordings[at],
-            self.states[at],
+            row={name: _listed(cells[at]) for name, cells in self.columns.items()},
+            further=None if further is None else {name: x[at] for name, x in further.items()},
+            **{name: cells[at] for name, cells in self.facts.items()},
         )
 
     def blocks(self, size: int) -> Iterator[LogRows]:
@@ -458,20 +439,13 @@ class LogRows:
         if self.problems or not len(self):
             yield self
             return
+        further = self.further
         for start in range(0, len(self), size):
             here = slice(start, start + size)
-            further = self.further
             yield LogRows(
-                self.lines[here],
-                self.records[here],
-                self.wheres[here],
-                {name: cells[here] for name, cells in self.columns.items()},
+                {name: cells[here] for name, cells in self.facts.items()},
+                {name: _listed(cells[here]) for name, cells in self.columns.items()},
                 None if further is None else {name: x[here] for name, x in further.items()},
-                (),
-                self.questions[here],
-                self.options[here],
-                self.wordings[here],
-                self.states[here],
             )
 
     def found(
@@ -485,10 +459,13 @@ class LogRows:
         """
         found = [*self.problems]
         for number, error in failures.items():
-            place = self.lines[number], self.records[number]
-            message = f"{self.wheres[number]}{error}"
-            found.append((number, Problem(*place, message, remedy=remedy)))
+            line, record, where = (self.facts[name][number] for name in _OF_ROWS[:3])
+            found.append((number, Problem(line, record, f"{where}{error}", remedy=remedy)))
         return sorted(found, key=lambda each: each[0])
+
+
+def _listed(cells: Any) -> Any:
+    return cells.tolist() if isinstance(cells, np.ndarray) else cells
 
 
 def by_column(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:
@@ -667,12 +644,10 @@ def read_large_json(path: Path, kind: type = dict, too_long: str = "") -> Any:
     with reading(path), open_regular(path) as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
-        message = f"{path}: longer than 1 GiB{too_long}"
-        raise InputError(message)
+        raise InputError(f"{path}: longer than 1 GiB{too_long}")
     value = loads_with_constants(content, str(path))
     if not isinstance(value, kind):
-        message = f"{path}: expected a JSON {'object' if kind is dict else 'array'}"
-        raise InputError(message)
+        raise InputError(f"{path}: expected a JSON {'object' if kind is dict else 'array'}")
     return value
 
 
@@ -689,8 +664,7 @@ def loads_with_constants(content: bytes, where: str) -> Any:
         refuse_deep(text, value)
         return value
     except (ValueError, RecursionError) as error:
-        message = f"{where}: not valid JSON ({error})"
-        raise InputError(message) from None
+        raise InputError(f"{where}: not valid JSON ({error})") from None
 
 
 @contextmanager
@@ -703,8 +677,7 @@ def unpacking(path: Path) -> Iterator[None]:
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        message = f"{path}: damaged or cut short ({error})"
-        raise InputError(message) from None
+        raise InputError(f"{path}: damaged or cut short ({error})") from None
 
 
 def as_list(value: Any, name: str) -> list[Any]:
@@ -718,8 +691,7 @@ def as_list(value: Any, name: str) -> list[Any]:
         ([], ['correct'])
     """
     if value is not None and not isinstance(value, list):
-        message = f"{name}: expected a list, got {describe(value)}"
-        raise ValueError(message)
+        raise ValueError(f"{name}: expected a list, got {describe(value)}")
     return value or []
 
 

@@ -15,19 +15,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from pact_eval._json import Json, dumps, loads
 
-__all__ = [
-    "Scores",
-    "attempted",
-    "confidence_of",
-    "log_sum",
-    "number_of",
-    "numbers_in",
-    "scored_answer",
-    "scores_of",
-    "truth_of",
-    "with_names",
-]
-
 _NAMES: Final = ("label", "token", "name", "option")
 _VALUES: Final = ("score", "prob", "probability", "logprob")
 _NUMBER: Final = re.compile(r"[-+]?(\d+([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?%?", re.IGNORECASE)
@@ -75,8 +62,9 @@ def number_of(cell: Json) -> float | None:
     if text.lower() in ("-inf", "-infinity"):
         return -math.inf
     if _THOUSANDS.fullmatch(text):
-        message = f"{text} has a decimal comma or a separator of thousands; write it with a point"
-        raise ValueError(message)
+        raise ValueError(
+            f"{text} has a decimal comma or a separator of thousands; write it with a point"
+        )
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"expected a number, got {_show(cell)}")
     number = float(text.rstrip("%").replace(",", "."))
@@ -93,11 +81,15 @@ def numbers_in(cells: Sequence[Json]) -> list[float | None]:
         >>> numbers_in(["0.5", None, "1e-3"]), numbers_in(["0,5", "50%"])
         ([0.5, None, 0.001], [0.5, 0.5])
     """
-    texts: list[Any] = [cell for cell in cells if cell is not None]
+    texts: Sequence[Any] = cells
+    if None in cells:
+        texts = [cell for cell in cells if cell is not None]
     # Of these characters, every number of Python is one of ours.
     if {*map(type, texts)} == {str} and not "".join(texts).strip(_PLAIN):
         with suppress(ValueError):
             numbers = map(float, texts)
+            if texts is cells:
+                return [*numbers]
             return [None if cell is None else next(numbers) for cell in cells]
     return [*map(number_of, cells)]
 
@@ -182,11 +174,10 @@ def scores_of(kind: str, cell: Json) -> Scores | None:
     if isinstance(cell, dict):
         return _scores_of_object(kind, cell)
     if isinstance(cell, int | float) and not isinstance(cell, bool):
-        message = (
+        raise ValueError(
             f"expected a list or an object of numbers, got {_show(cell)}; if this is the "
             "probability of the answer that the model chose: --columns confidence=NAME"
         )
-        raise ValueError(message)
     if not isinstance(cell, list):
         raise ValueError(f"expected a list or an object of numbers, got {_show(cell)}")
     if all(isinstance(item, dict) for item in cell):
@@ -280,8 +271,9 @@ def _scores_of_first_token(content: Sequence[Json]) -> Scores | None:
         ValueError: there are several positions, so the one of the answer is not known.
     """
     if len(content) != 1:
-        message = f"expected the log-probabilities of one token, got those of {len(content)}"
-        raise ValueError(message)
+        raise ValueError(
+            f"expected the log-probabilities of one token, got those of {len(content)}"
+        )
     first = content[0]
     tops = first.get("top_logprobs") if isinstance(first, dict) else None
     if isinstance(tops, dict):

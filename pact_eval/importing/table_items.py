@@ -23,8 +23,6 @@ from pact_eval.data.labelled.questions import as_text
 from pact_eval.data.labelled.reading import IGNORED, columns_option
 from pact_eval.errors import ShapeError
 
-__all__ = ["check_repeats", "families_of_rows", "has_requests", "made_id", "own_ids"]
-
 Roles = Mapping[str, tuple[str, ...]]
 
 _HASH: Final = 12
@@ -54,11 +52,10 @@ def check_repeats(columns: Roles, entries: Entries, source: str) -> None:
         what, is_no_id = f"{question} repeats, and nothing else names items", f"others: {other}"
     else:
         return
-    message = (
+    raise ShapeError(
         f"{source}: {what}: its rows ask about one item again, {columns_option('id', [named])}, or "
         f"are of {is_no_id}"
     )
-    raise ShapeError(message)
 
 
 def families_of_rows(
@@ -98,11 +95,10 @@ def families_of_rows(
     row, named = _first(columns, "id"), _repeated_ids(columns, entries)
     alone = columns_option(IGNORED, [question]) if row is None else columns_option("family", [row])
     by = [f"by {name}, {columns_option('family', [name])}" for name in (named, question) if name]
-    message = (
+    raise ShapeError(
         f"{source}: {question} repeats with different right answers, and no column has what it was "
         f"asked about. Its rows belong together {', '.join(by)}, or not at all, {alone}"
     )
-    raise ShapeError(message)
 
 
 def _repeated_ids(columns: Roles, entries: Entries) -> str | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from pact_eval._json import Json, dumps
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.data.labelled.answers import (
     Form,
     Options,
@@ -59,17 +62,6 @@ from pact_eval.importing.table_cells import (
 )
 from pact_eval.importing.table_items import check_repeats, has_requests, made_id, own_ids
 
-__all__ = [
-    "NamesOfNumbers",
-    "TableRoles",
-    "TableRow",
-    "options_of_record",
-    "parse_rows",
-    "roles_of_table",
-    "split_predictions",
-    "vector_of",
-]
-
 _OWN_REFERENCES: Final = ("reference", "gold")
 _SCORES: Final = ("probabilities", "log_probabilities", "logits")
 _GROUPS: Final = {"logprob": "log_probabilities", "logit": "logits"}
@@ -78,6 +70,23 @@ _TIE: Final = 1e-12
 _MOST_OFFERED: Final = 3
 _DIGITS: Final = 15
 """So many decimals of 1 - p are kept: 1 - 0.9 is 0.1, as a file with both columns has it."""
+
+
+@dataclass(frozen=True)
+class ForeignTable:
+    """A table of others, and what the user says of it.
+
+    Attributes:
+        entries: its rows.
+        reading: what the user says of it.
+        source: name of the file, for messages.
+        references: records with the right answers, joined by id; None if the table has them.
+    """
+
+    entries: Entries
+    reading: Reading
+    source: str
+    references: References | None = None
 
 
 @dataclass(frozen=True)
@@ -125,15 +134,14 @@ class TableRoles:
         return named | {name for names in self.groups.values() for name in names}
 
 
-def roles_of_table(
-    entries: Entries, reading: Reading, source: str, references: References | None
-) -> TableRoles:
+def roles_of_table(table: ForeignTable) -> TableRoles:
     """Return the columns of a table by role: one for each, but for lists of columns.
 
     Raises:
         ShapeError: a named column is missing, two fit one role, or a role has none.
     """
-    columns, known = find_roles(entries, reading, source, counters=True)
+    entries, reading = table.entries, table.reading
+    columns, known = find_roles(entries, reading, table.source, counters=True)
     stated = reading.columns
     taken = {name for names in (*columns.values(), *stated.values()) for name in names}
     free = [name for name in entries.columns if name not in taken]
@@ -151,23 +159,24 @@ def roles_of_table(
     if roles.has_scores:
         columns.pop("confidence", None)
     if reading.unlabelled:
-        check_repeats(columns, entries, source)
+        check_repeats(columns, entries, table.source)
         roles = _without_labels(roles)
         columns = {**roles.columns}
     else:
-        _settle_answer(columns, roles, reading, source, references)
-    _check_roles(roles, reading, source)
+        _settle_answer(columns, roles, table)
+    _check_roles(roles, table)
     if not roles.has_scores:
-        roles = _with_one_number(roles, single, entries, reading, source, references)
-    return _check_parts(roles, entries, reading, source, references)
+        roles = _with_one_number(roles, single, table)
+    return _check_parts(roles, table)
 
 
-def split_predictions(entries: Entries, reading: Reading) -> tuple[Entries, Reading]:
+def split_predictions(table: ForeignTable) -> ForeignTable:
     """Take the scores out of a column of predictions that has them too.
 
     Classifiers return {"label": "spam", "score": 0.98}, or a list with an object for each answer.
     The first is a prediction with its confidence, the second has the probabilities.
     """
+    entries, reading = table.entries, table.reading
     names = reading.columns.get("prediction") or [
         name for name in PREDICTED["prediction"] if name in entries.columns
     ]
@@ -177,7 +186,7 @@ def split_predictions(entries: Entries, reading: Reading) -> tuple[Entries, Read
     if len(names) != 1 or any(
         name in others or ANSWER_COLUMN.fullmatch(name) for name in entries.columns
     ):
-        return entries, reading
+        return table
     (name,) = names
     cells = entries.column(name)
     found = of_texts(scored_answer, cells)
@@ -192,10 +201,12 @@ def split_predictions(entries: Entries, reading: Reading) -> tuple[Entries, Read
             for entry, one in zip(entries.entries, found, strict=True)
         ]
         stated |= {"prediction": (name,), "confidence": (score,)}
-        return replace(entries, entries=rows), replace(reading, columns=stated)
+        split = replace(entries, entries=rows)
+        return replace(table, entries=split, reading=replace(reading, columns=stated))
     if full and all(_are_several(cells[at]) for at in full):
-        return entries, replace(reading, columns=stated | {"probabilities": (name,)})
-    return entries, reading
+        stated |= {"probabilities": (name,)}
+        return replace(table, reading=replace(reading, columns=stated))
+    return table
 
 
 def _are_several(cell: Json) -> bool:
@@ -230,32 +241,26 @@ def _take_single_numbers(columns: dict[str, tuple[str, ...]], entries: Entries) 
     return single
 
 
-def _with_one_number(
-    roles: TableRoles,
-    single: Sequence[str],
-    entries: Entries,
-    reading: Reading,
-    source: str,
-    references: References | None,
-) -> TableRoles:
+def _with_one_number(roles: TableRoles, single: Sequence[str], table: ForeignTable) -> TableRoles:
     """Return the roles with that of a column that has the only number of each row.
 
     Raises:
         ShapeError: it may be several things.
     """
+    entries, reading = table.entries, table.reading
     columns = {**roles.columns}
     answered = {"prediction", "correct"} & columns.keys()
     stated = next(iter(reading.columns.get("probabilities", ())), None)
     taken = roles.used | {name for names in reading.columns.values() for name in names}
     free = [name for name in entries.columns if name not in taken]
-    question = _question(roles, entries, reading, source, references)
+    question = _question(roles, table)
     if "confidence" in columns and not stated:
         (column,) = columns["confidence"]
         of_answer = question.is_of_two and "prediction" in columns and has_unlikely(entries, column)
         if "confidence" in reading.columns or (answered and not of_answer):
             return replace(roles, percent=is_in_percent(entries, column))
         free.append(column)
-    if question.reference is None and references is None and not roles.unlabelled:
+    if question.reference is None and table.references is None and not roles.unlabelled:
         return roles
     # Who names the column of predictions has said what the answers are.
     asks = "prediction" not in reading.columns
@@ -269,16 +274,11 @@ def _with_one_number(
     return replace(roles, columns=columns, groups=groups, rest=one.rest)
 
 
-def _question(
-    roles: TableRoles,
-    entries: Entries,
-    reading: Reading,
-    source: str,
-    references: References | None,
-) -> Question:
+def _question(roles: TableRoles, table: ForeignTable) -> Question:
     """Return what is known of the answers of a table, for a question about its columns."""
+    entries, references = table.entries, table.references
     reference, prediction = roles.first("reference"), roles.first("prediction")
-    answers: Sequence[str] = reading.options
+    answers: Sequence[str] = table.reading.options
     if not answers and references is not None:
         sets = {options_of_record(record, references).texts for record in references.records}
         answers = next(iter(sets)) if len(sets) == 1 else ()
@@ -286,9 +286,8 @@ def _question(
         names = [name for name in (reference, prediction) if name is not None]
         cells = [cell for name in names for cell in entries.column(name)]
         answers = entries.class_names.get(str(reference)) or distinct_labels(cells)[0]
-    stated = bool(reading.options)
-    correct = roles.first("correct")
-    return Question(source, entries, answers, stated, reference, prediction, correct)
+    stated, correct = bool(table.reading.options), roles.first("correct")
+    return Question(table.source, entries, answers, stated, reference, prediction, correct)
 
 
 def _groups_of_answers(free: Sequence[str]) -> dict[str, Mapping[str, str]]:
@@ -311,19 +310,15 @@ def _prefix_of_all(names: Sequence[str]) -> str:
 
 
 def _settle_answer(
-    columns: dict[str, tuple[str, ...]],
-    roles: TableRoles,
-    reading: Reading,
-    source: str,
-    references: References | None,
+    columns: dict[str, tuple[str, ...]], roles: TableRoles, table: ForeignTable
 ) -> None:
     """Take a column "answer" next to our own names, or to the data, as what a model said.
 
     Raises:
         ShapeError: nothing says which of two columns is the right answer.
     """
-    names = columns.get("reference", ())
-    if "reference" in reading.columns or "prediction" in columns:
+    names, references = columns.get("reference", ()), table.references
+    if "reference" in table.reading.columns or "prediction" in columns:
         return
     others = tuple(name for name in names if name != "answer")
     own = bool(others) and {*others} <= {*_OWN_REFERENCES}
@@ -334,15 +329,14 @@ def _settle_answer(
             del columns["reference"]
     elif len(names) == 2 and references is None and not roles.has_scores:
         a, b = names
-        message = (
-            f"{source}: {a} or {b} can be the right answer, and the other one that of the model. "
-            f"Decide with --columns reference={a},prediction={b} or --columns reference={b},"
+        raise ShapeError(
+            f"{table.source}: {a} or {b} can be the right answer, and the other one that of the "
+            f"model. Decide with --columns reference={a},prediction={b} or --columns reference={b},"
             f"prediction={a}"
         )
-        raise ShapeError(message)
 
 
-def _check_roles(roles: TableRoles, reading: Reading, source: str) -> None:
+def _check_roles(roles: TableRoles, table: ForeignTable) -> None:
     """Check that every role has one column, and that one column has the numbers.
 
     Raises:
@@ -350,40 +344,35 @@ def _check_roles(roles: TableRoles, reading: Reading, source: str) -> None:
     """
     for role, tried in {**ROLES, **PREDICTED}.items():
         names = [name for name in roles.columns.get(role, ()) if name in tried]
-        if len(names) > 1 and role not in reading.columns:
+        if len(names) > 1 and role not in table.reading.columns:
             either = " or ".join(columns_option(role, [name]) for name in names)
-            message = f"{source}: {' and '.join(names)} both fit the {role}; use {either}"
-            raise ShapeError(message)
+            raise ShapeError(
+                f"{table.source}: {' and '.join(names)} both fit the {role}; use {either}"
+            )
     kinds = [name for kind in _SCORES for name in roles.columns.get(kind, ())]
     kinds += [next(iter(group)) for group in roles.groups.values()]
     if len(kinds) > 1:
         either = " or ".join(columns_option(IGNORED, [name]) for name in kinds)
-        message = (
-            f"{source}: {' and '.join(kinds)} all have numbers for the answers; leave all but one "
-            f"out: {either}"
+        raise ShapeError(
+            f"{table.source}: {' and '.join(kinds)} all have numbers for the answers; leave all "
+            f"but one out: {either}"
         )
-        raise ShapeError(message)
 
 
-def _check_parts(
-    roles: TableRoles,
-    entries: Entries,
-    reading: Reading,
-    source: str,
-    references: References | None,
-) -> TableRoles:
+def _check_parts(roles: TableRoles, table: ForeignTable) -> TableRoles:
     """Check that there is a right answer, and something that a model said.
 
     Raises:
         ShapeError: one of them has no column.
     """
+    entries, reading = table.entries, table.reading
     sure = {"confidence", "correct"} <= roles.columns.keys()
     if sure and "prediction" not in roles.columns and not roles.has_scores:
         left = roles.columns.keys() - {"reference", "options"}
         columns = {role: names for role, names in roles.columns.items() if role in left}
         percent = is_in_percent(entries, columns["confidence"][0])
         return replace(roles, columns=columns, outcomes=True, percent=percent)
-    lacks_reference = references is None and "reference" not in roles.columns
+    lacks_reference = table.references is None and "reference" not in roles.columns
     lacks_reference = lacks_reference and not roles.unlabelled
     lacks_answer = not roles.has_scores and "prediction" not in roles.columns
     if not lacks_reference and not lacks_answer:
@@ -392,18 +381,18 @@ def _check_parts(
     free = [name for name in entries.columns if name not in taken]
     names = ", ".join(entries.columns) or "no columns"
     if lacks_reference:
-        likely = likely_labels(entries, free, _words_of_rows(roles, entries, reading))
+        likely = likely_labels(entries, free, _words_of_rows(roles, table))
         named = [columns_option("reference", [name]) for name in likely[:_MOST_OFFERED]]
         unnamed = "--columns reference=NAME, or give the file that has it: --data FILE"
-        message = (
-            f"{source}: no column is known as the right answer ({', '.join(ROLES['reference'])}); "
-            f"there are {names}. Name it: {' or '.join(named) or unnamed}"
+        raise ShapeError(
+            f"{table.source}: no column is known as the right answer "
+            f"({', '.join(ROLES['reference'])}); there are {names}. "
+            f"Name it: {' or '.join(named) or unnamed}"
             f"{_or_outcomes(roles, entries, free)}. {NO_LABELS}"
         )
-        raise ShapeError(message)
-    remedies = _remedies_of_answers(roles, entries, reading, free, source, references)
+    remedies = _remedies_of_answers(roles, table, free)
     message = (
-        f"{source}: no column is known as what a model said; there are {names}. Name it: "
+        f"{table.source}: no column is known as what a model said; there are {names}. Name it: "
         f"{' or '.join(remedies)}{_or_outcomes(roles, entries, free)}"
     )
     if roles.columns.get("reference") == ("answer",):
@@ -411,26 +400,19 @@ def _check_parts(
     raise ShapeError(message)
 
 
-def _remedies_of_answers(
-    roles: TableRoles,
-    entries: Entries,
-    reading: Reading,
-    free: Sequence[str],
-    source: str,
-    references: References | None,
-) -> list[str]:
+def _remedies_of_answers(roles: TableRoles, table: ForeignTable, free: Sequence[str]) -> list[str]:
     """Return the options that name what a model said; those with a blank if no column fits."""
-    question = _question(roles, entries, reading, source, references)
+    entries, question = table.entries, _question(roles, table)
     remedies = score_remedies(entries, free, question.reference, question.answers)
-    words = _words_of_rows(roles, entries, reading)
+    words = _words_of_rows(roles, table)
     likely = likely_labels(entries, free, words) if words or roles.unlabelled else []
     remedies += [columns_option("prediction", [name]) for name in likely[:_MOST_OFFERED]]
     return remedies or [columns_option(role, ["NAME"]) for role in ("probabilities", "prediction")]
 
 
-def _words_of_rows(roles: TableRoles, entries: Entries, reading: Reading) -> list[frozenset[str]]:
+def _words_of_rows(roles: TableRoles, table: ForeignTable) -> list[frozenset[str]]:
     """Return the folded answers of each row, as far as other columns know them; or nothing."""
-    columns = roles.columns.get("options")
+    entries, columns = table.entries, roles.columns.get("options")
     if columns:
         rows = []
         for entry in entries.entries:
@@ -443,7 +425,7 @@ def _words_of_rows(roles: TableRoles, entries: Entries, reading: Reading) -> lis
     names = [name for group in roles.groups.values() for name in group.values()]
     sides = [name for name in map(roles.first, ("reference", "prediction")) if name is not None]
     cells = [cell for name in sides for cell in entries.column(name)]
-    words = frozenset(map(fold_label, reading.options or names or distinct_labels(cells)[0]))
+    words = frozenset(map(fold_label, table.reading.options or names or distinct_labels(cells)[0]))
     return [words] * len(entries.entries) if words else []
 
 
@@ -481,96 +463,210 @@ def _has_truths(entries: Entries, column: str) -> bool:
 # Rows
 
 
-@dataclass(slots=True)
-class TableRow:
-    """One row, parsed.
+@dataclass
+class Numbers:
+    """Numbers for the answers of rows that write them alike.
 
-    `request` is its id if other questions have that too: the items of one request belong together.
-    What its cells name is decided later: whether it is answered, the index of the right answer, and
-    of what was said.
+    Attributes:
+        kind: "probabilities", "log_probabilities" or "logits".
+        names: what each is of; None for a list.
+        listed: whether these are the most probable tokens only.
+        rows: (m,) numbers of the rows.
+        values: (m, C) one per name, or one per option in the order of the file.
+        vectors: (m, A) the values by option, NaN for one that is not listed or that a row does not
+            have; set once the options are known.
+    """
+
+    kind: str
+    names: tuple[str, ...] | None
+    listed: bool
+    rows: IntArray
+    values: FloatArray
+    vectors: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def taken(self, picked: BoolArray, rows: IntArray) -> Numbers:
+        """Return those of some of the rows, which have other numbers there."""
+        vectors = self.vectors[picked] if len(self.vectors) else self.vectors
+        return replace(self, rows=rows, values=self.values[picked], vectors=vectors)
+
+    def set_vectors(
+        self, options: Sequence[Options], indices: Mapping[int, Sequence[int | None] | None]
+    ) -> dict[int, str]:
+        """Put the numbers in the order of the options; return what is wrong with rows.
+
+        Args:
+            options: (m,) of the rows.
+            indices: by the identity of options, those of the names; see `indices_of_names`.
+        """
+        width, keys = self.values.shape[1], [*map(id, options)]
+        different = dict(zip(keys, options, strict=True))
+        wrong: dict[int, str] = {}
+        for key, own in different.items():
+            if self.names is None and len(own) != width:
+                wrong[key] = (
+                    f"expected {len(own)} numbers, one per answer, got {width}; if rows have "
+                    "options of their own, name them: --columns options=NAME"
+                )
+            elif self.names is not None and indices[key] is None:
+                texts, got = ", ".join(own.texts[:8]), ", ".join(self.names)[:200]
+                wrong[key] = f"expected a number for each of {texts}; got {got}"
+        if self.names is None or wrong:
+            self.vectors = self.values
+            rows = zip(self.rows.tolist(), keys, strict=True)
+            return {row: wrong[key] for row, key in rows if key in wrong} if wrong else {}
+        places = {key: at for at, key in enumerate(different)}
+        lists = [[-1 if at is None else at for at in indices[key] or ()] for key in different]
+        of_rows = np.array(lists)[[*map(places.__getitem__, keys)]]
+        self.vectors = np.full((len(options), max(map(len, different.values()))), math.nan)
+        for column in range(width):
+            here = np.flatnonzero(of_rows[:, column] >= 0)
+            cells, numbers = (here, of_rows[here, column]), self.values[here, column]
+            again = ~np.isnan(self.vectors[cells])  # "yes" and "Yes" may both be listed
+            pairs = zip(self.vectors[cells][again].tolist(), numbers[again].tolist(), strict=True)
+            numbers[again] = [*map(log_sum, pairs)]
+            self.vectors[cells] = numbers
+        return {}
+
+    @property
+    def tops(self) -> BoolArray:
+        """(m, C) the most probable answers; several if they tie."""
+        known = np.where(np.isnan(self.vectors), -math.inf, self.vectors)
+        best = known.max(axis=1, keepdims=True, initial=-math.inf)
+        tie = np.where(np.isfinite(best), _TIE * np.maximum(1.0, np.abs(best)), 0.0)
+        tops: BoolArray = ~np.isnan(self.vectors) & (known >= best - tie)
+        return tops
+
+
+@dataclass
+class TableRows:
+    """Rows of a table by column, parsed.
+
+    Attributes:
+        entries: the file.
+        at: (n,) the place of every row among the entries.
+        ids: of their items.
+        texts: what was asked about; None without any text.
+        requests: the id, if other questions have it too: such items belong together.
+        numbers: those for the answers, by how rows write them; each row has one or none.
+        confidences: the probability of the answer; None without one.
+        truths: whether the answer is right, as a row says it; None if it does not.
+        records: of the data; None without data.
+        options: of every row, once they are known.
     """
 
     entries: Entries
-    at: int
-    id: str
-    text: str | None = None
-    request: str | None = None
-    scores: Scores | None = None
-    confidence: float | None = None
-    correct: bool | None = None
-    record: Record | None = None
-    options: Options = _NO_OPTIONS
-    vector: Sequence[float | None] = ()
-    answered: bool = False
-    right: int | None = None
-    said: int | None = None
+    at: Sequence[int]
+    ids: Sequence[str]
+    texts: Sequence[str | None]
+    requests: Sequence[str | None]
+    numbers: Sequence[Numbers]
+    confidences: Sequence[float | None]
+    truths: Sequence[bool | None]
+    records: Sequence[Record | None]
+    options: list[Options]
 
-    @property
-    def entry(self) -> Entry:
-        """The row as its file has it."""
-        return self.entries.entries[self.at]
+    def __len__(self) -> int:
+        return len(self.at)
 
-    @property
-    def place(self) -> str:
-        """Where the row is, for messages."""
-        part = f"{self.entry.part}, row" if self.entry.part else "line"
-        return f"{part} {self.entry.line} (id {self.id})"
+    def chosen(self, rows: Sequence[int]) -> TableRows:
+        """Return some of the rows."""
+        if len(rows) == len(self):
+            return self
+        new = np.full(len(self), -1)
+        new[rows] = np.arange(len(rows))
+        kept = [(part, new[part.rows] >= 0) for part in self.numbers]
+        numbers = [part.taken(is_in, new[part.rows[is_in]]) for part, is_in in kept if is_in.any()]
+        columns = ("at", "ids", "texts", "requests", "confidences", "truths", "records", "options")
+        taken: dict[str, Any] = {
+            name: [getattr(self, name)[row] for row in rows] for name in columns
+        }
+        return replace(self, numbers=numbers, **taken)
 
-    def cell(self, column: str | None) -> Json:
-        """Return what a column of answers has."""
-        return flagged(self.entries.column(column)[self.at])
+    def entry(self, row: int) -> Entry:
+        """Return a row as its file has it."""
+        return self.entries.entries[self.at[row]]
 
-    def named(self, indices: set[int]) -> str:
-        """Return options in words."""
-        texts = self.options.texts
+    def place(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        entry = self.entry(row)
+        part = f"{entry.part}, row" if entry.part else "line"
+        return f"{part} {entry.line} (id {self.ids[row]})"
+
+    def cells(self, column: str | None) -> list[Json]:
+        """Return what rows have in a column; None without a value."""
+        cells = self.entries.column(column)
+        return [cells[at] for at in self.at] if len(self) < len(cells) else cells
+
+    def cell(self, row: int, column: str) -> Json:
+        """Return what a row has in a column."""
+        return self.entries.column(column)[self.at[row]]
+
+    def answers(self, column: str | None) -> list[Json]:
+        """Return what rows have in a column of answers."""
+        cells = self.cells(column)
+        return [*map(flagged, cells)] if dict in {*map(type, cells)} else cells
+
+    def have_numbers(self) -> list[bool]:
+        """Return which rows have numbers for the answers."""
+        have = np.zeros(len(self), bool)
+        for part in self.numbers:
+            have[part.rows] = True
+        found: list[bool] = have.tolist()
+        return found
+
+    def recorded(self) -> list[str | None]:
+        """Return the texts of the right answers of the records."""
+        return [
+            None
+            if record is None or record.reference is None
+            else texts_of_record(record)[record.reference]
+            for record in self.records
+        ]
+
+    def named(self, row: int, indices: Iterable[int]) -> str:
+        """Return options of a row in words."""
+        options = self.options[row]
         return ", ".join(
-            dumps(texts[index]) if texts else f"answer {index + 1} of {len(self.options)}"
+            dumps(options.texts[index])
+            if options.texts
+            else f"answer {index + 1} of {len(options)}"
             for index in sorted(indices)
         )
 
-    @property
-    def recorded(self) -> str | None:
-        """The text of the right answer of its record."""
-        if self.record is None or self.record.reference is None:
-            return None
-        return texts_of_record(self.record)[self.record.reference]
-
-    @property
-    def tops(self) -> set[int]:
-        """The most probable answers; several if they tie."""
-        known = [value for value in self.vector if value is not None]
-        best = max(known, default=-math.inf)
-        tie = _TIE * max(1.0, abs(best)) if math.isfinite(best) else 0.0
-        return {i for i, v in enumerate(self.vector) if v is not None and v >= best - tie}
+    def give(self, options: Options, rows: Iterable[int] | None = None) -> None:
+        """Give rows the same options; all of them if none are named."""
+        if rows is None:
+            self.options = [options] * len(self)
+            return
+        for row in rows:
+            self.options[row] = options
 
 
-def parse_rows(
-    entries: Entries, roles: TableRoles, references: References | None
-) -> tuple[list[TableRow], list[Problem]]:
+def parse_rows(table: ForeignTable, roles: TableRoles) -> tuple[TableRows, list[Problem]]:
     """Parse the cells of every row, and join it with its record."""
-    texts = _texts(entries, roles)
-    ids, requests = _ids(entries, roles, texts, joined=references is not None)
-    parsed: list[Sequence[object]] = [
-        _scores(entries, roles),
-        _confidences(entries, roles),
-        _truths(entries, roles),
-    ]
-    columns: list[Sequence[Any]] = [ids, texts, requests, *parsed]
+    entries, references = table.entries, table.references
+    size = len(entries.entries)
+    texts = texts_of_rows(entries, roles)
+    ids, requests = ids_of_rows(entries, roles, texts, joined=references is not None)
+    numbers, failures = _numbers(entries, roles)
+    confidences, truths = _confidences(entries, roles), _truths(entries, roles)
+    records: list[Any] = [None] * size
     if references is not None:
         records = [*map(attempted(references.record), ids)]
-        columns.append(records)
-        parsed.insert(0, records)
-    rows = [TableRow(entries, at, *cells) for at, cells in enumerate(zip(*columns, strict=True))]
-    wrong: dict[int, str] = {}
-    for column in parsed:
-        if ValueError in {*map(type, column)}:
-            failed = {at: x for at, x in enumerate(column) if isinstance(x, ValueError)}
-            wrong = {at: str(error) for at, error in failed.items()} | wrong
-    for row in rows if references is not None and not wrong else ():
-        row.text = _text_of_record(row.record)
+    wrong = {**_failures(truths), **_failures(confidences), **failures, **_failures(records)}
+    if references is not None and not wrong:
+        texts = [*map(_text_of_record, records)]
     kind = "cells that cannot be read"
-    problems = [Problem(rows[at].entry.line, ids[at], wrong[at], kind) for at in sorted(wrong)]
-    return rows, problems
+    problems = [Problem(entries.lines[at], ids[at], str(wrong[at]), kind) for at in sorted(wrong)]
+    parsed: list[Any] = [confidences, truths, records, [_NO_OPTIONS] * size]
+    return TableRows(entries, range(size), ids, texts, requests, numbers, *parsed), problems
+
+
+def _failures(cells: Sequence[object]) -> dict[int, ValueError]:
+    """Return by row why a cell cannot be read."""
+    if ValueError not in {*map(type, cells)}:
+        return {}
+    return {at: cell for at, cell in enumerate(cells) if isinstance(cell, ValueError)}
 
 
 def _text_of_record(record: Record | None) -> str | None:
@@ -580,7 +676,7 @@ def _text_of_record(record: Record | None) -> str | None:
     return text_of_row(asked, [*asked])
 
 
-def _texts(entries: Entries, roles: TableRoles) -> list[str | None]:
+def texts_of_rows(entries: Entries, roles: TableRoles) -> list[str | None]:
     """Return what rows were asked about; None without any text."""
     names = roles.texts
     if not names:
@@ -589,7 +685,7 @@ def _texts(entries: Entries, roles: TableRoles) -> list[str | None]:
     return [text_of_row(dict(zip(names, row, strict=True)), names) for row in rows]
 
 
-def _ids(
+def ids_of_rows(
     entries: Entries, roles: TableRoles, texts: Sequence[str | None], *, joined: bool
 ) -> tuple[list[str], list[str | None]]:
     """Return the ids of rows, and of their requests, if other questions have these too."""
@@ -614,33 +710,55 @@ def _ids(
     return ids, requests
 
 
-def _scores(entries: Entries, roles: TableRoles) -> list[Scores | ValueError | None]:
-    """Return the numbers of every row, or why they cannot be read."""
-    for kind in _SCORES:
-        column = roles.first(kind)
-        if column is not None:
-            read = attempted(partial(scores_of, kind), column)
-            pairs = zip(
-                of_texts(read, entries.column(column)), entries.column("labels"), strict=True
-            )
-            named: Callable[[Any], Scores | ValueError] = attempted(lambda pair: with_names(*pair))
-            return [named(pair) if isinstance(pair[0], Scores) else pair[0] for pair in pairs]
+def _numbers(entries: Entries, roles: TableRoles) -> tuple[list[Numbers], dict[int, ValueError]]:
+    """Return the numbers of rows, and by its number why those of a row cannot be read."""
     for kind, group in roles.groups.items():
         names = tuple(group.values())
-        columns: list[Any] = [_numbers(entries, name) for name in group]
-        if roles.rest is None and all({*map(type, column)} == {float} for column in columns):
-            return [Scores(kind, row, names) for row in zip(*columns, strict=True)]
+        columns = [_numbers_of_column(entries, name) for name in group]
+        arrays = [column for column in columns if isinstance(column, np.ndarray)]
+        if roles.rest is None and len(arrays) == len(columns):
+            whole = Numbers(kind, names, False, np.arange(len(arrays[0])), np.column_stack(arrays))
+            return [whole], {}
         of_row = attempted(partial(_of_group, kind, group, roles.rest))
-        return [of_row(row) for row in zip(*columns, strict=True)]
-    return [None] * len(entries.entries)
+        lists = [x.tolist() if isinstance(x, np.ndarray) else x for x in columns]
+        return _by_shape([of_row(row) for row in zip(*lists, strict=True)])
+    column = next((name for name in map(roles.first, _SCORES) if name is not None), None)
+    if column is None:
+        return [], {}
+    kind = next(kind for kind in _SCORES if roles.first(kind) is not None)
+    read = attempted(partial(scores_of, kind), column)
+    pairs = zip(of_texts(read, entries.column(column)), entries.column("labels"), strict=True)
+    named: Callable[[Any], Scores | ValueError] = attempted(lambda pair: with_names(*pair))
+    return _by_shape([named(pair) if isinstance(pair[0], Scores) else pair[0] for pair in pairs])
 
 
-def _numbers(entries: Entries, column: str) -> Sequence[float | ValueError | None]:
+def _by_shape(
+    rows: Sequence[Scores | ValueError | None],
+) -> tuple[list[Numbers], dict[int, ValueError]]:
+    """Return the numbers of rows by how they are written, and what is wrong with others."""
+    shapes: dict[tuple[Any, ...], tuple[list[int], list[tuple[float, ...]]]] = {}
+    for at, row in enumerate(rows):
+        if isinstance(row, Scores):
+            shape = (row.kind, row.names, row.listed, len(row.numbers))
+            places, values = shapes.setdefault(shape, ([], []))
+            places.append(at)
+            values.append(row.numbers)
+    return [
+        Numbers(kind, names, listed, np.array(places), np.array(values))
+        for (kind, names, listed, _), (places, values) in shapes.items()
+    ], _failures(rows)
+
+
+def _numbers_of_column(
+    entries: Entries, column: str
+) -> FloatArray | Sequence[float | ValueError | None]:
+    """Return the number of every row; an array if each has one."""
     cells = entries.column(column)
     try:
-        return numbers_in(cells)
+        numbers = numbers_in(cells)
     except ValueError:
         return of_texts(attempted(number_of, column), cells)
+    return numbers if None in numbers else np.array(numbers, np.float64)
 
 
 def _of_group(
@@ -707,66 +825,14 @@ def _truths(entries: Entries, roles: TableRoles) -> list[bool | ValueError | Non
     return of_texts(attempted(truth_of, column), entries.column(column))
 
 
-class NamesOfNumbers:
-    """The options that the names of numbers name; rows with the same names are looked up once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, tuple[str, ...], bool, Form], list[int | None] | None] = {}
-
-    def indices(self, row: TableRow, form: Form) -> list[int | None] | None:
-        """Return the index of each name of a row under a form; None if they do not fit."""
-        if row.scores is None or row.scores.names is None:
-            return None
-        names, listed = row.scores.names, row.scores.listed
-        key = (id(row.options), names, listed, form)
-        if key not in self._known:
-            self._known[key] = _indices_of_names(row.options, names, form, listed=listed)
-        return self._known[key]
-
-
-def _indices_of_names(
-    options: Options, names: Sequence[str], form: Form, *, listed: bool
-) -> list[int | None] | None:
-    if form not in options.forms:
+def indices_of_names(numbers: Numbers, options: Options, form: Form) -> list[int | None] | None:
+    """Return the index of each name of numbers among options; None if they do not fit."""
+    if numbers.names is None or form not in options.forms:
         return None
-    indices = [options.index(name, form) for name in names]
+    indices = [options.index(name, form) for name in numbers.names]
     known = {index for index in indices if index is not None}
-    fits = bool(known) if listed else len(known) == len(indices) == len(options)
+    fits = bool(known) if numbers.listed else len(known) == len(indices) == len(options)
     return indices if fits else None
-
-
-def vector_of(row: TableRow, indices: Sequence[int | None] | None) -> list[float | None]:
-    """Return the numbers of a row by option; None for an option that is not listed.
-
-    Args:
-        row: the row.
-        indices: of the names of its numbers, as `NamesOfNumbers` has them.
-
-    Raises:
-        ValueError: they are not those of the options.
-    """
-    if row.scores is None:
-        return []
-    names, numbers = row.scores.names, row.scores.numbers
-    if names is None:
-        if len(numbers) != len(row.options):
-            message = (
-                f"expected {len(row.options)} numbers, one per answer, got {len(numbers)}; if rows "
-                "have options of their own, name them: --columns options=NAME"
-            )
-            raise ValueError(message)
-        return [*numbers]
-    if indices is None:
-        texts = ", ".join(row.options.texts[:8])
-        message = f"expected a number for each of {texts}; got {', '.join(names)[:200]}"
-        raise ValueError(message)
-    vector: list[float | None] = [None] * len(row.options)
-    for index, number in zip(indices, numbers, strict=True):
-        if index is None:
-            continue
-        earlier = vector[index]  # "yes" and "Yes" may both be listed
-        vector[index] = number if earlier is None else log_sum([earlier, number])
-    return vector
 
 
 def options_of_record(record: Record | None, references: References) -> Options:

@@ -12,9 +12,7 @@ from pact_eval.data.labelled.entries import read_entries
 from pact_eval.data.labelled.reader import read_labelled
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.data.records import Record
-from pact_eval.importing.table_rows import TableRoles, parse_rows
-
-__all__ = ["records_of_table"]
+from pact_eval.importing.table_rows import TableRoles, ids_of_rows, texts_of_rows
 
 
 def records_of_table(path: Path, reading: Reading) -> Mapping[str, Record]:
@@ -36,7 +34,10 @@ def records_of_table(path: Path, reading: Reading) -> Mapping[str, Record]:
     entries = unwrapped(read_entries(path))
     roles, _ = find_roles(entries, reading, str(path))
     labels = {role: names for role, names in roles.items() if role in ("id", "state", "question")}
-    rows, _ = parse_rows(entries, TableRoles(labels, {}), None)
-    ids = {row.entry.line: row.id for row in rows if per_line[row.entry.line] == 1}
+    named_roles = TableRoles(labels, {})
+    names, _ = ids_of_rows(entries, named_roles, texts_of_rows(entries, named_roles), joined=False)
+    ids = {
+        line: name for line, name in zip(entries.lines, names, strict=True) if per_line[line] == 1
+    }
     named = [replace(record, id=ids[record.line]) for record in records if record.line in ids]
     return {record.id: record for record in named}

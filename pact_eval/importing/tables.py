@@ -20,12 +20,17 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import compress
+from operator import or_
 from typing import Any, Final, TypeVar
 
+import numpy as np
+
 from pact_eval._json import Json, dumps, loads
+from pact_eval._typing import BoolArray, IntArray
 from pact_eval.data.labelled.answers import (
     FORMS,
     LETTER,
@@ -36,7 +41,6 @@ from pact_eval.data.labelled.answers import (
     Options,
     cell_text,
     distinct_labels,
-    flagged,
     fold_label,
     is_unlabelled,
     of_texts,
@@ -50,10 +54,9 @@ from pact_eval.data.labelled.columns import (
     levels_by_value,
     minus_one,
 )
-from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.identity import counts_in_order, is_constant
 from pact_eval.data.labelled.questions import DraftError, as_text
-from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
+from pact_eval.data.labelled.reading import IGNORED, columns_option
 from pact_eval.data.records import MIN_ANSWERS, Record
 from pact_eval.errors import Problem, ShapeError, counted
 from pact_eval.importing.row_reader import confident_logits, fewest_answers
@@ -61,18 +64,17 @@ from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRows, Refere
 from pact_eval.importing.table_cells import attempted
 from pact_eval.importing.table_items import families_of_rows
 from pact_eval.importing.table_rows import (
-    NamesOfNumbers,
+    ForeignTable,
+    Numbers,
     TableRoles,
-    TableRow,
+    TableRows,
+    indices_of_names,
     options_of_record,
     parse_rows,
     roles_of_table,
     split_predictions,
-    vector_of,
 )
 from pact_eval.runs.predictions import SUM_TOLERANCE
-
-__all__ = ["Table", "read_table"]
 
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
 _VARIANTS: Final = ("base", "counterfactual")
@@ -97,34 +99,24 @@ class Table:
     block: Mapping[str, Json] = field(default_factory=dict)
 
 
-def read_table(
-    entries: Entries,
-    reading: Reading,
-    source: str,
-    references: References | None = None,
-    grouping: Grouping | None = None,
-) -> Table:
+def read_table(table: ForeignTable, grouping: Grouping | None = None) -> Table:
     """Read a table of others.
 
     Args:
-        entries: its rows.
-        reading: what the user says of it.
-        source: name of the file, for messages.
-        references: records with the right answers, joined by id; None if the table has them.
+        table: its rows, and what the user says of it.
         grouping: what names families and domains.
 
     Raises:
         ShapeError: two readings fit and differ, a check contradicts the only one, or a role has no
             column.
     """
-    entries, reading = split_predictions(entries, reading)
-    roles = roles_of_table(entries, reading, source, references)
-    rows, problems = parse_rows(entries, roles, references)
-    problems = [*entries.problems, *problems]
+    table = split_predictions(table)
+    roles = roles_of_table(table)
+    rows, problems = parse_rows(table, roles)
+    problems = [*table.entries.problems, *problems]
     if problems:
         return Table(LogRows.of(problems))
-    reader = _TableReader(entries, roles, reading, source, references, grouping or Grouping({}))
-    return reader.table(rows)
+    return _TableReader(table, roles, grouping or Grouping({})).table(rows)
 
 
 @dataclass
@@ -145,57 +137,42 @@ class _Chosen:
 class _TableReader:
     """Steps from parsed rows to rows in our format."""
 
-    def __init__(
-        self,
-        entries: Entries,
-        roles: TableRoles,
-        reading: Reading,
-        source: str,
-        references: References | None,
-        grouping: Grouping,
-    ) -> None:
-        self._entries = entries
-        self._roles = roles
-        self._reading = reading
-        self._source = source
-        self._data = references
-        self._grouping = grouping
-        self._remarks = [*entries.remarks]
-        self._reference = None if references is not None else roles.first("reference")
+    def __init__(self, table: ForeignTable, roles: TableRoles, grouping: Grouping) -> None:
+        self._entries, self._reading, self._source = table.entries, table.reading, table.source
+        self._data, self._roles, self._grouping = table.references, roles, grouping
+        self._remarks = [*table.entries.remarks]
+        self._reference = None if self._data is not None else roles.first("reference")
         self._prediction = roles.first("prediction")
         self._forms: tuple[Form, ...] = ()  # taken if they fit, before any other
-        self._rows: Sequence[TableRow] = ()
         self._families: Sequence[str | None] = ()
-        self._names = NamesOfNumbers()
+        self._known: dict[tuple[Any, ...], list[int | None] | None] = {}
 
-    def table(self, rows: Sequence[TableRow]) -> Table:
+    def table(self, rows: TableRows) -> Table:
         """Return the rows in our format."""
         self._rows = self._keep_labelled(rows)
+        self._have = self._rows.have_numbers()
         self._families = self._families_of_texts()
         problems = [] if self._roles.outcomes else self._set_options() or self._set_vectors()
         if problems:
             return Table(LogRows.of(problems))
-        self._mark_answered()
-        answered = [row for row in self._rows if row.answered]
+        self._answered = self._are_answered()
+        places = [*compress(range(len(self._rows)), self._answered)]
+        answered = self._rows.chosen(places)
         chosen = self._choose(answered)
         self._check_copy(answered, chosen)
-        predictions: Sequence[int | None] = chosen.predictions or [None] * len(answered)
-        for row, right, said in zip(answered, chosen.references, predictions, strict=True):
-            row.right, row.said = right, said
+        self._right = self._spread(places, chosen.references)
+        self._said = self._spread(places, chosen.predictions)
         remarks = (self._remark(chosen), *self._remarks)
         return Table(self._log_rows(), remarks, self._block(chosen))
 
-    def _plain(self, column: str) -> list[Json]:
-        """Return what the rows have in a column."""
-        cells = self._entries.column(column)
-        return [cells[row.at] for row in self._rows] if len(self._rows) < len(cells) else cells
-
-    def _cells(self, column: str | None, rows: Sequence[TableRow]) -> list[Json]:
-        """Return what rows have in a column of answers."""
-        cells = self._entries.column(column)
-        if dict in {*map(type, cells)}:
-            cells = [*map(flagged, cells)]
-        return [cells[row.at] for row in rows] if len(rows) < len(cells) else cells
+    def _spread(self, rows: Sequence[int], values: Sequence[Any] | None) -> list[Any]:
+        """Return the values of some rows by row; None for others."""
+        if values is not None and len(rows) == len(self._rows):
+            return [*values]
+        of_rows: list[Any] = [None] * len(self._rows)
+        for row, value in zip(rows, values or (), strict=values is not None):
+            of_rows[row] = value
+        return of_rows
 
     def _remark(self, chosen: _Chosen) -> str:
         """Say which columns were read, and how the right answer names an option."""
@@ -210,7 +187,7 @@ class _TableReader:
             roles["confidence"] += " (in percent)"
         listed = ", ".join(f"{role} = {names}" for role, names in roles.items())
         texts = len({*self._families} - {None})
-        what = "id" if any(row.request for row in self._rows) else "text"
+        what = "id" if any(self._rows.requests) else "text"
         of_texts = f" Rows with one {what} belong together: {texts:,} {what}s." if texts else ""
         return f"{COLUMNS_REMARK}{listed}.{of_texts}"
 
@@ -220,26 +197,19 @@ class _TableReader:
         stated = {"family", "source_family"} & {*self._roles.columns, *self._grouping.labels}
         # A log has few questions: with ids, they do not say what was asked about.
         stated |= {"id"} if self._roles.unlabelled and "state" not in self._roles.columns else set()
-        if stated or (data is not None and not data.lacks_families):
+        without_texts = data is None and not self._roles.texts
+        if stated or without_texts or (data is not None and not data.lacks_families):
             return ()
-        if any(row.request for row in rows):
-            return [row.request or row.id for row in rows]
+        if any(rows.requests):
+            return [own or id_ for own, id_ in zip(rows.requests, rows.ids, strict=True)]
+        labels: Sequence[str | None] = rows.recorded()
+        if self._reference is not None:
+            cells = of_texts(cell_text, rows.answers(self._reference))
+            labels = of_texts(lambda x: None if x is None else fold_label(str(x)), cells)
         names = families_of_rows(
-            self._roles.columns,
-            self._entries,
-            self._source,
-            texts=[row.text for row in rows],
-            ids=[row.id for row in rows],
-            labels=self._labels(rows),
+            self._roles.columns, self._entries, self._source, rows.texts, rows.ids, labels
         )
         return () if names.count(None) == len(names) else names
-
-    def _labels(self, rows: Sequence[TableRow]) -> list[str | None]:
-        """Return the right answers of rows, to see whether two are the same; None without one."""
-        if self._reference is None:
-            return [row.recorded for row in rows]
-        texts = of_texts(cell_text, self._cells(self._reference, rows))
-        return of_texts(lambda text: None if text is None else fold_label(str(text)), texts)
 
     @property
     def _probability_of(self) -> str | None:
@@ -248,24 +218,24 @@ class _TableReader:
             return None
         return next(iter(self._roles.groups["probabilities"].values()))
 
-    def _keep_labelled(self, rows: Sequence[TableRow]) -> list[TableRow]:
+    def _keep_labelled(self, rows: TableRows) -> TableRows:
         """Return the rows that have a right answer, and say how many have none."""
         column = self._reference
         if column is None or self._roles.outcomes:
-            return [*rows]
-        cells = self._cells(column, rows)
+            return rows
+        cells = rows.answers(column)
         missing = self._missing_labels(cells, column, rows)
-        lacking = of_texts(lambda cell: is_unlabelled(cell) or cell_text(cell) in missing, cells)
-        labelled = [row for row, is_lacking in zip(rows, lacking, strict=True) if not is_lacking]
-        if len(labelled) < len(rows):
-            left_out = len(rows) - len(labelled)
-            self._remarks.append(
-                f"Left out: {counted(left_out, 'row')} without a label ({column})."
-            )
-        return labelled
+        has_label = of_texts(
+            lambda cell: not is_unlabelled(cell) and cell_text(cell) not in missing, cells
+        )
+        left_out = has_label.count(False)
+        if not left_out:
+            return rows
+        self._remarks.append(f"Left out: {counted(left_out, 'row')} without a label ({column}).")
+        return rows.chosen([*compress(range(len(rows)), has_label)])
 
     def _missing_labels(
-        self, cells: Sequence[Json], column: str, rows: Sequence[TableRow]
+        self, cells: Sequence[Json], column: str, rows: TableRows
     ) -> frozenset[str]:
         """Return "-1" if it says that there is no label.
 
@@ -273,41 +243,37 @@ class _TableReader:
             ShapeError: it may also be one of the answers, or a dash is.
         """
         labels, _ = distinct_labels(cells)
-        shapes = {(row.scores.names, len(row.scores.numbers)) for row in rows if row.scores}
-        named = {fold_label(name) for names, _ in shapes for name in names or ()}
+        named = {fold_label(name) for part in rows.numbers for name in part.names or ()}
         named |= {fold_label(option) for option in self._reading.options}
         if "-" in named:
-            message = (
+            raise ShapeError(
                 f'{self._source}: "-" is one of the answers, and also says that there is none in '
                 f"{column}; write it as a word"
             )
-            raise ShapeError(message)
         if "-1" not in labels or "-1" in named:
             return frozenset()
-        counts = {count for names, count in shapes if names is None}
+        counts = {part.values.shape[1] for part in rows.numbers if part.names is None}
         count = len(self._reading.options) or max(counts, default=0)
         if not (count or named or "options" in self._roles.columns):
             return minus_one(labels, column, self._source, rubric=False)
         if count >= len(labels) and column not in self._entries.class_names:
-            message = (
+            raise ShapeError(
                 f"{self._source}: {column} has -1 among {len(labels)} labels of {count} answers: "
                 f"it is one of them, or says that there is no label. If it is one, name them: "
                 f"--options={','.join(labels)}; if not, remove these rows"
             )
-            raise ShapeError(message)
         return frozenset({"-1"})
 
-    def _mark_answered(self) -> None:
-        """Mark the rows that have an answer."""
-        cells = self._cells(self._prediction, self._rows)
-        said = of_texts(lambda cell: not is_unlabelled(cell), cells)
-        for row, is_said in zip(self._rows, said, strict=True):
-            if row.scores is not None:
-                row.answered = True
-            elif self._roles.outcomes:
-                row.answered = row.confidence is not None or row.correct is not None
-            else:
-                row.answered = self._prediction is not None and is_said
+    def _are_answered(self) -> list[bool]:
+        """Return which rows have an answer."""
+        rows = self._rows
+        if self._roles.outcomes:
+            pairs = zip(rows.confidences, rows.truths, strict=True)
+            return [confidence is not None or truth is not None for confidence, truth in pairs]
+        if self._prediction is None or all(self._have):
+            return self._have
+        said = of_texts(lambda cell: not is_unlabelled(cell), rows.answers(self._prediction))
+        return [*map(or_, self._have, said)]
 
     # Options
 
@@ -334,8 +300,7 @@ class _TableReader:
         return []
 
     def _give(self, options: Options, *forms: Form) -> None:
-        for row in self._rows:
-            row.options = options
+        self._rows.give(options)
         self._forms = forms
 
     def _take_records(self, data: References) -> None:
@@ -344,48 +309,51 @@ class _TableReader:
         Raises:
             ShapeError: a row has others, or a list has no order.
         """
-        columns = self._roles.columns.get("options")
+        columns, rows = self._roles.columns.get("options"), self._rows
         self._forms = (TEXT,)
-        for row in self._rows:
-            row.options = options_of_record(row.record, data)
-            own = options_of_row(row.entry.value, columns, self._reference) if columns else None
-            if own is not None and own.texts != row.options.texts:
-                message = (
-                    f"{self._source}: {row.place} has the options "
+        rows.options = [options_of_record(record, data) for record in rows.records]
+        for row, options in enumerate(rows.options) if columns else ():
+            own = options_of_row(rows.entry(row).value, columns or (), self._reference)
+            if own.texts != options.texts:
+                raise ShapeError(
+                    f"{self._source}: {rows.place(row)} has the options "
                     f"{', '.join(map(dumps, own.texts))}, and its record has "
-                    f"{', '.join(map(dumps, row.options.texts))}. Leave one out: "
+                    f"{', '.join(map(dumps, options.texts))}. Leave one out: "
                     f"{columns_option(IGNORED, columns or ())}, or no --data"
                 )
-                raise ShapeError(message)
-        lists = [row for row in self._rows if row.scores is not None and not row.scores.names]
-        if any(not row.options.ordered for row in lists):
-            self._order_lists([row.recorded for row in self._rows])
+        lists = [part.rows.tolist() for part in rows.numbers if not part.names]
+        if any(not rows.options[row].ordered for places in lists for row in places):
+            self._order_lists(rows.recorded())
 
     def _options_of_columns(self) -> list[Problem]:
         problems = []
         columns = self._roles.columns["options"]
+        rows = self._rows
+        options: list[Options] = []
         first: dict[str, Options] = {}
         known: dict[Any, Options] = {}  # rows with the same texts share their options
-        for row, cells in zip(
-            self._rows, zip(*map(self._plain, columns), strict=True), strict=True
-        ):
+        for row, cells in enumerate(zip(*map(rows.cells, columns), strict=True)):
             key = cells if all(isinstance(cell, str | None) for cell in cells) else None
             try:
-                row.options = known.get(key) or options_of_row(
+                own = known.get(key) or options_of_row(
                     dict(zip(columns, cells, strict=True)), columns, self._reference
                 )
             except DraftError as error:
-                problems.append(Problem(row.entry.line, row.id, str(error), error.kind))
+                line, name = rows.entry(row).line, rows.ids[row]
+                problems.append(Problem(line, name, str(error), error.kind))
                 continue
+            options.append(own)
             if key is not None:
-                known[key] = row.options
-            same = first.setdefault(row.id, row.options).texts == row.options.texts
-            if not same or "-" in row.options.texts:
+                known[key] = own
+            same = first.setdefault(rows.ids[row], own).texts == own.texts
+            if not same or "-" in own.texts:
                 what = '"-", which also says that there is no label'
                 if not same:
                     what = "another order of options than the first view of its item"
-                message = f"{self._source}: {row.place} has {what}; write rows that agree"
-                raise ShapeError(message)
+                raise ShapeError(
+                    f"{self._source}: {rows.place(row)} has {what}; write rows that agree"
+                )
+        rows.options = options
         return problems
 
     def _options_of_file(self, column: str) -> None:
@@ -398,23 +366,23 @@ class _TableReader:
         if classes:
             self._give(Options(classes), TEXT, POSITIONS[0])  # `datasets` counts from 0
             return
-        if any(row.scores is not None and row.scores.names for row in self._rows):
+        rows = self._rows
+        if any(part.names for part in rows.numbers):
             self._options_of_names(column)
             return
-        cells = self._cells(column, self._rows)
+        cells = rows.answers(column)
         if self._roles.has_scores:
             unnamed = self._roles.unlabelled and self._prediction is None
-            sizes = [len(row.scores.numbers) for row in self._rows if row.scores is not None]
-            most = max(sizes, default=0)
             numbers = all(of_texts(lambda cell: fold_label(cell_text(cell) or "").isdigit(), cells))
             if not numbers and not unnamed:
                 self._order_lists(cells)
                 return
-            for row in self._rows:
-                size = most if row.scores is None else len(row.scores.numbers)
-                row.options = Options((), count=size)
+            counts = [*map(len, (part.values[0] for part in rows.numbers))]
+            rows.give(Options((), count=max(counts, default=0)))
+            for count, part in zip(counts, rows.numbers, strict=True):
+                rows.give(Options((), count=count), part.rows)
             return
-        said = self._cells(self._prediction, self._rows)
+        said = rows.answers(self._prediction)
         self._check_words(cells, said)
         labels, merged = distinct_labels([*cells, *said])
         check_truths(labels, column, self._source)
@@ -427,24 +395,25 @@ class _TableReader:
         Raises:
             ShapeError: only some tokens are listed, so the options are not known.
         """
-        named = [(row, row.scores) for row in self._rows if row.scores and row.scores.names]
-        if any(scores.listed for _, scores in named):
-            labels, _ = distinct_labels(self._cells(column, [row for row, _ in named]))
-            tops = [max(zip(s.numbers, s.names or (), strict=True))[1] for _, s in named]
+        rows, named = self._rows, [part for part in self._rows.numbers if part.names]
+        if any(part.listed for part in named):
+            cells = rows.answers(column)
+            labels, _ = distinct_labels(cells[row] for part in named for row in part.rows)
+            tops = [max(zip(n, p.names or (), strict=True))[1] for p in named for n in p.values]
             labels = labels or distinct_labels(tops)[0]
-            message = (
+            raise ShapeError(
                 f"{self._source}: the most probable tokens are listed, and the answers are not "
                 f"known. Name them: --options {shlex.quote(','.join(labels[:6]))}"
             )
-            raise ShapeError(message)
-        sets = {*map(frozenset, {scores.names or () for _, scores in named})}
+        sets = {frozenset(part.names or ()) for part in named}
         # Numbers have an order, and so may also be meant as positions.
         numbers = all(name.isdigit() for names in sets for name in names)
         shared = Options(tuple(sort_labels(frozenset().union(*sets))), ordered=numbers)
         self._give(shared, *(() if numbers else (TEXT,)))
         if len(sets) > 1:  # rows are not compared, only found
-            for row, scores in named:
-                row.options = Options(tuple(sort_labels(scores.names or ())), ordered=numbers)
+            for part in named:
+                own = Options(tuple(sort_labels(part.names or ())), ordered=numbers)
+                rows.give(own, part.rows)
 
     def _order_lists(self, cells: Sequence[Json]) -> None:
         """Take the order of lists of numbers that the predictions prove.
@@ -455,41 +424,45 @@ class _TableReader:
         Raises:
             ShapeError: they prove none.
         """
-        sizes = {len(row.scores.numbers) for row in self._rows if row.scores is not None}
+        rows = self._rows
+        sizes = {part.values.shape[1] for part in rows.numbers}
         order = self._proven_order(sizes, cells)
         if order is not None:
             listed = ", ".join(order)
             self._remarks.append(f"Order of the numbers, by {self._prediction}: {listed}.")
             self._give(Options(order), TEXT)
             return
-        labels, _ = distinct_labels([*cells, *self._cells(self._prediction, self._rows)])
+        labels, _ = distinct_labels([*cells, *rows.answers(self._prediction)])
         if not labels:
-            message = (
+            raise ShapeError(
                 f"{self._source}: {self._reference} has no label that is text or a number. Name "
                 f"another column: {columns_option('reference', ['NAME'])}"
             )
-            raise ShapeError(message)
         listed = ",".join(labels) if {len(labels)} == sizes else "FIRST,SECOND,..."
-        message = (
+        raise ShapeError(
             f"{self._source}: the {max(sizes)} numbers of a row are in an order that the file does "
-            f"not give: {self._rows[0].place} may have {dumps(labels[0])} first or "
+            f"not give: {rows.place(0)} may have {dumps(labels[0])} first or "
             f"{dumps(labels[-1])} first. Name the answers in their order: --options "
             f"{shlex.quote(listed)}"
         )
-        raise ShapeError(message)
 
     def _proven_order(self, sizes: set[int], right: Sequence[Json]) -> tuple[str, ...] | None:
         """Return the only order of labels in which every prediction is the most probable answer."""
         texts: dict[int, str] = {}
-        cells = self._cells(self._prediction, self._rows)
+        cells = self._rows.answers(self._prediction)
         labels, _ = distinct_labels([*cells, *right])
         spelling = {fold_label(label): label for label in labels}
-        for row, cell in zip(self._rows, cells, strict=True):
-            numbers = row.scores.numbers if row.scores is not None else ()
-            best = [place for place, number in enumerate(numbers) if number == max(numbers)]
-            if len(best) == 1 and not is_unlabelled(cell):
-                text = spelling[fold_label(cell_text(cell) or "")]
-                if texts.setdefault(best[0], text) != text:
+        for part in self._rows.numbers:
+            best = part.values == part.values.max(axis=1, keepdims=True, initial=-math.inf)
+            single = best.sum(axis=1) == 1
+            tops = zip(
+                part.rows[single].tolist(), best[single].argmax(axis=1).tolist(), strict=True
+            )
+            for row, place in tops:
+                if is_unlabelled(cells[row]):
+                    continue
+                text = spelling[fold_label(cell_text(cells[row]) or "")]
+                if texts.setdefault(place, text) != text:
                     return None
         places = range(max(sizes, default=0))
         left = [label for label in labels if label not in texts.values()]
@@ -527,12 +500,11 @@ class _TableReader:
         ours, theirs = (", ".join([*each.values()][:4]) for each in (labels, predictions))
         words = max(labels, predictions, key=lambda each: max(map(len, each)))
         listed = [*dict.fromkeys([*labels.values(), *new])] if numbers else [*words.values()]
-        message = (
+        raise ShapeError(
             f"{self._source}: {self._reference} has {ours}, and {self._prediction} has {theirs}: "
             "they are not the same words. Give all answers, in their order if one column has "
             f"positions or letters: --options={shlex.quote(','.join(listed[:26]))}"
         )
-        raise ShapeError(message)
 
     def _order_levels(self) -> None:
         """Put the levels of rubrics in the order of their values.
@@ -540,14 +512,14 @@ class _TableReader:
         Raises:
             ShapeError: they are words, whose order nobody gives.
         """
-        kinds = zip(self._rows, self._kinds(), strict=True)
-        rows = [row for row, kind in kinds if kind == "score"]
-        texts = {row.options.texts for row in rows if not row.options.ordered}
+        rows = [row for row, kind in enumerate(self._kinds()) if kind == "score"]
+        options = [self._rows.options[row] for row in rows]
+        texts = {own.texts for own in options if not own.ordered}
         if len(texts) != 1 or texts == {()}:
             return
         (labels,) = texts
         levels = levels_by_value(labels, self._source, str(self._reference))
-        named = any(row.scores is not None for row in rows)
+        named = any(self._have[row] for row in rows)
         self._give(Options(labels if named else tuple(levels)), TEXT)
 
     def _kinds(self) -> list[str | None]:
@@ -555,18 +527,29 @@ class _TableReader:
         column = self._roles.first("type")
         if self._reading.levels or column is None:
             return ["score" if self._reading.levels else None] * len(self._rows)
-        return of_texts(lambda cell: _KINDS.get(str(cell)), self._plain(column))
+        return of_texts(lambda cell: _KINDS.get(str(cell)), self._rows.cells(column))
 
     def _set_vectors(self) -> list[Problem]:
         """Put the numbers of every row in the order of its options."""
-        form = self._form_of_names()
-        problems = []
-        for row in self._rows:
-            try:
-                row.vector = vector_of(row, self._names.indices(row, form))
-            except ValueError as error:
-                problems.append(Problem(row.entry.line, row.id, str(error), "numbers of answers"))
-        return problems
+        form, rows = self._form_of_names(), self._rows
+        wrong: dict[int, str] = {}
+        for part in rows.numbers:
+            options = rows.options
+            if len(part.rows) < len(rows):
+                options = [rows.options[row] for row in part.rows]
+            indices = {id(own): self._indices(part, own, form) for own in _different(options)}
+            wrong |= part.set_vectors(options, indices)
+        lines, kind = self._entries.lines, "numbers of answers"
+        return [
+            Problem(lines[rows.at[row]], rows.ids[row], wrong[row], kind) for row in sorted(wrong)
+        ]
+
+    def _indices(self, part: Numbers, options: Options, form: Form) -> list[int | None] | None:
+        """Return the options that the names of numbers name; None if they do not fit."""
+        key = (id(options), part.names, part.listed, form)
+        if key not in self._known:
+            self._known[key] = indices_of_names(part, options, form)
+        return self._known[key]
 
     def _form_of_names(self) -> Form:
         """Return how the names of the numbers name options.
@@ -574,39 +557,53 @@ class _TableReader:
         Raises:
             ShapeError: two forms fit and differ.
         """
-        named = [(row, row.scores) for row in self._rows if row.scores and row.scores.names]
-        different = {(id(row.options), scores.names, scores.listed): row for row, scores in named}
-        listed = any(is_listed for _, _, is_listed in different)
+        rows = self._rows
+        named = [
+            (part, options)
+            for part in rows.numbers
+            if part.names
+            for options in _different([rows.options[row] for row in part.rows.tolist()])
+        ]
+        listed = any(part.listed for part, _ in named)
         forms = (TEXT, LETTER) if listed else tuple(FORMS)
         fitting = [
             form
             for form in forms
-            if named
-            and all(self._names.indices(row, form) is not None for row in different.values())
+            if named and all(self._indices(*each, form) is not None for each in named)
         ]
         if fitting and TEXT in self._forms and fitting[0] == TEXT and not listed:
             return TEXT
         if self._reading.form in fitting:
             return self._reading.form or TEXT
-        if len(fitting) > 1:
-            pairs = [(row, name) for row, scores in named for name in scores.names or ()]
+        first, *others = fitting or [TEXT]
+        if any(
+            self._indices(*x, first) != self._indices(*x, form)
+            for x in named
+            for form in others[:1]
+        ):
+            pairs = [
+                (row, name)
+                for part in rows.numbers
+                for row in part.rows.tolist()
+                for name in part.names or ()
+            ]
+            pairs.sort(key=lambda pair: pair[0])
             answers = Answers(
                 "the names of the numbers",
                 [name for _, name in pairs],
-                [row.options for row, _ in pairs],
-                lambda at: pairs[at][0].place,
+                [rows.options[row] for row, _ in pairs],
+                lambda at: rows.place(pairs[at][0]),
             )
             a, b = (
                 [-1 if index is None else index for index in answers.read(form)]
                 for form in fitting[:2]
             )
-            if a != b:
-                raise two_readings(self._source, answers, (fitting[0], a), (fitting[1], b))
-        return fitting[0] if fitting else TEXT
+            raise two_readings(self._source, answers, (fitting[0], a), (fitting[1], b))
+        return first
 
     # Answers
 
-    def _choose(self, rows: Sequence[TableRow]) -> _Chosen:
+    def _choose(self, rows: TableRows) -> _Chosen:
         """Return the only reading of right answers and predictions that every row allows.
 
         Raises:
@@ -621,7 +618,8 @@ class _TableReader:
             for a, right in references.items()
             for b, answers in said.items()
         ]
-        against = {id(pair): self._contradiction(rows, pair) for pair in pairs}
+        tops = _Tops(rows)
+        against = {id(pair): self._contradiction(rows, tops, pair) for pair in pairs}
         # One file counts one way.
         equal = [pair for pair in pairs if {*pair.forms} != {*POSITIONS}]
         for tried in (equal, pairs):
@@ -631,17 +629,10 @@ class _TableReader:
                 return passing[0]
         raise ShapeError(f"{self._source}: {against[id((equal or pairs)[0])]}")
 
-    def _answers(self, rows: Sequence[TableRow], column: str) -> Answers:
-        return Answers(
-            column,
-            self._cells(column, rows),
-            [row.options for row in rows],
-            lambda at: rows[at].place,
-        )
+    def _answers(self, rows: TableRows, column: str) -> Answers:
+        return Answers(column, rows.answers(column), rows.options, rows.place)
 
-    def _readings(
-        self, rows: Sequence[TableRow], column: str | None
-    ) -> dict[Form | None, list[int]]:
+    def _readings(self, rows: TableRows, column: str | None) -> dict[Form | None, list[int]]:
         """Return the readings of a column that fit every row; those of the data without one.
 
         Raises:
@@ -650,7 +641,8 @@ class _TableReader:
         if column is None and self._roles.unlabelled:
             return {None: [0] * len(rows)}
         if column is None:
-            indices = [row.options.index(row.recorded, TEXT) for row in rows]
+            pairs = zip(rows.options, rows.recorded(), strict=True)
+            indices = [options.index(text, TEXT) for options, text in pairs]
             return {None: [index for index in indices if index is not None]}
         answers = self._answers(rows, column)
         stated = answers.readings(self._reading.form) if self._reading.form else {}
@@ -662,57 +654,60 @@ class _TableReader:
         for form in (*self._forms, *usual):
             if form in readings:
                 return {form: readings[form]}
-        named = any(option.named for option in answers.options) and TEXT not in readings
+        named = any(own.named for own in _different(rows.options)) and TEXT not in readings
         if named and LETTER in readings:
             return {LETTER: readings[LETTER]}
         if readings:
             return readings
         read = answers.read(answers.likeliest())
-        row = rows[read.index(None)]
-        names = ", ".join(map(dumps, row.options.texts[:8])) or f"{len(row.options)} positions"
+        row = read.index(None)
+        own = rows.options[row]
+        names = ", ".join(map(dumps, own.texts[:8])) or f"{len(own)} positions"
         role = "reference" if column == self._reference else "prediction"
         remedy = f"Correct the column, or name another one: {columns_option(role, ['NAME'])}"
-        if not row.options.ordered or not row.options.texts:
-            listed = shlex.quote(",".join(row.options.texts or ("FIRST", "SECOND")))
+        if not own.ordered or not own.texts:
+            listed = shlex.quote(",".join(own.texts or ("FIRST", "SECOND")))
             remedy = f"If these are positions or letters, give the order: --options {listed}"
         for group in self._roles.groups.values():
             ignored = columns_option(IGNORED, [*group])
             remedy += f". If {', '.join(group)} are not numbers for the answers: {ignored}"
-        message = (
-            f"{self._source}: {row.place}: {column} = {dumps(row.entry.value.get(column))} names "
+        raise ShapeError(
+            f"{self._source}: {rows.place(row)}: {column} = {dumps(rows.cell(row, column))} names "
             f"none of the answers ({names}), and so in {read.count(None):,} of {len(rows):,} rows. "
             f"{remedy}"
         )
-        raise ShapeError(message)
 
-    def _contradiction(self, rows: Sequence[TableRow], chosen: _Chosen) -> str | None:
+    def _contradiction(self, rows: TableRows, tops: _Tops, chosen: _Chosen) -> str | None:
         """Return what a row says against a reading; None if nothing does."""
-        for number, row in enumerate(rows):
-            said = None if chosen.predictions is None else chosen.predictions[number]
-            if said is None and row.correct is None:
-                continue
-            answer = row.tops if row.scores is not None or said is None else {said}
-            right = chosen.references[number]
-            if said is not None and said not in answer:
-                column = str(self._prediction)
-                told = f"is not the most probable answer ({row.named(answer)})"
-                facts = "these numbers"
-            elif row.correct is not None and row.correct not in {right == top for top in answer}:
-                column = str(self._roles.first("correct"))
-                told = (
-                    f"contradicts the answer, read as {row.named(answer)}, and the right one, read "
-                    f"as {row.named({right})}"
-                )
-                facts = "these answers"
-            else:
-                continue
-            return (
-                f"{row.place}: {column} = {dumps(row.entry.value.get(column))} {told}. If it is no "
-                f"fact about {facts}: {columns_option(IGNORED, [column])}"
+        said = None if chosen.predictions is None else np.array(chosen.predictions, np.int64)
+        right = np.array(chosen.references, np.int64)
+        truths = np.array([-1 if truth is None else truth for truth in rows.truths], np.int64)
+        has_top = tops.has(right, said)
+        # Of answers that tie, one may be the right one, and another the answer.
+        fits = np.where(truths == 1, has_top, tops.counts(said) > has_top)
+        against = (truths >= 0) & ~fits
+        is_top = np.ones(len(rows), bool) if said is None else tops.has(said, said)
+        if not (against | ~is_top).any():
+            return None
+        row = int((against | ~is_top).argmax())
+        answer = tops.of(row, None if said is None else int(said[row]))
+        if not is_top[row]:
+            column = str(self._prediction)
+            told = f"is not the most probable answer ({rows.named(row, answer)})"
+            facts = "these numbers"
+        else:
+            column = str(self._roles.first("correct"))
+            told = (
+                f"contradicts the answer, read as {rows.named(row, answer)}, and the right one, "
+                f"read as {rows.named(row, [int(right[row])])}"
             )
-        return None
+            facts = "these answers"
+        return (
+            f"{rows.place(row)}: {column} = {dumps(rows.cell(row, column))} {told}. If it is no "
+            f"fact about {facts}: {columns_option(IGNORED, [column])}"
+        )
 
-    def _ask(self, rows: Sequence[TableRow], passing: Sequence[_Chosen]) -> None:
+    def _ask(self, rows: TableRows, passing: Sequence[_Chosen]) -> None:
         """Refuse two readings that differ.
 
         Raises:
@@ -732,7 +727,7 @@ class _TableReader:
             answers = self._answers(rows, str(column))
             raise two_readings(self._source, answers, (a, values), (b, others))
 
-    def _check_copy(self, rows: Sequence[TableRow], chosen: _Chosen) -> None:
+    def _check_copy(self, rows: TableRows, chosen: _Chosen) -> None:
         """Check that a right answer next to that of the data agrees with it.
 
         Raises:
@@ -741,19 +736,19 @@ class _TableReader:
         column = None if self._data is None else self._roles.first("reference")
         if column is None or self._data is None:
             return
-        pairs = zip(rows, chosen.references, strict=True)
-        labelled = [(row, index) for row, index in pairs if not is_unlabelled(row.cell(column))]
-        read = [self._answers([row for row, _ in labelled], column).read(form) for form in FORMS]
-        if [index for _, index in labelled] in read:
+        labelled = [row for row, x in enumerate(rows.answers(column)) if not is_unlabelled(x)]
+        answers = self._answers(rows.chosen(labelled), column)
+        references = [chosen.references[row] for row in labelled]
+        read = [answers.read(form) for form in FORMS]
+        if references in read:
             return
-        places = zip(labelled, zip(*read, strict=True), strict=True)
-        row, index = next(pair for pair, indices in places if pair[1] != indices[0])
-        message = (
-            f"{self._source}: two right answers differ: {row.place} has {column} = "
-            f"{dumps(row.entry.value.get(column))}, and {self._data.path} has {row.named({index})}."
-            f" Decide with {columns_option(IGNORED, [column])}"
+        places = zip(labelled, references, zip(*read, strict=True), strict=True)
+        row, index = next((row, index) for row, index, found in places if index != found[0])
+        raise ShapeError(
+            f"{self._source}: two right answers differ: {rows.place(row)} has {column} = "
+            f"{dumps(rows.cell(row, column))}, and {self._data.path} has "
+            f"{rows.named(row, [index])}. Decide with {columns_option(IGNORED, [column])}"
         )
-        raise ShapeError(message)
 
     # Rows of our format
 
@@ -762,162 +757,180 @@ class _TableReader:
         rows = self._rows
         columns, wrong = self._facts()
         columns |= self._answers_by_column(wrong)
-        lines, ids = self._entries.lines, [row.id for row in rows]
-        asked = of_texts(cell_text, self._cells(self._roles.first("question"), rows))
-        none = [""] * len(rows)
-        made = LogRows(
-            lines=[lines[row.at] for row in rows],
-            records=ids,
-            wheres=none,
-            columns=columns,
-            further=self._further(),
-            problems=(),
-            questions=[text or "" for text in asked],
-            options=[row.options.texts for row in rows],
-            wordings=none,
-            states=none,
-        )
-        if not wrong:
-            return made
+        asked = of_texts(cell_text, rows.answers(self._roles.first("question")))
+        lines, none = self._entries.lines, [""] * len(rows)
+        facts: dict[str, Sequence[Any]] = {
+            "line": lines if len(rows) == len(lines) else [lines[at] for at in rows.at],
+            "record": rows.ids,
+            "question": [text or "" for text in asked],
+            "options": _of_options(lambda own: own.texts, rows.options),
+            **dict.fromkeys(("where", "wording", "state"), none),
+        }
+        made = LogRows(facts, columns, self._further())
         kind = "values out of range"
-        return LogRows.of(
-            Problem(made.lines[at], ids[at], str(wrong[at]), kind) if at in wrong else made.row(at)
-            for at in range(len(rows))
-        )
+        problems = {
+            at: Problem(facts["line"][at], rows.ids[at], str(error), kind)
+            for at, error in wrong.items()
+        }
+        found = (problems.get(at) or made.row(at) for at in range(len(rows)))
+        return LogRows.of(found) if problems else made
 
-    def _answers_by_column(self, wrong: dict[int, ValueError]) -> dict[str, list[Any]]:
+    def _answers_by_column(self, wrong: dict[int, ValueError]) -> dict[str, Any]:
         """Return the columns, in our format, that are of answers.
 
         Args:
             wrong: by its number, what is wrong with a row; numbers out of their range are added.
         """
-        rows, unlabelled = self._rows, self._roles.unlabelled
-        columns: dict[str, list[Any]] = {
-            "reference": [None if unlabelled else self._right_answer(row) for row in rows],
-            "n_choices": _kept([*map(attempted(self._count), rows)], wrong)
-            if unlabelled
-            else [len(row.options) for row in rows],
-            "status": [None if row.answered else "missing" for row in rows],
-            "reason": [None if row.answered else "no answer in the table" for row in rows],
+        rows, unlabelled, answered = self._rows, self._roles.unlabelled, self._answered
+        right: list[int | None] = [None] * len(rows)
+        counts: list[Any]
+        if self._roles.outcomes:
+            right, counts = [0] * len(rows), [2] * len(rows)
+        elif unlabelled:
+            counts = _kept([*map(attempted(self._count), range(len(rows)))], wrong)
+        else:
+            right, counts = self._right_answers(), _of_options(len, rows.options)
+        columns: dict[str, Any] = {
+            "reference": right,
+            "n_choices": counts,
             # Of answers that tie, the prediction is the answer.
-            "answer": [row.said for row in rows],
+            "answer": self._said,
         }
+        if not all(answered):
+            columns["status"] = [None if has else "missing" for has in answered]
+            columns["reason"] = [None if has else "no answer in the table" for has in answered]
         if self._roles.first("correct") is not None:
             # Of answers that tie, nothing says which was counted.
-            sure = [row.answered and row.correct is not None and len(row.tops) < 2 for row in rows]
-            pairs = zip(rows, sure, strict=True)
-            columns["correct"] = [row.correct if is_sure else None for row, is_sure in pairs]
+            sure = (_Tops(rows).counts() < 2) & np.array(answered)
+            pairs = zip(rows.truths, sure.tolist(), strict=True)
+            columns["correct"] = [truth if is_sure else None for truth, is_sure in pairs]
         columns |= self._numbers_by_column(wrong)
         if self._roles.outcomes:
-            columns |= {"reference": [0] * len(rows), "n_choices": [2] * len(rows)}
             columns |= {"code_order": [[]] * len(rows), "kind": ["choice"] * len(rows)}
         return columns
 
-    def _numbers_by_column(self, wrong: dict[int, ValueError]) -> dict[str, list[Any]]:
+    def _numbers_by_column(self, wrong: dict[int, ValueError]) -> dict[str, Any]:
         """Return the columns, in our format, that have the numbers of rows."""
-        kinds = {row.scores.kind for row in self._rows if row.scores is not None}
-        if self._roles.first("confidence") is not None or "log_probabilities" in kinds:
-            read = _kept([*map(attempted(self._numbers), self._rows)], wrong)
-            return by_column([each or {} for each in read])
-        return {
-            kind: [
-                row.vector if row.scores is not None and row.scores.kind == kind else None
-                for row in self._rows
-            ]
-            for kind in kinds
-        }
+        rows, parts = self._rows, self._rows.numbers
+        of_logs = any(part.kind == "log_probabilities" for part in parts)
+        if len(parts) == 1 and len(parts[0].rows) == len(rows) and not of_logs:
+            return {parts[0].kind: parts[0].vectors}
+        found: list[Any] = [None] * len(rows)
+        for part in parts:
+            read_numbers = attempted(partial(self._numbers, part))
+            pairs = zip(part.values.tolist(), self._vectors(part), strict=True)
+            for row, numbers in zip(part.rows, map(read_numbers, pairs), strict=True):
+                found[row] = numbers
+        if self._roles.first("confidence") is not None:
+            read = attempted(self._confidence)
+            for row in compress(range(len(rows)), self._answered):
+                found[row] = read(row) if found[row] is None else found[row]
+        return by_column([each or {} for each in _kept(found, wrong)])
 
-    def _right_answer(self, row: TableRow) -> int | None:
-        """Return the index of the right answer, also of a row without an answer."""
-        if row.right is not None:
-            return row.right
-        cell = row.recorded if self._reference is None else row.cell(self._reference)
-        indices = [row.options.index(cell, form) for form in row.options.forms]
-        return next((index for index in indices if index is not None), None)
+    def _vectors(self, part: Numbers) -> list[list[float | None]]:
+        """Return the numbers of rows by option; None for an option that is not listed."""
+        vectors: list[list[float | None]] = part.vectors.tolist()
+        if not part.listed:
+            return vectors
+        options = [self._rows.options[row] for row in part.rows]
+        return [
+            [None if x is None or math.isnan(x) else x for x in vector[: len(own)]]
+            for vector, own in zip(vectors, options, strict=True)
+        ]
 
-    def _count(self, row: TableRow) -> int:
+    def _numbers(
+        self, part: Numbers, read: tuple[Sequence[float], Sequence[float | None]]
+    ) -> dict[str, Json]:
+        """Return the numbers of a row as columns of our format.
+
+        Args:
+            part: of which the row is one.
+            read: the numbers as the row has them, and by option.
+
+        Raises:
+            ValueError: log-probabilities are above 0, or sum to more than 1.
+        """
+        numbers, vector = read
+        if part.kind != "log_probabilities":
+            return {part.kind: [*vector]}
+        known = [value for value in vector if value is not None]
+        if max(numbers) > SUM_TOLERANCE:
+            column = self._roles.first("log_probabilities") or "logprob columns"
+            raise ValueError(
+                f"{column}: expected log-probabilities of at most 0, got {max(numbers):.6g}; if "
+                f"they are logits, say so: --columns logits={column}"
+            )
+        mass = math.fsum(math.exp(min(value, 0.0)) for value in known)
+        if mass > 1 + SUM_TOLERANCE * len(known):
+            raise ValueError(
+                f"expected log-probabilities of different answers, whose probabilities sum to at "
+                f"most 1, got a sum of {mass:.6g}"
+            )
+        if not self._partial_mass and not part.listed:
+            return {part.kind: [*vector]}
+        values: dict[str, Json] = {"logits": [*vector], "answer_mass": min(mass, 1.0)}
+        if len(known) < len(vector):
+            left = 1.0 - math.fsum(map(math.exp, numbers))
+            values["ceiling"] = min(*numbers, math.log(max(left, 1e-12)))
+        return values
+
+    def _right_answers(self) -> list[int | None]:
+        """Return the indices of the right answers, also of rows without an answer."""
+        rows, found = self._rows, self._right
+        lacking = [row for row, right in enumerate(found) if right is None]
+        if not lacking:
+            return found
+        cells = rows.recorded() if self._reference is None else rows.answers(self._reference)
+        for row in lacking:
+            own = rows.options[row]
+            indices = (own.index(cells[row], form) for form in own.forms)
+            found[row] = next((index for index in indices if index is not None), None)
+        return found
+
+    def _count(self, row: int) -> int:
         """Return the number of answers of a row; without labels, the least that there can be.
 
         Raises:
             ValueError: its confidence is too small for any number.
         """
-        known = len(row.options)
-        if not self._roles.unlabelled or row.scores is not None or row.options.texts == _BOOLEAN:
+        known = len(self._rows.options[row])
+        named = self._have[row] or self._rows.options[row].texts == _BOOLEAN
+        if not self._roles.unlabelled or named:
             return known
-        return max(known, MIN_ANSWERS, fewest_answers(row.confidence or 1.0))
+        return max(known, MIN_ANSWERS, fewest_answers(self._rows.confidences[row] or 1.0))
 
-    def _confidence(self, row: TableRow) -> dict[str, Json]:
+    def _confidence(self, row: int) -> dict[str, Json]:
         """Return the probability of the answer of a row.
 
         Raises:
             ValueError: it is missing, or whether the answer is right, or it is too small.
         """
-        column = self._roles.first("confidence")
-        if column is None:
-            return {}
-        if row.confidence is None:
+        column, confidence = self._roles.first("confidence"), self._rows.confidences[row]
+        if confidence is None:
             raise ValueError(f"{column}: expected a number, got none; fill the cell in")
-        if self._roles.outcomes and row.correct is None:
+        if self._roles.outcomes and self._rows.truths[row] is None:
             column = self._roles.first("correct")
             raise ValueError(f"{column}: expected true or false, got none; fill the cell in")
-        if row.said is not None and not self._roles.outcomes:
+        said = self._said[row]
+        if said is not None and not self._roles.outcomes:
             try:
-                confident_logits(row.confidence, row.said, self._count(row))
+                confident_logits(confidence, said, self._count(row))
             except ValueError as error:
-                message = (
+                raise ValueError(
                     f"{error}; if {column} is not the probability of {self._prediction}: "
-                    f"{columns_option(IGNORED, [column])}"
-                )
-                raise ValueError(message) from None
-        return {"confidence": row.confidence}
-
-    def _numbers(self, row: TableRow) -> dict[str, Json]:
-        """Return the numbers of a row as columns of our format.
-
-        Raises:
-            ValueError: log-probabilities are above 0, or sum to more than 1, or as `_confidence`.
-        """
-        scores, vector = row.scores, row.vector
-        if not row.answered:
-            return {}
-        if scores is None:
-            return self._confidence(row)
-        kind = scores.kind
-        if kind != "log_probabilities":
-            return {kind: [*vector]}
-        known = [value for value in vector if value is not None]
-        if max(scores.numbers) > SUM_TOLERANCE:
-            column = self._roles.first("log_probabilities") or "logprob columns"
-            message = (
-                f"{column}: expected log-probabilities of at most 0, got "
-                f"{max(scores.numbers):.6g}; if they are logits, say so: --columns logits={column}"
-            )
-            raise ValueError(message)
-        mass = math.fsum(math.exp(min(value, 0.0)) for value in known)
-        if mass > 1 + SUM_TOLERANCE * len(known):
-            message = (
-                f"expected log-probabilities of different answers, whose probabilities sum to at "
-                f"most 1, got a sum of {mass:.6g}"
-            )
-            raise ValueError(message)
-        if not self._partial_mass and not scores.listed:
-            return {kind: [*vector]}
-        values: dict[str, Json] = {"logits": [*vector], "answer_mass": min(mass, 1.0)}
-        if len(known) < len(vector):
-            left = 1.0 - math.fsum(map(math.exp, scores.numbers))
-            values["ceiling"] = min(*scores.numbers, math.log(max(left, 1e-12)))
-        return values
+                    f"{columns_option(IGNORED, [str(column)])}"
+                ) from None
+        return {"confidence": confidence}
 
     @cached_property
     def _partial_mass(self) -> bool:
         """Whether log-probabilities of a row leave something for other tokens."""
-        for row in self._rows:
-            if row.scores is None or row.scores.kind != "log_probabilities":
-                continue
-            mass = math.fsum(math.exp(min(value, 0.0)) for value in row.vector if value is not None)
-            if row.scores.listed or mass < 1 - SUM_TOLERANCE:
-                return True
-        return False
+        of_logs = [part for part in self._rows.numbers if part.kind == "log_probabilities"]
+        return any(part.listed for part in of_logs) or any(
+            math.fsum(math.exp(min(x, 0.0)) for x in vector) < 1 - SUM_TOLERANCE
+            for part in of_logs
+            for vector in part.vectors.tolist()
+        )
 
     def _facts(self) -> tuple[dict[str, list[Json]], dict[int, ValueError]]:
         """Return the columns of items and of views that rows or their records have.
@@ -926,11 +939,10 @@ class _TableReader:
             (n,) cells by column; and by its number, what is wrong with a row.
         """
         rows, wrong = self._rows, dict[int, ValueError]()
-        columns: dict[str, list[Any]] = {"id": [row.id for row in rows]}
-        columns |= _of_records([row.record for row in rows if row.record is not None])
-        columns.setdefault(
-            "kind", ["boolean" if row.options.texts == _BOOLEAN else None for row in rows]
-        )
+        columns: dict[str, Any] = {"id": rows.ids}
+        columns |= _of_records([record for record in rows.records if record is not None])
+        kinds = _of_options(lambda own: "boolean" if own.texts == _BOOLEAN else None, rows.options)
+        columns.setdefault("kind", kinds)
         labels = {label: self._labels_of(label) for label in _LABELS}
         labels |= {"family": self._families or labels["family"], "kind": self._kinds()}
         for name, cells in labels.items():
@@ -947,29 +959,29 @@ class _TableReader:
             # Which letters a prompt showed is not known, if the table does not say it.
             nothing: Json = [] if name == "code_order" else None
             read = attempted(partial(_number_or_list, name, nothing))
-            columns[name] = _kept(of_texts(read, self._plain(name)), wrong)
+            columns[name] = _kept(of_texts(read, rows.cells(name)), wrong)
         if self._grouping.labels:
-            named = [attempted(self._grouping.of_entry)(row.entry.value) for row in rows]
+            read_labels = attempted(self._grouping.of_entry)
+            named = [read_labels(rows.entry(row).value) for row in range(len(rows))]
             columns |= by_column([each or {} for each in _kept(named, wrong)])
         return columns, wrong
 
     def _labels_of(self, label: str) -> Sequence[str | None]:
         """Return the labels that rows have in the column of a role; nothing without the column."""
         column = self._roles.first(label)
-        texts = [] if column is None else of_texts(as_text, self._plain(column))
+        texts = [] if column is None else of_texts(as_text, self._rows.cells(column))
         if label != "variant":
             return texts
         return [text if text in _VARIANTS else None for text in texts]
 
     def _further(self) -> dict[str, list[Json]]:
         used = self._roles.used | {*_NUMBERS, "code_order"}
-        kept = self._entries.chosen([row.at for row in self._rows])
+        rows = self._rows
+        kept = self._entries.chosen(rows.at)
         further = {name: kept.column(name) for name in kept.names if name not in used}
-        if any(row.request for row in self._rows):
-            further["question"] = [
-                None if row.request is None else row.id.removeprefix(f"{row.request}/")
-                for row in self._rows
-            ]
+        if any(rows.requests):
+            pairs = zip(rows.requests, rows.ids, strict=True)
+            further["question"] = [x and name.removeprefix(f"{x}/") for x, name in pairs]
         return further
 
     def _block(self, chosen: _Chosen) -> dict[str, Json]:
@@ -979,34 +991,84 @@ class _TableReader:
         block: dict[str, Json] = {"columns": columns}
         if self._roles.labels:
             block["labelled"] = True
-        column = self._roles.first("id")
+        column, rows = self._roles.first("id"), self._rows
+        lines = self._entries.lines
         if self._families:
-            what = "ids" if any(row.request for row in self._rows) else "texts"
+            what = "ids" if any(rows.requests) else "texts"
             block[what] = len({*self._families} - {None})
-        elif is_constant([row.text for row in self._rows]) or (
+        elif is_constant(rows.texts) or (
             self._roles.unlabelled
-            and all(row.id == str(self._entries.lines[row.at]) for row in self._rows)
+            and all(name == str(lines[at]) for name, at in zip(rows.ids, rows.at, strict=True))
         ):
             block["texts"] = 1
         if column is not None and counts_in_order(self._entries, column):
             block["numbered"] = True
-        if self._probability_of is not None:
-            block["probability_of"] = self._probability_of
-        if self._roles.percent:
-            block["percent"] = True
+        block |= {} if self._probability_of is None else {"probability_of": self._probability_of}
+        block |= {"percent": True} if self._roles.percent else {}
         forms = [form for form in chosen.forms if form is not None]
         if forms:
             block["answers"] = forms[0]
-        shared = {row.options.texts for row in self._rows}
-        if len(shared) == 1 and self._rows[0].options.texts:
-            block["options"] = [*self._rows[0].options.texts]
-        checked = sum(
-            row.correct is not None or (self._prediction is not None and row.scores is not None)
-            for row in self._rows
-        )
-        if 0 < checked < len(self._rows):
-            block["unverified"] = len(self._rows) - checked
+        shared = {own.texts for own in _different(rows.options)}
+        if len(shared) == 1 and rows.options[0].texts:
+            block["options"] = [*rows.options[0].texts]
+        unverified = rows.truths.count(None)
+        if self._prediction is not None and unverified:
+            pairs = zip(rows.truths, self._have, strict=True)
+            unverified = sum(truth is None and not has for truth, has in pairs)
+        if 0 < unverified < len(rows):
+            block["unverified"] = unverified
         return block
+
+
+def _different(options: Sequence[Options]) -> list[Options]:
+    """Return the options of rows, each object once."""
+    if len({*map(id, options)}) == 1:
+        return [options[0]]
+    return [*{id(own): own for own in options}.values()]
+
+
+def _of_options(function: Callable[[Options], _T], options: Sequence[Options]) -> list[_T]:
+    """Return a function of the options of every row, called once for each object."""
+    known = {id(own): function(own) for own in _different(options)}
+    return [*map(known.__getitem__, map(id, options))]
+
+
+class _Tops:
+    """The most probable answers of rows; several if they tie.
+
+    Args:
+        rows: with their options, and numbers in the order of these.
+    """
+
+    def __init__(self, rows: TableRows) -> None:
+        self._size = len(rows)
+        self._parts = [(part.rows, part.tops) for part in rows.numbers if part.vectors.shape[1]]
+
+    def has(self, indices: IntArray, said: IntArray | None = None) -> BoolArray:
+        """Return (n,) whether answers are among them; of rows without numbers, if they are said.
+
+        Args:
+            indices: (n,) of answers.
+            said: (n,) what a model said; None if nothing says it.
+        """
+        found = np.zeros(self._size, bool) if said is None else said == indices
+        for rows, tops in self._parts:
+            found[rows] = tops[np.arange(len(rows)), indices[rows]]
+        return found
+
+    def counts(self, said: IntArray | None = None) -> IntArray:
+        """Return (n,) how many there are."""
+        counts = np.full(self._size, int(said is not None))
+        for rows, tops in self._parts:
+            counts[rows] = tops.sum(axis=1)
+        return counts
+
+    def of(self, row: int, said: int | None) -> list[int]:
+        """Return those of a row."""
+        for rows, tops in self._parts:
+            if row in rows:
+                return [*map(int, np.flatnonzero(tops[rows == row][0]))]
+        return [] if said is None else [said]
 
 
 def _is_number(text: str) -> bool:

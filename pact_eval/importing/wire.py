@@ -23,8 +23,6 @@ from pact_eval._json import Json, describe, dumps, sha256_of_json
 from pact_eval.data.labelled.answers import cell_text, fold_label
 from pact_eval.data.records import FieldKind
 
-__all__ = ["Asked", "Said", "asked_by", "asked_of", "read_answer"]
-
 BOOLEAN: Final = ("false", "true")
 _KINDS: Final[Mapping[str, FieldKind]] = {
     **dict.fromkeys(("noul", "boolean", "bool", "predicate", "yes_no"), "boolean"),

@@ -9,9 +9,9 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import polars as pl
 
@@ -286,31 +286,27 @@ def _read(
         ShapeError: questions have several right answers, and nothing else is wrong.
     """
     frames = [pl.DataFrame(schema=FRAME)]
-    lines: list[int | None] = []
-    records: list[str | None] = []
-    wheres: list[str] = []
+    places = {name: list[Any]() for name in ("line", "record", "where")}
     found: list[tuple[int, Problem]] = []
     several: list[int] = []
     for rows in log.blocks:
-        start = len(lines)
+        start = len(places["line"])
         frame, failures = reader.read(rows.columns, len(rows))
         right = [at for at, error in failures.items() if isinstance(error, SeveralRightError)]
         several += [start + at for at in right]
         failures = {at: error for at, error in failures.items() if at not in right}
         found += [(start + before, each) for before, each in rows.found(failures, remedy)]
         frames.append(frame.with_columns(pl.col("at") + start))
-        lines += rows.lines
-        records += rows.records
-        wheres += rows.wheres
+        for name, cells in places.items():
+            cells += rows.facts[name]
         if further is not None and not (found or several):
             further.add(frame["id"].to_list(), _further_columns(rows, reader))
         if len(found) >= MOST_PROBLEMS:
             break
     whole = pl.concat(frames)
-    places = replace(LogRows.of(()), lines=lines, records=records, wheres=wheres)
-    found += places.found(_repeats(whole, places.lines), remedy)
+    found += LogRows(places, {}).found(_repeats(whole, places["line"]), remedy)
     found = sorted(found, key=lambda each: each[0])[:MOST_PROBLEMS]
-    last = found[-1][0] if len(found) == MOST_PROBLEMS else len(places)
+    last = found[-1][0] if len(found) == MOST_PROBLEMS else len(places["line"])
     problems = [problem for _, problem in found]
     _add_several(problems, [number for number in several if number < last], places, named)
     if not problems and whole.is_empty():
@@ -338,7 +334,10 @@ def _repeats(rows: pl.DataFrame, lines: Sequence[int | None]) -> dict[int, Value
 
 
 def _add_several(
-    problems: list[Problem], several: Sequence[int], places: LogRows, named: str
+    problems: list[Problem],
+    several: Sequence[int],
+    places: Mapping[str, Sequence[Any]],
+    named: str,
 ) -> None:
     """Add the problem of questions with several right answers, as the first.
 
@@ -353,10 +352,10 @@ def _add_several(
     problems.insert(0, problem)
 
 
-def _several_right(several: Sequence[int], places: LogRows) -> Problem:
+def _several_right(several: Sequence[int], places: Mapping[str, Sequence[Any]]) -> Problem:
     """Return the problem of questions with several right answers, with the remedy first."""
-    line, where = places.lines[several[0]], places.wheres[several[0]]
-    first = places.records[several[0]] or (f"line {line}" if line else where.rstrip(": "))
+    line, record, where = (cells[several[0]] for cells in places.values())
+    first = record or (f"line {line}" if line else where.rstrip(": "))
     rows = counted(len(several), "row")
     message = (
         "give --multi any, which counts an answer that is one of several right ones: expected one "
@@ -367,7 +366,7 @@ def _several_right(several: Sequence[int], places: LogRows) -> Problem:
 
 def _are_repeats(rows: pl.DataFrame) -> bool:
     """Return whether items have several views, and those of an item show one known order."""
-    if rows["id"].n_unique() == len(rows) or (rows["code_order"].list.len() == 0).any():
+    if not _has_views(rows) or (rows["code_order"].list.len() == 0).any():
         return False
     orders: dict[str, Json] = {}
     pairs = rows.select("id", "code_order").iter_rows()
@@ -380,6 +379,8 @@ def _by_status(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     An item has an answer in all of its views, or a status and no numbers.
     """
     without = rows.filter(pl.col("status").is_not_null())
+    if without.is_empty():
+        return rows, without
     without = without.unique("id", keep="first", maintain_order=True)
     of_items = rows.group_by("id").agg(
         pl.len().alias("views"), pl.col("scored").sum().alias("asked"), pl.col("right").sum()
@@ -398,12 +399,17 @@ def _missing(rows: pl.DataFrame, unanswered: pl.DataFrame) -> list[Problem]:
     if rows.is_empty():
         message = f"no entry has an answer ({len(unanswered):,} have a status)"
         return [Problem(None, None, message)]
-    return missing_views(rows) + inconsistent_views(rows)
+    return missing_views(rows) + inconsistent_views(rows) if _has_views(rows) else []
+
+
+def _has_views(rows: pl.DataFrame) -> bool:
+    """Return whether a row is another view than the first; without, items have a row each."""
+    return bool((rows["view"] > 0).any())
 
 
 def _several_views(rows: pl.DataFrame, values: str | None) -> list[Problem]:
     """Refuse several right answers under several views: the reference would depend on K."""
-    if known_by_values(values) == "answers" or not (rows["view"] > 0).any():
+    if known_by_values(values) == "answers" or not _has_views(rows):
         return []
     several = rows.filter(pl.col("accepted").is_not_null())
     if several.is_empty():
@@ -459,15 +465,13 @@ def find_source(path: Path, name: str | None = None) -> Source:
         return recognising
     if name is None:
         with reading(path), open_regular(path):  # raises: a folder, and what is in it
-            message = f"{path}: not a log of a known format ({', '.join(source_names())})"
-            raise InputError(message)
+            raise InputError(f"{path}: not a log of a known format ({', '.join(source_names())})")
     named = source_of(name)
     if recognising is not None and not recognising.own and not named.recognises(start):
-        message = (
+        raise InputError(
             f"{path}: --from {name}, but its content is that of {recognising.name}; use "
             f"--from {recognising.name}, or leave --from out"
         )
-        raise InputError(message)
     return named
 
 
@@ -570,8 +574,8 @@ class ReadLog:
             names = {**names, "data_from_run": seen_from(out, Path(str(names["references"])))}
         with RunWriter(out, self.settings, names) as writer:
             if not writer.complete:
-                writer.write_part(0, with_metadata(_by_item(self.rows.frame), self.metadata))
-                writer.finish(self.seconds, self.rows.facts.to_json())
+                rows = with_metadata(_by_item(self.rows.frame), self.metadata)
+                writer.finish(self.seconds, self.rows.facts.to_json(), rows)
 
 
 def read_to_write(path: Path, labels: RunLabels, options: ImportOptions) -> ReadLog:
@@ -591,11 +595,10 @@ def read_to_write(path: Path, labels: RunLabels, options: ImportOptions) -> Read
     with naming_urls():
         source = find_source(path, options.source)
         if options.data is not None and not source.joins:
-            message = (
+            raise InputError(
                 f"--data is for rows of your own, and logs without right answers; {path} is a log "
                 f"of {source.title}, which has its references: leave --data out"
             )
-            raise InputError(message)
         rows, log = read_log(source, path, options)
     joined = log.references
     settings: dict[str, Json] = {
@@ -645,6 +648,8 @@ def _by_item(frame: pl.DataFrame) -> pl.DataFrame:
 
     Logs list epochs, trials or requests in an order of their own.
     """
+    if not _has_views(frame):
+        return frame
     first = pl.col("_row").min().over("id")
     ordered = frame.with_row_index("_row").sort(first, "view", maintain_order=True)
     return ordered.drop("_row")

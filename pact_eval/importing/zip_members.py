@@ -44,8 +44,7 @@ class ZipMembers:
                 self._members = {member.filename: member for member in archive.infolist()}
         except (zipfile.BadZipFile, ValueError, OSError) as error:
             self._file.close()
-            message = f"{path}: not a zip archive, or cut short ({error})"
-            raise InputError(message) from None
+            raise InputError(f"{path}: not a zip archive, or cut short ({error})") from None
 
     @property
     def names(self) -> Set[str]:
@@ -61,22 +60,18 @@ class ZipMembers:
         """
         member = self._members.get(name)
         if member is None:
-            message = f"{self._path}: {name}: no such member"
-            raise InputError(message)
+            raise InputError(f"{self._path}: {name}: no such member")
         if member.file_size > MOST_TEXT_BYTES * 16 or member.flag_bits & _ENCRYPTED:
             what = "is encrypted" if member.flag_bits & _ENCRYPTED else "is longer than 1 GiB"
-            message = f"{self._path}: {name} {what}"
-            raise InputError(message)
+            raise InputError(f"{self._path}: {name} {what}")
         try:
             content = _unpack(self._read_packed(member), member)
         except MissingExtraError:
             raise
         except Exception as error:  # noqa: BLE001 - decompressors raise errors of their own types
-            message = f"{self._path}: {name}: damaged ({error})"
-            raise InputError(message) from None
+            raise InputError(f"{self._path}: {name}: damaged ({error})") from None
         if len(content) != member.file_size or zlib.crc32(content) != member.CRC:
-            message = f"{self._path}: {name}: damaged (its checksum differs)"
-            raise InputError(message)
+            raise InputError(f"{self._path}: {name}: damaged (its checksum differs)")
         return content
 
     def _read_packed(self, member: zipfile.ZipInfo) -> bytes:
@@ -109,8 +104,7 @@ def _unpack(packed: bytes, member: zipfile.ZipInfo) -> bytes:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most)
     if member.compress_type == _ZSTD:
         return _zstd_reader()(packed, most)
-    message = f"compression method {member.compress_type} is not known"
-    raise ValueError(message)
+    raise ValueError(f"compression method {member.compress_type} is not known")
 
 
 def _zstd_reader() -> Callable[[bytes, int], bytes]:

@@ -127,8 +127,7 @@ class RunFolder:
             RunError: the run is not complete.
         """
         if self.provenance.seal is None:
-            message = f"{self.place}: the run is not complete and has no seal"
-            raise RunError(message)
+            raise RunError(f"{self.place}: the run is not complete and has no seal")
         return self.provenance.seal
 
     @property
@@ -157,12 +156,11 @@ class RunFolder:
             RunError: the contexts are ablated, or the file is damaged.
         """
         if self.ablated:
-            message = (
+            raise RunError(
                 f"{self.place}: a run on ablated contexts has no references, so its accuracy "
                 "is undefined; use it with `pact-eval report` or, together with the runs on full "
                 "contexts, with `pact-eval scorecard`"
             )
-            raise RunError(message)
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,8 +246,7 @@ def read_any_run(source: RunSource) -> Run:
             repeats = provenance.repeats and predictions.k > 1
             predictions = replace(predictions, known=provenance.known, repeats=repeats)
         except RunError as error:
-            message = f"{path}: {error}"
-            raise RunError(message) from None
+            raise RunError(f"{path}: {error}") from None
         check_counts(opened.folder, provenance, items=len(predictions), views=len(frame))
     return Run(opened.folder, provenance, predictions)
 
@@ -290,11 +287,10 @@ def open_run(source: RunSource) -> RunFolder:
     with naming_urls():
         provenance = read_provenance(folder)
         if not (folder / _PREDICTIONS).exists():
-            message = (
+            raise RunError(
                 f"{folder}: the run is not complete ({views_written(folder):,} views are scored); "
                 "repeat the command that started it to resume"
             )
-            raise RunError(message)
         check_seal(folder, provenance)
     return RunFolder(folder, provenance)
 
@@ -437,8 +433,7 @@ class RunWriter:
         everything = self.rows() if rows is None else rows
         frame, without = answered(everything), unanswered(everything)
         if frame.is_empty():
-            message = f"{self.folder}: no item was answered: {_reasons(without)}"
-            raise RunError(message)
+            raise RunError(f"{self.folder}: no item was answered: {_reasons(without)}")
         self._provenance.update({"status": "complete", "finished": _now(), **facts})
         self._provenance["counts"] = _counts(frame, without).to_json()
         self._add_wall_seconds(wall_seconds)
@@ -579,11 +574,10 @@ def _refuse_other_settings(folder: Path, recorded: Json, requested: Mapping[str,
             f"  {key}: the folder has {dumps(before.get(key))}, this command {dumps(now.get(key))}"
             for key in differing
         ]
-        message = (
+        raise RunSettingsError(
             f"{folder} has a run with other settings; give another --out, or remove the folder:\n"
             + "\n".join(lines)
         )
-        raise RunSettingsError(message)
 
 
 def _holds_rows(folder: Path) -> bool:
@@ -597,13 +591,11 @@ def _make_folder(folder: Path) -> None:
     entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     foreign = [name for name in entries if name not in own_names and not _PARTIAL.fullmatch(name)]
     if foreign and not (folder / PROVENANCE_NAME).exists():
-        message = f"{folder}: the folder is not empty and is not a run; give another --out"
-        raise RunError(message)
+        raise RunError(f"{folder}: the folder is not empty and is not a run; give another --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"{folder}: cannot be created ({error.strerror})"
-        raise RunError(message) from None
+        raise RunError(f"{folder}: cannot be created ({error.strerror})") from None
 
 
 def _lock_folder(folder: Path) -> BaseFileLock:
@@ -639,12 +631,11 @@ def _check_parts(folder: Path) -> list[Path]:
     if parts and not (folder / _PREDICTIONS).exists():
         for part in parts:
             if hashes.get(part.name) != sha256_of_file(part):
-                message = (
+                raise TamperedError(
                     f"{part}: not the part that was written (its SHA-256 is not the one in "
                     f"{PROVENANCE_NAME}); remove it and repeat the scoring command, which scores "
                     "only its items again"
                 )
-                raise TamperedError(message)
     return parts
 
 
@@ -721,13 +712,11 @@ def _read_rows(path: Path) -> pl.DataFrame:
             if path.parent.name == _PARTS
             else DAMAGE_ADVICE
         )
-        message = f"{error}; {advice}"
-        raise RunError(message) from None
+        raise RunError(f"{error}; {advice}") from None
     try:
         check_columns(frame)
     except RunError as error:
-        message = f"{path}: {error}"
-        raise RunError(message) from None
+        raise RunError(f"{path}: {error}") from None
     return frame
 
 

@@ -214,7 +214,7 @@ def _letter_p_values(d_f: FloatArray, slots: int) -> FloatArray:
         if differing:
             chi2 = float(column.sum() ** 2 / (column**2).sum())
             raw[slot] = max(chi2_tail(chi2, 1), 2.0 ** (1 - differing))
-    return holm(raw).adjusted
+    return holm(raw)
 
 
 def _detectable(d_f: FloatArray, units: int) -> float:

@@ -226,7 +226,7 @@ def _test_slots(views: "_Views", rng: np.random.Generator) -> tuple[list[SlotPre
     p_values, noise, draws = _null(views.at[views.moved], views.ties[views.moved], observed, rng)
     inferences = [views.inference(slot) for slot in range(observed.size)]
     over_families = [views.family_p_value(*inference) for inference in enumerate(inferences)]
-    adjusted = holm(np.maximum(p_values, over_families)).adjusted
+    adjusted = holm(np.maximum(p_values, over_families))
     shown = views.shown.sum(axis=0).astype(int).tolist()
     return [
         SlotPreference(

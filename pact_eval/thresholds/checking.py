@@ -18,7 +18,7 @@ coverage the drawn items do show.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
@@ -172,7 +172,10 @@ class PromiseCheck(Result, ABC):
 
         Without a promise there is nothing to hold: cannot tell.
         """
-        return worst_verdict(promise.gate for promise in self.promises)
+        verdicts = {promise.gate.verdict for promise in self.promises if promise.made}
+        if "broken" in verdicts:
+            return "broken"
+        return "holds" if verdicts == {"holds"} else "cannot tell"
 
     @property
     def answer(self) -> str:
@@ -246,14 +249,6 @@ class ThresholdsCheck(PromiseCheck):
         by = self.file.rule.by
         what = f"items are of another {by} than the thresholds; they are left to a person"
         return (f"{self.without_gate:,} {what}",)
-
-
-def worst_verdict(gates: Iterable[CheckedGate]) -> GateVerdict:
-    """Return the worst verdict of gates; those that accept nothing guarantee nothing."""
-    verdicts = {gate.verdict for gate in gates if gate.threshold is not None}
-    if "broken" in verdicts:
-        return "broken"
-    return "holds" if verdicts == {"holds"} else "cannot tell"
 
 
 def check_thresholds(
@@ -359,7 +354,7 @@ def checked_gates(
     ]
     guarantees = [gate.threshold is not None for gate in alone]
     holds, broken = (
-        holm(np.where(guarantees, p_values, np.nan)).adjusted.tolist()
+        holm(np.where(guarantees, p_values, np.nan)).tolist()
         for p_values in ([gate.p_holds for gate in alone], [gate.p_broken for gate in alone])
     )
     return tuple(

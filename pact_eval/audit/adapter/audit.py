@@ -488,8 +488,7 @@ def audit_adapter(
     """
     require_adapter_folder(folder)
     if base_model is not None and not base_model.is_dir():
-        message = f"{base_model}: no such folder"
-        raise AdapterError(message)
+        raise AdapterError(f"{base_model}: no such folder")
     context = AdapterContext.open(folder, base_model=base_model, others=others, keep=keep)
     context = replace(context, data=data, near_duplicate=near_duplicate)
     return AdapterAudit(

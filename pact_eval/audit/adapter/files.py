@@ -270,14 +270,12 @@ class _Stack:
         n_taken = len(takes)
         if pickletools.markobject in takes or (opcode.name == "POP" and self._depths[-1] == 0):
             if len(self._depths) == 1:
-                message = "no mark"
-                raise ValueError(message)
+                raise ValueError("no mark")
             self._depths.pop()
             is_pop = opcode.name == "POP"
             n_taken = 0 if is_pop else takes.index(pickletools.markobject)
         if self._depths[-1] < n_taken:
-            message = "too little on the stack"
-            raise ValueError(message)
+            raise ValueError("too little on the stack")
         self._depths[-1] -= n_taken
         for value in puts:
             if value is pickletools.markobject:

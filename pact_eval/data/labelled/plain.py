@@ -33,8 +33,6 @@ from pact_eval.errors import InputError
 from pact_eval.hub.downloads import hub_json
 from pact_eval.results import Result
 
-__all__ = ["ConvertedFile", "convert", "plain_files"]
-
 
 @dataclass(frozen=True, repr=False)
 class ConvertedFile(Result):
@@ -127,8 +125,7 @@ def convert(source: Path, out: Path, reading: Reading = AUTOMATIC) -> ConvertedF
     if is_url(out):
         raise nothing_is_written(str(out))
     if out.suffix.lower() != ".jsonl":
-        message = f"{out}: expected a name that ends in .jsonl, got {out.suffix or 'none'}"
-        raise InputError(message)
+        raise InputError(f"{out}: expected a name that ends in .jsonl, got {out.suffix or 'none'}")
     manifest_path = out.parent / MANIFEST_NAME
     if not is_labelled(source, reading):
         message = f"{source}: expected a labelled file, it is in the full format already; copy it"

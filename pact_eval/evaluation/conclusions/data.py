@@ -19,7 +19,6 @@ from pact_eval.audit.dataset import DataAudit
 from pact_eval.audit.findings import CODES, TAMPERED, CheckResult, Leak, plain_check
 from pact_eval.errors import InputError, Place, counted
 from pact_eval.evaluation.conclusions.conclusion import (
-    NOT_SHOWN,
     Conclusion,
     Question,
     Sentence,
@@ -368,22 +367,6 @@ def after_leak(sentence: str, leak: DataLeak | None) -> str:
     """
     prefix = leak_prefix(leak)
     return f"{prefix}{lower_first(sentence)}" if prefix else sentence
-
-
-def with_leak_warning(words: Sentence, leak: DataLeak | None) -> Sentence:
-    """Begin a headline with the leak of its data, so that it is not quoted without it.
-
-    Examples:
-        >>> leak = DataLeak(("i", "j"), ("f",), ("train.jsonl",))
-        >>> with_leak_warning(Sentence("a is better"), leak).finding
-        'Leak of 2 items; a is better'
-        >>> with_leak_warning(Sentence(NOT_SHOWN), leak).finding
-        'Leak of 2 items; no accuracy difference shown'
-    """
-    prefix, finding = leak_prefix(leak), words.finding
-    if prefix and finding.startswith(NOT_SHOWN):  # other findings begin with a name
-        finding = lower_first(finding)
-    return replace(words, finding=f"{prefix}{finding}")
 
 
 def _conclude(

@@ -81,11 +81,10 @@ class Chat(ExchangeSource):
         listed = [text[:_LONGEST] for text in replies.values()]
         few = 2 <= len(listed) <= _MOST_REPLIES and max(map(len, replies.values())) <= _LONGEST
         offer = options_option(listed) if few else None
-        message = (
+        raise ValueError(
             f"nothing tells the options; name them all: {offer or '--options A,B,C'}. Replies are: "
             f"{', '.join(listed[:_MOST_REPLIES])}"
         )
-        raise ValueError(message)
 
     def answers(self, exchange: Exchange, names: Sequence[str]) -> dict[str, Json]:
         """Return the reply as the answer to the only question."""

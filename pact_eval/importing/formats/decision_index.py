@@ -189,17 +189,15 @@ class DecisionIndex(Source):
         """
         file = _results(path) if path.is_dir() else path
         if file is None:
-            message = f"{path}: expected {' or '.join(_NAMES)} in the folder, found neither"
-            raise InputError(message)
+            raise InputError(f"{path}: expected {' or '.join(_NAMES)} in the folder, found neither")
         if not options.suites:
             here = [file.with_name(name) for name in _SUITES]
             suites = [path for path in here if path.exists()] or [Path(name) for name in _SUITES]
             words = " ".join(f"--suite {shlex.quote(str(path))}" for path in suites)
-            message = (
+            raise ShapeError(
                 f"{file}: results of the Decision Index have no references: give the rows of the "
                 f"suite with {words}"
             )
-            raise ShapeError(message)
         joined = _Joined(file, options)
         files = (file, *options.suites)
         return Log(joined.rows(), files, joined.facts, _SUM_TOLERANCE, named=file)
@@ -355,8 +353,7 @@ def _row(
     options = _options(question)
     reference = expected if isinstance(expected, str) else str(expected).lower()
     if reference not in options:
-        message = f"expected: {reference!r:.60} is not an option of question {key!r:.60}"
-        raise ValueError(message)
+        raise ValueError(f"expected: {reference!r:.60} is not an option of question {key!r:.60}")
     row: dict[str, Json] = {
         "id": name,
         "kind": "boolean" if question.get("type") == "noul" else "choice",
@@ -389,8 +386,7 @@ def _options(question: Mapping[str, Any]) -> list[str]:
         return ["false", "true"]
     criteria = question.get("criteria")
     if not isinstance(criteria, dict) or len(criteria) < 2:
-        message = "criteria: expected two or more options"
-        raise ValueError(message)
+        raise ValueError("criteria: expected two or more options")
     return [*criteria]
 
 
@@ -401,15 +397,13 @@ def _probabilities(answer: Mapping[str, Any], options: list[str]) -> list[float]
     probabilities = as_dict(answer.get("probabilities"))
     if set(probabilities) != set(options):
         expected = f"one for each of {len(options)} options"
-        message = f"probabilities: expected {expected}, got {len(probabilities)}"
-        raise ValueError(message)
+        raise ValueError(f"probabilities: expected {expected}, got {len(probabilities)}")
     return [_number(probabilities[option]) for option in options]
 
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        message = f"expected a probability from 0 to 1, got {value!r:.60}"
-        raise ValueError(message)
+        raise ValueError(f"expected a probability from 0 to 1, got {value!r:.60}")
     return float(value)
 
 
@@ -450,7 +444,6 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
             if not line:
                 return
             if len(line) > MOST_TEXT_BYTES:
-                message = f"{path}:{number}: expected a line of at most 64 MiB, got more"
-                raise InputError(message)
+                raise InputError(f"{path}:{number}: expected a line of at most 64 MiB, got more")
             if line.strip():
                 yield number, line

@@ -42,8 +42,7 @@ class Evalsig(GradedSource):
         run = read_large_json(path)
         items = run.get("items")
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            message = f"{path}: items: expected a list of objects"
-            raise InputError(message)
+            raise InputError(f"{path}: items: expected a list of objects")
         facts = {"model": run.get("model_id"), "domain": run.get("task_id")}
         entries = [Entry(n, {**facts, **as_dict(item)}) for n, item in enumerate(items, 1)]
         rows, known = self.rows_of(path, entries, options)

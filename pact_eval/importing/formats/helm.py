@@ -114,8 +114,7 @@ class _Key:
             ValueError: the trial is not an integer.
         """
         if trial is not None and (not isinstance(trial, int) or isinstance(trial, bool)):
-            message = f"train_trial_index: expected an integer, got {describe(trial)}"
-            raise ValueError(message)
+            raise ValueError(f"train_trial_index: expected an integer, got {describe(trial)}")
         return cls(str(instance), _perturbation(as_dict(perturbation)), trial or 0)
 
     @classmethod
@@ -145,11 +144,10 @@ class _Log:
         self._adapter = as_dict(state.get("adapter_spec"))
         method = self._adapter.get("method")
         if method not in _JOINT:
-            message = (
+            raise InputError(
                 f"{file}: expected the method {' or '.join(_JOINT)}, got {method!r:.60}: other "
                 "methods have no letters to choose from"
             )
-            raise InputError(message)
         self._pattern = _pattern(self._adapter.get("output_mapping_pattern"), file)
         request_states = state.get("request_states")
         self._states: Sequence[Any] = request_states if isinstance(request_states, list) else []
@@ -186,11 +184,10 @@ class _Log:
         if chosen not in self._groups:
             groups = ", ".join(f"{name} ({n:,})" for name, n in self._groups.items())
             fault = f"--filter {group}: not in the log" if group else "several splits"
-            message = (
+            raise InputError(
                 f"{self._file}: {fault}; its requests are of {groups}: give --filter "
                 f"{originals[0]}, or --filter {_ALL}"
             )
-            raise InputError(message)
         return frozenset({chosen})
 
     def _next(self, name: str) -> Any:
@@ -205,8 +202,7 @@ class _Log:
                 key, means = _Key.of_statistics(entry), _means(entry)
             except ValueError as error:
                 path = self._file.with_name(_STATS_OF_ITEMS)
-                message = f"{path}: entry {number}: {error}"
-                raise InputError(message) from None
+                raise InputError(f"{path}: entry {number}: {error}") from None
             for name, mean in means.items():
                 means_by_metric.setdefault(name, {})[key] = mean
         stated = {as_dict(statistic.get("name")).get("name") for statistic in self._statistics}
@@ -270,8 +266,9 @@ class _Log:
         answer, status, reason = self._answer(entry, mapping)
         if answer is None:
             if counted:
-                message = f"the log counts this answer as right; read as no answer ({reason})"
-                raise ValueError(message)
+                raise ValueError(
+                    f"the log counts this answer as right; read as no answer ({reason})"
+                )
             return row | {"status": status, "reason": reason}
         self._right[group] += order[answer] in right
         correct = None if counted is None else counted == 1
@@ -397,8 +394,7 @@ def _logprob(completion: Mapping[str, Any]) -> float:
     """
     value = completion.get("logprob") or 0.0
     if not isinstance(value, int | float):
-        message = f"logprob: expected a number, got {describe(value)}"
-        raise ValueError(message)
+        raise ValueError(f"logprob: expected a number, got {describe(value)}")
     return float(value)
 
 
@@ -411,8 +407,9 @@ def _pattern(pattern: Any, file: Path) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern) if isinstance(pattern, str) else None
     except re.error as error:
-        message = f"{file}: output_mapping_pattern: not a regular expression ({error})"
-        raise InputError(message) from None
+        raise InputError(
+            f"{file}: output_mapping_pattern: not a regular expression ({error})"
+        ) from None
 
 
 def _perturbation(described: Mapping[str, Any]) -> str:

@@ -157,10 +157,9 @@ class _EvalFile:
         self.path = path
         with ZipMembers(path) as members:
             if _HEADER not in members.names:
-                message = (
+                raise InputError(
                     f"{path}: the run did not finish (no {_HEADER}); `inspect log` can recover it"
                 )
-                raise InputError(message)
             self.header = as_dict(loads_with_constants(members.read(_HEADER), f"{path}: {_HEADER}"))
             summaries = loads_with_constants(members.read(_SUMMARIES), f"{path}: {_SUMMARIES}")
         listed = summaries if isinstance(summaries, list) else []
@@ -384,22 +383,20 @@ class _Log:
         published = [*dict.fromkeys(reducer for reducer, *_ in self._published_means())]
         remedy = f"give --scorer {self._used_scorer}:"
         if self._reducer is None and len(published) > 1 and MEAN not in published:
-            message = (
+            raise ValueError(
                 f"the log reduces epochs by {' and by '.join(published)}: {remedy}{published[0]} "
                 f"for one of them, or {remedy}{MEAN} for every epoch as a view"
             )
-            raise ValueError(message)
         first = MEAN if MEAN in published else next(iter(published), MEAN)
         self._reducer = self._reducer or first
         if self._reducer in (MEAN, "pass_at_1"):
             return [sample for group in self._by_id().values() for sample in self._whole(group)]
         chosen = [self._chosen(group) for group in self._by_id().values()]
         if None in chosen:
-            message = (
+            raise ValueError(
                 f"the reducer {self._reducer} of the log does not leave one answer per sample: "
                 f"{remedy}{MEAN} reads every epoch as a view"
             )
-            raise ValueError(message)
         return [replace(sample, epoch=1) for sample in chosen if sample is not None]
 
     def _whole(self, epochs: list[_Sample]) -> list[_Sample]:
@@ -449,11 +446,10 @@ class _Log:
         """
         choices = entry.get("choices")
         if not isinstance(choices, list) or len(choices) < 2:
-            message = (
+            raise ValueError(
                 f"choices: expected a list of answers, got {describe(choices)}; only tasks of "
                 "multiple choice can be imported"
             )
-            raise ValueError(message)
         texts = tuple(map(str, choices))
         order = by_text(texts)
         score = self._score(entry, name)
@@ -729,11 +725,10 @@ def _places(named: Sequence[str], choices: Sequence[str], form: Form) -> tuple[i
             places.append(-1)
     if not places or not all(0 <= place < len(choices) for place in places):
         value = [*named] if len(named) > 1 else named[0]
-        message = (
+        raise ValueError(
             f"expected a letter of one of {len(choices)} choices, or the text of one, "
             f"got {value!r:.60}"
         )
-        raise ValueError(message)
     return tuple(dict.fromkeys(places))
 
 
@@ -756,8 +751,7 @@ def _epoch(value: Json) -> int:
     if value is None:
         return 1
     if isinstance(value, bool) or not isinstance(value, int):
-        message = f"epoch: expected an integer, got {describe(value)}"
-        raise ValueError(message)
+        raise ValueError(f"epoch: expected an integer, got {describe(value)}")
     return value
 
 
@@ -784,8 +778,7 @@ def _order_shown(explanation: str, choices: Sequence[str]) -> tuple[int, ...] | 
         by_length = sorted(left, key=lambda at: -len(choices[at]))
         fit = [at for at in by_length if text.startswith(start + choices[at] + end)]
         if not fit:
-            message = "the choices were shuffled, and the explanation does not say how"
-            raise ValueError(message)
+            raise ValueError("the choices were shuffled, and the explanation does not say how")
         left.remove(fit[0])
         order.append(fit[0])
         text = text[len(start + choices[fit[0]]) + 1 :]

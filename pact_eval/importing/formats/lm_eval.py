@@ -219,11 +219,13 @@ class _Task:
             self.metric = logged[0]
         elif self._options.metric not in (None, *logged):
             listed = ", ".join(logged) or "none of acc, acc_norm, acc_bytes, acc_mutual_info"
-            message = f"--metric {self.metric}: the file has no such metric; it has {listed}"
-            raise ValueError(message)
+            raise ValueError(
+                f"--metric {self.metric}: the file has no such metric; it has {listed}"
+            )
         if all(len(set(line.log_likelihoods)) == 1 for line in lines):
-            message = "every line has equal log-likelihoods for all choices: the log has no answers"
-            raise ValueError(message)
+            raise ValueError(
+                "every line has equal log-likelihoods for all choices: the log has no answers"
+            )
         return lines
 
     def _choose_reading(self, lines: Sequence[Line]) -> Reading:
@@ -312,8 +314,9 @@ class _Task:
                 if (right := reading(line)) is None:
                     raise ValueError(wrong_target(line))
                 if line.scores(self.metric, self.delimiter) is None:
-                    message = f"{self.metric}: the line lacks the requests or lengths that it needs"
-                    raise ValueError(message)
+                    raise ValueError(
+                        f"{self.metric}: the line lacks the requests or lengths that it needs"
+                    )
                 if contradiction := checks.contradiction(right):
                     raise ValueError(contradiction)
                 self.scored.append((line, right))
@@ -411,14 +414,12 @@ def _chosen_filter(names: Sequence[str], filter_name: str | None) -> str:
     """Return the filter that is read: the one asked for, "none", or the only one."""
     if filter_name is not None:
         if filter_name not in names:
-            message = f"--filter {filter_name}: the file has {', '.join(names)}"
-            raise ValueError(message)
+            raise ValueError(f"--filter {filter_name}: the file has {', '.join(names)}")
         return filter_name
     if NO_FILTER in names:
         return NO_FILTER
     if len(names) > 1:
-        message = f"several filters ({', '.join(names)}): choose one with --filter"
-        raise ValueError(message)
+        raise ValueError(f"several filters ({', '.join(names)}): choose one with --filter")
     return names[0]
 
 

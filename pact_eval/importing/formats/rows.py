@@ -22,6 +22,7 @@ from pact_eval.importing.source import (
     Start,
     read_references,
 )
+from pact_eval.importing.table_rows import ForeignTable
 from pact_eval.importing.tables import read_table
 
 _NUMBERS: Final = ("probabilities", "log_probabilities", "logits")
@@ -51,8 +52,7 @@ class Rows(Source):
             ShapeError: two readings of a table fit, or none.
         """
         if path.is_dir() and (path / _RUN).exists():
-            message = f"{path}: a run folder; `report` and `compare` read it as it is"
-            raise InputError(message)
+            raise InputError(f"{path}: a run folder; `report` and `compare` read it as it is")
         parts = tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else (path,)
         entries = unwrapped(read_entries(path))
         _refuse_questions(path, entries)
@@ -141,7 +141,8 @@ def _table_log(
     elif reading.columns.keys() - {*ROLES, *PREDICTED, IGNORED}:
         reading = replace(reading, columns={})
     entries, reading = _map_columns(entries, reading, options.mapping)
-    table = read_table(entries, reading, str(path), references, options.grouping)
+    foreign = ForeignTable(entries, reading, str(path), references)
+    table = read_table(foreign, options.grouping)
     block = {**table.block, **({} if references is None else references.block)}
     remarks = (*table.remarks, *(() if references is None else references.remarks))
     facts = LogFacts(block, remarks=remarks)
@@ -178,8 +179,7 @@ def _refuse_questions(path: Path, entries: Entries) -> None:
         inputs = entry.value.get("input")
         is_record = isinstance(inputs, dict) and "questions" in inputs
         if is_record and not entry.value.keys() & {*_ANSWERED}:
-            message = (
+            raise InputError(
                 f"{path}:{entry.line}: a record of a dataset, which has no answer of a model; "
                 f"score it with `pact-eval score ADAPTER --data {path}`"
             )
-            raise InputError(message)

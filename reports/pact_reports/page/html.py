@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,13 +22,17 @@ from markupsafe import Markup, escape
 from pact_eval import numbers
 from pact_eval._json import Json
 from pact_eval.errors import counted
+from pact_eval.evaluation.run_records import cut
+from pact_eval.evaluation.wrong_items import confidence_text
 from pact_eval.plain_text import one_line, upper_first
+from pact_reports.page.item_links import item_href, items_href
 from pact_reports.table import Mark, Table
 from pact_reports.writers.csv import to_csv
 from pact_reports.writers.latex import to_latex
 from pact_reports.writers.markdown import to_markdown
 
 _IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+_LONGEST: Final = 110
 _MAYBE_UNPRINTABLE: Final = re.compile(r"[^ -~]")
 _SIGNS: Final[Mapping[Mark, str]] = {
     "tied": " ~",
@@ -115,6 +120,10 @@ def _print_value(value: object) -> object:
     return one_line(value) if type(value) is str else value
 
 
+def _decimal(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
 def _templates() -> Environment:
     templates = Environment(
         autoescape=True,
@@ -126,13 +135,20 @@ def _templates() -> Environment:
     )
     templates.filters |= {
         "data": data_text,
-        "decimal": lambda value: f"{value:.1f}".removesuffix(".0"),
+        "by_name": lambda place: str(replace(place, file=Path(place.file).name)),
+        "confidence": confidence_text,
+        "decimal": _decimal,
+        "height": lambda share: _decimal(8 + 290 * (1 - share)),
+        "percent": lambda share: f"{100 * share:.1f}%",
+        "shortened": lambda text: cut(text, _LONGEST),
         "thousands": lambda value: f"{value:,}",
         "upper_first": upper_first,
     }
     templates.tests["nan"] = math.isnan
     templates.globals |= {
         "counted": counted,
+        "item_href": item_href,
+        "items_href": items_href,
         "numbers": numbers,
         "script_json": script_json,
         "signs": _SIGNS,

@@ -24,6 +24,7 @@ from pact_eval.preregistration.scorecard import (
     Verdict,
 )
 from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_reports.request import Request
 from pact_reports.table import (
     Cell,
     Column,
@@ -38,7 +39,6 @@ from pact_reports.table import (
     table_row,
 )
 from pact_reports.tables.cells import NOISE, chance_text, counted, estimate_cell
-from pact_reports.tables.request import TableRequest
 
 _MOST_DIFFERENCES: Final = 4
 VERDICT_TONES: Final[dict[Verdict, Tone]] = {
@@ -51,8 +51,8 @@ VERDICT_TONES: Final[dict[Verdict, Tone]] = {
 }
 
 
-def build_scorecard(request: TableRequest) -> Table:
-    """Make the scorecard of runs; errors as `TableRequest.judged`."""
+def build_scorecard(request: Request) -> Table:
+    """Make the scorecard of runs; errors as `Request.judged`."""
     judged = request.judged
     return scorecard_table(judged.scorecard, judged.registration)
 
