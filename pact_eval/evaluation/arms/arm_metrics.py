@@ -15,7 +15,7 @@ import numpy as np
 
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import ArmSummary, with_standings
+from pact_eval.evaluation.arms.comparison import ArmSummary, choose_arm, with_standings
 from pact_eval.evaluation.arms.released_folder import ReleasedFolder
 from pact_eval.evaluation.arms.released_training import ReleasedTraining
 from pact_eval.evaluation.calibration_error import CalibrationError
@@ -426,10 +426,7 @@ class ArmMetrics:
         Raises:
             InputError: no row is of the named arm, or there is no row.
         """
-        if method in self.arms or (self.arms and method is None):
-            seeded = (arm for arm in self.arms if self.table.seeds(arm))
-            return method or next(seeded, self.arms[0])
-        raise InputError(f"no row of arm {method!r}; there are {', '.join(self.arms) or 'none'}")
+        return choose_arm({arm: bool(self.table.seeds(arm)) for arm in self.arms}, method)
 
     @property
     def repeated_arms(self) -> tuple[str, ...]:
@@ -583,7 +580,11 @@ class ArmMetrics:
 
     def _summary(self, arm: str, cell: MetricCell) -> ArmSummary:
         rows = {seed: self.row(cell, seed) for seed in self.seeds(arm)}
-        summary = ArmSummary.of(arm, {seed: _estimate(row) for seed, row in rows.items()})
+        estimates = {
+            seed: row.calibration or Estimate(row.value, row.low, row.high, row.n or 0, 0)
+            for seed, row in rows.items()
+        }
+        summary = ArmSummary.of(arm, estimates)
         undefined = [row for row in rows.values() if math.isnan(row.value)]
         if not undefined:
             return summary
@@ -607,10 +608,6 @@ class ArmMetrics:
         except InputError:
             # No calibrator, or it needs prompt lengths that the run does not record.
             return {}
-
-
-def _estimate(row: MetricRow) -> Estimate:
-    return row.calibration or Estimate(row.value, row.low, row.high, row.n or 0, 0)
 
 
 _OF_VIEWS: Final[tuple[MetricQuestion, ...]] = (
