@@ -324,7 +324,7 @@ def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, li
     """
     if not from_settings("data") or has_data_of(outputs.data, experiment):
         return outputs, []
-    if remembered_data(experiment.runs).files:
+    if remembered_data(experiment.runs)[0]:
         return replace(outputs, data=()), []
     paths = [*map(str, outputs.data)]
     text = f"{' '.join(paths)}: not the data of these runs, so the page has no texts; give --data"
