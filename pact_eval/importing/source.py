@@ -512,7 +512,7 @@ class Log:
 
     rows: Iterator[LogRow | Problem] | LogRows
     files: tuple[Path, ...]
-    facts: Callable[[Outcome], LogFacts] = lambda _outcome: LogFacts()
+    facts: Callable[[], LogFacts] = LogFacts
     tolerance: float = SUM_TOLERANCE
     named: Path | None = None
     references: References | None = None
@@ -526,21 +526,6 @@ class Log:
             return
         while block := [*islice(self.rows, _BLOCK)]:
             yield LogRows.of(block)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Counts of the answers of a log, by our reading of them.
-
-    Attributes:
-        rows: number of answers (of views) whose correctness the log says.
-        correct: number of right ones among them; ours and the log's are equal.
-        unanswered: number of entries without an answer.
-    """
-
-    rows: int
-    correct: int
-    unanswered: int
 
 
 class Source(ABC):
