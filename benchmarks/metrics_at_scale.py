@@ -43,7 +43,7 @@ from torchmetrics.functional.classification import binary_calibration_error
 from pact_eval import metrics
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.report import evaluate_items
-from pact_eval.evaluation.resampled_groups import group_statistics, point_values
+from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.importing.writing import import_run
 from pact_eval.stats.paired_tests import item_accuracy_difference
 
@@ -75,9 +75,9 @@ def peer_metrics(reference: Any, probabilities: Any) -> list[float]:
 def our_metrics(path: Path) -> list[float]:
     """All metrics of the report on all items: the peers' four, AURC, pair accuracy and more."""
     items = read_items(path, "single", letters=False)
-    estimates = point_values(group_statistics(items))
+    estimates = point_estimates(items)["all"]
     names = ("accuracy", "nll_nats", "brier", "ece", "aurc", "pair_accuracy")
-    return [estimates[name] for name in names]
+    return [estimates[name].value for name in names]
 
 
 def report(path: Path) -> float:

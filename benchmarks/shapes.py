@@ -1,11 +1,12 @@
-"""Scoring at K = 4 on the shapes that people run: fork, batches, lm-evaluation-harness and vLLM.
+"""Scoring on the shapes that people run: fork, batches, lm-evaluation-harness and vLLM.
 
     python benchmarks/shapes.py --vllm /path/to/python --write benchmarks/performance.md
+    python benchmarks/shapes.py --base FOLDER --write benchmarks/performance.md
 
-Models are random. The items are those of `scoring.py`, with shorter or longer contexts, with 26
-answers, without their pairs, or under an adapter that is not merged. All contestants get the same
-token ids and take turns. vLLM runs in a Python of its own (`vllm_worker.py`), with prefix caching,
-and its cache is emptied before each turn.
+Models are random; `--base` takes a real one instead, with 1, 4 and 8 views. The items are those of
+`scoring.py`, with shorter or longer contexts, with 26 answers, without their pairs, or under an
+adapter that is not merged. All contestants get the same token ids and take turns. vLLM runs in a
+Python of its own (`vllm_worker.py`), with prefix caching; each turn starts with an empty cache.
 
 The token floor is the number of tokens of the distinct prompts over that of their prefix tree: no
 engine that computes every token of the tree once can be faster than plain prompts by much more than
@@ -25,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,7 +56,6 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.cpu import float32_products, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
 
-K = 4
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")  # vLLM waits as we do
 LARGE = {"hidden_size": 1024, "intermediate_size": 3072, "num_attention_heads": 16}
 MEDIUM = {"hidden_size": 512, "intermediate_size": 1536, "num_attention_heads": 8}
@@ -72,6 +72,7 @@ class Shape:
         kind: its architecture.
         adapter: whether a LoRA adapter stays unmerged.
         pairs: usual number of pairs.
+        k: views of a record.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Shape:
     kind: str = "Qwen3"
     adapter: bool = False
     pairs: int = 2
+    k: int = 4
 
 
 def pairs_of(tokens: int) -> Callable[[Encoder, int], list[Record]]:
@@ -146,8 +148,16 @@ SHAPES = (
     Shape("Qwen3, unmerged adapter, pairs", pairs_of(1050), MEDIUM, adapter=True),
 )
 
+OF_A_BASE = (
+    Shape("K = 1", pairs_of(1050), {}, k=1),
+    Shape("K = 4", pairs_of(1050), {}),
+    Shape("K = 8", pairs_of(1050), {}, k=8),
+    Shape("K = 4, 26 answers", many_answers, {}),
+    Shape("K = 4, unmerged adapter", pairs_of(1050), {}, adapter=True),
+)
 
-def make_model(shape: Shape, vocabulary: int, layers: int) -> Any:
+
+def random_model(shape: Shape, vocabulary: int, layers: int) -> Any:
     """Return a random model."""
     torch.manual_seed(SEED)
     settings: dict[str, Any] = {
@@ -167,6 +177,15 @@ def make_model(shape: Shape, vocabulary: int, layers: int) -> Any:
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.03)
+    return model
+
+
+def make_model(shape: Shape, vocabulary: int, chosen: Namespace) -> Any:
+    """Return the base in float32, or a random model; with an adapter if the shape has one."""
+    if chosen.base is None:
+        model = random_model(shape, vocabulary, chosen.layers)
+    else:
+        model = transformers.AutoModelForCausalLM.from_pretrained(chosen.base, dtype=torch.float32)
     if shape.adapter:
         layers = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
         model = get_peft_model(model, LoraConfig(r=16, target_modules=layers))
@@ -229,14 +248,14 @@ class Product:
     """One large matrix product, as long as a pass of the fork engine.
 
     Args:
-        size: the size of the model.
+        inner: size of the hidden states.
+        columns: size within the MLP.
 
     Attributes:
         multiply_adds: of a turn.
     """
 
-    def __init__(self, size: Mapping[str, int]) -> None:
-        inner, columns = size["hidden_size"], size["intermediate_size"]
+    def __init__(self, inner: int, columns: int) -> None:
         self.states = torch.randn(2048, inner)
         self.weight = torch.randn(columns, inner)
         self.multiply_adds = 20.0 * 2048 * inner * columns
@@ -275,12 +294,13 @@ def measured(shape: Shape, tokenizer: Any, chosen: Namespace) -> list[str]:
     """Time the contestants on one shape, and return its row."""
     encoder = Encoder(tokenizer, NIMBLE, max_prompt_tokens=4500)
     records = shape.items(encoder, chosen.pairs or shape.pairs)
-    model = make_model(shape, len(tokenizer), chosen.layers)
+    model = make_model(shape, len(tokenizer), chosen)
+    config = model.config.get_text_config()
     vllm: str | None = chosen.vllm
-    views, singles = (encoder.encode(records, k, SEED) for k in (K, 1))
+    views, singles = (encoder.encode(records, k, SEED) for k in (shape.k, 1))
     contestants: dict[str, Callable[[], object]] = {
         "fork": ours(model, views, "fork"),
-        "product": (product := Product(shape.size)),
+        "product": (product := Product(config.hidden_size, config.intermediate_size)),
         "batched": ours(model, views, "batched"),
     }
     if installed("lm-eval"):
@@ -304,7 +324,6 @@ def measured(shape: Shape, tokenizer: Any, chosen: Namespace) -> list[str]:
     ratio, share_of_floor, ratio_of_one = against_harness(contest, floor)
     flop_floor = share = ""
     if shape.kind == "Qwen3":  # what linear attention computes is not counted
-        config = model.config.get_text_config()
         work = tree_flops(config, prompts) / product.multiply_adds
         flop_floor = f"{flop_ratio(config, prompts):.2f}"
         share = f"{work * contest.ratio('product', 'fork'):.2f}"
@@ -334,30 +353,33 @@ def main() -> None:
     options.add_argument("--pairs", type=int, help="pairs to score; 2, and 6 if prompts are short")
     options.add_argument("--layers", type=int, default=12, help="of the models")
     options.add_argument("--vllm", metavar="PYTHON", help="a Python with vLLM")
+    options.add_argument("--base", help="folder of a real base, instead of random models")
     options.add_argument("--shape", type=int, nargs="+", help="only these, from 0")
     chosen = chosen_options(options, blocks=1, shape=[4], pairs=1, layers=1)
     transformers.utils.logging.set_verbosity_error()
     keep_freed_memory()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(FIXTURES / "model")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(chosen.base or FIXTURES / "model")
+    shapes, section = (OF_A_BASE, "shapes-base") if chosen.base else (SHAPES, "shapes")
     heads = ["shape", "parameters", "items x tokens", "fork, s per item", "HFLM / fork"]
     heads += ["token floor", "share of floor", "FLOP floor", "share of a product's rate"]
     heads += ["HFLM K = 1 / fork", "batched / fork", "vLLM / fork"]
     vllm = "" if chosen.vllm is None else f", vLLM {_vllm_version(chosen.vllm)}"
     installed_versions = versions("torch", "transformers", "lm-eval", "peft")
     rows: list[list[str]] = []
-    numbers = chosen.shape or range(len(SHAPES))
+    numbers = chosen.shape or range(len(shapes))
+    base = "" if chosen.base is None else f" {Path(chosen.base).name} is the base."
     for number in numbers:
-        rows.append(measured(SHAPES[number], tokenizer, chosen))
+        rows.append(measured(shapes[number], tokenizer, chosen))
         parts = [
-            f"{machine()}; {installed_versions}{vllm}; float32, K = {K}, {chosen.blocks} blocks.",
+            f"{machine()}; {installed_versions}{vllm}; float32, {chosen.blocks} blocks.{base}",
             markdown_table(heads, rows),
             "Ratios of times are medians of blocks. In brackets: the largest difference of a "
             "log-probability between vLLM and fork.",
-            "`python benchmarks/shapes.py --vllm PYTHON`",
+            f"`python benchmarks/shapes.py {'--base FOLDER' if chosen.base else '--vllm PYTHON'}`",
         ]
         # After each shape: all of them take half an hour, and a table that is cut off is kept.
         ratios = _ratios(heads, rows) if len(rows) == len(numbers) else {}
-        publish("shapes", "\n\n".join(parts), chosen.write, ratios)
+        publish(section, "\n\n".join(parts), chosen.write, ratios)
 
 
 def _ratios(heads: list[str], rows: list[list[str]]) -> dict[str, float]:

@@ -72,8 +72,7 @@ def __getattr__(name: str) -> Any:
     if name == "errors":
         return import_module("pact_eval.errors")
     if name not in __all__:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("pact_eval.api"), name)
 
 

@@ -156,5 +156,4 @@ def check_choice(option: str, value: str | None, choices: Collection[str]) -> No
     if value is not None and value not in choices:
         *names, last = choices
         expected = f"{', '.join(names)} or {last}" if names else last
-        message = f"{option} {value}: expected {expected}"
-        raise InputError(message)
+        raise InputError(f"{option} {value}: expected {expected}")

@@ -111,7 +111,7 @@ def read_lines_at(path: Path, span: LineSpan | None = None) -> Iterator[tuple[in
         InputError: the file is missing, a folder, or cannot be read.
     """
     first, offset = (1, 0) if span is None else (span.number, span.start)
-    with reading(path), open_regular(path) as file, _bytes_of("Reading", path, file) as read:
+    with reading(path), open_regular(path) as file, _bytes_of("Reading", path, file, span) as read:
         file.seek(offset)
         for number in itertools.count(first):
             if span is not None and offset >= span.stop:
@@ -126,20 +126,22 @@ def read_lines_at(path: Path, span: LineSpan | None = None) -> Iterator[tuple[in
             if line.strip():
                 yield number, offset, line
             offset += len(line)
-            read.done = offset
+            read.done += len(line)
 
 
-def _bytes_of(doing: str, path: Path, file: BinaryIO) -> AbstractContextManager[Step]:
-    """Return the step of reading a file, in bytes."""
-    return step(f"{doing} {Path(path).name}", os.fstat(file.fileno()).st_size, "bytes")
+def _bytes_of(
+    doing: str, path: Path, file: BinaryIO, span: LineSpan | None = None
+) -> AbstractContextManager[Step]:
+    """Return the step of reading a file or some of its lines, in bytes."""
+    size = os.fstat(file.fileno()).st_size if span is None else span.stop - span.start
+    return step(f"{doing} {Path(path).name}", size, "bytes")
 
 
 def _refuse_packed(path: Path, line: bytes) -> None:
     """Refuse what people give in place of JSON lines, with what to do."""
     for start, (what, advice) in _PACKED.items():
         if line.startswith(start):
-            message = f"{path}: expected JSON lines (plain text), got {what}; {advice}"
-            raise InputError(message)
+            raise InputError(f"{path}: expected JSON lines (plain text), got {what}; {advice}")
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -161,8 +163,7 @@ def open_regular(path: Path) -> BinaryIO:
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_WAIT))  # noqa: SIM115 - the caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        message = f"{path}: expected a file, got a pipe or device"
-        raise InputError(message)
+        raise InputError(f"{path}: expected a file, got a pipe or device")
     return file
 
 
@@ -257,8 +258,7 @@ def read_json(path: Path, *, missing: str = "no such file") -> Json:
     try:
         return loads(text)
     except ValueError as error:
-        message = f"{path}: {error}"
-        raise InputError(message) from None
+        raise InputError(f"{path}: {error}") from None
 
 
 def read_toml(path: Path, *, missing: str = "no such file") -> dict[str, Any]:
@@ -271,8 +271,7 @@ def read_toml(path: Path, *, missing: str = "no such file") -> dict[str, Any]:
     try:
         return parse_toml(text)
     except TomlError as error:
-        message = f"{Place(str(path), error.line)}: {error}"
-        raise InputError(message) from None
+        raise InputError(f"{Place(str(path), error.line)}: {error}") from None
 
 
 class TomlError(ValueError):
@@ -341,13 +340,11 @@ def decoded(raw: bytes, number: int) -> str:
         'é'
     """
     if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
-        message = "the file starts with a byte order mark; save it as plain UTF-8"
-        raise ValueError(message)
+        raise ValueError("the file starts with a byte order mark; save it as plain UTF-8")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        message = f"not valid UTF-8 (byte {error.start + 1} of the line)"
-        raise ValueError(message) from None
+        raise ValueError(f"not valid UTF-8 (byte {error.start + 1} of the line)") from None
 
 
 def sha256_of_file(path: Path) -> str:
@@ -520,11 +517,10 @@ def new_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
             and not (path.is_file() and sha256_of_file(path) == sha256_of_file(new))
         ]
         if others:
-            message = (
+            raise InputError(
                 f"expected a new file, or one with the same content, found {', '.join(others)}; "
                 "nothing was written"
             )
-            raise InputError(message)
 
 
 def write_parquet(path: Path, frame: pl.DataFrame) -> None:

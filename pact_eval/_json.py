@@ -56,8 +56,7 @@ def loads(text: str) -> Json:
         if text.startswith("\ufeff"):
             message = "the text starts with a byte order mark; save it as plain UTF-8"
             raise ValueError(message) from None
-        message = f"not valid JSON ({error.msg} at column {error.pos + 1})"
-        raise ValueError(message) from None
+        raise ValueError(f"not valid JSON ({error.msg} at column {error.pos + 1})") from None
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     except ValueError as error:
@@ -169,22 +168,19 @@ def _object_without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                message = f"duplicate key {dumps(key)}"
-                raise ValueError(message)
+                raise ValueError(f"duplicate key {dumps(key)}")
             seen.add(key)
     return value
 
 
 def _refuse_constant(constant: str) -> Json:
-    message = f"expected a finite number, got {constant}"
-    raise ValueError(message)
+    raise ValueError(f"expected a finite number, got {constant}")
 
 
 def _finite_float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        message = f"expected a finite number, got {text}"
-        raise ValueError(message)
+        raise ValueError(f"expected a finite number, got {text}")
     return value
 
 

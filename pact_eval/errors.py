@@ -431,11 +431,10 @@ def model_extra(purpose: str = "this command") -> Iterator[None]:
         raise missing_extra(purpose, error.name, "model") from error
     except ImportError as error:
         # Installed, but broken or of another version: what it says is the only clue.
-        message = (
+        raise MissingExtraError(
             f"{purpose} needs a model, and {error.name or 'a library'} cannot be imported: "
             f"{error}; install the versions that work together: {_install_command('model')}"
-        )
-        raise MissingExtraError(message) from error
+        ) from error
 
 
 @contextmanager

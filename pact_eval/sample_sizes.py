@@ -379,11 +379,9 @@ def _groups(family_size: int, alike: float | None) -> Groups:
         InputError: the size is not a whole number from 1, or `alike` is not a percentage.
     """
     if not family_size >= 1 or family_size != int(family_size):
-        message = f"--family-size {family_size:g}: expected a whole number from 1"
-        raise InputError(message)
+        raise InputError(f"--family-size {family_size:g}: expected a whole number from 1")
     if alike is not None and not 0 <= alike <= 100:
-        message = f"--alike {alike:g}: expected a percentage from 0 to 100"
-        raise InputError(message)
+        raise InputError(f"--alike {alike:g}: expected a percentage from 0 to 100")
     return Groups(0, family_size, ALIKE if alike is None else alike / 100)
 
 
@@ -397,12 +395,11 @@ def _differing(accuracy: float, difference: float, agree: float | None) -> float
         return min(max(1 - AGREE, _MORE * difference), _independent(accuracy, difference))
     most = 2 * min(accuracy, 1 - accuracy)
     if not difference <= 1 - agree <= most:
-        message = (
+        raise InputError(
             f"--agree {100 * agree:g}: expected {100 * (1 - most):g} to "
             f"{100 * (1 - difference):g} at --accuracy {100 * accuracy:g} and a difference of "
             f"{_points(difference)}"
         )
-        raise InputError(message)
     return 1 - agree
 
 

@@ -179,8 +179,7 @@ def convert_hashed(value: Json, kind: type[Content], *, where: str, advice: str)
     try:
         return convert(value, kind)
     except ValueError as error:
-        message = f"{where}: {error}; {advice}"
-        raise InputError(message) from None
+        raise InputError(f"{where}: {error}; {advice}") from None
 
 
 def _plain(value: Any) -> Json:

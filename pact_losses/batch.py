@@ -170,8 +170,7 @@ class PactBatch:
         n, width = len(self.record_ids), self.code_order.shape[-1]
         tokens = 0 if self.input_ids is None else self.input_ids.shape[-1]
         if (self.input_ids is None) != (self.attention_mask is None):
-            message = "expected input_ids and attention_mask together, got one of them"
-            raise BatchError(message)
+            raise BatchError("expected input_ids and attention_mask together, got one of them")
         expected = {
             "code_order": (n, width),
             "reference": (n,),
@@ -187,8 +186,7 @@ class PactBatch:
         for name, shape in expected.items():
             value = getattr(self, name)
             if value is not None and tuple(value.shape) != shape:
-                message = f"{name}: expected shape {shape}, got {tuple(value.shape)}"
-                raise BatchError(message)
+                raise BatchError(f"{name}: expected shape {shape}, got {tuple(value.shape)}")
 
     def _check_dtypes(self) -> None:
         for field in fields(self):
@@ -198,8 +196,7 @@ class PactBatch:
             expected = _DTYPES.get(field.name, (torch.int64,))
             if value.dtype not in expected:
                 dtypes = " or ".join(_name_of(dtype) for dtype in expected)
-                message = f"{field.name}: expected {dtypes}, got {_name_of(value.dtype)}"
-                raise BatchError(message)
+                raise BatchError(f"{field.name}: expected {dtypes}, got {_name_of(value.dtype)}")
 
     def _check_orders(self) -> None:
         width = self.code_order.shape[-1]
@@ -228,8 +225,7 @@ class PactBatch:
         ):
             strange = rows[(rows < 0) | (rows >= n)]
             if len(strange):
-                message = f"{name}: expected rows from 0 to {n - 1}, got {int(strange[0])}"
-                raise BatchError(message)
+                raise BatchError(f"{name}: expected rows from 0 to {n - 1}, got {int(strange[0])}")
         self._check_pairs()
         self._check_views()
         self._check_ablations()
@@ -263,8 +259,7 @@ class PactBatch:
             index = int(torch.nonzero(bad)[0])
             row = index if rows is None else int(rows[index])
             fault_text = fault.format(row=self.code_order[row].tolist())
-            message = f"record {self.record_ids[row]} (row {row}): {fault_text}"
-            raise BatchError(message)
+            raise BatchError(f"record {self.record_ids[row]} (row {row}): {fault_text}")
 
 
 def _table(rows: Any, width: int) -> Tensor:
@@ -319,26 +314,22 @@ class PactCollator:
     def __post_init__(self) -> None:
         if self.pair_views not in get_args(PairViews):
             options = " or ".join(get_args(PairViews))
-            message = f"expected pair_views to be {options}, got {self.pair_views}"
-            raise ValueError(message)
+            raise ValueError(f"expected pair_views to be {options}, got {self.pair_views}")
         lowest = {"pad_token_id": 0, "n_codes": 2, "pad_to_multiple_of": 1}
         for name, low in lowest.items():
             value = getattr(self, name)
             if value is None and name == "pad_token_id":  # from a tokenizer without padding
-                message = (
+                raise ValueError(
                     "expected a pad_token_id, got None: use any valid id if the tokenizer has no "
                     "padding token, such as its eos_token_id"
                 )
-                raise ValueError(message)
             if value is not None and value < low:
-                message = f"expected {name} of {low} or more, got {value}"
-                raise ValueError(message)
+                raise ValueError(f"expected {name} of {low} or more, got {value}")
 
     def __call__(self, views: Sequence[TrainingView]) -> PactBatch:
         """Create the batch."""
         if not views:
-            message = "expected at least one view, got none"
-            raise BatchError(message)
+            raise BatchError("expected at least one view, got none")
         width = self._code_width(views)
         if self.require_pairs:
             _check_complete(views)
@@ -370,11 +361,10 @@ class PactCollator:
     def _code_width(self, views: Sequence[TrainingView]) -> int:
         widest = max(views, key=lambda view: view.n_choices)
         if self.n_codes is not None and widest.n_choices > self.n_codes:
-            message = (
+            raise BatchError(
                 f"record {widest.record_id}: expected at most n_codes = {self.n_codes} answers, "
                 f"got {widest.n_choices}"
             )
-            raise BatchError(message)
         return self.n_codes or widest.n_choices
 
     def _pad(self, views: Sequence[TrainingView]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -393,11 +383,10 @@ def _check_complete(views: Sequence[TrainingView]) -> None:
     try:
         group_families(views)
     except FamilyError as error:
-        message = (
+        raise FamilyError(
             f"{error}\nUse complete families (FamilyBatchSampler), or require_pairs=False to allow "
             "single views."
-        )
-        raise FamilyError(message) from error
+        ) from error
 
 
 def _paired_rows(views: Sequence[TrainingView], of: PairViews) -> list[tuple[int, int]]:

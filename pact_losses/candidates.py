@@ -139,8 +139,7 @@ def _read_logits(
         expected = (len(batch), size + tokens.shape[-1])
         full, logits = both[:, :size], both[:, size:]
         if both.shape != expected and not reads_rest:
-            message = f"expected logits of shape {expected}, got {tuple(both.shape)}"
-            raise BatchError(message)
+            raise BatchError(f"expected logits of shape {expected}, got {tuple(both.shape)}")
         if both.shape != expected:
             head = None  # the model cuts columns off, such as those that pad its vocabulary
     if head is None:

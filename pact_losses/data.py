@@ -80,10 +80,9 @@ class PactData:
         """
         views = self.primary_views
         if not views:
-            message = (
+            raise PactLossError(
                 "expected primary views of the selection split, got none; pass PactData(selection=)"
             )
-            raise PactLossError(message)
         collate = replace(self.collate, require_pairs=False)
         for start in range(rank * rows, len(views), rows * processes):
             yield collate(views[start : start + rows])

@@ -230,14 +230,12 @@ class FamilyBatchSampler(Sampler[list[int]]):
         drop_last: bool = False,
     ) -> None:
         if families_per_batch < 1 or bucket < 1 or num_replicas < 1:
-            message = (
+            raise ValueError(
                 "expected families_per_batch, bucket and num_replicas of 1 or more, got "
                 f"{families_per_batch}, {bucket} and {num_replicas}"
             )
-            raise ValueError(message)
         if not 0 <= rank < num_replicas:
-            message = f"expected a rank from 0 to {num_replicas - 1}, got {rank}"
-            raise ValueError(message)
+            raise ValueError(f"expected a rank from 0 to {num_replicas - 1}, got {rank}")
         self.families = group_families(views)
         self.families_per_batch = families_per_batch
         self.seed = seed
@@ -247,10 +245,9 @@ class FamilyBatchSampler(Sampler[list[int]]):
         self.drop_last = drop_last
         self.epoch = 0
         if len(self) == 0:
-            message = (
+            raise ValueError(
                 f"expected families for at least one batch on every rank, got {len(self.families)}"
             )
-            raise ValueError(message)
 
     def __len__(self) -> int:
         """Batches of this rank in an epoch."""

@@ -147,11 +147,10 @@ class PactDataModule(LightningDataModule):
     def train_dataloader(self) -> Any:
         """Return the steps of an epoch."""
         if self._trainer.accumulate_grad_batches != 1:
-            message = (
+            raise PactLossError(
                 "expected accumulate_grad_batches of 1, got "
                 f"{self._trainer.accumulate_grad_batches}; set PactDataModule(accumulation=)"
             )
-            raise PactLossError(message)
         return _Epoch(self._sampler, self._trainer, self._loader)
 
     def val_dataloader(self) -> Any:

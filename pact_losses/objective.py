@@ -304,11 +304,10 @@ def _weighted_sum(active: list[_Term], totals: Mapping[str, float] | None) -> Te
         units = _UNITS_OF.get(term.name, term.name)
         unit_total = None if totals is None else totals.get(units, 0.0)
         if unit_total is not None and not unit_total > 0:
-            message = (
+            raise BatchError(
                 f"totals: expected the summed unit weight of term {term.name}, above 0, got "
                 f"{unit_total}; make it with unit_totals of all batches of the optimiser step"
             )
-            raise BatchError(message)
         parts.append(term.factor * term.mean(term.values, unit_total))
     return torch.stack(parts).sum()
 
@@ -316,8 +315,7 @@ def _weighted_sum(active: list[_Term], totals: Mapping[str, float] | None) -> Te
 def _check_range(name: str, value: float, highest: float) -> float:
     if not (math.isfinite(value) and 0 <= value <= highest):
         permitted = "a finite number, 0 or above" if math.isinf(highest) else f"0 to {highest:g}"
-        message = f"{name}: expected {permitted}, got {value}"
-        raise PactLossError(message)
+        raise PactLossError(f"{name}: expected {permitted}, got {value}")
     return value
 
 
@@ -347,19 +345,17 @@ def _knows_mass(logits: AnswerLogits, batch: PactBatch, weight: float) -> bool:
     rest = logits.rest
     if rest is None:
         if weight > 0:
-            message = (
+            raise BatchError(
                 f"weight am is {weight:g}, but only the logits of the letters are given; pass "
                 "those of answer_logits"
             )
-            raise BatchError(message)
         return False
     expected = (len(batch),)
     if tuple(rest.shape) != expected or not rest.is_floating_point():
-        message = (
+        raise BatchError(
             f"rest: expected shape {expected} of a floating type, got {tuple(rest.shape)} of "
             f"{rest.dtype}"
         )
-        raise BatchError(message)
     return True
 
 
@@ -375,17 +371,14 @@ def _refuse_non_finite(
     if bool(bad.any()):
         entered = ", ".join(term.name for term in active if bool(bad[term.rows].any()))
         names = _name_rows(batch, bad.nonzero().flatten().tolist())
-        message = f"logits are not finite (used in {entered}) for records: {names}"
-        raise NonFiniteError(message)
+        raise NonFiniteError(f"logits are not finite (used in {entered}) for records: {names}")
     for term in active:
         faulty = ~term.values.isfinite()
         if bool(faulty.any()):
             names = _name_rows(batch, term.rows[faulty].flatten().tolist())
-            message = f"term {term.name} is not finite for records: {names}"
-            raise NonFiniteError(message)
+            raise NonFiniteError(f"term {term.name} is not finite for records: {names}")
     parts = ", ".join(f"{t.name} {t.factor:g} x {float(t.mean(t.values)):g}" for t in active)
-    message = f"the total is not finite, but each of its terms is: {parts}"
-    raise NonFiniteError(message)
+    raise NonFiniteError(f"the total is not finite, but each of its terms is: {parts}")
 
 
 def _name_rows(batch: PactBatch, rows: Iterable[int]) -> str:

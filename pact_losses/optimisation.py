@@ -231,8 +231,7 @@ def lora_plus_optimizer(
     if not any(
         "lora_" in name and parameter.requires_grad for name, parameter in model.named_parameters()
     ):
-        message = "expected a model with trainable LoRA weights (peft.get_peft_model)"
-        raise PactLossError(message)
+        raise PactLossError("expected a model with trainable LoRA weights (peft.get_peft_model)")
     optimizer: torch.optim.Optimizer = create_loraplus_optimizer(
         model,
         torch.optim.AdamW,
@@ -322,11 +321,10 @@ def learning_rate_schedule(
         [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
     """
     if n_steps < 1 or not 0.0 <= warmup <= 1.0 or schedule not in _DECAYS:
-        message = (
+        raise PactLossError(
             "expected n_steps of 1 or more, warmup from 0 to 1 and one of "
             f"{', '.join(_DECAYS)}; got {n_steps}, {warmup} and {schedule}"
         )
-        raise PactLossError(message)
     rising = int(warmup * n_steps)
     falling = max(1, n_steps - rising)
 

@@ -82,21 +82,18 @@ def _check(
     logits: Tensor, scores: Tensor, sampled: Tensor, used: Tensor, entropy_weight: float
 ) -> None:
     if entropy_weight < 0:
-        message = f"expected an entropy_weight of 0 or more, got {entropy_weight}"
-        raise ValueError(message)
+        raise ValueError(f"expected an entropy_weight of 0 or more, got {entropy_weight}")
     if logits.dim() != 2 or scores.shape != logits.shape or sampled.shape != logits.shape[:1]:
-        message = (
+        raise BatchError(
             "expected logits and scores of shape (n, C) and sampled of shape (n,), got "
             f"{tuple(logits.shape)}, {tuple(scores.shape)} and {tuple(sampled.shape)}"
         )
-        raise BatchError(message)
     width = logits.shape[1]
     inside = (sampled >= 0) & (sampled < width)
     wrong = ~inside | ~_at(used, sampled.clamp(0, width - 1))
     if bool(wrong.any()):
         row = int(wrong.nonzero()[0])
-        message = f"row {row}: the sampled index {int(sampled[row])} is not a candidate"
-        raise BatchError(message)
+        raise BatchError(f"row {row}: the sampled index {int(sampled[row])} is not a candidate")
     broken = used & ~torch.isfinite(scores)
     if bool(broken.any()):
         row, slot = broken.nonzero()[0].tolist()

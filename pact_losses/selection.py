@@ -124,8 +124,7 @@ def score_of(sums: Mapping[str, float]) -> SelectionScore:
         BatchError: no view counts.
     """
     if sums["weight"] == 0.0:
-        message = "expected labelled primary views for checkpoint selection, got none"
-        raise BatchError(message)
+        raise BatchError("expected labelled primary views for checkpoint selection, got none")
     return SelectionScore(sums["nll"] / sums["weight"], sums["mass"] / sums["weight"])
 
 
@@ -208,8 +207,7 @@ class BestCheckpoint:
 
     def __post_init__(self) -> None:
         if not 0 <= self.least_answer_mass <= 1:
-            message = f"least_answer_mass: expected 0 to 1, got {self.least_answer_mass}"
-            raise PactLossError(message)
+            raise PactLossError(f"least_answer_mass: expected 0 to 1, got {self.least_answer_mass}")
 
     @property
     def has_low_mass(self) -> bool:
@@ -233,11 +231,9 @@ class BestCheckpoint:
             ValueError: the step is not after the previous one.
         """
         if not math.isfinite(nll):
-            message = f"step {step}: expected a finite selection NLL, got {nll}"
-            raise NonFiniteError(message)
+            raise NonFiniteError(f"step {step}: expected a finite selection NLL, got {nll}")
         if self.history and step <= self.history[-1][0]:
-            message = f"expected a step after {self.history[-1][0]}, got {step}"
-            raise ValueError(message)
+            raise ValueError(f"expected a step after {self.history[-1][0]}, got {step}")
         is_low = answer_mass < self.least_answer_mass
         is_best = self.step is None or (is_low, nll) < (self.has_low_mass, self.nll)
         if is_best:

@@ -159,8 +159,7 @@ class StepSampler:
         self, data: PactData, *, families_per_batch: int, accumulation: int, seed: int
     ) -> None:
         if accumulation < 1:
-            message = f"expected accumulation of 1 or more, got {accumulation}"
-            raise ValueError(message)
+            raise ValueError(f"expected accumulation of 1 or more, got {accumulation}")
         self.data = data
         self.accumulation = accumulation
         self.families = FamilyBatchSampler(data.train, families_per_batch, seed=seed)
@@ -254,8 +253,7 @@ def pact_steps(
         [(0, 2), (1, 1), (2, 2)]
     """
     if not 0 <= first <= n_steps:
-        message = f"first: expected 0 to n_steps = {n_steps}, got {first}"
-        raise PactLossError(message)
+        raise PactLossError(f"first: expected 0 to n_steps = {n_steps}, got {first}")
     sampler = StepSampler(
         data, families_per_batch=families_per_batch, accumulation=accumulation, seed=seed
     )

@@ -160,8 +160,7 @@ class PactTrainerMixin(_Trainer):
     ) -> None:
         taken = sorted({"train_dataset", "eval_dataset", "data_collator"} & set(kwargs))
         if taken:
-            message = f"expected the views in `data`, got {', '.join(taken)}"
-            raise TypeError(message)
+            raise TypeError(f"expected the views in `data`, got {', '.join(taken)}")
         self._pact_data, self._pact_loss = data, PactLoss() if loss is None else loss
         self._least_answer_mass = least_answer_mass
         self._totals: dict[str, float] = {}
@@ -173,11 +172,10 @@ class PactTrainerMixin(_Trainer):
         )  # fmt: skip
         self.train_dataset, self.eval_dataset = data.train, data.selection or None
         if self.args.n_gpu > 1:
-            message = (
+            raise PactLossError(
                 f"expected one GPU per process, got {self.args.n_gpu}; start the training with "
                 "torchrun, or set CUDA_VISIBLE_DEVICES=0"
             )
-            raise PactLossError(message)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         self._families = FamilyBatchSampler(data.train, self.args.train_batch_size, seed=seed)
         self._terms = TermsCallback()

@@ -70,8 +70,7 @@ class TrainingView:
     def __post_init__(self) -> None:
         fault = self._fault()
         if fault is not None:
-            message = f"record {self.record_id}, view {self.view}: {fault}"
-            raise ViewError(message)
+            raise ViewError(f"record {self.record_id}, view {self.view}: {fault}")
 
     @property
     def n_choices(self) -> int:

@@ -210,8 +210,7 @@ class Check(Generic[C]):
         """
         taken = [code for code in self.codes if code in CODES and CODES[code].check != self.name]
         if taken:
-            message = f"check {self.name}: codes are taken: {', '.join(taken)}"
-            raise ValueError(message)
+            raise ValueError(f"check {self.name}: codes are taken: {', '.join(taken)}")
         for code, (severity, meaning) in self.codes.items():
             CODES[code] = Code(self.name, severity, meaning)
 
@@ -262,8 +261,7 @@ class Collector:
             ValueError: the code is unknown or belongs to another check.
         """
         if code not in CODES or CODES[code].check != self.check:
-            message = f"{code} is not a code of the check {self.check}"
-            raise ValueError(message)
+            raise ValueError(f"{code} is not a code of the check {self.check}")
         self._counts[code] += 1
         if self._counts[code] <= self.keep:
             self._kept.append(Finding(code, place, expected, actual, comparison))

@@ -15,8 +15,6 @@ from pact_eval.data.records import context_text
 from pact_eval.data.word_diff import word_diff
 from pact_eval.progress import step
 
-__all__ = ["NearDuplicates", "add_near_duplicates", "add_pairs"]
-
 _MOST_ROWS_OF_ALL_PAIRS: Final = 2_500
 
 
@@ -91,8 +89,7 @@ def add_near_duplicates(
         (324, True, 0.51, 0)
     """
     if not 0 < threshold <= 1:
-        message = f"expected a threshold in (0, 1], got {threshold}"
-        raise ValueError(message)
+        raise ValueError(f"expected a threshold in (0, 1], got {threshold}")
     groups = Groups(
         index.frame["file"].to_numpy().astype(np.intp),
         index.frame["family"].rank("dense").to_numpy().astype(np.intp) - 1,

@@ -502,7 +502,7 @@ def _difference(names: Sequence[str], levels: Sequence[Parameter]) -> list[str]:
     others = weight.sum() - weight
     mean = ((weight * u).sum() - weight * u) / others
     p = 2 * special.ndtr(-np.abs(u - mean) / np.sqrt(error**2 + 1 / others))
-    adjusted = holm(p).adjusted if u.size > _FEWEST_COMPARED else p
+    adjusted = holm(p) if u.size > _FEWEST_COMPARED else p
     if not (adjusted <= LEVEL).any():
         return ["no question's temperature is shown to differ from that of the others"]
     most = int(np.argmax(np.where(adjusted <= LEVEL, np.abs(u - mean), -1.0)))

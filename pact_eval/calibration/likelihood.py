@@ -25,10 +25,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval._choices import Decoding, Mode
-from pact_eval._typing import FloatArray, IntArray, TextArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.calibration.temperatures import (
     KINDS,
     NEUTRAL_BIAS,
@@ -204,7 +203,7 @@ class CalibrationItems:
         """Return (n,) NLL in nats at the temperatures of a calibrator."""
         return nll_nats(calibrator.apply(self.log_probs, self), self.reference)
 
-    def take(self, keep: npt.NDArray[np.bool_] | IntArray) -> CalibrationItems:
+    def take(self, keep: BoolArray | IntArray) -> CalibrationItems:
         """Return the rows that a mask or an index keeps."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         per_item: dict[str, Any] = {
@@ -213,7 +212,7 @@ class CalibrationItems:
         return replace(self, **per_item)
 
     @staticmethod
-    def _refuse(bad: npt.NDArray[np.bool_], message: str) -> None:
+    def _refuse(bad: BoolArray, message: str) -> None:
         if bad.any():
             raise InputError(f"{message}, not so in {rows_of(bad)}")
 
@@ -250,7 +249,7 @@ class Design:
     unvaried: dict[str, str]
 
     @property
-    def is_slope(self) -> npt.NDArray[np.bool_]:
+    def is_slope(self) -> BoolArray:
         """Mask of the p numbers: True for slopes."""
         return np.array([name in _SLOPES for name in self.names], dtype=np.bool_)
 
@@ -354,7 +353,7 @@ class TemperatureLikelihood:
     of_reference: FloatArray
 
     @classmethod
-    def of(cls, log_probs: FloatArray, reference: npt.NDArray[np.int64]) -> TemperatureLikelihood:
+    def of(cls, log_probs: FloatArray, reference: IntArray) -> TemperatureLikelihood:
         """Prepare log-probabilities (n, C), unused slots -inf, and references (n,).
 
         Raises:
@@ -406,7 +405,7 @@ class TemperatureLikelihood:
         first = _beta_slope(u, temperature)
         return np.asarray(variance * first**2 + (mean - self.of_reference) * bend)
 
-    def separated(self, rows: npt.NDArray[np.bool_]) -> bool:
+    def separated(self, rows: BoolArray) -> bool:
         """Say whether the NLL of these rows decreases monotonically as T approaches 0.
 
         So it is where every right answer is the most probable one and is not merely tied with all

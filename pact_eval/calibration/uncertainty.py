@@ -30,9 +30,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from pact_eval._typing import BoolArray, FloatArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.calibration.likelihood import (
     SLOPE_BOUND,
     TEMPERATURE_BOUNDS,
@@ -117,7 +116,7 @@ def uncertainty(
     likelihood: TemperatureLikelihood,
     design: Design,
     *,
-    cluster: npt.NDArray[np.int64],
+    cluster: IntArray,
     ridge: float = 0.0,
 ) -> Uncertainty:
     """Measure how well the data determine the fitted numbers.
@@ -152,7 +151,7 @@ def uncertainty(
     return Uncertainty(covariance, robust, open_directions, condition, clusters, effects)
 
 
-def _design_effect(gradients: FloatArray, cluster: npt.NDArray[np.int64]) -> float:
+def _design_effect(gradients: FloatArray, cluster: IntArray) -> float:
     """Return how much larger clusters make the variance of a sum of (n,) gradients, 1 or more."""
     used = np.flatnonzero(gradients)
     _, code = np.unique(cluster[used], return_inverse=True)

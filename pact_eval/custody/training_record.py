@@ -215,12 +215,10 @@ def _unpack(text: str, name: str) -> Hashes:
     except ValueError:  # not base64, or not ASCII
         raw = None
     if raw is None or len(raw) % _BYTES:
-        message = f"{name}: expected 64-bit hashes in base64"
-        raise ValueError(message)
+        raise ValueError(f"{name}: expected 64-bit hashes in base64")
     hashes = np.frombuffer(raw, dtype=">u8").astype(np.uint64)
     if not np.all(hashes[1:] > hashes[:-1]):
-        message = f"{name}: expected sorted hashes, each once"
-        raise ValueError(message)
+        raise ValueError(f"{name}: expected sorted hashes, each once")
     return hashes
 
 
@@ -295,10 +293,9 @@ def read_training_record(folder: Path) -> TrainingRecord | None:
     try:
         return _record(value, sha256)
     except ValueError as error:
-        message = (
+        raise AdapterError(
             f"{path}: not a training record: {error}; restore the file that came with the adapter"
-        )
-        raise AdapterError(message) from None
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -384,16 +381,14 @@ class _Record(Section, frozen=True):
 def _record(value: Json, sha256: str) -> TrainingRecord:
     record = convert(value, _Record)
     if not set(record.roles) <= set(TRAINING_ROLES):
-        message = f"roles: expected an object with {', '.join(TRAINING_ROLES)}"
-        raise ValueError(message)
+        raise ValueError(f"roles: expected an object with {', '.join(TRAINING_ROLES)}")
     roles: dict[TrainingRole, HashedData] = {}
     for role in TRAINING_ROLES:
         if role in record.roles:
             try:
                 roles[role] = HashedData.of_json(record.roles[role])
             except ValueError as error:
-                message = f"roles: {role}: {error}"
-                raise ValueError(message) from None
+                raise ValueError(f"roles: {role}: {error}") from None
     return TrainingRecord(record.weights_sha256, roles, record.training, sha256)
 
 

@@ -26,18 +26,6 @@ from pact_eval.data.word_diff import words
 from pact_eval.errors import Problem, RecordError
 from pact_eval.results import Result
 
-__all__ = [
-    "AblatedContext",
-    "AblatedFile",
-    "FoundBy",
-    "ablate",
-    "ablated_record",
-    "find_sentence",
-    "occurrences",
-    "write_ablated_records",
-]
-
-
 FoundBy = Literal["path", "leaf", "substring", "other wording"]
 """How the focus sentence was found."""
 
@@ -99,13 +87,11 @@ def ablate(record: Record, sentence: FocusSentence) -> AblatedContext:
     if found_by is None and find_sentence(record.state, other, sentence.path) is not None:
         found_by, wording = "other wording", other
     if found_by is None:
-        message = f"the focus sentence is not in the context: {own!r}"
-        raise ValueError(message)
+        raise ValueError(f"the focus sentence is not in the context: {own!r}")
     left = _without(record.state, wording)
     state = "" if isinstance(left, _Empty) else left
     if occurrences(state, wording) or _in_keys(state, wording):
-        message = f"the sentence still occurs in the context without it: {wording!r}"
-        raise ValueError(message)
+        raise ValueError(f"the sentence still occurs in the context without it: {wording!r}")
     return AblatedContext(state, wording, found_by)
 
 
@@ -315,8 +301,7 @@ def ablated_record(members: list[Located]) -> dict[str, Json]:
     """
     base, other = _pair(members)
     if base.record.certificate is None:
-        message = "expected an evidence certificate, got none"
-        raise ValueError(message)
+        raise ValueError("expected an evidence certificate, got none")
     ablation = ablate(base.record, parse_certificate(base.record.certificate).changed)
     value = {key: item for key, item in base.value.items() if key not in _LEFT_OUT}
     inputs = base.value["input"]
@@ -336,13 +321,11 @@ def ablated_record(members: list[Located]) -> dict[str, Json]:
 def _pair(members: list[Located]) -> tuple[Located, Located]:
     by_variant = {member.record.variant: member for member in members}
     if len(members) != 2 or len(by_variant) != 2:
-        message = (
+        raise ValueError(
             f"family {members[0].record.family}: expected one base and one counterfactual record, "
             f"got {len(members)} records"
         )
-        raise ValueError(message)
     base, other = by_variant["base"], by_variant["counterfactual"]
     if base.record.reference == other.record.reference:
-        message = f"family {base.record.family}: expected references that differ"
-        raise ValueError(message)
+        raise ValueError(f"family {base.record.family}: expected references that differ")
     return base, other

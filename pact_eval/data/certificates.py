@@ -12,8 +12,6 @@ from typing import Final, Literal, get_args
 
 from pact_eval._json import Json, describe, dumps
 
-__all__ = ["Certificate", "FactState", "FocusSentence", "parse_certificate"]
-
 FactState = Literal["supported", "refuted", "unknown", "inconsistent"]
 """What a context says of a fact."""
 
@@ -100,8 +98,7 @@ def parse_certificate(value: Mapping[str, Json]) -> Certificate:
     spec = _object(value, "spec")
     evidence = spec.get("focus_evidence")
     if not isinstance(evidence, list) or len(evidence) != 2:
-        message = "spec.focus_evidence: expected a list of two sentences"
-        raise ValueError(message)
+        raise ValueError("spec.focus_evidence: expected a list of two sentences")
     pair = _object(value, "verified_pair")
     wordings = [
         (_text(pair, "left"), _text(pair, "negative_left")),
@@ -118,8 +115,7 @@ def parse_certificate(value: Mapping[str, Json]) -> Certificate:
     atoms = _atoms(spec)
     focus_atom = _text(spec, "focus_atom")
     if focus_atom not in atoms:
-        message = f"spec.focus_atom: expected one of the atoms, got {focus_atom}"
-        raise ValueError(message)
+        raise ValueError(f"spec.focus_atom: expected one of the atoms, got {focus_atom}")
     return Certificate(
         focus=(first, second),
         atoms=atoms,
@@ -131,13 +127,11 @@ def parse_certificate(value: Mapping[str, Json]) -> Certificate:
 def _atoms(spec: Mapping[str, Json]) -> dict[str, str]:
     atoms = spec.get("atoms")
     if not isinstance(atoms, list):
-        message = f"spec.atoms: expected a list, got {describe(atoms)}"
-        raise ValueError(message)
+        raise ValueError(f"spec.atoms: expected a list, got {describe(atoms)}")
     objects = [_as_object(atom, "an atom") for atom in atoms]
     names = [_text(atom, "id") for atom in objects]
     if len(set(names)) < len(names):
-        message = f"spec.atoms: expected different ids, got {', '.join(names)}"
-        raise ValueError(message)
+        raise ValueError(f"spec.atoms: expected different ids, got {', '.join(names)}")
     return {_text(atom, "id"): _text(atom, "statement") for atom in objects}
 
 
@@ -145,15 +139,13 @@ def _fact_state(name: str, value: Json) -> FactState:
     for state in _FACT_STATES:
         if state == value:
             return state
-    message = f"fact_states.{name}: expected {', '.join(_FACT_STATES)}, got {dumps(value)}"
-    raise ValueError(message)
+    raise ValueError(f"fact_states.{name}: expected {', '.join(_FACT_STATES)}, got {dumps(value)}")
 
 
 def _path(item: Json) -> tuple[str | int, ...]:
     path = _as_object(item, "focus evidence").get("path", [])
     if not isinstance(path, list):
-        message = f"focus evidence: expected path to be a list, got {describe(path)}"
-        raise ValueError(message)
+        raise ValueError(f"focus evidence: expected path to be a list, got {describe(path)}")
     steps: list[str | int] = []
     for step in path:
         if isinstance(step, bool) or not isinstance(step, str | int):
@@ -169,8 +161,7 @@ def _object(value: Mapping[str, Json], key: str) -> dict[str, Json]:
 
 def _as_object(value: Json, what: str) -> dict[str, Json]:
     if not isinstance(value, dict):
-        message = f"{what}: expected an object, got {describe(value)}"
-        raise ValueError(message)
+        raise ValueError(f"{what}: expected an object, got {describe(value)}")
     return value
 
 

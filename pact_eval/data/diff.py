@@ -11,8 +11,6 @@ from pact_eval._json import Json, dumps
 from pact_eval.data.files import DataFile
 from pact_eval.data.index import Located, index_of_records
 
-__all__ = ["DatasetDiff", "RecordChange", "RecordPlace", "diff_datasets"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordPlace:

@@ -29,25 +29,6 @@ from pact_eval._json import Json, describe
 from pact_eval.errors import InputError
 from pact_eval.hub.downloads import stays_inside
 
-__all__ = [
-    "MANIFEST_NAME",
-    "ROLES",
-    "STORAGE_FORMAT",
-    "DataFile",
-    "FileFacts",
-    "Manifest",
-    "Role",
-    "dataset_file",
-    "dataset_files",
-    "evaluation_file",
-    "is_file",
-    "lies_inside",
-    "make_manifest",
-    "named_files",
-    "read_manifest",
-    "role_of_name",
-]
-
 Role = Literal["train", "selection", "calibration", "eval"]
 """What a file of a dataset is for: to train on, to select checkpoints, to calibrate, to report."""
 
@@ -126,8 +107,7 @@ def read_manifest(path: Path) -> Manifest:
     """
     value = read_json(path, missing="no such manifest")
     if not isinstance(value, dict):
-        message = f"{path}: expected one JSON object, got {describe(value)}"
-        raise InputError(message)
+        raise InputError(f"{path}: expected one JSON object, got {describe(value)}")
     return Manifest(path.name, path.parent, value)
 
 
@@ -159,8 +139,7 @@ def dataset_files(
     """
     if not folder.is_dir():
         what = "expected a folder, got a file" if folder.exists() else "no such folder"
-        message = f"{folder}: {what}"
-        raise InputError(message)
+        raise InputError(f"{folder}: {what}")
     names = set(named_files(manifest or {}))
     if unnamed or not names:
         names |= set(_find_names(folder))
@@ -171,8 +150,7 @@ def dataset_files(
         if is_file(path)
     ]
     if not files:
-        message = f"{folder}: expected a dataset, found no .jsonl file"
-        raise InputError(message)
+        raise InputError(f"{folder}: expected a dataset, found no .jsonl file")
     return tuple(sorted(files, key=lambda file: (ROLES.index(file.role), file.name)))
 
 
@@ -195,8 +173,7 @@ def evaluation_file(folder: Path) -> DataFile:
     evaluation_files = [file for file in files if file.role == "eval"]
     if len(evaluation_files) != 1:
         names = ", ".join(str(file.path) for file in evaluation_files) or "none"
-        message = f"{path}: expected one evaluation file, found {names}; give --data FILE"
-        raise InputError(message)
+        raise InputError(f"{path}: expected one evaluation file, found {names}; give --data FILE")
     return evaluation_files[0]
 
 
@@ -204,11 +181,10 @@ def _only_file(folder: Path) -> DataFile:
     names = _find_names(folder)
     if len(names) != 1:
         files = ", ".join(str(folder / name) for name in names) or "none"
-        message = (
+        raise InputError(
             f"{folder}: no {MANIFEST_NAME}, and expected one .jsonl file, found {files}; give "
             f"--data FILE, or write a manifest: pact-audit manifest {folder}"
         )
-        raise InputError(message)
     return DataFile(names[0], "eval", folder / names[0])
 
 
@@ -270,10 +246,7 @@ def lies_inside(folder: Path, name: str) -> bool:
 
 
 def _role(
-    path: Path,
-    name: str,
-    manifest: Mapping[str, Json],
-    otherwise: Callable[[Path], Role] | None,
+    path: Path, name: str, manifest: Mapping[str, Json], otherwise: Callable[[Path], Role] | None
 ) -> Role:
     roles, hashes = manifest.get("roles"), manifest.get("file_sha256")
     named = roles.get(name) if isinstance(roles, dict) else None
@@ -288,11 +261,10 @@ def _role(
         return by_name
     if otherwise is not None:
         return otherwise(path)
-    message = (
+    raise InputError(
         f"{path}: the role of this file is unknown; name it train, selection, calibration or "
         "eval (holdout, test), set its role under roles in the manifest, or give --train and --eval"
     )
-    raise InputError(message)
 
 
 def role_of_name(path: Path, otherwise: Role = "eval") -> Role:
@@ -367,8 +339,5 @@ def make_manifest(
         manifest |= {"training_rows": train.rows, "train_sha256": train.sha256}
     if len(by_role["eval"]) == 1:
         eval_file = by_role["eval"][0]
-        manifest |= {
-            "eval_rows": eval_file.rows,
-            "eval_record_fingerprint": eval_file.fingerprint,
-        }
+        manifest |= {"eval_rows": eval_file.rows, "eval_record_fingerprint": eval_file.fingerprint}
     return manifest

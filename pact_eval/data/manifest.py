@@ -20,8 +20,6 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import index_of_records
 
-__all__ = ["WrittenManifest", "write_manifest"]
-
 
 @dataclass(frozen=True)
 class WrittenManifest:

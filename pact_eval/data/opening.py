@@ -36,13 +36,7 @@ from pact_eval.data.files import (
 from pact_eval.data.labelled.reader import LabelledData, read_labelled
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.data.records import Record, folded, read_records
-from pact_eval.errors import (
-    GateError,
-    InputError,
-    SeveralFilesError,
-    TamperedError,
-    listed,
-)
+from pact_eval.errors import GateError, InputError, SeveralFilesError, TamperedError, listed
 from pact_eval.hub.downloads import (
     Listing,
     download,
@@ -52,15 +46,6 @@ from pact_eval.hub.downloads import (
     snapshot_of,
 )
 from pact_eval.hub.names import HubName, dataset_name
-
-__all__ = [
-    "ManifestCheck",
-    "OpenedDataset",
-    "local_data",
-    "manifest_check",
-    "only_file_of",
-    "open_dataset",
-]
 
 _FOLDERS: Final = 3
 
@@ -135,7 +120,7 @@ def open_dataset(
         TamperedError: the file is not the one that the manifest names.
         GateError: it has families of a file to train on, to select or to calibrate.
     """
-    labelled = _read_labelled(path, reading) if is_labelled(path, reading) else None
+    labelled = read_labelled(path, reading) if is_labelled(path, reading) else None
     records: Sequence[Record] = (
         read_records(path, allow_ablated=allow_ablated) if labelled is None else labelled.records
     )
@@ -143,26 +128,20 @@ def open_dataset(
     if check is None:
         return OpenedDataset(path, sha256_of_file(path), records, labelled=labelled)
     if check.changed and "other-data" not in allow:
-        message = (
+        raise TamperedError(
             f"{path}: expected the SHA-256 {check.expected} of {check.manifest}, found "
             f"{check.actual}: the file was changed. Restore it, write the manifest again "
             f"(pact-audit manifest {check.manifest.parent}), or use --allow other-data, which "
             "every output then names"
         )
-        raise TamperedError(message)
     if check.families and "trained-on" not in allow:
-        message = (
+        raise GateError(
             f"{path}: {listed(check.families, 'family', 'families')} also in "
             f"{', '.join(check.files)} of {check.manifest}, so a model may have learnt the "
             "answers. Leave these families out of one of the files, or use --allow trained-on, "
             "which every output then names"
         )
-        raise GateError(message)
     return OpenedDataset(path, check.actual, records, check, labelled)
-
-
-def _read_labelled(path: Path, reading: Reading) -> LabelledData:
-    return read_labelled(path, reading)
 
 
 def manifest_check(path: Path, families: Iterable[str]) -> ManifestCheck | None:
@@ -267,11 +246,10 @@ def local_data(place: str | Path) -> Path:
     name = dataset_name(place)
     if name is None:
         if is_url(place):
-            message = (
+            raise InputError(
                 f"{str(place).partition(':')[0]}://...: expected a local path or "
                 "hf://datasets/OWNER/NAME; copy data of other stores first"
             )
-            raise InputError(message)
         return Path(place)
     listing = list_repository(name)
     if name.path and name.path in listing.files:
@@ -279,11 +257,10 @@ def local_data(place: str | Path) -> Path:
     folder = f"{name.path}/" if name.path else ""
     inside = [file.removeprefix(folder) for file in listing.files if file.startswith(folder)]
     if not inside:
-        message = (
+        raise InputError(
             f"{name}: the repository has no such file or folder at commit {listing.name.revision}; "
             f"it has {_list_names(_data_names(listing.files)) or 'no data file'}"
         )
-        raise InputError(message)
     if MANIFEST_NAME in inside:
         return _with_named_files(listing, folder).parent
     return _with_neighbours(listing, folder + _only(inside, listing.name))
@@ -320,8 +297,7 @@ def _only(files: Iterable[str], place: HubName) -> str:
     if len(names) == 1:
         return names[0]
     if not names:
-        message = f"{place}: expected a data file ({', '.join(_SUFFIXES)}), found none"
-        raise InputError(message)
+        raise InputError(f"{place}: expected a data file ({', '.join(_SUFFIXES)}), found none")
     start = str(place)
     listed = "\n".join(f"  {start}/{name}" for name in names[:_SHOWN])
     more = f"\n  ... ({len(names):,} in all)" if len(names) > _SHOWN else ""
@@ -337,12 +313,9 @@ def _data_names(files: Iterable[str]) -> list[str]:
         if file.removesuffix(".gz").endswith(_SUFFIXES)
         and not file.endswith(_QUESTIONS)
         and file.rpartition("/")[2] not in _NO_DATA
-        and not any(_is_hidden(part) for part in file.split("/"))
+        # "." and ".." are refused, with the name
+        and not any(part.startswith(".") and part not in (".", "..") for part in file.split("/"))
     )
-
-
-def _is_hidden(part: str) -> bool:
-    return part.startswith(".") and part not in (".", "..")  # these two are refused, with the name
 
 
 def _with_neighbours(listing: Listing, file: str) -> Path:

@@ -26,34 +26,6 @@ from pact_eval._json import Json, describe, dumps, loads
 from pact_eval.errors import Problem, RecordError
 from pact_eval.results import short_repr
 
-__all__ = [
-    "LETTERS",
-    "MAX_ANSWERS",
-    "MIN_ANSWERS",
-    "AblatedFrom",
-    "Answer",
-    "Field",
-    "FieldKind",
-    "LeafPath",
-    "PairVariant",
-    "Record",
-    "Variant",
-    "content_of",
-    "context_text",
-    "folded",
-    "iter_records",
-    "leaf_texts",
-    "name_of",
-    "parse_field",
-    "parse_record",
-    "position_name",
-    "read_records",
-    "readable",
-    "visible",
-    "with_remedy",
-]
-
-
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _VARIATION_SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
 
@@ -414,8 +386,7 @@ def parse_record(
     obj = _object(value, "a record")
     inputs = _object(obj.get("input"), "input")
     if "state" not in inputs:
-        message = "input.state is missing"
-        raise ValueError(message)
+        raise ValueError("input.state is missing")
     questions = _object(inputs.get("questions"), "input.questions")
     if list(questions) != ["decision"]:
         message = f"input.questions: expected the one field decision, got {_list_names(questions)}"
@@ -470,14 +441,12 @@ def parse_field(name: str, value: Json) -> Field:
         message += f"got {_show(kind_read)}{_nearest_kind(kind_read)}"
         raise ValueError(message)
     if obj.get("instructions") is None:
-        message = f"field {name}: instructions are missing"
-        raise ValueError(message)
+        raise ValueError(f"field {name}: instructions are missing")
     answers = _ANSWERS_OF[kind](name, obj.get("criteria"))
     if not MIN_ANSWERS <= len(answers) <= MAX_ANSWERS:
-        message = (
+        raise ValueError(
             f"field {name}: expected {MIN_ANSWERS} to {MAX_ANSWERS} answers, got {len(answers)}"
         )
-        raise ValueError(message)
     return Field(name, kind, obj["instructions"], answers)
 
 
@@ -491,8 +460,7 @@ def _nearest_kind(read: Json) -> str:
 def _choice_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
     obj = _object(criteria, f"field {name}: criteria of a choice")
     if "" in obj:
-        message = f"field {name}: an answer's name is empty"
-        raise ValueError(message)
+        raise ValueError(f"field {name}: an answer's name is empty")
     return tuple(Answer(key, _description(name, key, text)) for key, text in obj.items())
 
 
@@ -500,10 +468,9 @@ def _boolean_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
     obj = {} if criteria is None else _object(criteria, f"field {name}: criteria of a boolean")
     unknown = [key for key in obj if key not in ("false", "true")]
     if unknown:
-        message = (
+        raise ValueError(
             f"field {name}: boolean criteria are named false and true, got {_list_names(unknown)}"
         )
-        raise ValueError(message)
     return tuple(Answer(key, _description(name, key, obj.get(key))) for key in ("false", "true"))
 
 
@@ -566,8 +533,7 @@ def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
     if value is None:
         return None
     if obj.get("reference") is not None:
-        message = "reference: expected none, because an ablated context has no right answer"
-        raise ValueError(message)
+        raise ValueError("reference: expected none, because an ablated context has no right answer")
     record = value.get("record")
     if not isinstance(record, str) or not record:
         message = f"ablation.record: expected the id of the base record, got {_show(record)}"
@@ -578,11 +544,10 @@ def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
     )
     inside = [number for number in whole if 0 <= number < len(field.answers)]
     if answers != inside or len(inside) != 2 or inside[0] == inside[1]:
-        message = (
+        raise ValueError(
             "ablation.answers: expected two different canonical indices from 0 to "
             f"{len(field.answers) - 1}, got {_show(answers)}"
         )
-        raise ValueError(message)
     return AblatedFrom(record, (inside[0], inside[1]))
 
 
@@ -613,8 +578,7 @@ def name_of(value: object, key: str) -> str | None:
 
 def _object(value: Json, what: str) -> dict[str, Json]:
     if not isinstance(value, dict):
-        message = f"{what}: expected an object, got {describe(value)}"
-        raise ValueError(message)
+        raise ValueError(f"{what}: expected an object, got {describe(value)}")
     return value
 
 
@@ -631,16 +595,14 @@ def _text(obj: Mapping[str, Json], key: str) -> str:
     value = obj.get(key)
     if not isinstance(value, str) or not value:
         actual = "nothing" if value is None else "empty text" if value == "" else describe(value)
-        message = f"{key}: expected text, got {actual}"
-        raise ValueError(message)
+        raise ValueError(f"{key}: expected text, got {actual}")
     return value
 
 
 def _one_of(obj: Mapping[str, Json], key: str, allowed: tuple[str, ...]) -> str:
     value = _text(obj, key)
     if value not in allowed:
-        message = f"{key}: expected {' or '.join(allowed)}, got {_show(value)}"
-        raise ValueError(message)
+        raise ValueError(f"{key}: expected {' or '.join(allowed)}, got {_show(value)}")
     return value
 
 

@@ -28,8 +28,6 @@ from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, Problem, RecordError, RoleError
 from pact_eval.hub.downloads import hub_json
 
-__all__ = ["HeldOut", "SplitPart", "assign_roles", "split_training_file"]
-
 _NAMES_SHOWN: Final = 10
 
 _PARTS: Final[tuple[Role, ...]] = ("train", "selection", "calibration")
@@ -123,12 +121,11 @@ def assign_roles(source_families: Iterable[str], held_out: HeldOut) -> dict[str,
     drawn = held_out.drawn
     if len(named) + len(drawn) >= len(names):
         roles = [*named.values(), *drawn]
-        message = (
+        raise InputError(
             f"expected more than {len(roles)} source families (select "
             f"{roles.count('selection')}, calibrate {roles.count('calibration')}, and some to "
             f"train on), got {len(names)}"
         )
-        raise InputError(message)
     shuffled = list(names)
     random.Random(held_out.seed).shuffle(shuffled)
     unnamed = [name for name in shuffled if name not in named]
@@ -140,14 +137,12 @@ def _named_roles(names: Sequence[str], held_out: HeldOut) -> dict[str, Role]:
     selection, calibration = held_out.selection, held_out.calibration
     unknown = sorted({*selection, *calibration} - set(names))
     if unknown:
-        message = (
+        raise RoleError(
             f"no source family is named {', '.join(unknown)}; the file has {_shown_names(names)}"
         )
-        raise RoleError(message)
     both = sorted(set(selection) & set(calibration))
     if both:
-        message = f"for selection and for calibration: {', '.join(both)}; give each one role"
-        raise RoleError(message)
+        raise RoleError(f"for selection and for calibration: {', '.join(both)}; give each one role")
     roles: dict[str, Role] = dict.fromkeys(selection, "selection")
     return roles | dict.fromkeys(calibration, "calibration")
 

@@ -10,8 +10,6 @@ from typing import Literal
 
 from pact_eval.data.records import readable
 
-__all__ = ["Segment", "WordDiff", "edited_words", "same_words", "word_diff", "words"]
-
 # Pairs of equal words that are compared at most: half a second; beyond it the middle is one change.
 _MOST_MATCHES = 100_000
 

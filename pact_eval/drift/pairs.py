@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._typing import BoolArray, FloatArray, TextArray
@@ -41,7 +40,7 @@ from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
-from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.linearised import mean_inference
 from pact_eval.stats.permuted_slots import distinct_orders
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
@@ -135,8 +134,7 @@ def distance(a: ScoredItems, b: ScoredItems, floor: JointFloor) -> Distance:
         floor: what noise alone can move.
     """
     tv = item_tv(np.exp(a.log_probs), np.exp(b.log_probs))
-    linear = linearised_ratio(tv, np.ones(len(tv)), a.cluster, a.n_clusters)
-    mean = linear_inference(float(tv.mean()), linear, n=len(tv)).estimate()
+    mean = mean_inference(tv, a.cluster, a.n_clusters).estimate()
     beyond = math.nan if math.isnan(floor.tv) else float((tv > floor.tv + _SAME).mean())
     levels = np.quantile(tv, QUANTILES).tolist()
     return Distance(mean, dict(zip(QUANTILES, levels, strict=True)), floor, beyond)
@@ -316,7 +314,7 @@ def _all_named(items: CalibrationItems, run: str) -> CalibrationItems:
     return replace(items, family=np.where(items.family == "", own, items.family))
 
 
-def _possible(items: CalibrationItems) -> npt.NDArray[np.bool_]:
+def _possible(items: CalibrationItems) -> BoolArray:
     at = items.log_probs[np.arange(len(items)), items.reference]
     return np.asarray(~np.isneginf(at))
 

@@ -228,7 +228,7 @@ def compare_logs(
     _check_same(first, second, names)
     rows = _Rows.of(first, second)
     shifts = [*rows.shifts(below, np.random.default_rng(seed))]
-    adjusted = holm([shift.p for shift in shifts]).adjusted.tolist() if shifts else []
+    adjusted = holm([shift.p for shift in shifts]).tolist() if shifts else []
     return UnlabelledDrift(
         names=names,
         items=(first["id"].n_unique(), second["id"].n_unique()),

@@ -48,6 +48,7 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import MetricSpec, metric_spec, registered_metrics
 from pact_eval.evaluation.resampled_groups import (
+    Computed,
     Evidence,
     ResampledGroup,
     mean_estimate,
@@ -55,7 +56,7 @@ from pact_eval.evaluation.resampled_groups import (
     resample_items,
 )
 from pact_eval.evaluation.settings import Settings
-from pact_eval.progress import step, tracked
+from pact_eval.progress import step
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.bootstrap import same_stream
@@ -408,8 +409,7 @@ def compare_groups(
     settings: Settings,
 ) -> Comparison:
     """Compare two runs whose groups are already resampled; see `compare`."""
-    with step("Comparing runs", sum(len(group.items) for group in a), "items"):
-        groups = tuple(_group(*pair, settings.margin) for pair in zip(a, b, strict=True))
+    groups = tuple(_group(*pair, settings.margin) for pair in zip(a, b, strict=True))
     first, second = a[0].items, b[0].items
     return Comparison(
         by=settings.by,
@@ -454,22 +454,16 @@ def same_as_all(groups: Sequence[_AnyGroup]) -> Sequence[_AnyGroup]:
 
 
 def _group(a: ResampledGroup, b: ResampledGroup, margin: float | None) -> GroupComparison:
-    specs = registered_metrics(a.items.contexts)
-    specs_left = tracked(specs, "Computing metrics", "metrics", counts=len(a.items))
-    metrics_by_name = {
-        spec.name: compare_metric(spec.name, [(a, b)], margin)
-        for spec in specs_left
-        if spec.name in a.drawn
-    }
-    difference = metrics_by_name["accuracy"].difference
+    names = [spec.name for spec in registered_metrics(a.items.contexts) if spec.name in a.drawn]
+    compared = Computed(names, lambda name: compare_metric(name, [(a, b)], margin))
     return GroupComparison(
         name=a.name,
         items=a.items.n_items,
         answers=len(a.items),
         families=len(a.items.families),
         clusters=a.items.n_clusters,
-        metrics=metrics_by_name,
-        accuracy=_accuracy_tests(a, b, difference),
+        metrics=compared,
+        accuracy=_accuracy_tests(a, b, compared["accuracy"].difference),
     )
 
 
@@ -482,7 +476,8 @@ def compare_metric(metric: str, pairs: GroupPairs, margin: float | None = None) 
         margin: largest difference in a rate that does not matter, as a fraction, or None.
     """
     spec = metric_spec(metric)
-    difference, test = metric_difference(metric, pairs)
+    with step(f"Comparing {spec.title}"):
+        difference, test = metric_difference(metric, pairs)
     a, b = (mean_estimate(side, metric) for side in zip(*pairs, strict=True))
     return MetricComparison(spec, a, b, difference, test, rate_verdict(spec, difference, margin))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -222,7 +222,6 @@ class Experiment:
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
         without, left_out = _items_unanswered(kept)
-        repeats = math.lcm(*(run.provenance.k or 1 for run in kept if run.provenance.repeats))
         for opened, arm in zip_longest(kept, arms):
             members = ablated if opened.ablated else runs
             run = ExperimentRun(
@@ -233,7 +232,6 @@ class Experiment:
                 shipped=settings.shipped,
                 allow=settings.allow,
                 without=without,
-                repeats=repeats,
                 ece_bins=settings.ece_bins,
             )
             if refuse is not None and members is runs:
@@ -279,9 +277,12 @@ class Experiment:
         leak = self._data.leak
         if leak is None:
             return self
-        runs, ablated = (
-            _without_families(members, leak.families) for members in (self.runs, self.ablated)
-        )
+        kept: list[list[ExperimentRun]] = [[], []]
+        for of_type, members in zip(kept, (self.runs, self.ablated), strict=True):
+            for run in members:
+                first = of_type[0] if of_type else None
+                of_type.append(run.without_families(leak.families, first))
+        runs, ablated = map(tuple, kept)
         return replace(self, runs=runs, ablated=ablated, leak_left_out=True)
 
     @cached_property
@@ -395,7 +396,7 @@ class Experiment:
             raise InputError("no run on full contexts")
         if not self.same_items:
             raise InputError("the item sets of the runs differ, so they cannot be compared")
-        return self.runs[0].scored(self.settings.decoding)
+        return self.scored(self.runs[0], self.settings.decoding)
 
     @cached_property
     def unlike(self) -> tuple[Incompatibility, ...]:
@@ -523,9 +524,24 @@ class Experiment:
         Raises:
             InputError: the run does not have this decoding, or has no calibrator.
         """
+        settings = self.settings
         decoding, calibrated = self._choice(run, decoding, calibrated)
-        key = ("evaluation", decoding, calibrated, self.settings)
-        return run.once(key, lambda: self._evaluate(run, decoding, calibrated=calibrated))
+
+        def evaluated() -> Evaluation:
+            return evaluate_items(
+                self.items(run, decoding, calibrated=calibrated),
+                by=settings.by,
+                rng=settings.rng(),
+                resamples=settings.resamples,
+                noise=numeric_noise(run.provenance),
+                notes=(
+                    *run_notes(run.provenance),
+                    *run.score_notes(decoding, calibrated=calibrated),
+                ),
+                shuffled=run.provenance.shuffled,
+            )
+
+        return run.once(("evaluation", decoding, calibrated, settings), evaluated)
 
     @cached_property
     def comparisons(self) -> RunComparisons:
@@ -567,7 +583,7 @@ class Experiment:
         return RunReport(self, run or self.all_runs[0])
 
     def _choice(
-        self, run: ExperimentRun, decoding: Decoding | None = None, calibrated: bool | None = None
+        self, run: ExperimentRun, decoding: Decoding | None, calibrated: bool | None
     ) -> tuple[Decoding, bool]:
         """Return the decoding that is asked for, or that of the settings if the run has it."""
         settings = self.settings
@@ -578,39 +594,27 @@ class Experiment:
             settings.calibrated if calibrated is None else calibrated,
         )
 
-    def _evaluate(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> Evaluation:
-        settings = self.settings
-        return evaluate_items(
-            self._items(run, decoding, calibrated=calibrated),
-            by=settings.by,
-            rng=settings.rng(),
-            resamples=settings.resamples,
-            noise=numeric_noise(run.provenance),
-            notes=(
-                *run_notes(run.provenance),
-                *run.score_notes(decoding, calibrated=calibrated),
-            ),
-            shuffled=run.provenance.shuffled,
-        )
-
-    def items(self, run: ExperimentRun, *, letters: bool = True) -> ScoredItems:
-        """Return the items of a run under the decoding of the settings; see `read_items`.
+    def items(
+        self,
+        run: ExperimentRun,
+        decoding: Decoding | None = None,
+        *,
+        calibrated: bool | None = None,
+        letters: bool = True,
+    ) -> ScoredItems:
+        """Return the items of a run; those of a large run without their texts, by `read_items`.
 
         Args:
             run: a run on full or ablated contexts.
+            decoding: as for `evaluation`.
+            calibrated: as for `evaluation`.
             letters: also read the letters of a large run.
 
         Raises:
             InputError: the run does not have this decoding, or has no calibrator.
         """
-        decoding, calibrated = self._choice(run)
-        return self._items(run, decoding, calibrated=calibrated, letters=letters)
-
-    def _items(
-        self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool, letters: bool = True
-    ) -> ScoredItems:
-        """Return the items of a run under a decoding; those of a large run without their texts."""
-        run, path, settings = run.alone(), run.run.predictions_file, self.settings
+        decoding, calibrated = self._choice(run, decoding, calibrated)
+        path, settings = run.run.predictions_file, self.settings
         in_memory = calibrated or run.shortened or run.in_memory
         if in_memory or streamable_items(path) <= ITEMS_IN_MEMORY:
             items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
@@ -630,6 +634,28 @@ class Experiment:
         check_counts(run.folder, run.provenance, items=items.n_items, views=views)
         return items
 
+    def scored(
+        self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool = False
+    ) -> ScoredItems:
+        """Return the items of a run with as many rows each as in every run, to compare them.
+
+        Runs may have asked each prompt several times, or once; see `ScoredItems.with_repeats`.
+
+        Args:
+            run: a run of the experiment.
+            decoding: single or ensemble.
+            calibrated: apply the run's calibrator.
+
+        Raises:
+            InputError: the run does not have this decoding, or has no calibrator.
+        """
+        items = run.scored(decoding, calibrated=calibrated)
+        if decoding == "ensemble" or run.ablated:
+            return items
+        repeated = (one.provenance for one in self.all_runs if one.provenance.repeats)
+        rows = math.lcm(*(provenance.k or 1 for provenance in repeated))
+        return items.once(("rows", rows), lambda: items.with_repeats(rows))
+
     def resampled(
         self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool
     ) -> ResampledGroup:
@@ -644,7 +670,7 @@ class Experiment:
             InputError: the run does not have this decoding, or has no calibrator.
         """
         settings = self.settings
-        items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
+        items = self.scored(run, decoding, calibrated=calibrated).over(settings.unit)
         return resample_items(items, settings)[0]
 
     def rates(self, run: ExperimentRun) -> tuple[DecodedRates, ...]:
@@ -662,27 +688,27 @@ class Experiment:
         estimates = evaluation.groups[0].estimates
         chosen = DecodedRates.of(settings.decoding, evaluation.k, estimates, evaluation.repeats)
         if settings.decoding == "single":
-            of_asked = run.once(("asked", settings), lambda: self._accuracy_of_asked(run))
+
+            def rate_of_asked() -> Estimate | None:
+                without = unanswered_items(run.run)
+                if without.is_empty():  # the items of a large run are read again
+                    return None
+                return accuracy_of_asked(self.items(run), without)
+
+            of_asked = run.once(("asked", settings), rate_of_asked)
             chosen = replace(chosen, accuracy_of_asked=of_asked)
         if evaluation.k == 1 or run.provenance.known != "probabilities":
             return (chosen,)
         decoding = other_decoding(settings.decoding)
 
         def other_rates() -> DecodedRates:
-            items = self._items(run, decoding, calibrated=False)
+            items = self.items(run, decoding, calibrated=False)
             group = resample_items(items, settings, names=HEADLINE)[0]
             of_all = {name: group.estimate(name) for name in HEADLINE}
             return DecodedRates.of(decoding, items.k, of_all, items.repeats)
 
         other = run.once(("rates", decoding, settings), other_rates)
         return tuple(sorted((chosen, other), key=lambda rates: rates.k))
-
-    def _accuracy_of_asked(self, run: ExperimentRun) -> Estimate | None:
-        without = unanswered_items(run.run)
-        if without.is_empty():  # the items of a large run are read again
-            return None
-        items = self._items(run, "single", calibrated=self.settings.calibrated)
-        return accuracy_of_asked(items, without)
 
     def order_effect(self, run: ExperimentRun) -> OrderEffect:
         """Return whether the answers of a run follow the order in which they are shown.
@@ -779,11 +805,8 @@ class Experiment:
         Raises:
             InputError: the run does not have this decoding, or has no calibrator.
         """
-        evaluation = self.evaluation(run, decoding, calibrated=calibrated)
-        decoding, calibrated = self._choice(run, decoding, calibrated)
-        items = self._items(run, decoding, calibrated=calibrated)
-        group = evaluation.groups[0]
-        corp = CorpMiscalibration.of(group)
+        group = self.evaluation(run, decoding, calibrated=calibrated).groups[0]
+        items, corp = self.items(run, decoding, calibrated=calibrated), CorpMiscalibration.of(group)
         return probabilities_conclusion(run.label, items, group.estimates["ece"], corp)
 
     def order_audit(self, run: ExperimentRun) -> OrderAudit:
@@ -959,15 +982,6 @@ class RunEvaluation(Evaluation, Writable):
         """Return the evaluation of a report."""
         numbers = replace(report.evaluation, questions=report.questions)
         return cls(**vars(numbers), report=report)
-
-
-def _without_families(
-    runs: Sequence[ExperimentRun], families: Collection[str]
-) -> tuple[ExperimentRun, ...]:
-    kept: list[ExperimentRun] = []
-    for run in runs:
-        kept.append(run.without_families(families, kept[0] if kept else None))
-    return tuple(kept)
 
 
 def _named_pattern(argument: str) -> tuple[str, str]:

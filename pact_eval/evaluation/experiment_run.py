@@ -55,8 +55,6 @@ class ExperimentRun:
         allow: differences that are accepted between the run and that of its calibrator.
         views: number of views, or (n, k) the views of each item, that are used; None uses all.
         without: ids of the items that are left out.
-        repeats: rows per item, so that runs with and without repeats can be paired; None leaves
-            those of the run.
         ece_bins: number of bins of ECE.
         name: name of the resolved folder.
         seed: seed of the training; None for a base model, or if the run does not record one.
@@ -71,7 +69,6 @@ class ExperimentRun:
     allow: tuple[Allowance, ...] = ()
     views: int | IntArray | None = None
     without: frozenset[str] = frozenset()
-    repeats: int | None = None
     ece_bins: int = BINS
     name: str = field(init=False)
     seed: int | None = field(init=False)
@@ -246,18 +243,13 @@ class ExperimentRun:
 
         def score() -> ScoredItems:
             items = ScoredItems.of(self.predictions, decoding, calibrator)
-            items = replace(items, ece_bins=self.ece_bins)
-            as_rows = decoding == "single" and items.reference is not None
-            return items.with_repeats(self.repeats or items.asked) if as_rows else items
+            return replace(items, ece_bins=self.ece_bins)
 
         return self.once(("scored", decoding, calibrated), score)
 
     def asked_once(self) -> ExperimentRun:
         """Return the run with one row per item: of repeats, the first."""
-        if not self.provenance.repeats and (self.repeats or 1) == 1:
-            return self
-        views = 1 if self.provenance.repeats else self.views
-        return self.once("asked once", lambda: replace(self, views=views, repeats=None))
+        return self.with_views(1) if self.provenance.repeats else self
 
     def in_orders(self) -> ExperimentRun:
         """Return the run with repeats in several orders as its views; any other run as it is."""
@@ -271,16 +263,9 @@ class ExperimentRun:
                 provenance=run.provenance.as_views(),
                 predictions=replace(run.predictions, repeats=False),
             )
-            return replace(self, run=views, repeats=None)
+            return replace(self, run=views)
 
         return self.once("in orders", as_views)
-
-    def alone(self) -> ExperimentRun:
-        """Return the run with the rows that it has itself, whatever the others of an experiment."""
-        own = (self.provenance.k or 1) if self.provenance.repeats else 1
-        if (self.repeats or own) == own:
-            return self
-        return self.once("alone", lambda: replace(self, repeats=None))
 
     def score_notes(
         self, decoding: Decoding, *, calibrated: bool

@@ -381,7 +381,7 @@ def _test_candidates(
         tested_items = int(np.count_nonzero(inside[rows])) // sample.asked
         tests.append(CheckedGroup(candidate, test, tested_items, math.nan))
         kept &= ~inside
-    adjusted = holm([test.test.p_value for test in tests]).adjusted.tolist() if tests else []
+    adjusted = holm([test.test.p_value for test in tests]).tolist() if tests else []
     return tuple(replace(test, adjusted=p) for test, p in zip(tests, adjusted, strict=True))
 
 

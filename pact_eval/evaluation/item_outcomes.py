@@ -121,7 +121,6 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
         experiment: its settings have the decoding.
         run: a run on full contexts.
     """
-    run = run.alone()
     settings, views = experiment.settings, run.predictions
     items = run.scored(settings.decoding)
     chosen = run.scored(settings.decoding, calibrated=settings.calibrated)

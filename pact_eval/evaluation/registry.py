@@ -383,6 +383,10 @@ class Metric:
         of_answers = self.argmax_only and "ensemble" not in self.needs
         return of_answers or (self.of_confidence and known not in UNSURE)
 
+    def members(self, items: ScoredItems) -> ScoredItems:
+        """Return the items that it is of: the Score items, if it needs them."""
+        return items.score_items if "score items" in self.needs else items
+
     def reduced(self, items: ScoredItems) -> Reduced:
         """Return the metric of a group of items, undefined if it needs what is not known of them.
 
@@ -540,11 +544,7 @@ def _over_views(items: ScoredItems, name: str) -> Reduced:
 
 def undefined(reason: str) -> Reduced:
     """Return a metric that is undefined, with the reason."""
-    return Reduced(_all_nan, Basis(0, 0, reason))
-
-
-def _all_nan(weights: FloatArray) -> FloatArray:
-    return np.full(len(weights), np.nan)
+    return Reduced(lambda weights: np.full(len(weights), np.nan), Basis(0, 0, reason))
 
 
 def _over_score_items(items: ScoredItems, name: str) -> Reduced:
@@ -562,10 +562,6 @@ def _over_recorded(items: ScoredItems, name: str) -> Reduced:
     if not recorded.any():
         return undefined("the run does not record it")
     return _over_some(items, values, recorded, "the run does not record it")
-
-
-def _pair_accuracy(items: ScoredItems, _name: str) -> Reduced:
-    return _over_pairs(items, metrics.pair_correct(items.pairs, items.correct))
 
 
 def pair_margins(items: ScoredItems) -> FloatArray:
@@ -604,10 +600,6 @@ def confident_errors(items: ScoredItems) -> npt.NDArray[np.bool_]:
     return metrics.is_confident(items.confidence, CONFIDENT) & ~items.correct
 
 
-def _confident_errors(items: ScoredItems, _name: str) -> Reduced:
-    return _over_some(items, confident_errors(items), ~items.correct, "no errors")
-
-
 def _ece(items: ScoredItems, _name: str) -> Reduced:
     """ECE from sums per bin, which are linear in the weights of families."""
     confidence, correct = items.confidence, items.correct
@@ -616,12 +608,11 @@ def _ece(items: ScoredItems, _name: str) -> Reduced:
         bins = metrics.bin_index(confidence[rows], items.ece_bins)
         return RowSums(confidence[rows] - correct[rows], bins, items.ece_bins)
 
+    def ece(totals: FloatArray) -> FloatArray:
+        return metrics.ece_of_gaps(totals[:, 0], totals[:, 1:])
+
     parts = (RowSums(None), LazyRowSums(gaps))
-    return Reduced(TotalsStatistic(parts, _ece_of_totals, items.cluster, items.n_clusters))
-
-
-def _ece_of_totals(totals: FloatArray) -> FloatArray:
-    return metrics.ece_of_gaps(totals[:, 0], totals[:, 1:])
+    return Reduced(TotalsStatistic(parts, ece, items.cluster, items.n_clusters))
 
 
 def _aurc(items: ScoredItems, _name: str) -> Reduced:
@@ -636,10 +627,6 @@ def _aurc(items: ScoredItems, _name: str) -> Reduced:
             items.n_clusters,
         )
     )
-
-
-def _mean_confidence(items: ScoredItems, _name: str) -> Reduced:
-    return Reduced(mean_statistic(items.confidence, items.cluster, items.n_clusters))
 
 
 ANSWER_MASS: Final = "answer_mass"
@@ -674,7 +661,9 @@ _METRICS: Final = (
     _rate(
         MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
         _PAIRS,
-        reduction=_pair_accuracy,
+        reduction=lambda items, _: _over_pairs(
+            items, metrics.pair_correct(items.pairs, items.correct)
+        ),
         argmax_only=True,
     ),
     Metric(
@@ -802,7 +791,9 @@ _METRICS: Final = (
     _rate(
         MetricSpec("confident_errors", "Confident errors", "percent", -1),
         _FULL,
-        reduction=_confident_errors,
+        reduction=lambda items, _: _over_some(
+            items, confident_errors(items), ~items.correct, "no errors"
+        ),
         of_confidence=True,
         summaries=_NONE,
     ),
@@ -817,7 +808,9 @@ _METRICS: Final = (
     Metric(
         MetricSpec(MEAN_CONFIDENCE, "Mean confidence", "percent", 0),
         _FULL,
-        reduction=_mean_confidence,
+        reduction=lambda items, _: Reduced(
+            mean_statistic(items.confidence, items.cluster, items.n_clusters)
+        ),
         of_confidence=True,
         summaries=_NONE,
         reported=False,

@@ -44,7 +44,12 @@ from pact_eval.evaluation.registry import (
     decoding_name,
     registered_metrics,
 )
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
+from pact_eval.evaluation.resampled_groups import (
+    Computed,
+    ResampledGroup,
+    resample_items,
+    resampled_groups,
+)
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.wrong_items import WrongItems
 from pact_eval.notes import Note
@@ -255,8 +260,7 @@ def evaluate_items(
         shuffled: whether repeats show the answers in other orders.
     """
     drawn = resampled_groups(items, by, rng=rng, resamples=resamples)
-    with step("Computing intervals", sum(len(group.items) for group in drawn), "items"):
-        groups = tuple(group_numbers(group) for group in drawn)
+    groups = tuple(map(group_numbers, drawn))
     ties = None if noise is None else near_ties(items.facts.logit_gap, noise)
     return Evaluation(
         contexts=items.contexts,
@@ -285,29 +289,23 @@ def evaluate_items(
 
 def group_numbers(group: ResampledGroup) -> Group:
     """Return all numbers of a group of items."""
-    items = group.items
+    items, pairs = group.items, None
+    if items.reference is not None:
+        pairs = metrics.pair_outcomes(items.pairs, items.predicted, items.reference)
+        pairs = replace(pairs, same_answer=None) if items.known in UNNAMED else pairs
     nll = items.values.get("nll_nats")
-    specs = tracked(
-        registered_metrics(items.contexts), "Computing metrics", "metrics", counts=len(items)
-    )
+    names = (spec.name for spec in registered_metrics(items.contexts))
     return Group(
         name=group.name,
         items=items.n_items,
         answers=len(items),
         families=len(items.families),
         clusters=items.n_clusters,
-        estimates={spec.name: group.estimate(spec.name) for spec in specs},
-        pairs=_pair_outcomes(items),
+        estimates=Computed(names, group.estimate),
+        pairs=pairs,
         nll=None if nll is None or np.isnan(nll).any() else metrics.nll_summary(nll),
         top_answers=TopAnswers.of(group),
     )
-
-
-def _pair_outcomes(items: ScoredItems) -> metrics.PairOutcomes | None:
-    if items.reference is None:
-        return None
-    outcomes = metrics.pair_outcomes(items.pairs, items.predicted, items.reference)
-    return replace(outcomes, same_answer=None) if items.known in UNNAMED else outcomes
 
 
 def _letters(items: ScoredItems) -> SlotHomogeneity | None:
@@ -559,8 +557,8 @@ def other_decoding(decoding: Decoding) -> Decoding:
     return "ensemble" if decoding == "single" else "single"
 
 
-def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | None:
-    """Return the accuracy if unanswered items count as wrong; None if all items are answered.
+def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate:
+    """Return the accuracy if unanswered items count as wrong.
 
     An item of repeats that lacks some answers counts with those that it has, as in its log.
 
@@ -568,8 +566,6 @@ def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | N
         items: the answered items, with their units of intervals.
         without: the unanswered items, as `unanswered_items` returns them.
     """
-    if without.is_empty():
-        return None
     rows = items.asked
     totals, right = np.full(len(without), rows), np.zeros(len(without), dtype=np.int64)
     if rows > 1 or items.k == 1:
@@ -616,18 +612,11 @@ def sweep(
         ValueError: the views of an item have no answer in common.
     """
     if not ks or ks.start < 1 or ks[-1] > predictions.k:
-        message = f"expected numbers of views from 1 to {predictions.k}, got {_list_numbers(ks)}"
-        raise InputError(message)
+        got = f"{ks.start} to {ks.stop - 1}" if len(ks) != 1 else ks.start
+        raise InputError(f"expected numbers of views from 1 to {predictions.k}, got {got}")
     points = []
     for k in tracked(ks, "Evaluating views", "views"):
-        group = swept_group(
-            predictions,
-            k,
-            rng=settings.rng(),
-            resamples=settings.resamples,
-            calibrator=calibrator,
-            unit=settings.unit,
-        )
+        group = swept_group(predictions, k, settings, calibrator)
         with step("Computing intervals", len(group.items), "items"):
             points.append(SweepPoint(k, group_numbers(group)))
     return tuple(points)
@@ -636,12 +625,9 @@ def sweep(
 def swept_group(
     predictions: Predictions,
     k: int,
-    *,
-    rng: np.random.Generator,
-    resamples: int | None = None,
+    settings: Settings,
     calibrator: Calibrator | None = None,
-    unit: ClusterUnit = "family",
-    metrics: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
 ) -> ResampledGroup:
     """Resample all items of a run under the ensemble of its first k views.
 
@@ -650,24 +636,12 @@ def swept_group(
     Args:
         predictions: the scored views of one run.
         k: number of views, from 1 to K.
-        rng: source of the resamples; its state does not change.
-        resamples: bootstrap resamples of each interval; None uses `default_resamples`.
+        settings: resamples, and units of intervals.
         calibrator: temperatures to divide by; None leaves the distributions raw.
-        unit: units of intervals: families, or source families.
-        metrics: names of the metrics; None uses every metric of the report.
+        names: names of the metrics; None uses every metric of the report.
 
     Raises:
         ValueError: the views of an item have no answer in common.
     """
-    items = ScoredItems.of(predictions.with_views(k), "ensemble", calibrator).over(unit)
-    return resampled_groups(items, rng=rng, resamples=resamples, names=metrics)[0]
-
-
-def _list_numbers(ks: range) -> str:
-    """Return numbers of views, for messages.
-
-    Examples:
-        >>> _list_numbers(range(1, 10)), _list_numbers(range(9, 10)), _list_numbers(range(3, 2))
-        ('1 to 9', '9', '3 to 1')
-    """
-    return f"{ks.start} to {ks.stop - 1}" if len(ks) != 1 else f"{ks.start}"
+    items = ScoredItems.of(predictions.with_views(k), "ensemble", calibrator).over(settings.unit)
+    return resample_items(items, settings, names=names)[0]

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final, Literal, TypeVar
 
 import numpy as np
 
 from pact_eval._choices import GroupBy
-from pact_eval._typing import FloatArray, IntArray, TextArray
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.labels import Labels
 from pact_eval.evaluation.notes import NOISE
 from pact_eval.evaluation.registry import (
     Basis,
@@ -28,10 +28,9 @@ from pact_eval.evaluation.registry import (
     metrics_for,
 )
 from pact_eval.evaluation.settings import Settings
+from pact_eval.progress import step
 from pact_eval.stats.bootstrap import (
     Resampled,
-    SampleStatistic,
-    Statistic,
     TotalsStatistic,
     resample,
     same_stream,
@@ -47,6 +46,35 @@ from pact_eval.stats.proportions import (
 from pact_eval.stats.summed_intervals import CombinedDifference, correlations, summed_interval
 
 _OF_ECE: Final = " (differences of ECE)"
+
+
+_Value = TypeVar("_Value")
+
+
+class Computed(Mapping[str, _Value]):
+    """Values by metric, each computed when it is first asked for.
+
+    A first screen of many runs shows accuracy alone; to compare all metrics takes most of its time.
+
+    Args:
+        names: of the metrics, in the order of the report.
+        compute: computes the value of a metric from its name.
+    """
+
+    def __init__(self, names: Iterable[str], compute: Callable[[str], _Value]) -> None:
+        self._names = dict.fromkeys(names)
+        self._compute = cache(compute)
+
+    def __getitem__(self, name: str) -> _Value:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._compute(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @dataclass(frozen=True)
@@ -179,7 +207,7 @@ def reaching_to_fewer_errors(
 
 def _families(metric: Metric, runs: Sequence[ScoredItems], *, right: bool) -> int:
     """Return how many families have an item that is right, or wrong, in any of the runs."""
-    members = [run.score_items if "score items" in metric.needs else run for run in runs]
+    members = [metric.members(run) for run in runs]
     rows = np.logical_or.reduce([run.correct == right for run in members])
     return members[0].clusters.count(rows)
 
@@ -204,19 +232,14 @@ class Evidence:
 
     test: TestName
     p_value: float
-    adjusted_p_value: float | None
-    tests: int
-    marked: bool
+    adjusted_p_value: float | None = None
+    tests: int = 0
+    marked: bool = False
 
     @property
     def deciding(self) -> float:
         """The p-value that decides: adjusted if other tests are adjusted with it."""
         return self.p_value if self.adjusted_p_value is None else self.adjusted_p_value
-
-
-def evidence(test: TestName, p_value: float, *, marked: bool) -> Evidence:
-    """Return the evidence of one difference, not adjusted for others."""
-    return Evidence(test, p_value, None, 0, marked)
 
 
 def sign_of(difference: Estimate) -> int:
@@ -244,9 +267,9 @@ def interval_evidence(metric: Metric, inference: Inference, difference: Estimate
         difference: with the interval that is shown; there is no evidence without one.
     """
     if math.isnan(difference.low):
-        return evidence("interval", math.nan, marked=False)
+        return Evidence("interval", math.nan)
     marked = bool(difference.excludes_zero and metric.spec.better)
-    return evidence("interval", inference.p_value(), marked=marked)
+    return Evidence("interval", inference.p_value(), marked=marked)
 
 
 def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
@@ -256,7 +279,7 @@ def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
         tests: those that are named together; a p-value of NaN is no test.
 
     Examples:
-        >>> one, two = (evidence("interval", p, marked=p <= 0.05) for p in (0.03, 0.01))
+        >>> one, two = (Evidence("interval", p, marked=p <= 0.05) for p in (0.03, 0.01))
         >>> [(test.adjusted_p_value, test.marked) for test in adjusted([one, two])]
         [(0.03, True), (0.02, True)]
     """
@@ -265,122 +288,11 @@ def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
         replace(
             test,
             adjusted_p_value=math.nan if math.isnan(p_value) else p_value,
-            tests=together.tests,
+            tests=int(np.isfinite(together).sum()),
             marked=bool(test.marked and p_value <= LEVEL),
         )
-        for test, p_value in zip(tests, together.adjusted.tolist(), strict=True)
+        for test, p_value in zip(tests, together.tolist(), strict=True)
     ]
-
-
-@dataclass(frozen=True)
-class StatisticSet:
-    """Statistics with the same resamples.
-
-    Attributes:
-        statistics: by metric name, the statistic.
-        family_labels: the families or source families that are resampled, in the order of weights.
-        n: number of items.
-    """
-
-    statistics: Mapping[str, Statistic]
-    family_labels: Labels
-    n: int
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of families that are resampled, F."""
-        return len(self.family_labels)
-
-    @property
-    def families(self) -> TextArray:
-        """(F,) names of the families."""
-        return self.family_labels.names
-
-
-@dataclass(frozen=True)
-class GroupStatistics:
-    """All metrics of one group of items, as functions of how often each family is drawn.
-
-    Attributes:
-        items: the items of the group.
-        sets: the statistics; metrics of Score items resample only the families with such items, so
-            every group has the same interval for these metrics.
-        bases: by metric name, the units from which the metric is computed, if not all items.
-    """
-
-    items: ScoredItems
-    sets: tuple[StatisticSet, ...]
-    bases: Mapping[str, Basis]
-
-
-def group_statistics(
-    items: ScoredItems, entries: Sequence[Metric] | None = None
-) -> GroupStatistics:
-    """Build the statistics of a group of items.
-
-    Args:
-        items: the items of the group, one or more.
-        entries: the metrics; None uses every reported metric that is defined for such items.
-    """
-    chosen = metrics_for(items.contexts) if entries is None else entries
-    bases: dict[str, Basis] = {}
-    sets = []
-    for score in (False, True):
-        set_metrics = [metric for metric in chosen if ("score items" in metric.needs) == score]
-        if not set_metrics:
-            continue
-        set_items = items.score_items if score else items
-        reductions = {metric.name: metric.reduced(set_items) for metric in set_metrics}
-        statistics = {name: reduced.statistic for name, reduced in reductions.items()}
-        bases |= {
-            name: reduced.basis for name, reduced in reductions.items() if reduced.basis is not None
-        }
-        sets.append(StatisticSet(statistics, set_items.clusters, len(set_items)))
-    return GroupStatistics(items, tuple(sets), bases)
-
-
-def point_values(group: GroupStatistics) -> dict[str, float]:
-    """Return the value of every metric on the items, without resampling; NaN if undefined."""
-    values: dict[str, float] = {}
-    for statistic_set in group.sets:
-        for name, statistic in statistic_set.statistics.items():
-            if not statistic_set.n_clusters:
-                values[name] = float("nan")
-            elif isinstance(statistic, SampleStatistic):
-                values[name] = statistic.on_rows()
-            else:
-                values[name] = float(statistic(np.ones((1, statistic_set.n_clusters)))[0])
-    return values
-
-
-def point_estimates(
-    items: ScoredItems, by: GroupBy, names: Sequence[str] | None = None
-) -> dict[str, dict[str, Estimate]]:
-    """Return metrics of all items and of each group, without intervals.
-
-    Args:
-        items: the items of a run under one decoding.
-        by: kind, domain or source_family.
-        names: names of the metrics; None uses every reported metric that is defined for such items.
-
-    Returns:
-        The estimates by group, all items first, and by metric.
-    """
-    entries = None if names is None else [find_metric(name) for name in names]
-    estimates = {}
-    for group, rows in items.rows_by_group(by).items():
-        statistics = group_statistics(items.taken(rows), entries)
-        estimates[group] = {
-            name: _point(statistics, name, value)
-            for name, value in point_values(statistics).items()
-        }
-    return estimates
-
-
-def _point(group: GroupStatistics, name: str, value: float) -> Estimate:
-    basis = group.bases.get(name) or Basis(len(group.items), group.items.n_clusters, "")
-    reason = _reason_text(basis.reason_if_none) if math.isnan(value) else None
-    return Estimate(value, math.nan, math.nan, basis.units, basis.families, None, reason)
 
 
 def _reason_text(reason: str) -> ClusterText | None:
@@ -393,27 +305,32 @@ class ResampledGroup:
 
     Attributes:
         name: "all", or the kind, domain or source family.
-        statistics: the metrics as functions of how often each family is drawn.
+        items: the items of the group.
         drawn: by metric name, its value and its replicates. Groups of the same items in two runs
-            have the same resamples, so their replicates can be subtracted.
+            have the same resamples, so their replicates can be subtracted. Metrics of Score items
+            resample only the families with such items, so that every group has the same interval.
+        bases: by metric name, the units from which the metric is computed, if not all items.
         rng: source of the resamples in its initial state, for intervals that draw more.
     """
 
     name: str
-    statistics: GroupStatistics
+    items: ScoredItems
     drawn: Mapping[str, Resampled]
+    bases: Mapping[str, Basis]
     rng: np.random.Generator
     _estimates: dict[str, Estimate] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
-    def items(self) -> ScoredItems:
-        """The items of the group."""
-        return self.statistics.items
+    def point(self, metric: str) -> Estimate:
+        """Return a metric without an interval; nothing is resampled for it."""
+        basis, value = self.basis(metric), self.drawn[metric].value
+        reason = _reason_text(basis.reason_if_none) if math.isnan(value) else None
+        return Estimate(value, math.nan, math.nan, basis.units, basis.families, None, reason)
 
     def estimate(self, metric: str) -> Estimate:
         """Return a metric with its interval; computed once, since a run is in several pairs."""
         if metric not in self._estimates:
-            self._estimates[metric] = self._estimate(metric)
+            with step("Computing intervals"):
+                self._estimates[metric] = self._estimate(metric)
         return self._estimates[metric]
 
     def _estimate(self, metric: str) -> Estimate:
@@ -436,7 +353,7 @@ class ResampledGroup:
     def basis(self, metric: str) -> Basis:
         """Return the items, pairs or errors from which a metric is computed."""
         everything = Basis(len(self.items), self.items.n_clusters, "")
-        return self.statistics.bases.get(metric) or everything
+        return self.bases.get(metric) or everything
 
     def undefined_reason(self, metric: str) -> ClusterText | None:
         """Return why no item of the group has the metric; None if some items have it."""
@@ -467,6 +384,33 @@ def default_resamples(items: int) -> int:
     return max(large, min(_MOST_RESAMPLES, _ITEM_DRAWS // n))
 
 
+def point_estimates(
+    items: ScoredItems, by: GroupBy | None = None, names: Sequence[str] | None = None
+) -> dict[str, dict[str, Estimate]]:
+    """Return metrics of all items and of each group, without intervals.
+
+    Args:
+        items: the items of a run under one decoding.
+        by: kind, domain or source_family; None has no group but all items.
+        names: names of the metrics; None uses every reported metric that is defined for such items.
+
+    Returns:
+        The estimates by group, all items first, and by metric.
+    """
+    entries = _entries(items, names)
+    rows_by_group = {"all": None} if by is None else items.rows_by_group(by)
+    estimates = {}
+    for name, rows in rows_by_group.items():
+        members = items if rows is None else items.taken(rows)
+        group = _draw_group(name, members, np.random.default_rng(0), 1, entries)
+        estimates[name] = {metric: group.point(metric) for metric in group.drawn}
+    return estimates
+
+
+def _entries(items: ScoredItems, names: Sequence[str] | None) -> tuple[Metric, ...]:
+    return metrics_for(items.contexts) if names is None else tuple(map(find_metric, names))
+
+
 def resampled_groups(
     items: ScoredItems,
     by: GroupBy | None = None,
@@ -492,8 +436,7 @@ def resampled_groups(
         All items first, then the groups in the order of the report.
     """
     resamples = resamples or default_resamples(len(items))
-    chosen = metrics_for(items.contexts) if names is None else map(find_metric, names)
-    entries = tuple(chosen)
+    entries = _entries(items, names)
     key = (pickle.dumps(rng.bit_generator.state), resamples, entries)
     families = items.with_sorted_families()  # a copy, to which the groups may refer
 
@@ -531,18 +474,24 @@ def _draw_group(
     resamples: int,
     entries: Sequence[Metric],
 ) -> ResampledGroup:
-    statistics = group_statistics(items, entries)
     drawn: dict[str, Resampled] = {}
-    for statistic_set in statistics.sets:
+    bases: dict[str, Basis] = {}
+    for of_scores in (False, True):
+        chosen = [metric for metric in entries if ("score items" in metric.needs) == of_scores]
+        if not chosen:
+            continue
+        members = chosen[0].members(items)
+        reduced = {metric.name: metric.reduced(members) for metric in chosen}
+        bases |= {key: one.basis for key, one in reduced.items() if one.basis is not None}
         drawn |= resample(
-            statistic_set.statistics,
-            n_clusters=statistic_set.n_clusters,
-            n=statistic_set.n,
+            {key: one.statistic for key, one in reduced.items()},
+            n_clusters=members.n_clusters,
+            n=len(members),
             rng=same_stream(rng),
             resamples=resamples,
             lazily=True,
         )
-    return ResampledGroup(name, statistics, drawn, same_stream(rng))
+    return ResampledGroup(name, items, drawn, bases, same_stream(rng))
 
 
 def metric_difference(

@@ -56,7 +56,7 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.evaluation.registry import decoding_name
 from pact_eval.evaluation.report import COMPARED, other_decoding
-from pact_eval.evaluation.resampled_groups import metric_difference, resample_items
+from pact_eval.evaluation.resampled_groups import Computed, metric_difference, resample_items
 from pact_eval.progress import tracked
 from pact_eval.stats.estimate import Estimate
 
@@ -195,9 +195,9 @@ class RunComparisons:
         """
         settings = self.experiment.settings
         if decoding not in (None, settings.decoding):
-            return run.scored(decoding).over(settings.unit)
+            return self.experiment.scored(run, decoding).over(settings.unit)
         run.applied(settings.decoding, calibrated=settings.calibrated)
-        items = run.scored(settings.decoding, calibrated=settings.calibrated)
+        items = self.experiment.scored(run, settings.decoding, calibrated=settings.calibrated)
         return items.over(settings.unit).grouped(settings.by, settings.bins)
 
     def _alike(
@@ -363,14 +363,16 @@ def _pair_with_claims(pair: ArmPair, conclusion: BetterConclusion) -> ArmPair:
     return replace(pair, differences={**pair.differences, **tested})
 
 
-def _tested(metrics: Mapping[str, _Metric], conclusion: BetterConclusion) -> dict[str, _Metric]:
+def _tested(metrics: Mapping[str, _Metric], conclusion: BetterConclusion) -> Mapping[str, _Metric]:
     claims = conclusion.by_metric
-    return {
-        name: replace(metric, evidence=claims[name].evidence, verdict=claims[name].verdict)
-        if name in claims
-        else metric
-        for name, metric in metrics.items()
-    }
+
+    def tested(name: str) -> _Metric:
+        metric, claim = metrics[name], claims.get(name)
+        if claim is None:
+            return metric
+        return replace(metric, evidence=claim.evidence, verdict=claim.verdict)
+
+    return Computed(metrics, tested)
 
 
 def _names(a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:

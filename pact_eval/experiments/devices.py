@@ -70,11 +70,10 @@ def job_environments(
     """
     most = len(devices) // gpus
     if devices and jobs > most:
-        message = (
+        raise InputError(
             f"--jobs {jobs}: each has {counted(gpus, 'GPU')}, and this machine has "
             f"{len(devices)}; expected at most {most}"
         )
-        raise InputError(message)
     if jobs == 1:
         return (step_environment(),)
     if not devices:

@@ -210,8 +210,7 @@ def open_experiment(
     folder = path.with_suffix("") if folder is None else folder
     taken = [plan.folder / place for place in (plan.data.folder, plan.model.base)]
     if folder.is_file() or folder.resolve() in [place.resolve() for place in taken]:
-        message = f"{folder}: expected a folder of its own; give another one with --out"
-        raise InputError(message)
+        raise InputError(f"{folder}: expected a folder of its own; give another one with --out")
     steps = planned_steps(plan, files, Path(os.path.relpath(folder, plan.folder)))
     stated = [plan.reserved(stage, has_gpus=True).gpus or 0 for stage in ("train", "score")]
     try:

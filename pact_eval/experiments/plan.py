@@ -568,11 +568,10 @@ def _check_registered(plan: Plan, holdout: Path) -> None:
     registration = check_lock(read_hypotheses(path), lock, [])
     if registration.status == "TAMPERED":
         changes = "\n".join(f"  {reason}" for reason in registration.reasons)
-        message = (
+        raise TamperedError(
             f"{path}: not the registered hypotheses ({place}); register new ones as a file of "
             f"another name:\n{changes}"
         )
-        raise TamperedError(message)
     registered = [file.sha256 for file in lock.data if file.name == data.name]
     if registered and data.is_file() and sha256_of_file(data) not in registered:
         message = f"{data}: changed since it was registered ({place}); restore it from a copy"

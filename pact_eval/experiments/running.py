@@ -385,11 +385,10 @@ def _refuse_too_small(
     sizes = [(int(node.get("CPU", 0)), int(node.get("GPU", 0))) for node in nodes]
     if not any(cpus >= needed.cpus and gpus >= (needed.gpus or 0) for cpus, gpus in sizes):
         cluster = "; ".join(f"{counted(c, 'CPU')} and {counted(g, 'GPU')}" for c, g in sizes)
-        message = (
+        raise WorkerError(
             f"--ray {address}: {stage} needs {counted(needed.cpus, 'CPU')} and "
             f"{counted(needed.gpus or 0, 'GPU')} on one node; the nodes have {cluster}"
         )
-        raise WorkerError(message)
 
 
 _POLL_SECONDS: Final = 0.05

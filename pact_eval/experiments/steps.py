@@ -247,7 +247,6 @@ class _Planner:
             "--unpaired": data.unpaired,
             "--dtype": None if model.dtype == "auto" else model.dtype,
             "--device": None if model.device == "auto" else model.device,
-            "--cache": self.folder / "views",
             "--out": self._adapter(training),
         }
         settings = as_words(dict(sorted(training.arm.settings.items())))

@@ -115,11 +115,10 @@ def check_ids(ours: Encoder, files: DecisionFiles, sample: Sequence[Record]) -> 
     n_compared = 0
     for one, other in pairs:
         if one != other:
-            message = (
+            raise PromptError(
                 f"the exported template does not give the token ids of the contract: record "
                 f"{one.record_id}, view {one.view}, from token {_first_difference(one, other)}"
             )
-            raise PromptError(message)
         n_compared += 1
     return n_compared
 
@@ -214,8 +213,7 @@ def decision_files(
     if contract is NIMBLE:
         return replace(nimble_template(tokenizer), temperature=temperature or {})
     if not isinstance(contract, DecisionTemplate):
-        message = f"{contract.label}: expected the Nimble contract or a decision template"
-        raise InputError(message)
+        raise InputError(f"{contract.label}: expected the Nimble contract or a decision template")
     kept = contract.files.temperature if temperature is None else temperature
     return replace(contract.files, temperature=kept, adapter=None)
 
@@ -253,11 +251,10 @@ PriorOf = Callable[[str], Mapping[str, Json]]
 def _refuse_tempered(files: DecisionFiles, prior: Mapping[str, Json] | None) -> None:
     tempered = {kind: number for kind, number in files.temperature.items() if number != 1}
     if prior is not None and tempered:
-        message = (
+        raise InputError(
             f"{LETTER_PRIOR} is of raw probabilities, and the export would ship temperatures "
             f"({', '.join(tempered)}); leave out the letter prior or the temperatures"
         )
-        raise InputError(message)
 
 
 @dataclass(frozen=True, repr=False)
@@ -306,13 +303,11 @@ def _check_adapter(
 ) -> tuple[ScoringModel, AdapterFiles]:
     """Identify the adapter to export; refuse a folder that is in use, and a full model."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        message = f"{out}: already exists; nothing was written"
-        raise InputError(message)
+        raise InputError(f"{out}: already exists; nothing was written")
     request = ModelRequest(adapter, base_model, device="cpu", dtype="fp32", contract=contract)
     model = identify(request, may_differ=False)
     if model.adapter is None:
-        message = f"{adapter}: expected an adapter, found a full model without one"
-        raise AdapterError(message)
+        raise AdapterError(f"{adapter}: expected an adapter, found a full model without one")
     return model, model.adapter
 
 
@@ -400,11 +395,10 @@ def _compare(
         read_decision_files(folder)  # as a user's tool would
     largest = check_answers(folder, layout, ours)
     if not largest <= tolerance:
-        message = (
+        raise PromptError(
             f'the exported folder does not answer as we do: pipeline("decision") differs by '
             f"{largest:.2g} in a probability, more than {tolerance:g}; nothing was written"
         )
-        raise PromptError(message)
     return largest
 
 

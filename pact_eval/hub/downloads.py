@@ -236,8 +236,7 @@ def list_repository(
         )
     commit = info.sha or ""
     if not COMMIT.fullmatch(commit):
-        message = f"{name}: expected a commit of 40 hex digits from the Hub, got none"
-        raise error(message)
+        raise error(f"{name}: expected a commit of 40 hex digits from the Hub, got none")
     return Listing(name, name.at(commit), tuple(file.rfilename for file in info.siblings or ()))
 
 
@@ -265,12 +264,10 @@ def download(listing: Listing, files: Sequence[str], error: type[InputError] = I
         folders = {_download(name, file, error) for file in files}
         folder = folders.pop() if len(folders) == 1 else Path()
     if folder.name != listing.name.revision:
-        message = f"{name}: the revision has moved meanwhile; repeat the command"
-        raise error(message)
+        raise error(f"{name}: the revision has moved meanwhile; repeat the command")
     for file in files:
         if not (folder / file).is_file() or not stays_inside(folder, folder / file):
-            message = f"{name}: expected {file} in the snapshot {folder}, found none"
-            raise error(message)
+            raise error(f"{name}: expected {file} in the snapshot {folder}, found none")
     return folder
 
 
@@ -317,8 +314,7 @@ def _check_name(name: HubName, file: str, error: type[InputError]) -> None:
     parts = file.split("/")
     strange = any(part in ("", ".", "..") or "\\" in part or ":" in part for part in parts)
     if strange or not file.isprintable():
-        message = f"{name}: {file!r} cannot be the name of a local file inside its folder"
-        raise error(message)
+        raise error(f"{name}: {file!r} cannot be the name of a local file inside its folder")
 
 
 @contextmanager

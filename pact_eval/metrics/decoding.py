@@ -64,20 +64,6 @@ ALL_IMPOSSIBLE = "logits: every answer is -inf, which leaves none possible"
 NONE_LEFT = "ensemble undefined: each answer has probability 0 in some view, so none is left"
 
 
-def _check_temperature(temperature: npt.ArrayLike | None, n: int) -> FloatArray:
-    if temperature is None:
-        return np.ones(n)
-    scale = np.asarray(temperature, dtype=np.float64)
-    if scale.shape != (n,):
-        raise ValueError(f"temperature: expected shape ({n},), got {scale.shape}")
-    bad = ~((scale > 0) & np.isfinite(scale))
-    if bad.any():
-        raise ValueError(
-            f"temperature: expected finite numbers above 0, got {scale[bad][0]} in {rows_of(bad)}"
-        )
-    return scale
-
-
 def _check_views(logits: npt.ArrayLike) -> npt.NDArray[Any]:
     # Not converted to float64 yet: one view of many may be all that is needed.
     z: npt.NDArray[Any] = np.asarray(logits)
@@ -113,21 +99,18 @@ def log_softmax(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:
     return normalise(z, ALL_IMPOSSIBLE)
 
 
-def decode_single(
-    logits: npt.ArrayLike, n_choices: npt.ArrayLike, temperature: npt.ArrayLike | None = None
-) -> FloatArray:
-    r"""Decode view 0, the canonical order of the codes: p = softmax(z_0 / T).
+def decode_single(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:
+    r"""Decode view 0, the canonical order of the codes: p = softmax(z_0).
 
     Args:
         logits: (n, K, C_max) logits in canonical order, K >= 1; only view 0 is read.
         n_choices: (n,) number of answers of each item.
-        temperature: (n,) positive temperature of each item; none means 1 (raw).
 
     Returns:
         (n, C_max) log-probabilities in nats; unused slots are -inf.
 
     Raises:
-        ValueError: As `log_softmax`; or a temperature is not a finite number above 0.
+        ValueError: As `log_softmax`.
 
     Examples:
         >>> import numpy as np
@@ -135,26 +118,18 @@ def decode_single(
         >>> views = np.log([[[0.9, 0.1], [0.5, 0.5]]])
         >>> np.exp(decode_single(views, [2])).round(3)
         array([[0.9, 0.1]])
-        >>> np.exp(decode_single(views, [2], temperature=[2.0])).round(3)
-        array([[0.75, 0.25]])
     """
-    z = _check_views(logits)
-    scale = _check_temperature(temperature, len(z))
-    return log_softmax(z[:, 0] / scale[:, None], n_choices)
+    return log_softmax(_check_views(logits)[:, 0], n_choices)
 
 
-def decode_ensemble(
-    logits: npt.ArrayLike, n_choices: npt.ArrayLike, temperature: npt.ArrayLike | None = None
-) -> FloatArray:
+def decode_ensemble(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:
     r"""Decode the K views together: mean log-probability, renormalised.
 
-    .. math:: p_j \propto \exp\Big(\frac1K \sum_k \log \mathrm{softmax}(z_k / T)_j\Big)
+    .. math:: p_j \propto \exp\Big(\frac1K \sum_k \log \mathrm{softmax}(z_k)_j\Big)
 
     Args:
         logits: (n, K, C_max) logits in canonical order, K >= 1.
         n_choices: (n,) number of answers of each item.
-        temperature: (n,) positive temperature of each item, applied before each view's softmax;
-            none means 1 (raw).
 
     Returns:
         (n, C_max) log-probabilities in nats; unused slots are -inf. An answer that one view
@@ -170,9 +145,7 @@ def decode_ensemble(
         >>> np.exp(decode_ensemble(np.log([[[0.9, 0.1], [0.5, 0.5]]]), [2])).round(3)
         array([[0.75, 0.25]])
     """
-    z = _check_views(logits)
-    scale = _check_temperature(temperature, len(z))
-    by_view = log_softmax(z / scale[:, None, None], n_choices)
+    by_view = log_softmax(_check_views(logits), n_choices)
     return normalise(by_view.mean(axis=1), NONE_LEFT)
 
 

@@ -88,8 +88,7 @@ def oracle_error_rate(error_rate: float, coverage: npt.ArrayLike) -> FloatArray:
     """
     kept = np.asarray(coverage, dtype=np.float64)
     if not ((kept > 0) & (kept <= 1)).all():
-        message = "coverage: expected numbers in (0, 1]"
-        raise ValueError(message)
+        raise ValueError("coverage: expected numbers in (0, 1]")
     return np.asarray(np.maximum(0.0, 1 - (1 - error_rate) / kept), dtype=np.float64)
 
 
@@ -216,34 +215,6 @@ def aurc_influence(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> FloatAr
     influence: FloatArray = np.empty(n)
     influence[order] = (of_any - risk.mean() + np.where(right[order], 0.0, of_wrong)) / n
     return influence
-
-
-def aurc_in_row_order(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """AURC with items of equal confidence taken in the order of the rows.
-
-    Only for comparison with published figures that were computed so: the value changes with
-    the order of the file.
-
-    Args:
-        confidence: (n,) top probabilities in [0, 1].
-        correct: (n,) bool.
-
-    Returns:
-        A fraction in [0, 1], lower is better; NaN without items.
-
-    Raises:
-        ValueError: Shapes differ, or a confidence is NaN or outside [0, 1].
-
-    Examples:
-        >>> from pact_eval.metrics import aurc_in_row_order
-        >>> aurc_in_row_order([0.6, 0.6], [True, False])
-        0.25
-        >>> aurc_in_row_order([0.6, 0.6], [False, True])
-        0.75
-    """
-    c, right = check_confidence(confidence, correct)
-    wrong = ~right[np.argsort(-c, kind="stable")]
-    return item_mean(np.cumsum(wrong) / np.arange(1, c.size + 1))
 
 
 def _area(confidence: FloatArray, wrong: BoolArray, before: int, errors_before: int) -> float:

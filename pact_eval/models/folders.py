@@ -125,11 +125,10 @@ def refuse_other_folder(folder: Path) -> None:
         message = f"{folder} is a run folder, not an adapter; `pact-eval report {folder}` shows it"
         raise AdapterError(message)
     if (folder / "manifest.json").exists() or any(folder.glob("*.jsonl")):
-        message = (
+        raise AdapterError(
             f"{folder} is a dataset folder, not an adapter; use: pact-eval score ADAPTER --data "
             f"{folder}"
         )
-        raise AdapterError(message)
 
 
 def is_base_alone(folder: Path) -> bool:
@@ -153,18 +152,16 @@ def read_adapter_files(folder: Path) -> AdapterFiles:
     require_adapter_folder(folder)
     refuse_other_folder(folder)
     if is_base_alone(folder):
-        message = (
+        raise AdapterError(
             f"{folder}: expected an adapter, found a base model (config.json); to score it alone, "
             f"use --base-model {folder} --no-adapter without ADAPTER"
         )
-        raise AdapterError(message)
     config = read_json_object(folder / ADAPTER_CONFIG)
     if config.get("peft_type") != "LORA":
-        message = (
+        raise AdapterError(
             f"{folder / 'adapter_config.json'}: expected peft_type LORA, got "
             f"{config.get('peft_type')!r}"
         )
-        raise AdapterError(message)
     weights = folder / ADAPTER_WEIGHTS
     if not weights.exists():
         raise AdapterError(_without_weights(folder, ADAPTER_WEIGHTS))
@@ -255,8 +252,7 @@ def read_json_object(path: Path) -> dict[str, Json]:
     except InputError as error:
         raise AdapterError(str(error)) from None
     if not isinstance(value, dict):
-        message = f"{path}: expected a JSON object, got {describe(value)}"
-        raise AdapterError(message)
+        raise AdapterError(f"{path}: expected a JSON object, got {describe(value)}")
     return value
 
 
@@ -296,11 +292,9 @@ def safetensors_header(path: Path) -> tuple[TensorInfo, ...]:
     except InputError as error:
         raise AdapterError(str(error)) from None
     except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror or error})"
-        raise AdapterError(message) from None
+        raise AdapterError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (SafetensorError, ValueError, struct.error) as error:
-        message = f"{path}: damaged or cut short ({error})"
-        raise AdapterError(message) from None
+        raise AdapterError(f"{path}: damaged or cut short ({error})") from None
     return tuple(
         TensorInfo(
             name=name,
@@ -343,8 +337,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     """
     if (folder / ADAPTER_CONFIG).exists():
         # transformers would silently load the adapter and the base that it names.
-        message = f"{folder}: expected a base model, found an adapter ({ADAPTER_CONFIG})"
-        raise AdapterError(message)
+        raise AdapterError(f"{folder}: expected a base model, found an adapter ({ADAPTER_CONFIG})")
     files = tuple(sorted(folder.glob("*.safetensors")))
     if not files:
         raise AdapterError(_without_weights(folder, "*.safetensors"))
@@ -394,8 +387,7 @@ def check_quantisation(name: str) -> None:
         return
     plain = "".join(filter(str.isalnum, name.lower()))
     reason = f"int8 is refused: {_INT8}" if plain in _INT8_NAMES else f"expected nf4, got {name!r}"
-    message = f"--quantize: {reason}"
-    raise AdapterError(message)
+    raise AdapterError(f"--quantize: {reason}")
 
 
 def stored_quantisation(base: Path) -> str | None:
@@ -414,8 +406,7 @@ def stored_quantisation(base: Path) -> str | None:
     if not isinstance(settings, dict):
         return None
     if settings.get("load_in_8bit"):
-        message = f"{base}: the base model is stored in int8, which is refused: {_INT8}"
-        raise AdapterError(message)
+        raise AdapterError(f"{base}: the base model is stored in int8, which is refused: {_INT8}")
     four_bits = settings.get("load_in_4bit")
     return str(settings.get("bnb_4bit_quant_type" if four_bits else "quant_method") or "unknown")
 
@@ -464,8 +455,7 @@ def full_matches(patterns: Sequence[str], names: Sequence[str]) -> list[frozense
             check=True,
         )
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
-        message = f"they fail, or take longer than {_SECONDS:.0f} seconds"
-        raise PatternError(message) from None
+        raise PatternError(f"they fail, or take longer than {_SECONDS:.0f} seconds") from None
     return [frozenset(names_of_pattern) for names_of_pattern in json.loads(done.stdout)]
 
 
@@ -498,11 +488,10 @@ def refuse_costly_patterns(adapter: AdapterFiles, names: Sequence[str]) -> None:
     try:
         full_matches(list(filter(is_regex, _peft_patterns(adapter.config))), names)
     except PatternError as error:
-        message = (
+        raise AdapterError(
             f"{adapter.folder / ADAPTER_CONFIG}: expected regular expressions that can be tried on "
             f"the {len(names):,} modules of the base model: {error}; name the modules in lists"
-        )
-        raise AdapterError(message) from None
+        ) from None
 
 
 def _peft_patterns(config: Mapping[str, Json]) -> Iterator[str]:
@@ -592,11 +581,10 @@ def refuse_unsafe_settings(adapter: AdapterFiles) -> None:
         "base-changed": _CONVERT,
     }
     kinds = dict.fromkeys(setting.kind for setting in unsafe)
-    message = (
+    raise AdapterError(
         f"{adapter.folder / ADAPTER_CONFIG}: settings that run code or change the base model are "
         "refused:\n" + "\n".join([*lines, *(f"  {advice[kind]}" for kind in kinds)])
     )
-    raise AdapterError(message)
 
 
 def _imports(config: Mapping[str, Json]) -> list[UnsafeSetting]:

@@ -69,8 +69,7 @@ def find_adapter(place: str | Path, *, audited: bool = False) -> AdapterPlace:
     except AdapterError as error:
         if is_hub_url(place) or name.revision is not None:
             raise
-        message = f"{error}. There is no local folder {place} either"
-        raise AdapterError(message) from None
+        raise AdapterError(f"{error}. There is no local folder {place} either") from None
     present = [file for file in ADAPTER_FILES if file in listing.files]
     others = tuple(sorted(set(listing.files) - set(present)))
     _check_files(name, present, others, audited=audited)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pact_eval._files import TomlError, parse_toml, read_text, write_atomically
 from pact_eval._toml import UNSTATED, Key, TomlTable, did_you_mean, value_in_words
@@ -46,23 +46,17 @@ class Instead:
 
     def of(self, cell: MetricCell) -> MetricCell:
         """Return the cell with the given parts replaced."""
-        return MetricCell(
-            metric=self.metric or cell.metric,
-            arm=self.arm or cell.arm,
-            decoding=self.decoding or cell.decoding,
-            group=self.group or cell.group,
-        )
+        return replace(cell, **self._given)
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
         """The given parts by name."""
-        named = (
-            ("metric", self.metric),
-            ("arm", self.arm),
-            ("decoding", None if self.decoding is None else str(self.decoding)),
-            ("group", self.group),
-        )
-        return tuple((name, value) for name, value in named if value is not None)
+        return tuple((name, str(value)) for name, value in self._given.items())
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in ("metric", "arm", "decoding", "group")}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,36 +82,19 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """A number that the file names; a rate is a fraction."""
-
-    value: float
-
-    @property
-    def cells(self) -> tuple[MetricCell, ...]:
-        """No cell."""
-        return ()
-
-    @property
-    def minus(self) -> None:
-        """Nothing is subtracted."""
-        return
-
-    def __str__(self) -> str:
-        return f"{self.value:g}"
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
-    """The two quantities of a check, for one of its arms, decodings and groups."""
+    """The two quantities of a check, for one of its arms, decodings and groups.
+
+    The second one may be a number that the file names; a rate is a fraction.
+    """
 
     left: Quantity
-    right: Quantity | Constant
+    right: Quantity | float
 
     @property
     def cells(self) -> tuple[MetricCell, ...]:
         """The cells of both."""
-        return self.left.cells + self.right.cells
+        return self.left.cells + (self.right.cells if isinstance(self.right, Quantity) else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +136,9 @@ class Check:
             for arm in self.arms:
                 for group in self.groups:
                     left = MetricCell(self.metric, arm, decoding, group)
-                    if not isinstance(self.than, Instead):
-                        yield Question(self._quantity(left), Constant(self.than))
-                        continue
-                    yield Question(self._quantity(left), self._quantity(self.than.of(left)))
+                    than = self.than
+                    right = self._quantity(than.of(left)) if isinstance(than, Instead) else than
+                    yield Question(self._quantity(left), right)
 
     def _quantity(self, cell: MetricCell) -> Quantity:
         return Quantity(cell, None if self.minus is None else self.minus.of(cell))
@@ -337,7 +313,11 @@ def _check(table: TomlTable) -> Check:
         "a check",
         also=_CHECK_KEYS,
         metric=metric or "accuracy",
-        decodings=_decodings(table, table.value(_DECODING, tuple[str, ...])),
+        decodings=tuple(
+            decoding
+            for name in table.value(_DECODING, tuple[str, ...])
+            if (decoding := _decoding(table, name)) is not None
+        ),
         minus=_instead(table, "minus") if "minus" in table.values else None,
         than=_than(table, metric),
         margin=NO_MARGIN,
@@ -358,11 +338,6 @@ def _metric(table: TomlTable) -> str | None:
     hint = did_you_mean(name, metric_names()) if isinstance(name, str) else ""
     table.problem(f"expected metric, the name of a metric, got {value_in_words(name)}{hint}")
     return None
-
-
-def _decodings(table: TomlTable, names: Iterable[str]) -> tuple[MetricDecoding, ...]:
-    decodings = (_decoding(table, name) for name in names)
-    return tuple(decoding for decoding in decodings if decoding is not None)
 
 
 def _decoding(table: TomlTable, name: str) -> MetricDecoding | None:
@@ -433,8 +408,8 @@ def _contradiction(check: Check) -> str | None:
     """Return the reason why a check that can be read cannot be judged."""
     for question in check.questions():
         for quantity in (question.left, question.right):
-            if len(set(quantity.cells)) < len(quantity.cells):
-                return f"minus takes {quantity.cells[0]} from itself"
+            if isinstance(quantity, Quantity) and quantity.cell == quantity.minus:
+                return f"minus takes {quantity.cell} from itself"
         if question.left == question.right:
             return f"than compares {question.left} with itself"
         if len({margin_unit(cell.metric) for cell in question.cells}) > 1:

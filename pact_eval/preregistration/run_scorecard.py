@@ -11,17 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import isnan, nan
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from pact_eval import metrics
 from pact_eval._files import sha256_of_file
-from pact_eval._typing import FloatArray, IntArray
+from pact_eval._typing import IntArray
 from pact_eval.calibration.notes import CalibrationWarning
-from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import (
     MetricCell,
@@ -48,19 +46,15 @@ from pact_eval.evaluation.registry import (
 )
 from pact_eval.evaluation.resampled_groups import (
     DifferencePart,
-    GroupStatistics,
     ResampledGroup,
-    StatisticSet,
     ece_difference,
-    group_statistics,
-    point_estimates,
+    resampled_groups,
     too_few,
 )
 from pact_eval.evaluation.settings import Settings
 from pact_eval.notes import Note
 from pact_eval.preregistration.criteria import (
     Check,
-    Constant,
     Hypotheses,
     Quantity,
     Question,
@@ -76,6 +70,7 @@ from pact_eval.preregistration.registration import (
     run_facts,
 )
 from pact_eval.preregistration.scorecard import (
+    BY_CONSTRUCTION,
     CheckComparison,
     HypothesisResult,
     JudgedCheck,
@@ -83,36 +78,36 @@ from pact_eval.preregistration.scorecard import (
     Scorecard,
     ShownBy,
     WeightedRow,
-    by_construction,
     by_interval,
     weighted_rows,
 )
 from pact_eval.progress import tracked
-from pact_eval.remedies.decodings import Remedy, remedied_items, remedy_of_name, why_undefined
+from pact_eval.remedies.decodings import remedied_items, remedy_of_name, why_undefined
 from pact_eval.results import Result
 from pact_eval.runs.custody import refuse_trained_on
 from pact_eval.runs.folder import RunFolder, RunSource
 from pact_eval.runs.places import url_of
-from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.bootstrap import Resampled, SampleStatistic, Statistic, resample
 from pact_eval.stats.bounds import at_confidence
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
 from pact_eval.stats.permuted_slots import distinct_orders
 from pact_eval.stats.proportions import without_interval
 
-Terms = tuple[WeightedRow, ...]
-# Arm, seed, decoding, and whether the contexts are ablated.
-_Key = tuple[str, int | None, MetricDecoding, bool]
-# The same, views (None for all), group and metric.
-_Place = tuple[_Key, int | None, str, str]
+Terms: TypeAlias = tuple[WeightedRow, ...]
+Seeds: TypeAlias = tuple[int | None, ...]
+Rows: TypeAlias = Callable[[MetricCell, int | None], MetricRow]
 
 _CONFIDENCE: Final = 0.95
 # Resamples beyond each end of an interval of higher confidence.
 _BEYOND: Final = 20
+_RESAMPLES: Final = 2_000
 
 
 class RunDifferences:
-    """Intervals of differences between runs on the same items.
+    """Intervals of differences between runs on the same items, and numbers at fewer views.
+
+    A difference is a weighted sum of numbers, such as 1 x accuracy of A - 1 x accuracy of B at one
+    seed.
 
     Args:
         rng: makes the source of the resamples; called for every difference, so that all see the
@@ -124,10 +119,9 @@ class RunDifferences:
     def __init__(self, rng: Callable[[], np.random.Generator], resamples: int) -> None:
         self._rng = rng
         self._resamples = resamples
-        self._items: dict[_Key, ScoredItems] = {}
-        self._fewer: dict[tuple[_Key, int], ScoredItems] = {}
-        self._groups: dict[_Place, GroupStatistics] = {}
-        self._estimates: dict[_Place, Estimate] = {}
+        # Arm, seed, decoding, and whether the contexts are ablated.
+        self._items: dict[tuple[str, int | None, MetricDecoding, bool], ScoredItems] = {}
+        self._groups: dict[tuple[MetricCell, int | None, int | None], ResampledGroup] = {}
         self._inferences: dict[tuple[Terms, int], Inference] = {}
 
     def add(self, arm: str, seed: int | None, decoding: MetricDecoding, items: ScoredItems) -> None:
@@ -143,105 +137,83 @@ class RunDifferences:
             None if a number does not come from these runs. `n` counts the items (pairs, Score
             items) of the first number.
         """
-        groups = [self._group_of(term.row) for term in terms]
-        found_groups = [group for group in groups if group is not None and group.sets]
-        if len(found_groups) < len(terms):
+        groups = [group for term in terms if (group := self._group_of(term.row)) is not None]
+        if len(groups) < len(terms):
             return None
         if [term.weight for term in terms] == [1.0]:
             metric = find_metric(terms[0].row.cell.metric)
-            alone = self._alone(found_groups[0], metric.name)
+            alone = groups[0].estimate(metric.name)
             return at_confidence(metric.bounded(alone, 0.0, 1), confidence)
         resamples = self._resamples
         if confidence > _CONFIDENCE:
             resamples = max(resamples, math.ceil(2 * _BEYOND / (1 - confidence)))
         if (terms, resamples) not in self._inferences:
-            self._inferences[terms, resamples] = self._inference(terms, found_groups, resamples)
+            self._inferences[terms, resamples] = self._inference(terms, groups, resamples)
         estimate = self._inferences[terms, resamples].estimate(confidence)
-        return without_interval(estimate, _too_few(terms, found_groups))
+        return without_interval(estimate, _too_few(terms, groups))
 
     def _inference(
-        self, terms: Terms, groups: Sequence[GroupStatistics], resamples: int
+        self, terms: Terms, groups: Sequence[ResampledGroup], resamples: int
     ) -> Inference:
-        first = terms[0].row.cell.metric
-        basis = groups[0].bases.get(first)
-        sets = [group.sets[0] for group in groups]
-        n = sets[0].n if basis is None else basis.units
-        runs = _resample(terms, sets, n=n, rng=self._rng(), resamples=resamples)
-        drawn = Resampled.weighted_sum(
-            [(term.weight, run) for term, run in zip(terms, runs, strict=True)]
-        )
-        metric = find_metric(first)
-        if not metric.noise_floor or any(term.row.cell.metric != first for term in terms):
+        """Resample the families of all groups together: not every group has the same families."""
+        names = [term.row.cell.metric for term in terms]
+        own = [
+            find_metric(name).members(group.items).clusters.names
+            for name, group in zip(names, groups, strict=True)
+        ]
+        families = np.unique(np.concatenate(own))
+        statistics = {}
+        for at, (name, group, members) in enumerate(zip(names, groups, own, strict=True)):
+            ((_, statistic),) = group.drawn[name].terms
+            codes = np.searchsorted(families, members)
+            statistics[str(at)] = _over(statistic, codes, len(families))
+        metric = find_metric(names[0])
+        runs = resample(
+            statistics,
+            n_clusters=len(families),
+            n=groups[0].basis(metric.name).units,
+            rng=self._rng(),
+            resamples=resamples,
+            lazily=True,
+        ).values()
+        weighted = [(term.weight, run) for term, run in zip(terms, runs, strict=True)]
+        drawn = Resampled.weighted_sum(weighted)
+        if not metric.noise_floor or set(names) != {metric.name}:
             return metric.difference(drawn)
+        # A metric of one run has its interval from its evaluation if that has it.
+        estimates = [
+            term.row.calibration or group.estimate(metric.name)
+            for term, group in zip(terms, groups, strict=True)
+        ]
         parts = [
-            DifferencePart(term.weight, self._estimate(term.row, group), run)
-            for term, group, run in zip(terms, groups, runs, strict=True)
+            DifferencePart(weight, estimate, run)
+            for (weight, run), estimate in zip(weighted, estimates, strict=True)
         ]
         return ece_difference(drawn, parts)
 
-    def _alone(self, group: GroupStatistics, metric: str) -> Estimate:
-        """Return one number with the interval that the report of its run shows."""
-        of_group = group.sets[0]
-        drawn = resample(
-            of_group.statistics,
-            n_clusters=of_group.n_clusters,
-            n=of_group.n,
-            rng=self._rng(),
-            resamples=self._resamples,
-            lazily=True,
-        )
-        return ResampledGroup("", group, drawn, self._rng()).estimate(metric)
-
     def with_views(self, row: MetricRow, k: int) -> MetricRow | None:
         """Return the number as the first k views of its run give it; None if it is of no run."""
-        items = self._items_of(replace(row, k=k))
-        if items is None:
+        group = self._group_of(replace(row, k=k))
+        if group is None:
             return None
-        cell = row.cell
-        at_fewer_views = point_estimates(items, "kind", [cell.metric]).get(cell.group)
-        if at_fewer_views is None:
-            return None
-        fewer = replace(row, k=k, value=at_fewer_views[cell.metric].value)
-        group = self._group_of(fewer) if find_metric(cell.metric).noise_floor else None
-        calibration = None if group is None else self._alone(group, cell.metric)
-        return replace(
-            MetricRow.of(cell, row.seed, calibration or at_fewer_views[cell.metric]), k=k
-        )
+        estimate = group.estimate(row.cell.metric)
+        return replace(MetricRow.of(row.cell, row.seed, estimate), k=k)
 
-    def _group_of(self, row: MetricRow) -> GroupStatistics | None:
+    def _group_of(self, row: MetricRow) -> ResampledGroup | None:
         """Return the group of items that a number rests on, with its one metric."""
-        items = self._items_of(row)
-        rows = None if items is None else items.rows_by_group("kind").get(row.cell.group)
-        if items is None or rows is None:
-            return None
-        place = self._place(row)
+        cell, place = row.cell, (row.cell, row.seed, row.k)
         if place not in self._groups:
-            metric = find_metric(row.cell.metric)
-            self._groups[place] = group_statistics(items.taken(rows), [metric])
+            ablated = "ablated contexts" in find_metric(cell.metric).needs
+            items = self._items.get((cell.arm, row.seed, cell.decoding, ablated))
+            if items is not None and row.k not in (None, items.k):
+                items = with_calibrated_tv(items.with_views(row.k))
+            rows = None if items is None else items.rows_by_group("kind").get(cell.group)
+            if items is None or rows is None:
+                return None
+            (self._groups[place],) = resampled_groups(
+                items.taken(rows), rng=self._rng(), resamples=self._resamples, names=[cell.metric]
+            )
         return self._groups[place]
-
-    def _place(self, row: MetricRow) -> _Place:
-        key = _key(row)
-        fewer = row.k is not None and row.k != self._items[key].k
-        return key, row.k if fewer else None, row.cell.group, row.cell.metric
-
-    def _estimate(self, row: MetricRow, group: GroupStatistics) -> Estimate:
-        """Return a metric of one run with its interval, from its evaluation if that has it."""
-        if row.calibration is not None:
-            return row.calibration
-        place = self._place(row)
-        if place not in self._estimates:
-            self._estimates[place] = self._alone(group, row.cell.metric)
-        return self._estimates[place]
-
-    def _items_of(self, row: MetricRow) -> ScoredItems | None:
-        key = _key(row)
-        items = self._items.get(key)
-        if items is None or row.k is None or row.k == items.k:
-            return items
-        if (key, row.k) not in self._fewer:
-            self._fewer[key, row.k] = with_calibrated_tv(items.with_views(row.k))
-        return self._fewer[key, row.k]
 
 
 def with_calibrated_tv(items: ScoredItems) -> ScoredItems:
@@ -251,21 +223,14 @@ def with_calibrated_tv(items: ScoredItems) -> ScoredItems:
     """
     if items.decoding != "ensemble" or items.calibrator is None or items.contexts == "ablated":
         return items
-    view_tv = _calibrated_tv(items.predictions, items.calibrator)
+    predictions = items.predictions
+    views = items.calibrator.apply(predictions.log_probs_by_view, predictions)
+    counted = counted_views(distinct_orders(predictions.code_order))
+    view_tv = metrics.pairwise_tv(views, counted)
     return replace(items, values={**items.values, "view_tv": view_tv})
 
 
-def _calibrated_tv(predictions: Predictions, calibrator: Calibrator) -> FloatArray:
-    views = calibrator.apply(predictions.log_probs_by_view, predictions)
-    return metrics.pairwise_tv(views, counted_views(distinct_orders(predictions.code_order)))
-
-
-def _key(row: MetricRow) -> _Key:
-    ablated = "ablated contexts" in find_metric(row.cell.metric).needs
-    return row.cell.arm, row.seed, row.cell.decoding, ablated
-
-
-def _too_few(terms: Terms, groups: Sequence[GroupStatistics]) -> ClusterText | None:
+def _too_few(terms: Terms, groups: Sequence[ResampledGroup]) -> ClusterText | None:
     """Return why a weighted sum has no interval; runs on the same items are judged together."""
     runs = [group.items for group in groups]
     together = [runs] if len({len(items) for items in runs}) == 1 else [[items] for items in runs]
@@ -278,30 +243,6 @@ def _too_few(terms: Terms, groups: Sequence[GroupStatistics]) -> ClusterText | N
     return next(filter(None, reasons), None)
 
 
-def _resample(
-    terms: Terms,
-    sets: Sequence[StatisticSet],
-    *,
-    n: int,
-    rng: np.random.Generator,
-    resamples: int,
-) -> list[Resampled]:
-    # Groups, and full and ablated contexts, may have different families: resample all together.
-    families = np.unique(np.concatenate([statistic_set.families for statistic_set in sets]))
-    statistics = {
-        str(at): _over(
-            statistic_set.statistics[term.row.cell.metric],
-            np.searchsorted(families, statistic_set.families),
-            len(families),
-        )
-        for at, (term, statistic_set) in enumerate(zip(terms, sets, strict=True))
-    }
-    drawn = resample(
-        statistics, n_clusters=len(families), n=n, rng=rng, resamples=resamples, lazily=True
-    )
-    return list(drawn.values())
-
-
 def _over(statistic: Statistic, codes: IntArray, n_families: int) -> Statistic:
     """Return a statistic of some families as one of more families, of which they are these."""
     if isinstance(statistic, SampleStatistic):
@@ -309,30 +250,12 @@ def _over(statistic: Statistic, codes: IntArray, n_families: int) -> Statistic:
     return lambda weights: statistic(weights[:, codes])
 
 
-Seeds: TypeAlias = tuple[int | None, ...]
-Rows: TypeAlias = Callable[[MetricCell, int | None], MetricRow]
-
-
-class Differences(Protocol):
-    """Intervals of differences, and numbers at fewer views.
-
-    A difference is a weighted sum of numbers, such as 1 x accuracy of A - 1 x accuracy of B at one
-    seed.
-    """
-
-    def interval(self, terms: tuple[WeightedRow, ...], confidence: float, /) -> Estimate | None:
-        """Return the interval of a weighted sum; None if there is none."""
-
-    def with_views(self, row: MetricRow, k: int, /) -> MetricRow | None:
-        """Return a number as the first k views give it; None if they are not known."""
-
-
 # Differences of equal numbers that were summed in another order.
 _ROUNDING: Final = 1e-12
 
 
 def judge(
-    hypotheses: Hypotheses, table: MetricTable, *, differences: Differences | None = None
+    hypotheses: Hypotheses, table: MetricTable, *, differences: RunDifferences | None = None
 ) -> Scorecard:
     """Judge hypotheses on a table of metrics.
 
@@ -342,8 +265,8 @@ def judge(
     Args:
         hypotheses: the claims and their checks.
         table: the numbers.
-        differences: makes intervals of differences. Without it nothing is shown,
-            except what holds by construction.
+        differences: makes intervals of differences of the runs that it has. Without it nothing is
+            shown, except what holds by construction.
 
     Returns:
         One result per hypothesis. If the table lacks an arm, seed, decoding, group or metric, this
@@ -362,12 +285,13 @@ def judge(
         >>> judge(hypotheses, MetricTable([])).verdicts["H1"]
         'UNTESTED'
     """
+    of_runs = differences or RunDifferences(np.random.default_rng, _RESAMPLES)
 
     def results(checks: Iterable[Check], *, jointly: bool) -> tuple[JudgedCheck, ...]:
         by_value = [
-            JudgedCheck(check, tuple(_comparisons(check, table, differences))) for check in checks
+            JudgedCheck(check, tuple(_comparisons(check, table, of_runs))) for check in checks
         ]
-        return _with_evidence(by_value, differences, jointly=jointly)
+        return _with_evidence(by_value, of_runs, jointly=jointly)
 
     scorecard = Scorecard(
         tuple(
@@ -379,7 +303,13 @@ def judge(
             for hypothesis in tracked(hypotheses.hypotheses, "Judging hypotheses", "hypotheses")
         )
     )
-    refuse(_different_counts(scorecard))
+    problems = (
+        _different_count(comparison.rows)
+        for result in scorecard.results
+        for check in (*result.checks, *result.beside)
+        for comparison in check.comparisons
+    )
+    refuse(list(dict.fromkeys(filter(None, problems))))
     return scorecard
 
 
@@ -408,7 +338,7 @@ def holds(relation: Relation, margin: Margin, difference: float) -> bool:
 
 
 def _with_evidence(
-    results: Iterable[JudgedCheck], differences: Differences | None, *, jointly: bool
+    results: Sequence[JudgedCheck], differences: RunDifferences, *, jointly: bool
 ) -> tuple[JudgedCheck, ...]:
     """Add the evidence to comparisons.
 
@@ -418,7 +348,6 @@ def _with_evidence(
         jointly: whether a failure of any of them refutes the hypothesis, so that its level is
             divided by their number (Bonferroni).
     """
-    results = tuple(results)
     tested = [
         comparison
         for result in results
@@ -426,28 +355,25 @@ def _with_evidence(
         if comparison.holds is not None and not _certain(comparison)
     ]
     joint_level = LEVEL / max(1, len(tested)) if jointly else LEVEL
-    with_evidence = []
-    for result in results:
-        comparisons = tuple(
-            replace(
-                comparison, evidence=_evidence(result.check, comparison, differences, joint_level)
-            )
-            for comparison in result.comparisons
-        )
-        with_evidence.append(replace(result, comparisons=comparisons))
-    return tuple(with_evidence)
+
+    def shown(check: Check, comparison: CheckComparison) -> CheckComparison:
+        evidence = _evidence(check, comparison, differences, joint_level)
+        return replace(comparison, evidence=evidence)
+
+    return tuple(
+        replace(result, comparisons=tuple(shown(result.check, one) for one in result.comparisons))
+        for result in results
+    )
 
 
 def _evidence(
-    check: Check, comparison: CheckComparison, differences: Differences | None, joint_level: float
+    check: Check, comparison: CheckComparison, differences: RunDifferences, joint_level: float
 ) -> ShownBy | None:
     if comparison.holds is None:
         return None
     if _certain(comparison):
-        return by_construction()
+        return BY_CONSTRUCTION
     level = LEVEL if comparison.holds else joint_level
-    if differences is None:
-        return ShownBy(shown=False, level=level, reason="no interval")
     return by_interval(
         check.relation,
         check.margin,
@@ -458,7 +384,7 @@ def _evidence(
 
 
 def _interval(
-    comparison: CheckComparison, differences: Differences, confidence: float
+    comparison: CheckComparison, differences: RunDifferences, confidence: float
 ) -> Estimate | None:
     """Return the interval of the difference of two quantities, the second of which may be fixed."""
     left, right = comparison.left, comparison.right
@@ -486,19 +412,8 @@ def _certain(comparison: CheckComparison) -> bool:
     return all(abs(weight) <= _ROUNDING for weight in weights.values())
 
 
-def _different_counts(scorecard: Scorecard) -> list[str]:
-    """Say which numbers of tables of metrics are compared with those of other items."""
-    compared = [
-        comparison
-        for result in scorecard.results
-        for check in (*result.checks, *result.beside)
-        for comparison in check.comparisons
-    ]
-    problems = [_different_count(comparison.rows) for comparison in compared]
-    return list(dict.fromkeys(problem for problem in problems if problem))
-
-
 def _different_count(rows: tuple[MetricRow, ...]) -> str | None:
+    """Say which number of a table of metrics is compared with one of other items."""
     counted_rows = [row for row in rows if row.n is not None]
     for one in counted_rows:
         for other in counted_rows:
@@ -514,7 +429,7 @@ def _count(row: MetricRow) -> str:
 
 
 def _comparisons(
-    check: Check, table: MetricTable, differences: Differences | None
+    check: Check, table: MetricTable, differences: RunDifferences
 ) -> Iterator[CheckComparison]:
     for question in check.questions():
         seeds, reason = _seeds(check, question, table)
@@ -554,7 +469,7 @@ def _comparison(
     question: Question,
     seeds: Seeds,
     table: MetricTable,
-    differences: Differences | None,
+    differences: RunDifferences,
 ) -> CheckComparison:
     left, right = (_reading(side, seeds, table.row) for side in (question.left, question.right))
     views = _views((left, right))
@@ -567,7 +482,7 @@ def _comparison(
         absent = dict.fromkeys(row.reason for row in compared.rows if math.isnan(row.value))
         reason = "; ".join(filter(None, absent)) or "a difference of infinite numbers"
         return replace(compared, reason=reason)
-    interval = None if differences is None else _interval(compared, differences, 1 - LEVEL)
+    interval = _interval(compared, differences, 1 - LEVEL)
     holding = holds(check.relation, check.margin, difference)
     return replace(compared, holds=holding, interval=interval)
 
@@ -579,7 +494,7 @@ def _views(readings: Iterable[Reading]) -> tuple[int, ...]:
     return tuple(view_counts) if len(view_counts) > 1 else ()
 
 
-def _at_views(table: MetricTable, differences: Differences | None, views: tuple[int, ...]) -> Rows:
+def _at_views(table: MetricTable, differences: RunDifferences, views: tuple[int, ...]) -> Rows:
     """Return a function that reads numbers of the table at the smallest number of views."""
     reason = f"K differs: {' and '.join(map(str, views))}"
 
@@ -587,15 +502,15 @@ def _at_views(table: MetricTable, differences: Differences | None, views: tuple[
         original, common = table.row(cell, seed), min(views)
         if original.k is None or original.k == common:
             return original
-        fewer = None if differences is None else differences.with_views(original, common)
+        fewer = differences.with_views(original, common)
         return fewer or replace(original, value=math.nan, reason=reason)
 
     return row
 
 
-def _reading(quantity: Quantity | Constant, seeds: Seeds, read: Rows) -> Reading:
-    if isinstance(quantity, Constant):
-        return Reading(quantity.value, ())
+def _reading(quantity: Quantity | float, seeds: Seeds, read: Rows) -> Reading:
+    if not isinstance(quantity, Quantity):
+        return Reading(quantity, ())
     rows = tuple(read(quantity.cell, seed) for seed in seeds)
     values = [row.value for row in rows]
     minus: tuple[MetricRow, ...] = ()
@@ -611,9 +526,6 @@ def _mean(values: list[float]) -> float:
     if len(infinite) > 1 or any(math.isnan(value) for value in values):
         return math.nan
     return next(iter(infinite)) if infinite else math.fsum(values) / len(values)
-
-
-_RESAMPLES: Final = 2_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -683,18 +595,29 @@ def judge_experiment(
     lock = read_lock(place) if place.exists() else None
     experiment.require_same_items()
     trained = refuse_trained_on([run.run for run in experiment.all_runs], experiment.settings.allow)
-    runs = _Numbers(experiment, _remedy_cells(hypotheses))
-    facts = [run_facts(run.run) for run in experiment.all_runs]
-    table = MetricTable(runs.rows())
+    settings = experiment.settings
+    differences = RunDifferences(settings.rng, settings.resamples or _RESAMPLES)
+    runs = experiment.all_runs
+    facts = [run_facts(run.run) for run in runs]
+    remedied = _remedy_cells(hypotheses)
+    table = MetricTable(
+        row
+        for run in tracked(runs, "Computing metrics of runs", "runs")
+        for row in _rows_of_run(experiment, run, remedied, differences)
+    )
     for path in tables:
         table = table.with_rows(read_metric_table(path).rows)
         files = result_files(path) or [path]
         facts += (RunFacts(file.name, None, None, sha256_of_file(file)) for file in files)
     return JudgedHypotheses(
         hypotheses=hypotheses,
-        scorecard=judge(hypotheses, table, differences=runs.differences),
+        scorecard=judge(hypotheses, table, differences=differences),
         registration=check_lock(hypotheses, lock, facts),
-        warnings=(*trained, *runs.warnings()),
+        warnings=(
+            *trained,
+            *experiment.notices,
+            *(warning for run in runs for warning in run.calibrator_warnings()),
+        ),
     )
 
 
@@ -711,68 +634,37 @@ def _remedy_cells(hypotheses: Hypotheses) -> tuple[MetricCell, ...]:
     return tuple(dict.fromkeys(cells))
 
 
-def _rows_of_remedy(
-    run: ExperimentRun, remedy: Remedy, items: ScoredItems, metrics: Sequence[str]
+def _rows_of_run(
+    experiment: Experiment,
+    run: ExperimentRun,
+    remedied: Sequence[MetricCell],
+    differences: RunDifferences,
 ) -> Iterator[MetricRow]:
-    """Yield metrics of a run that a remedy decodes; what it cannot show has its reason."""
-    names = [*dict.fromkeys(metrics)]
-    for row in rows_from_items(run.arm, run.seed, items, names, remedy.name):
-        why = why_undefined(remedy, row.cell.metric, items) if isnan(row.value) else None
-        yield replace(row, reason=why or row.reason)
-
-
-class _Numbers:
-    """The numbers of an experiment as rows of a table, and their differences.
-
-    Args:
-        experiment: the runs.
-        remedied: numbers of remedies that are needed; a run is decoded by no other remedy.
-    """
-
-    def __init__(self, experiment: Experiment, remedied: Sequence[MetricCell] = ()) -> None:
-        settings = experiment.settings
-        self._experiment = experiment
-        self._remedied = remedied
-        self.differences = RunDifferences(settings.rng, settings.resamples or _RESAMPLES)
-
-    def warnings(self) -> tuple[CalibrationWarning | Note, ...]:
-        """Return the warnings on runs left out or not alike, and those of the calibrators."""
-        runs = self._experiment.all_runs
-        calibrators = (warning for run in runs for warning in run.calibrator_warnings())
-        return (*self._experiment.notices, *calibrators)
-
-    def rows(self) -> Iterator[MetricRow]:
-        """Evaluate every run under every possible decoding."""
-        runs = self._experiment.all_runs
-        for run in tracked(runs, "Computing metrics of runs", "runs"):
-            for decoding in decodings_of(run):
-                yield from self._rows(run, decoding)
-            if not run.ablated:
-                yield from self._rows_of_remedies(run)
-
-    def _rows_of_remedies(self, run: ExperimentRun) -> Iterator[MetricRow]:
-        """Decode a run by every remedy that hypotheses name for its arm."""
-        cells = [cell for cell in self._remedied if cell.arm == run.arm]
-        for decoding in dict.fromkeys(cell.decoding for cell in cells):
-            of_remedy = [cell for cell in cells if cell.decoding == decoding]
-            remedy = remedy_of_name(decoding.remedy)
-            try:
-                items = remedied_items(run, remedy)
-            except InputError as error:
-                reason = str(error)
-                yield from (MetricRow(cell, run.seed, nan, reason=reason) for cell in of_remedy)
-                continue
-            yield from _rows_of_remedy(run, remedy, items, [cell.metric for cell in of_remedy])
-            self.differences.add(run.arm, run.seed, decoding, items)
-
-    def _rows(self, run: ExperimentRun, decoding: MetricDecoding) -> Iterator[MetricRow]:
+    """Evaluate a run under every possible decoding, and by the remedies of its arm."""
+    for decoding in decodings_of(run):
         views, calibrated = decoding.views, decoding.calibrated
-        evaluation = self._experiment.evaluation(run, views, calibrated=calibrated)
+        evaluation = experiment.evaluation(run, views, calibrated=calibrated)
         yield from rows_from_evaluation(run.arm, run.seed, evaluation)
-        items = run.scored(views, calibrated=calibrated)
+        items = experiment.scored(run, views, calibrated=calibrated)
         if not run.ablated:
             # In an evaluation, view TV is raw; here, the calibrated decoding has its own.
             items = with_calibrated_tv(items)
             own_tv = ["view_tv"] if decoding == ENSEMBLE_CALIBRATED else []
             yield from rows_from_items(run.arm, run.seed, items, [MEAN_CONFIDENCE, *own_tv])
-        self.differences.add(run.arm, run.seed, decoding, items)
+        differences.add(run.arm, run.seed, decoding, items)
+    cells = [cell for cell in remedied if cell.arm == run.arm and not run.ablated]
+    for decoding in dict.fromkeys(cell.decoding for cell in cells):
+        of_remedy = [cell for cell in cells if cell.decoding == decoding]
+        remedy = remedy_of_name(decoding.remedy)
+        try:
+            items = remedied_items(run, remedy)
+        except InputError as error:
+            reason = str(error)
+            yield from (MetricRow(cell, run.seed, math.nan, reason=reason) for cell in of_remedy)
+            continue
+        names = [*dict.fromkeys(cell.metric for cell in of_remedy)]
+        for row in rows_from_items(run.arm, run.seed, items, names, remedy.name):
+            undefined = math.isnan(row.value)
+            why = why_undefined(remedy, row.cell.metric, items) if undefined else None
+            yield replace(row, reason=why or row.reason)
+        differences.add(run.arm, run.seed, decoding, items)

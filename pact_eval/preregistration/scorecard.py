@@ -45,9 +45,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from pact_eval._choices import Demand
+from pact_eval.errors import counted
 from pact_eval.evaluation.arms.arm_metrics import MetricRow
 from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.diagnostics import Diagnostic
@@ -84,13 +85,9 @@ class ShownBy:
     reason: str | None = None
 
 
-def by_construction() -> ShownBy:
-    """Return the evidence on a difference that is 0 whatever the data.
-
-    So is the difference of accuracy before and after calibration: no temperature changes the most
-    probable answer.
-    """
-    return ShownBy(shown=True, method="construction", reason="0 by construction")
+BY_CONSTRUCTION: Final = ShownBy(shown=True, method="construction", reason="0 by construction")
+"""The evidence on a difference that is 0 whatever the data, such as that of accuracy before and
+after calibration: no temperature changes the most probable answer."""
 
 
 def by_interval(
@@ -164,8 +161,6 @@ def _inside(low: float, high: float, above: float, below: float) -> bool:
 Outcome = Literal["holds", "fails", "mixed", "lacks"]
 """The outcome of a check."""
 
-OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
-
 Verdict = Literal[
     "SUPPORTED",
     "PARTLY SUPPORTED",
@@ -175,26 +170,6 @@ Verdict = Literal[
     "UNTESTED",
 ]
 """The verdict on a hypothesis."""
-
-VERDICTS: Final[dict[frozenset[Outcome], Verdict]] = {
-    frozenset({"holds"}): "SUPPORTED",
-    frozenset({"holds", "fails"}): "PARTLY SUPPORTED",
-    frozenset({"holds", "fails", "lacks"}): "PARTLY SUPPORTED",
-    frozenset({"holds", "fails", "mixed"}): "PARTLY SUPPORTED",
-    frozenset({"holds", "fails", "mixed", "lacks"}): "PARTLY SUPPORTED",
-    frozenset({"mixed"}): "INCONCLUSIVE",
-    frozenset({"holds", "mixed"}): "INCONCLUSIVE",
-    frozenset({"fails", "mixed"}): "INCONCLUSIVE",
-    frozenset({"mixed", "lacks"}): "INCONCLUSIVE",
-    frozenset({"holds", "mixed", "lacks"}): "INCONCLUSIVE",
-    frozenset({"fails", "mixed", "lacks"}): "INCONCLUSIVE",
-    frozenset({"fails"}): "CONTRADICTED",
-    frozenset({"fails", "lacks"}): "CONTRADICTED",
-    frozenset({"holds", "lacks"}): "PARTLY TESTED",
-    frozenset({"lacks"}): "UNTESTED",
-}
-"""The table above."""
-
 
 Shown = Literal["supported", "tested part", "refuted"]
 """What is shown of a hypothesis: all of it, all that has data, or that it is wrong."""
@@ -227,7 +202,7 @@ def outcomes_of(comparisons: Iterable[bool | None]) -> frozenset[Outcome]:
 
 
 def verdict_on(checks: Iterable[frozenset[Outcome]]) -> Verdict:
-    """Return the verdict on a hypothesis from the outcomes of its checks.
+    """Return the verdict on a hypothesis from the outcomes of its checks, by the rules above.
 
     Raises:
         ValueError: there are no checks.
@@ -239,7 +214,15 @@ def verdict_on(checks: Iterable[frozenset[Outcome]]) -> Verdict:
     shown = frozenset[Outcome]().union(*checks)
     if not shown:
         raise ValueError("expected at least one check")
-    return VERDICTS[shown]
+    if shown == {"lacks"}:
+        return "UNTESTED"
+    if {"holds", "fails"} <= shown:
+        return "PARTLY SUPPORTED"
+    if "mixed" in shown:
+        return "INCONCLUSIVE"
+    if "fails" in shown:
+        return "CONTRADICTED"
+    return "PARTLY TESTED" if "lacks" in shown else "SUPPORTED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,9 +290,11 @@ class CheckComparison:
         )
 
     def __str__(self) -> str:
+        return f"{self.question.left.cell}{self._at_seeds(', ')}"
+
+    def _at_seeds(self, between: str) -> str:
         seeds = [str(seed) for seed in self.seeds if seed is not None]
-        at = f" at {'seeds' if seeds[1:] else 'seed'} {', '.join(seeds)}" if seeds else ""
-        return f"{self.question.left.cell}{at}"
+        return f" at {'seeds' if seeds[1:] else 'seed'} {between.join(seeds)}" if seeds else ""
 
     @property
     def difference_text(self) -> str:
@@ -328,10 +313,9 @@ class CheckComparison:
         ends = ""
         if interval is not None and has_width(interval):
             ends = f" [{signed(interval.low)}, {signed(interval.high)}]"
-        named = [str(seed) for seed in self.seeds if seed is not None]
-        seeds = f" at {'seeds' if named[1:] else 'seed'} {'/'.join(named)}" if named else ""
-        decodings = dict.fromkeys(cell.decoding for cell in self.question.cells)
-        return f"{signed(self.difference)}{ends}{seeds}, {' - '.join(map(str, decodings))}"
+        decodings = dict.fromkeys(str(cell.decoding) for cell in self.question.cells)
+        at = self._at_seeds("/")
+        return f"{signed(self.difference)}{ends}{at}, {' - '.join(decodings)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,38 +331,25 @@ class JudgedCheck:
         return outcomes_of(comparison.holds for comparison in self.comparisons)
 
     @property
-    def holding(self) -> int:
-        """Number of comparisons in which the check holds."""
-        return sum(comparison.holds is True for comparison in self.comparisons)
-
-    @property
-    def failing(self) -> int:
-        """Number of comparisons in which it fails."""
-        return sum(comparison.holds is False for comparison in self.comparisons)
-
-    @property
-    def lacking(self) -> int:
-        """Number of comparisons that lack data."""
-        return sum(comparison.holds is None for comparison in self.comparisons)
-
-    @property
     def summary(self) -> str:
         """The results of the comparisons, in words."""
-        tested = self.holding + self.failing
+        results = [comparison.holds for comparison in self.comparisons]
+        holding, failing, lacking = (results.count(one) for one in (True, False, None))
+        tested = holding + failing
         if tested == 0:
             return "lacks data"
         if tested == 1:
-            shown = "holds" if self.holding else "fails"
-        elif self.failing == 0:
+            shown = "holds" if holding else "fails"
+        elif failing == 0:
             shown = f"holds in {tested} of {tested}"
         else:
-            shown = f"holds in {self.holding} of {tested}, fails in {self.failing}"
-        return f"{shown}; {self.lacking} without data" if self.lacking else shown
+            shown = f"holds in {holding} of {tested}, fails in {failing}"
+        return f"{shown}; {lacking} without data" if lacking else shown
 
     @property
     def shown(self) -> str:
         """Whether the results are shown or by value only, in words; empty without data."""
-        tested = self.holding + self.failing
+        tested = sum(comparison.holds is not None for comparison in self.comparisons)
         shown = sum(comparison.shown for comparison in self.comparisons)
         if tested == 0:
             return ""
@@ -478,18 +449,14 @@ class HypothesisResult:
         """Number of checks that hold, fail, point both ways and lack data, in words."""
         shown = [result.outcomes for result in self.checks]
         counts = (
-            ("hold", "holds", sum("holds" in outcomes for outcomes in shown)),
-            ("fail", "fails", sum("fails" in outcomes for outcomes in shown)),
-            ("point both ways", "points both ways", sum("mixed" in outcomes for outcomes in shown)),
-            ("lack data", "lacks data", sum(outcomes == {"lacks"} for outcomes in shown)),
-            (
-                "lack some of their data",
-                "lacks some of its data",
-                sum({"lacks"} < outcomes for outcomes in shown),
-            ),
+            ("hold", "holds", ["holds" in outcomes for outcomes in shown]),
+            ("fail", "fails", ["fails" in outcomes for outcomes in shown]),
+            ("point both ways", "points both ways", ["mixed" in outcomes for outcomes in shown]),
+            ("lack data", "lacks data", [outcomes == {"lacks"} for outcomes in shown]),
+            ("lack some of their data", "lacks some of its data", [{"lacks"} < s for s in shown]),
         )
-        parts = [f"{n} {one if n == 1 else many}" for many, one, n in counts if n]
-        return f"of {_checks(len(shown))}, {', '.join(parts)}"
+        parts = [f"{sum(n)} {one if sum(n) == 1 else many}" for many, one, n in counts if any(n)]
+        return f"of {counted(len(shown), 'check')}, {', '.join(parts)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,10 +508,6 @@ def weighted_rows(left: Reading, right: Reading) -> tuple[WeightedRow, ...]:
         )
         for row in rows
     )
-
-
-def _checks(n: int) -> str:
-    return "1 check" if n == 1 else f"{n} checks"
 
 
 _SUPPORTED: Final = ("SUPPORTED", "PARTLY SUPPORTED", "PARTLY TESTED")

@@ -297,8 +297,7 @@ def code_orders(seed: int, record_id: str, n_choices: int, k: int) -> list[Order
         [(0, 1), (1, 0), (0, 1), (1, 0)]
     """
     if n_choices < 2 or k < 1:
-        message = f"expected at least 2 answers and 1 view, got {n_choices} and {k}"
-        raise ValueError(message)
+        raise ValueError(f"expected at least 2 answers and 1 view, got {n_choices} and {k}")
     n_squares = math.factorial(n_choices - 1)
     squares: list[list[Order]] = []
     for square in range(min(math.ceil(k / n_choices), n_squares)):

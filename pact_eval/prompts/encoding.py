@@ -359,8 +359,7 @@ class Encoder:
         ]
         excess = next(filter(None, map(self._excess, requests)), None)
         if excess is not None:
-            message = f"the prompt has {self._too_many(excess)}"
-            raise PromptError(message)
+            raise PromptError(f"the prompt has {self._too_many(excess)}")
         ids = self._bound.token_ids(requests)
         longest = max((len(row) for row in ids), default=0)
         if longest > self.max_prompt_tokens:

@@ -62,12 +62,11 @@ def needs_chat_template(tokenizer: ChatTokenizer) -> None:
         if fault is not None:
             raise PromptError(f"the tokenizer's chat template does not end: {fault}")
     if template is None:
-        message = (
+        raise PromptError(
             "the tokenizer has no chat template, so it cannot render the contract; score with "
             "--contract plain, which needs none, or put that of its training into the folder of "
             "the base, as chat_template.jinja"
         )
-        raise PromptError(message)
 
 
 _WITHOUT_SYSTEM: Final = (
@@ -90,11 +89,10 @@ def _render(tokenizer: ChatTokenizer, messages: Sequence[Message]) -> tuple[str,
     for part in messages:
         start = str(text).find(part["content"], end)
         if start < 0:
-            message = (
+            raise PromptError(
                 f"the tokenizer's chat template drops or alters the {part['role']} message; the "
                 f"contract is byte-exact; {_WITHOUT_SYSTEM}"
             )
-            raise PromptError(message)
         end = start + len(part["content"])
     return str(text)[:end], str(text)[end:]
 
@@ -152,10 +150,9 @@ class ChatPrompts:
         )
         prompt, boundary = _render(self._tokenizer, messages)
         if boundary != self._boundary:
-            message = (
+            raise PromptError(
                 "expected the chat template to end every prompt in the same way, got two endings"
             )
-            raise PromptError(message)
         return prompt + boundary
 
     def token_ids(self, requests: Sequence[PromptRequest]) -> list[list[int]]:
@@ -328,11 +325,10 @@ def safe_json(value: Json) -> str:
 
 def _expect(key: str, value: Json, allowed: set[str] | frozenset[str]) -> None:
     if not isinstance(value, str) or value not in allowed:
-        message = (
+        raise ContractMismatchError(
             f"the adapter was trained on another prompt contract: schema_config.json has {key} "
             f"{_shorten(value)}, expected {_shorten(min(allowed))}"
         )
-        raise ContractMismatchError(message)
 
 
 def _shorten(value: Json, limit: int = 80) -> str:
@@ -343,25 +339,22 @@ def _shorten(value: Json, limit: int = 80) -> str:
 def _check_request(fields: Sequence[Field], requested: str, code_order: Sequence[int]) -> None:
     names = [field.name for field in fields]
     if len(set(names)) != len(names):
-        message = f"field names must be unique, got {', '.join(names)}"
-        raise RequestError(message)
+        raise RequestError(f"field names must be unique, got {', '.join(names)}")
     if requested not in names:
         message = f"the requested field {requested!r} is not in the schema ({', '.join(names)})"
         raise RequestError(message)
     for field in fields:
         if len(field.answers) > len(LETTERS):
-            message = (
+            raise RequestError(
                 f"field {field.name}: expected at most {len(LETTERS)} answers, one letter each, "
                 f"got {len(field.answers)}; only a server that labels the answers itself can be "
                 "asked"
             )
-            raise RequestError(message)
     n_choices = len(fields[names.index(requested)].answers)
     if sorted(code_order) != list(range(n_choices)):
-        message = (
+        raise RequestError(
             f"expected an order of the {n_choices} answers of {requested!r}, got {list(code_order)}"
         )
-        raise RequestError(message)
 
 
 def _field_json(field: Field, code_order: Sequence[int]) -> Json:
@@ -373,11 +366,7 @@ def _field_json(field: Field, code_order: Sequence[int]) -> Json:
         if description is not None:
             choice["description"] = description
         choices.append(choice)
-    return {
-        "name": field.name,
-        "description": _as_text(field.instructions),
-        "choices": choices,
-    }
+    return {"name": field.name, "description": _as_text(field.instructions), "choices": choices}
 
 
 def _answer_value(field: Field, answer: Answer) -> Json:

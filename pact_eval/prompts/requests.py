@@ -65,8 +65,7 @@ def parse_schema(value: Json) -> tuple[Field, ...]:
     if isinstance(value, dict) and isinstance(value.get("questions"), dict):
         value = value["questions"]
     if not isinstance(value, dict) or not value:
-        message = f"expected an object of questions by field name, got {describe(value)}"
-        raise RequestError(message)
+        raise RequestError(f"expected an object of questions by field name, got {describe(value)}")
     try:
         return tuple(parse_field(name, question) for name, question in value.items())
     except ValueError as error:
@@ -86,8 +85,7 @@ def read_schema(path: Path) -> tuple[Field, ...]:
     try:
         return parse_schema(value)
     except RequestError as error:
-        message = f"{path}: {error}"
-        raise RequestError(message) from None
+        raise RequestError(f"{path}: {error}") from None
 
 
 def read_context(file_or_text: str) -> Json:

@@ -67,12 +67,11 @@ def content_free_run(run: RunFolder) -> Run | None:
     before, after = _comparable(run.settings), _comparable(content_free.settings)
     differing = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
     if differing or content_free.settings.get(SETTING) != [*CONTENTS]:
-        message = (
+        raise RunError(
             f"{folder}: not the content-free prompts of this run (they differ in "
             f"{', '.join(differing) or SETTING}); remove the folder, and repeat the scoring "
             "command with --content-free"
         )
-        raise RunError(message)
     return content_free
 
 

@@ -187,12 +187,11 @@ def refuse_trained_on(
     overlaps = trained_on_runs(runs)
     for run_overlap in overlaps if "trained-on" not in allow else ():
         met = run_overlap.trained_on
-        message = (
+        raise GateError(
             f"{run_overlap.run}: {listed(met.families, 'family', 'families')} also in "
             f"{', '.join(met.files)}, which the model was made from. Use a run on other families, "
             "or --allow trained-on, which every output then names"
         )
-        raise GateError(message)
     return overlaps
 
 

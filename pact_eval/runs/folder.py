@@ -127,8 +127,7 @@ class RunFolder:
             RunError: the run is not complete.
         """
         if self.provenance.seal is None:
-            message = f"{self.place}: the run is not complete and has no seal"
-            raise RunError(message)
+            raise RunError(f"{self.place}: the run is not complete and has no seal")
         return self.provenance.seal
 
     @property
@@ -157,12 +156,11 @@ class RunFolder:
             RunError: the contexts are ablated, or the file is damaged.
         """
         if self.ablated:
-            message = (
+            raise RunError(
                 f"{self.place}: a run on ablated contexts has no references, so its accuracy "
                 "is undefined; use it with `pact-eval report` or, together with the runs on full "
                 "contexts, with `pact-eval scorecard`"
             )
-            raise RunError(message)
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,8 +246,7 @@ def read_any_run(source: RunSource) -> Run:
             repeats = provenance.repeats and predictions.k > 1
             predictions = replace(predictions, known=provenance.known, repeats=repeats)
         except RunError as error:
-            message = f"{path}: {error}"
-            raise RunError(message) from None
+            raise RunError(f"{path}: {error}") from None
         check_counts(opened.folder, provenance, items=len(predictions), views=len(frame))
     return Run(opened.folder, provenance, predictions)
 
@@ -290,11 +287,10 @@ def open_run(source: RunSource) -> RunFolder:
     with naming_urls():
         provenance = read_provenance(folder)
         if not (folder / _PREDICTIONS).exists():
-            message = (
+            raise RunError(
                 f"{folder}: the run is not complete ({views_written(folder):,} views are scored); "
                 "repeat the command that started it to resume"
             )
-            raise RunError(message)
         check_seal(folder, provenance)
     return RunFolder(folder, provenance)
 
@@ -373,7 +369,7 @@ class RunWriter:
     def _open(self, settings: Mapping[str, Json], labels: Mapping[str, Json]) -> None:
         self._provenance = _provenance_of(self.folder, settings, labels)
         self._parts = dict(self.recorded.parts)
-        self._done = {_part_number(part) for part in _check_parts(self.folder)}
+        self._done = {int(part.stem.removeprefix("part-")) for part in _check_parts(self.folder)}
         for stale in (path for path in self.folder.iterdir() if _PARTIAL.fullmatch(path.name)):
             stale.unlink()  # left by a process that was killed while writing
         if self.complete:
@@ -437,8 +433,7 @@ class RunWriter:
         everything = self.rows() if rows is None else rows
         frame, without = answered(everything), unanswered(everything)
         if frame.is_empty():
-            message = f"{self.folder}: no item was answered: {_reasons(without)}"
-            raise RunError(message)
+            raise RunError(f"{self.folder}: no item was answered: {_reasons(without)}")
         self._provenance.update({"status": "complete", "finished": _now(), **facts})
         self._provenance["counts"] = _counts(frame, without).to_json()
         self._add_wall_seconds(wall_seconds)
@@ -503,8 +498,15 @@ def _provenance_of(
     folder: Path, settings: Mapping[str, Json], labels: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Return the provenance of the run in the folder, or a new one."""
-    if not _holds_rows(folder):
-        return _new_provenance(settings, labels)
+    if not ((folder / _PREDICTIONS).exists() or bool(_parts(folder))):
+        return {
+            "format_version": FORMAT_VERSION,
+            "status": "running",
+            "created": _now(),
+            "settings": dict(settings),
+            **labels,
+            "versions": library_versions(quantised=settings.get("quantisation") is not None),
+        }
     recorded = read_provenance(folder)
     complete = (folder / _PREDICTIONS).exists()
     seal = check_seal(folder, recorded) if complete else None
@@ -540,17 +542,6 @@ def _with_more_labels(
     return sealed(dict(recorded.recorded) | added, rows_of_seal(seal))
 
 
-def _new_provenance(settings: Mapping[str, Json], labels: Mapping[str, Json]) -> dict[str, Json]:
-    return {
-        "format_version": FORMAT_VERSION,
-        "status": "running",
-        "created": _now(),
-        "settings": dict(settings),
-        **labels,
-        "versions": library_versions(quantised=settings.get("quantisation") is not None),
-    }
-
-
 def library_versions(*, quantised: bool = False) -> dict[str, Json]:
     """Return the versions of Python and of the libraries that scores depend on, by name.
 
@@ -579,16 +570,10 @@ def _refuse_other_settings(folder: Path, recorded: Json, requested: Mapping[str,
             f"  {key}: the folder has {dumps(before.get(key))}, this command {dumps(now.get(key))}"
             for key in differing
         ]
-        message = (
+        raise RunSettingsError(
             f"{folder} has a run with other settings; give another --out, or remove the folder:\n"
             + "\n".join(lines)
         )
-        raise RunSettingsError(message)
-
-
-def _holds_rows(folder: Path) -> bool:
-    """Return whether the run has rows; a run without rows imposes no settings."""
-    return (folder / _PREDICTIONS).exists() or bool(_parts(folder))
 
 
 def _make_folder(folder: Path) -> None:
@@ -597,13 +582,11 @@ def _make_folder(folder: Path) -> None:
     entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     foreign = [name for name in entries if name not in own_names and not _PARTIAL.fullmatch(name)]
     if foreign and not (folder / PROVENANCE_NAME).exists():
-        message = f"{folder}: the folder is not empty and is not a run; give another --out"
-        raise RunError(message)
+        raise RunError(f"{folder}: the folder is not empty and is not a run; give another --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"{folder}: cannot be created ({error.strerror})"
-        raise RunError(message) from None
+        raise RunError(f"{folder}: cannot be created ({error.strerror})") from None
 
 
 def _lock_folder(folder: Path) -> BaseFileLock:
@@ -639,21 +622,16 @@ def _check_parts(folder: Path) -> list[Path]:
     if parts and not (folder / _PREDICTIONS).exists():
         for part in parts:
             if hashes.get(part.name) != sha256_of_file(part):
-                message = (
+                raise TamperedError(
                     f"{part}: not the part that was written (its SHA-256 is not the one in "
                     f"{PROVENANCE_NAME}); remove it and repeat the scoring command, which scores "
                     "only its items again"
                 )
-                raise TamperedError(message)
     return parts
 
 
 def _parts(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / _PARTS).glob("*") if _PART.fullmatch(path.name))
-
-
-def _part_number(part: Path) -> int:
-    return int(part.stem.removeprefix("part-"))
 
 
 def first_items(opened: RunFolder, items: int) -> Predictions:
@@ -721,13 +699,11 @@ def _read_rows(path: Path) -> pl.DataFrame:
             if path.parent.name == _PARTS
             else DAMAGE_ADVICE
         )
-        message = f"{error}; {advice}"
-        raise RunError(message) from None
+        raise RunError(f"{error}; {advice}") from None
     try:
         check_columns(frame)
     except RunError as error:
-        message = f"{path}: {error}"
-        raise RunError(message) from None
+        raise RunError(f"{path}: {error}") from None
     return frame
 
 

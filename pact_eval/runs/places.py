@@ -96,15 +96,13 @@ credentials, which the environment gives (AWS_ACCESS_KEY_ID, ...)
     scheme, _, rest = text.partition(":/")
     scheme = scheme.lower()
     if scheme not in OBJECT_STORES:
-        message = f"{scheme}://...: {_EXPECTED}"
-        raise InputError(message)
+        raise InputError(f"{scheme}://...: {_EXPECTED}")
     bucket, _, path = rest.removeprefix("/").partition("/")
     if not _BUCKET.fullmatch(bucket):
-        message = (
+        raise InputError(
             f"{scheme}://...: expected a bucket after {scheme}://; a URL may not hold credentials, "
             "which the environment gives (AWS_ACCESS_KEY_ID, ...)"
         )
-        raise InputError(message)
     start, question, query = path.partition("?")
     if question and "=" in query:
         message = f"{scheme}://{bucket}/{start}?...: expected a URL without a query or signature"
@@ -116,14 +114,12 @@ credentials, which the environment gives (AWS_ACCESS_KEY_ID, ...)
 
 def _check_parts(url: str, path: str) -> None:
     if path and not all(map(_is_name, path.split("/"))):
-        message = (
+        raise InputError(
             f"{url!r}: expected names between single slashes, without `.`, `..`, backslashes "
             "and control characters"
         )
-        raise InputError(message)
     if _PATTERN.search(path.rpartition("/")[0]):
-        message = f"{url}: expected `*`, `?` and `[` in the last part only"
-        raise InputError(message)
+        raise InputError(f"{url}: expected `*`, `?` and `[` in the last part only")
 
 
 def _is_name(part: str) -> bool:
@@ -155,8 +151,7 @@ def run_folder(place: str | Path) -> Path:
     if url is None:
         return Path(place)
     if _is_pattern(url):
-        message = f"{url}: expected one run folder, got a pattern"
-        raise RunError(message)
+        raise RunError(f"{url}: expected one run folder, got a pattern")
     return _copy_run(url)
 
 
@@ -179,8 +174,7 @@ def run_folders(places: Iterable[str | Path]) -> list[Path]:
             continue
         matching = _matching(url, "directory")
         if not matching:
-            message = f"{url}: no such run folder{_absence(url)}"
-            raise RunError(message)
+            raise RunError(f"{url}: no such run folder{_absence(url)}")
         folders += [_copy_run(f"{_parent(url)}/{name}") for name in sorted(matching)]
     return folders
 
@@ -300,11 +294,10 @@ def _run_files(url: str) -> _Files:
     if PROVENANCE_NAME not in entries:
         raise RunError(_no_run(url, entries))
     if PREDICTIONS not in entries:
-        message = (
+        raise RunError(
             f"{url}: the run is not complete (it has no {PREDICTIONS}); resume it where it is "
             "scored, and copy it again"
         )
-        raise RunError(message)
     files = {name: entries[name] for name in _RUN_FILES if name in entries}
     if CONTENT_FREE in entries:
         inside = _entries(f"{url}/{CONTENT_FREE}")
@@ -325,8 +318,7 @@ def _copy_log(folder: str, url: str, listing: Callable[[], _Files]) -> Path:
     with step(f"Listing {url}"):
         files = listing()
     if not files:
-        message = f"{url}: no such file or folder{_absence(url)}"
-        raise InputError(message)
+        raise InputError(f"{url}: no such file or folder{_absence(url)}")
     if len(files) > MOST_FILES:
         message = f"{url}: expected at most {MOST_FILES:,} files, got more; give a folder in it"
         raise InputError(message)
@@ -375,8 +367,7 @@ def _entries(url: str) -> _Files:
     }
     wrong = next((name for name in named if not _is_name(name)), None)
     if wrong is not None:
-        message = f"{url}: {wrong!r} cannot be the name of a local file inside its folder"
-        raise InputError(message)
+        raise InputError(f"{url}: {wrong!r} cannot be the name of a local file inside its folder")
     return named
 
 
@@ -415,8 +406,7 @@ def _copy(folder: str, files: _Files, listing: Callable[[], _Files]) -> Path:
         _in_background([partial(copy_file, file) for file in files], look)
         look()
     if sum(copied.values()) != total or listing() != files:
-        message = f"{folder}: changed while it was copied; repeat the command"
-        raise InputError(message)
+        raise InputError(f"{folder}: changed while it was copied; repeat the command")
     _copies[copy] = folder
     return copy
 
@@ -486,11 +476,10 @@ def _remove(folder: Path, owner: int) -> None:
 def _check_space(url: str, total: int) -> None:
     free = shutil.disk_usage(_root[0]).free
     if total > free:
-        message = (
+        raise InputError(
             f"{url}: {total:,} bytes to copy, and {free:,} are free in {_root[0].parent}; set "
             "TMPDIR to a folder with more space"
         )
-        raise InputError(message)
 
 
 def _store(url: str) -> Any:

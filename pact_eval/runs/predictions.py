@@ -24,13 +24,7 @@ from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
 from pact_eval.runs.provenance import Known, Rounding
 from pact_eval.runs.questions import QUESTION, question_texts
-from pact_eval.runs.rows import (
-    ABLATED,
-    ABLATED_SCHEMA,
-    check_values,
-    metadata_of_rows,
-    type_family,
-)
+from pact_eval.runs.rows import ABLATED, ABLATED_SCHEMA, check_values, metadata_of_rows, type_family
 
 FIRST_REPEAT: Final = " (repeat 1)"
 """What the id of the first repeat has after the id of its item."""
@@ -112,10 +106,9 @@ class Predictions:
         """
         ablated = int((frame["variant"].cast(pl.String) == ABLATED).sum())
         if ablated and ablated != len(frame):
-            message = (
+            raise RunError(
                 f"expected only ablated contexts or none, got {ablated:,} in {len(frame):,} rows"
             )
-            raise RunError(message)
         first, views = _gather(frame)
         n_references = first["reference"].count()
         if ablated and n_references:
@@ -306,8 +299,7 @@ def _gather(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
     n, k = len(first), int(frame["view"].max() or 0) + 1  # type: ignore[arg-type]
     views = frame["view"].to_numpy()
     if len(frame) != n * k or not (views.reshape(n, k) == np.arange(k)).all():
-        message = f"expected {k} views for each of {n:,} items, got {len(frame):,} rows"
-        raise RunError(message)
+        raise RunError(f"expected {k} views for each of {n:,} items, got {len(frame):,} rows")
     check_values(frame, k)
     return first, _arrays(first, frame, n, k)
 
@@ -336,15 +328,13 @@ def _arrays(first: pl.DataFrame, frame: pl.DataFrame, n: int, k: int) -> dict[st
 def _two_answers(first: pl.DataFrame, n_choices: IntArray) -> IntArray:
     dtype = ABLATED_SCHEMA["answers"]
     if "answers" not in first.columns or type_family(first.schema["answers"]) != type_family(dtype):
-        message = f"ablated contexts: expected a column answers ({dtype})"
-        raise RunError(message)
+        raise RunError(f"ablated contexts: expected a column answers ({dtype})")
     if (first["answers"].list.len() == 2).all() and first["answers"].null_count() == 0:
         answers = _pad(first["answers"], 2, -1)
         inside = (answers >= 0) & (answers < n_choices[:, None])
         if inside.all() and (answers[:, 0] != answers[:, 1]).all():
             return answers.astype(np.int64)
-    message = "answers: expected two different answers for each ablated context"
-    raise RunError(message)
+    raise RunError("answers: expected two different answers for each ablated context")
 
 
 def _texts(frame: pl.DataFrame, name: str) -> TextArray:
@@ -434,13 +424,11 @@ def log_probabilities_of(
     """
     if not all(0.0 <= value <= 1.0 + _EXACT for value in values):
         text = ", ".join(f"{value:.6g}" for value in values[:8])
-        message = f"probabilities: expected values from 0 to 1, got {text}"
-        raise ValueError(message)
+        raise ValueError(f"probabilities: expected values from 0 to 1, got {text}")
     total = math.fsum(values)
     rounded = 0.5 * rounding_unit(values) * len(values) + _EXACT
     if not abs(total - 1.0) <= max(rounded, tolerance):
-        message = f"probabilities: expected a sum of 1, got {total:.6g}"
-        raise ValueError(message)
+        raise ValueError(f"probabilities: expected a sum of 1, got {total:.6g}")
     return tuple(math.log(value) if value > 0.0 else -math.inf for value in values)
 
 
@@ -459,8 +447,7 @@ def mass_of_log_probabilities(values: Sequence[float], tolerance: float = SUM_TO
         0.75
     """
     if values and max(values) > tolerance:
-        message = f"log-probabilities: expected values of at most 0, got {max(values):.6g}"
-        raise ValueError(message)
+        raise ValueError(f"log-probabilities: expected values of at most 0, got {max(values):.6g}")
     mass = math.fsum(math.exp(value) for value in values)
     if mass > 1.0 + tolerance:
         message = f"log-probabilities: expected probabilities that sum to at most 1, got {mass:.6g}"

@@ -696,11 +696,10 @@ class Provenance(RunSection, frozen=True, eq=False):
         }
         provenance = cls.of_json(content, source)
         if provenance.settings.views is not None:
-            message = (
+            raise RunError(
                 f"{source}: settings: views: the run was scored with `--views adaptive`, which is "
                 "gone; score the data again with all --k views, in another folder"
             )
-            raise RunError(message)
         return msgspec.structs.replace(provenance, recorded=recorded)
 
     @property
@@ -914,14 +913,12 @@ def read_provenance(folder: Path) -> Provenance:
     """
     path = folder / NAME
     if folder.is_file():
-        message = (
+        raise RunError(
             f"{folder}: a file, not a run folder; `pact-eval report {folder}` reads predictions or "
             "logs, and stores them as a run"
         )
-        raise RunError(message)
     if not folder.is_dir():
-        message = f"{folder}: no such run folder{_nearest_run(folder)}"
-        raise RunError(message)
+        raise RunError(f"{folder}: no such run folder{_nearest_run(folder)}")
     try:
         value = read_json(path, missing=_MISSING)
     except InputError as error:
@@ -929,8 +926,7 @@ def read_provenance(folder: Path) -> Provenance:
         if str(error).endswith(_MISSING):
             runs = sorted(file.parent.name for file in folder.glob(f"*/{NAME}"))
             advice = f"; it holds {len(runs):,} runs: give {folder}/*" if runs else ""
-        message = f"{error}{advice}"
-        raise RunError(message) from None
+        raise RunError(f"{error}{advice}") from None
     if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION:
         version = value.get("format_version") if isinstance(value, dict) else None
         message = f"{path}: expected run format {FORMAT_VERSION}, got {dumps(version)}"

@@ -98,8 +98,7 @@ def collected(path: Path, rows: pl.LazyFrame) -> pl.DataFrame:
         raise RunError(str(error)) from None
     except (PolarsError, PanicException, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        message = f"{path}: damaged or cut short ({reason})"
-        raise RunError(message) from None
+        raise RunError(f"{path}: damaged or cut short ({reason})") from None
 
 
 def answered(frame: pl.DataFrame) -> pl.DataFrame:
@@ -130,23 +129,20 @@ def check_columns(frame: pl.DataFrame) -> None:
     """
     missing = [name for name in SCHEMA if name not in frame.columns]
     if missing:
-        message = f"expected the columns of a run, missing: {', '.join(missing)}"
-        raise RunError(message)
+        raise RunError(f"expected the columns of a run, missing: {', '.join(missing)}")
     for name, dtype in SCHEMA.items():
         dtype_read = frame.schema[name]
         if dtype_read == pl.Null and name not in _IN_EVERY_ROW:
             continue  # a column of nulls only, which says no type
         if type_family(dtype_read) != type_family(dtype):
-            message = f"column {name}: expected {dtype}, got {dtype_read}"
-            raise RunError(message)
+            raise RunError(f"column {name}: expected {dtype}, got {dtype_read}")
     frame = answered(frame)
     n_choices = frame["n_choices"]
     orders = frame["code_order"].list.len()
     if not (frame["logits"].list.len() == n_choices).all() or not (
         ((orders == n_choices) | (orders == 0)).all()
     ):
-        message = "expected one logit and one letter per answer"
-        raise RunError(message)
+        raise RunError("expected one logit and one letter per answer")
 
 
 def check_values(frame: pl.DataFrame, k: int) -> None:
@@ -172,15 +168,13 @@ def check_values(frame: pl.DataFrame, k: int) -> None:
     for name, dtype in OF_LOGS.items():
         dtype_read = columns[name].dtype if name in columns else pl.Null()
         if dtype_read != pl.Null and type_family(dtype_read) != type_family(dtype):
-            message = f"column {name}: expected {dtype}, got {dtype_read}"
-            raise RunError(message)
+            raise RunError(f"column {name}: expected {dtype}, got {dtype_read}")
     for name in _SAME_IN_EVERY_VIEW if k > 1 else ():
         if name in columns:
             _check_same(columns[name], k)
     for name in _IN_EVERY_ROW:
         if name in columns and columns[name].null_count():
-            message = f"{name}: expected a value in every row, got null"
-            raise RunError(message)
+            raise RunError(f"{name}: expected a value in every row, got null")
     n_choices = columns["n_choices"]
     _check_range(n_choices, MIN_ANSWERS, MAX_ANSWERS)
     checks: dict[str, Callable[[pl.Series], None]] = {
@@ -210,16 +204,14 @@ def _check_kinds(column: pl.Series) -> None:
     kinds = column.unique()
     unknown = kinds.filter(~kinds.is_in(_KINDS))
     if len(unknown):
-        message = f"kind: expected {', '.join(_KINDS)}, got {unknown[0]!r:.60}"
-        raise RunError(message)
+        raise RunError(f"kind: expected {', '.join(_KINDS)}, got {unknown[0]!r:.60}")
 
 
 def _check_same(column: pl.Series, k: int) -> None:
     keys = column.hash() if column.dtype == pl.String else column.cast(pl.Int64).fill_null(-1)
     of_views = keys.to_numpy().reshape(-1, k)
     if (of_views != of_views[:, :1]).any():
-        message = f"{column.name}: expected the same value in the {k} views of an item"
-        raise RunError(message)
+        raise RunError(f"{column.name}: expected the same value in the {k} views of an item")
 
 
 def _check_range(
@@ -233,20 +225,17 @@ def _check_range(
         most = "" if high is None else " to the number of answers - 1"
         most = f" to {high}" if isinstance(high, int | float) else most
         least = "from" if most else "of at least"
-        message = f"{column.name}: expected values {least} {low}{most}, got {value}"
-        raise RunError(message)
+        raise RunError(f"{column.name}: expected values {least} {low}{most}, got {value}")
 
 
 def _check_logits(logits: pl.Series, n_choices: pl.Series) -> None:
     lengths = logits.list.len().to_numpy()
     if logits.null_count() or not np.array_equal(lengths, n_choices.to_numpy()):
-        message = "logits: expected as many numbers as the item has answers"
-        raise RunError(message)
+        raise RunError("logits: expected as many numbers as the item has answers")
     values = logits.explode(empty_as_null=False)
     # The largest is NaN if any is: one pass finds NaN and infinity.
     if values.null_count() or not values.to_numpy().max(initial=0.0) < math.inf:
-        message = "logits: expected finite numbers (minus infinity for a probability of 0)"
-        raise RunError(message)
+        raise RunError("logits: expected finite numbers (minus infinity for a probability of 0)")
 
 
 def _check_orders(orders: pl.Series, n_choices: pl.Series) -> None:
@@ -271,8 +260,7 @@ def _check_indices(lists: pl.Series, n_choices: pl.Series) -> None:
     indices = lists.explode(empty_as_null=False).drop_nulls().to_numpy()
     most = np.repeat(n_choices.to_numpy(), lengths)
     if indices.size != most.size or ((indices < 0) | (indices >= most)).any():
-        message = f"{lists.name}: expected indices of answers"
-        raise RunError(message)
+        raise RunError(f"{lists.name}: expected indices of answers")
 
 
 def _each_once(

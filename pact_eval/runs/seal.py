@@ -123,25 +123,21 @@ def check_seal(folder: Path, provenance: Provenance) -> Seal:
     """
     seal = provenance.seal
     if seal is None and provenance.parts:
-        message = (
+        raise TamperedError(
             f"{folder / PREDICTIONS}: not written by this run, which is not complete; remove the "
             "file and repeat the command that started the run"
         )
-        raise TamperedError(message)
     if seal is None:
-        message = f"{folder / NAME}: the seal of the run was removed; {_ADVICE}"
-        raise TamperedError(message)
+        raise TamperedError(f"{folder / NAME}: the seal of the run was removed; {_ADVICE}")
     if provenance_sha256(provenance.recorded, rows_of_seal(seal)) != seal.provenance_sha256:
-        message = f"{folder / NAME}: changed since the run was sealed; {_ADVICE}"
-        raise TamperedError(message)
+        raise TamperedError(f"{folder / NAME}: changed since the run was sealed; {_ADVICE}")
     files = {PREDICTIONS: seal.predictions_sha256, UNANSWERED: seal.unanswered_sha256}
     for name, expected in files.items():
         if expected is not None and (digest := _sha256_of_rows(folder / name)) != expected:
-            message = (
+            raise TamperedError(
                 f"{folder / name}: changed since the run was sealed (SHA-256: expected "
                 f"{expected[:12]}, got {digest[:12]}); {_ADVICE}"
             )
-            raise TamperedError(message)
     return seal
 
 
@@ -239,8 +235,7 @@ def _sha256_of_rows(path: Path) -> str:
             path.resolve(), file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns
         )
     except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror or error})"
-        raise RunError(message) from None
+        raise RunError(f"{path}: cannot be read ({error.strerror or error})") from None
     except InputError as error:  # a pipe or a device
         raise RunError(str(error)) from None
 

@@ -65,8 +65,7 @@ class TrainingLog:
         """
         if name not in self.columns:
             names = ", ".join(self.columns) or "nothing"
-            message = f"the training log lacks {name}; its columns are {names}"
-            raise InputError(message)
+            raise InputError(f"the training log lacks {name}; its columns are {names}")
         values = self.columns[name]
         logged = ~np.isnan(values)
         return self.steps[logged], values[logged]
@@ -135,40 +134,33 @@ def training_log_of_run(run: RunFolder) -> TrainingLog:
     """
     named = run.provenance.adapter_folder
     if named is None:
-        message = "run.json names no adapter folder"
-        raise InputError(message)
+        raise InputError("run.json names no adapter folder")
     above = [Path(), *run.folder.resolve().parents]
     folders = [parent / named for parent in above if (parent / named).is_dir()]
     if not folders:
-        message = f"the adapter folder {named} does not exist"
-        raise InputError(message)
+        raise InputError(f"the adapter folder {named} does not exist")
     folder = next((candidate for candidate in folders if (candidate / LOG_NAME).is_file()), None)
     if folder is None:
-        message = f"the adapter folder {named} has no {LOG_NAME}"
-        raise InputError(message)
+        raise InputError(f"the adapter folder {named} has no {LOG_NAME}")
     _refuse_other_weights(run, folder)
     return read_training_log(folder / LOG_NAME)
 
 
 def _row(value: Json, last: int) -> dict[str, float]:
     if not isinstance(value, dict):
-        message = f"expected an object, got {describe(value)}"
-        raise ValueError(message)
+        raise ValueError(f"expected an object, got {describe(value)}")
     row: dict[str, float] = {}
     for name, number in value.items():
         finite = finite_number(number)
         if finite is None:
-            message = f"{name}: expected a finite number, got {describe(number)}"
-            raise ValueError(message)
+            raise ValueError(f"{name}: expected a finite number, got {describe(number)}")
         row[name] = finite
     step = value.get(_STEP)
     # Loggers write 1.0 for step 1.
     if _STEP not in row or row[_STEP] != int(row[_STEP]):
-        message = f"{_STEP}: expected an integer, got {describe(step)}"
-        raise ValueError(message)
+        raise ValueError(f"{_STEP}: expected an integer, got {describe(step)}")
     if row[_STEP] <= last:
-        message = f"{_STEP}: expected more than {last}, got {step}"
-        raise ValueError(message)
+        raise ValueError(f"{_STEP}: expected more than {last}, got {step}")
     return row
 
 

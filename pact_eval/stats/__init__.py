@@ -20,7 +20,7 @@ from pact_eval.stats.equivalence import (
 )
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
-from pact_eval.stats.multiplicity import HolmAdjustment, holm
+from pact_eval.stats.multiplicity import holm
 from pact_eval.stats.paired_tests import (
     McNemarTest,
     SignFlipTest,
@@ -63,7 +63,6 @@ __all__ = [
     "GroupPreference",
     "GroupShift",
     "GroupedOutcomes",
-    "HolmAdjustment",
     "MarginFinding",
     "MarginTest",
     "McNemarTest",

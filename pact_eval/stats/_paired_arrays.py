@@ -65,9 +65,3 @@ def cluster_leads(
     only_a = np.bincount(codes[a & ~b], minlength=clusters)
     only_b = np.bincount(codes[~a & b], minlength=clusters)
     return only_a - only_b, np.bincount(codes, minlength=clusters)
-
-
-def check_probability(name: str, value: float) -> None:
-    """Refuse what does not lie strictly between 0 and 1."""
-    if not 0 < value < 1:
-        raise ValueError(f"{name}: expected a number in (0, 1), got {value}")

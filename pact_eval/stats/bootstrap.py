@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import FloatArray, IntArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.progress import step
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import normal_cdf, normal_quantile, t_quantile, t_tail
@@ -173,7 +173,7 @@ class TotalsStatistic:
         below, top = (_one_column(part, len(self.cluster)) for part in self.parts)
         return linearised_ratio(top, below, codes, self.n_clusters) if below.any() else None
 
-    def rows(self) -> tuple[FloatArray, npt.NDArray[np.bool_] | None] | None:
+    def rows(self) -> tuple[FloatArray, BoolArray | None] | None:
         """Return the (n,) numbers whose mean this is, and which rows count; None for all.
 
         None if it is not a mean of rows.
@@ -399,7 +399,7 @@ def bootstrap_intervals(
     }
 
 
-def _same(left: npt.NDArray[np.bool_] | None, right: npt.NDArray[np.bool_] | None) -> bool:
+def _same(left: BoolArray | None, right: BoolArray | None) -> bool:
     """Return whether two statistics count the same rows; None counts all."""
     if left is None or right is None:
         return left is right
@@ -473,7 +473,7 @@ class Resampled:
         """
         total: FloatArray = np.zeros(0)
         first: TotalsStatistic | None = None
-        counted: npt.NDArray[np.bool_] | None = None
+        counted: BoolArray | None = None
         for weight, statistic in self.terms:
             of_term = statistic.rows() if isinstance(statistic, TotalsStatistic) else None
             if of_term is None or not isinstance(statistic, TotalsStatistic):

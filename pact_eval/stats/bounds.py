@@ -140,7 +140,7 @@ def bound_tests(numbers: Sequence[Bounded]) -> tuple[BoundTest, ...]:
     ahead = np.array([number.lead > 0 for number in numbers])
     # A number on the other side is a test too, and shows nothing; NaN is no test.
     shown = hochberg(np.maximum(p_values, ~ahead))
-    contradicted = holm(np.maximum(p_values, ahead)).adjusted
+    contradicted = holm(np.maximum(p_values, ahead))
     adjusted = np.where(ahead, shown, contradicted).tolist()
     m = int(np.isfinite(p_values).sum())
     return tuple(_test(number, p, m) for number, p in zip(numbers, adjusted, strict=True))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final, Literal, TypeAlias
 
-from pact_eval.stats._paired_arrays import check_probability
 from pact_eval.stats._quantiles import border, t_quantile
 from pact_eval.stats.clusters import clusters_for
 from pact_eval.stats.estimate import LEVEL, POWER, ClusterText, Estimate
@@ -188,15 +187,15 @@ def _direction(above: bool, better: Literal[-1, 0, 1]) -> Direction:
     return "better" if above == (better == 1) else "worse"
 
 
-def detectable_difference(difference: Estimate, *, power: float = 0.8) -> float:
+def detectable_difference(difference: Estimate) -> float:
     r"""Return the smallest true difference whose interval is likely to exclude 0.
 
     With the half width h of the 95% interval, and quantiles of Student's t with F - 1 degrees of
     freedom,
 
-    .. math:: \delta = h\, \frac{t_{0.975} + t_{power}}{t_{0.975}}
+    .. math:: \delta = h\, \frac{t_{0.975} + t_{0.8}}{t_{0.975}}
 
-    With many clusters, this is 1.43 h for a power of 80%. The width at a difference of
+    With many clusters, this is 1.43 h, for a power of 80%. The width at a difference of
     :math:`\delta` is taken to be the width here. Of n rows of the same kind,
     :math:`n (\delta / \Delta)^2` show a difference of :math:`\Delta`, because h falls with the
     root of n. In trials with 10 to 1,000 families, the power at :math:`\delta` was 80 to 95%; it
@@ -206,13 +205,9 @@ def detectable_difference(difference: Estimate, *, power: float = 0.8) -> float:
 
     Args:
         difference: A minus B with its 95% interval over F clusters; a fraction.
-        power: Chance to exclude 0, in (0, 1).
 
     Returns:
         A fraction above 0; NaN without an interval, or if even a difference of 1 is too small.
-
-    Raises:
-        ValueError: `power` is not in (0, 1).
 
     References:
         Bloom, "Minimum detectable effects: a simple way to report the statistical power of
@@ -226,10 +221,9 @@ def detectable_difference(difference: Estimate, *, power: float = 0.8) -> float:
         >>> round(smallest, 4), round(lead.n * (smallest / 0.02) ** 2)
         (0.0714, 4125)
     """
-    check_probability("power", power)
     if math.isnan(difference.low) or difference.clusters < 2:
         return math.nan
-    critical, beyond = (t_quantile(p, difference.clusters - 1) for p in (1 - LEVEL / 2, power))
+    critical, beyond = (t_quantile(p, difference.clusters - 1) for p in (1 - LEVEL / 2, POWER))
     smallest = (difference.high - difference.low) / 2 * (critical + beyond) / critical
     return smallest if smallest <= 1 else math.nan
 

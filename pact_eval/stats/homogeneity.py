@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import FloatArray, IntArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.stats._paired_arrays import cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
 from pact_eval.stats.estimate import FEW_CLUSTERS, LEVEL, POWER, ClusterText, differing_text
@@ -85,7 +85,7 @@ class SlotHomogeneity:
         """Positions that are shown to be picked less often than they are correct."""
         return self._shown_slots(self.observed < self.expected)
 
-    def _shown_slots(self, direction: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    def _shown_slots(self, direction: BoolArray) -> tuple[int, ...]:
         if not self.p_value < LEVEL:
             return ()
         return tuple(np.flatnonzero(direction & (self.letter_p_values < LEVEL)).tolist())
@@ -214,7 +214,7 @@ def _letter_p_values(d_f: FloatArray, slots: int) -> FloatArray:
         if differing:
             chi2 = float(column.sum() ** 2 / (column**2).sum())
             raw[slot] = max(chi2_tail(chi2, 1), 2.0 ** (1 - differing))
-    return holm(raw).adjusted
+    return holm(raw)
 
 
 def _detectable(d_f: FloatArray, units: int) -> float:

@@ -1,7 +1,6 @@
 """Several tests at once: the chance of any false alarm among them, held at the level."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import numpy as np
@@ -16,22 +15,7 @@ LEAST_CHANGE: Final = 0.0005
 _Place = TypeVar("_Place", bound=Hashable)
 
 
-@dataclass(frozen=True, eq=False)
-class HolmAdjustment:
-    """P-values adjusted for how many were looked at.
-
-    Attributes:
-        adjusted: (m,) adjusted p-values in the order given; NaN if there was no test.
-        tests: Tests that were adjusted for.
-        left_out: P-values that were NaN, which count as no test.
-    """
-
-    adjusted: FloatArray
-    tests: int
-    left_out: int
-
-
-def holm(p_values: npt.ArrayLike) -> HolmAdjustment:
+def holm(p_values: npt.ArrayLike) -> FloatArray:
     r"""Adjust p-values by Holm's step-down procedure.
 
     .. math:: \tilde p_{(i)} = \min\{1, \max_{j \le i} (m - j + 1)\, p_{(j)}\}
@@ -44,7 +28,7 @@ def holm(p_values: npt.ArrayLike) -> HolmAdjustment:
         p_values: (m,) numbers in [0, 1]; NaN for a test that could not be made.
 
     Returns:
-        The adjusted p-values, and how many were NaN.
+        (m,) adjusted p-values in the order given; NaN if there was no test, which counts as none.
 
     Raises:
         ValueError: The shape is not (m,), or a p-value lies outside [0, 1].
@@ -56,9 +40,8 @@ def holm(p_values: npt.ArrayLike) -> HolmAdjustment:
     Examples:
         >>> import numpy as np
         >>> from pact_eval.stats.multiplicity import holm
-        >>> result = holm([0.099, 0.008, np.nan, 0.035])
-        >>> result.adjusted.round(3), result.tests, result.left_out
-        (array([0.099, 0.024,   nan, 0.07 ]), 3, 1)
+        >>> holm([0.099, 0.008, np.nan, 0.035]).round(3)
+        array([0.099, 0.024,   nan, 0.07 ])
     """
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1:
@@ -72,7 +55,7 @@ def holm(p_values: npt.ArrayLike) -> HolmAdjustment:
     steps = np.maximum.accumulate(p[order] * np.arange(tests, 0, -1))
     adjusted = np.full(p.size, np.nan)
     adjusted[order] = np.minimum(steps, 1.0)
-    return HolmAdjustment(adjusted, tests, p.size - tests)
+    return adjusted
 
 
 def hochberg(p_values: npt.ArrayLike) -> FloatArray:
@@ -97,11 +80,11 @@ def hochberg(p_values: npt.ArrayLike) -> FloatArray:
 
     Examples:
         >>> from pact_eval.stats.multiplicity import hochberg, holm
-        >>> hochberg([0.04, 0.03]), holm([0.04, 0.03]).adjusted
+        >>> hochberg([0.04, 0.03]), holm([0.04, 0.03])
         (array([0.04, 0.04]), array([0.06, 0.06]))
     """
     p = np.asarray(p_values, dtype=np.float64)
-    tests = holm(p).tests
+    tests = int(np.isfinite(holm(p)).sum())
     order = np.argsort(p, kind="stable")[:tests][::-1]
     adjusted = np.full(p.size, np.nan)
     adjusted[order] = np.minimum.accumulate(p[order] * np.arange(1, tests + 1))
@@ -134,7 +117,7 @@ def shown_increases(
         >>> shown_increases({"all": change, "score": change}, {"all": 0.03, "score": 0.4})
         frozenset()
     """
-    adjusted = holm(np.array([p_values[place] for place in changes], dtype=np.float64)).adjusted
+    adjusted = holm(np.array([p_values[place] for place in changes], dtype=np.float64))
     return frozenset(
         place
         for (place, change), p in zip(changes.items(), adjusted.tolist(), strict=True)

@@ -226,7 +226,7 @@ def _test_slots(views: "_Views", rng: np.random.Generator) -> tuple[list[SlotPre
     p_values, noise, draws = _null(views.at[views.moved], views.ties[views.moved], observed, rng)
     inferences = [views.inference(slot) for slot in range(observed.size)]
     over_families = [views.family_p_value(*inference) for inference in enumerate(inferences)]
-    adjusted = holm(np.maximum(p_values, over_families)).adjusted
+    adjusted = holm(np.maximum(p_values, over_families))
     shown = views.shown.sum(axis=0).astype(int).tolist()
     return [
         SlotPreference(
@@ -368,7 +368,7 @@ class _Views:
         return max(living, key=lambda lives: abs(lives.inside.value), default=None)
 
 
-def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def distinct_orders(code_order: npt.ArrayLike) -> BoolArray:
     """Return which views of an item are the first of their letter order.
 
     Args:

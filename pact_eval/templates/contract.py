@@ -32,13 +32,7 @@ from pact_eval.prompts.contract import ChatTokenizer, PromptRequest, code_orders
 from pact_eval.prompts.nimble import needs_chat_template
 from pact_eval.prompts.training_prompts import sha256_of_tokenizer
 from pact_eval.prompts.trial import trial_fault
-from pact_eval.templates.files import (
-    PLAIN,
-    TEMPLATE_CONTRACT,
-    TEMPLATE_TASK,
-    TYPES,
-    DecisionFiles,
-)
+from pact_eval.templates.files import PLAIN, TEMPLATE_CONTRACT, TEMPLATE_TASK, TYPES, DecisionFiles
 from pact_eval.templates.trial import PROBE_STATE, PROBES, first_rendering
 
 Order = tuple[int, ...]
@@ -107,11 +101,10 @@ class DecisionTemplate:
         for key, expected in self.schema_config().items():
             if config.get(key) != expected:
                 value = config.get(key)
-                message = (
+                raise ContractMismatchError(
                     "the adapter was trained on another prompt contract: schema_config.json has "
                     f"{key} {'nothing' if value is None else value!r}, expected {expected!r}"
                 )
-                raise ContractMismatchError(message)
 
 
 class TemplatePrompts:
@@ -177,8 +170,7 @@ class TemplatePrompts:
         try:
             return tuple(self._label_tokens(labels))
         except ValueError as error:
-            message = f"{_label(self._files)}: {error}"
-            raise PromptError(message) from None
+            raise PromptError(f"{_label(self._files)}: {error}") from None
 
     def text(self, request: PromptRequest) -> str:
         """Return the text of a prompt, with control tokens of the request as they are."""
@@ -201,12 +193,11 @@ class TemplatePrompts:
         at_end = marks == [len(ids)]
         # The first prompt of a kind is our probe: its place is the template's, not the request's.
         if len(marks) != 1 or at_end != self._at_end.setdefault(kind, at_end):
-            message = (
+            raise PromptError(
                 f"{request.where}: expected one place in the prompt where the answer is read, got "
                 f"{marks} of {len(ids)} tokens: the template is made for a trained decision head, "
                 "or a text of the request forms a mark"
             )
-            raise PromptError(message)
         before_mark: list[int] = ids[: marks[0]]
         return before_mark
 
@@ -401,8 +392,7 @@ def _refuse_endless_prompt(files: DecisionFiles) -> None:
     """Refuse a template before this process compiles it: constants alone may take gigabytes."""
     fault = trial_fault(first_rendering(files))
     if fault is not None:
-        message = f"{_label(files)} does not end: {fault}"
-        raise PromptError(message)
+        raise PromptError(f"{_label(files)} does not end: {fault}")
 
 
 def _refuse_joint_prompt(files: DecisionFiles) -> None:
@@ -412,12 +402,10 @@ def _refuse_joint_prompt(files: DecisionFiles) -> None:
     try:
         variables = _get_template_variables(files.template)
     except Exception as error:  # noqa: BLE001 - Jinja raises several types
-        message = f"{where} is not a Jinja template ({error})"
-        raise PromptError(message) from None
+        raise PromptError(f"{where} is not a Jinja template ({error})") from None
     if "questions" in variables:
-        message = (
+        raise PromptError(
             f"{where} reads `questions`: one prompt asks all questions of a "
             "request, and each answer is read at its own mark. pact-eval reads one answer at the "
             "end of a prompt"
         )
-        raise PromptError(message)

@@ -18,14 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pact_eval._files import read_text
-from pact_eval._json import (
-    Json,
-    describe,
-    dumps,
-    dumps_indented,
-    finite_number,
-    sha256_of_json,
-)
+from pact_eval._json import Json, describe, dumps, dumps_indented, finite_number, sha256_of_json
 from pact_eval.data.records import LETTERS, FieldKind
 from pact_eval.errors import AdapterError, InputError, PromptError
 from pact_eval.models.folders import is_base_alone, read_json_object
@@ -156,8 +149,7 @@ def read_decision_files(path: Path) -> DecisionFiles:
         config = read_json_object(path)
         return _parse(config, path, template=_template_inside(config, path))
     if not path.is_dir():
-        message = f"{path}: no such folder or file with a decision template"
-        raise AdapterError(message)
+        raise AdapterError(f"{path}: no such folder or file with a decision template")
     _refuse_head(path)
     named, template = path / DECISION_CONFIG, path / DECISION_TEMPLATE
     if not named.exists() and not template.exists():
@@ -172,11 +164,10 @@ def read_decision_files(path: Path) -> DecisionFiles:
 
 def _refuse_head(folder: Path) -> None:
     if head_names := head_files(folder):
-        message = (
+        raise AdapterError(
             f"{folder}: has a trained decision head ({', '.join(head_names)}), which scores hidden "
             'states; pact-eval reads the next token. `pipeline("decision")` of transformers runs it'
         )
-        raise AdapterError(message)
 
 
 def _is_head_model(config: Mapping[str, Json]) -> bool:
@@ -203,8 +194,7 @@ def _read_template(path: Path) -> str:
 def _template_inside(config: Mapping[str, Json], path: Path) -> str | None:
     text = config.get("chat_template")
     if text is not None and not isinstance(text, str):
-        message = f"{path}: chat_template: expected text, got {describe(text)}"
-        raise AdapterError(message)
+        raise AdapterError(f"{path}: chat_template: expected text, got {describe(text)}")
     return text
 
 
@@ -370,11 +360,10 @@ def _around(tokenizer: Any) -> tuple[str, str]:
         message = f"the tokenizer's chat template cannot render the contract: {error}"
         raise PromptError(message) from error
     if text.count(_MARKER) != 1:
-        message = (
+        raise PromptError(
             "expected the tokenizer's chat template to show a message once, it does "
             f"{text.count(_MARKER)} times"
         )
-        raise PromptError(message)
     before, _, after = text.partition(_MARKER)
     return before, after
 
@@ -384,8 +373,7 @@ def _refuse_writable_control_tokens(tokenizer: Any) -> None:
     special = [token.content for token in added if token.special]
     writable = sorted(text for text in special if "<" not in text and ">" not in text)
     if writable:
-        message = (
+        raise PromptError(
             f"a request could write the control tokens {', '.join(writable)}: they have no angle "
             "bracket, which the contract escapes; such a model is not exported"
         )
-        raise PromptError(message)

@@ -125,11 +125,9 @@ def write_contract(folder: Path) -> None:
     adapter = read_adapter_files(folder)
     statement = check_statement(adapter, NIMBLE, named=True)
     if statement.difference is not None:
-        message = f"{folder}: {statement.difference}; nothing was written"
-        raise ContractMismatchError(message)
+        raise ContractMismatchError(f"{folder}: {statement.difference}; nothing was written")
     config = adapter.schema_config or {}
     if statement.stated_by is None or config.get(STATED_BY) is not None:
-        message = f"{folder}: its files state this contract already; nothing was written"
-        raise AdapterError(message)
+        raise AdapterError(f"{folder}: its files state this contract already; nothing was written")
     stated = completed(NIMBLE, config) | {STATED_BY: "user"}
     write_atomically(folder / SCHEMA_CONFIG, dumps_indented(stated))

@@ -188,7 +188,7 @@ class SetItems:
     """
 
     covering: GateItems
-    sureness: npt.NDArray[np.float64]
+    sureness: FloatArray
     columns: Mapping[str, TextArray]
     unanswered: int
     by: GateGroups = "kind"
@@ -349,21 +349,30 @@ def choose_answer_sets(
     ties_seed: int | None = None,
     settings: Settings | None = None,
 ) -> AnswerSets:
-    """Choose answer sets on a run, as `pact-eval thresholds --sets` does.
+    """Choose answer sets that contain the right answer, as `pact-eval thresholds --sets` does.
 
     Args:
-        source: a complete run with references, of families that nothing was fitted on.
+        source: a run of families on which nothing was fitted.
         coverage: share of new items whose set contains the right answer, in (0, 1).
         by: which items share a level: those of a kind, or of a question.
-        confidence: with which this choice keeps the coverage; None keeps it on average.
+        confidence: with which this choice keeps the coverage; None keeps it on average over
+            choices.
         counting: whether every family counts the same in the guarantee, or every item.
-        ties_seed: breaks ties between probabilities at random; None breaks none.
-        settings: decoding, calibrator, unit and bootstrap.
+        ties_seed: breaks ties between probabilities at random; None keeps all tied answers.
+        settings: decoding, calibrator, unit and bootstrap; None takes the defaults.
+
+    Returns:
+        The sets of every kind, with their sizes and coverage. `write(path)` stores them.
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: a share is not in (0, 1), or the run lacks the decoding, the calibrator,
-            probabilities, or questions of one kind each.
+        InputError: the run lacks the decoding, the calibrator or probabilities.
+
+    Examples:
+        >>> import pact_eval
+        >>> sets = pact_eval.choose_answer_sets("runs/january", 0.9)
+        >>> [kind.kind for kind in sets.kinds]
+        ['choice', 'score']
     """
     for name, share in (("coverage", coverage), ("confidence", confidence)):
         if share is not None and not 0 < share < 1:

@@ -18,7 +18,7 @@ coverage the drawn items do show.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
@@ -172,7 +172,10 @@ class PromiseCheck(Result, ABC):
 
         Without a promise there is nothing to hold: cannot tell.
         """
-        return worst_verdict(promise.gate for promise in self.promises)
+        verdicts = {promise.gate.verdict for promise in self.promises if promise.made}
+        if "broken" in verdicts:
+            return "broken"
+        return "holds" if verdicts == {"holds"} else "cannot tell"
 
     @property
     def answer(self) -> str:
@@ -248,34 +251,31 @@ class ThresholdsCheck(PromiseCheck):
         return (f"{self.without_gate:,} {what}",)
 
 
-def worst_verdict(gates: Iterable[CheckedGate]) -> GateVerdict:
-    """Return the worst verdict of gates; those that accept nothing guarantee nothing."""
-    verdicts = {gate.verdict for gate in gates if gate.threshold is not None}
-    if "broken" in verdicts:
-        return "broken"
-    return "holds" if verdicts == {"holds"} else "cannot tell"
-
-
 def check_thresholds(
-    path: Path, source: RunSource, *, settings: Settings | None = None
+    path: Path | str, source: RunSource, settings: Settings | None = None
 ) -> ThresholdsCheck:
-    """Check the gates of a file on a run of other families.
+    """Check on other families whether thresholds keep their target.
 
     Args:
         path: file of thresholds.
-        source: a complete run with references.
-        settings: the calibrator, if it is not in the run folder.
+        source: a run, or its folder.
+        settings: the calibrator, if it is not in the run folder; None takes the defaults.
 
     Returns:
-        One result per gate. Other models and prompts are reported, not refused.
+        One result per gate: holds, cannot tell or broken.
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: the file cannot be read; the run lacks the decoding of the gates (its views, or
-            their calibrator); or the gates were chosen on families of the run.
+        InputError: the run lacks the decoding of the gates, or they were chosen on its families.
         TamperedError: the file has changed since it was written.
+
+    Examples:
+        >>> import pact_eval
+        >>> file = pact_eval.choose_thresholds("runs/january", 0.3).write("thresholds.json")
+        >>> pact_eval.check_thresholds(file, "runs/march").verdict
+        'holds'
     """
-    file = read_thresholds(path)
+    file = read_thresholds(Path(path))
     run = run_to_check(file, source, settings or Settings())
     items, columns = gate_items(run, file.rule)
     rows, without = _rows_to_check(file, run, columns, file.gates)
@@ -359,7 +359,7 @@ def checked_gates(
     ]
     guarantees = [gate.threshold is not None for gate in alone]
     holds, broken = (
-        holm(np.where(guarantees, p_values, np.nan)).adjusted.tolist()
+        holm(np.where(guarantees, p_values, np.nan)).tolist()
         for p_values in ([gate.p_holds for gate in alone], [gate.p_broken for gate in alone])
     )
     return tuple(
@@ -479,25 +479,30 @@ class AnswerSetsCheck(PromiseCheck):
 
 
 def check_answer_sets(
-    path: Path, source: RunSource, *, settings: Settings | None = None
+    path: Path | str, source: RunSource, settings: Settings | None = None
 ) -> AnswerSetsCheck:
-    """Check the answer sets of a file on a run of other families.
+    """Check on other families whether answer sets keep their coverage.
 
     Args:
         path: file of answer sets.
-        source: a complete run with references.
-        settings: the calibrator, if it is not in the run folder, and the bootstrap.
+        source: a run, or its folder.
+        settings: the calibrator, if it is not in the run folder; None takes the defaults.
 
     Returns:
-        One result per kind. Other models and prompts are reported, not refused.
+        One result per kind: holds, cannot tell or broken.
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: the file cannot be read; the run lacks the decoding of the sets (its views, or
-            their calibrator); or the sets were chosen on families of the run.
+        InputError: the run lacks the decoding of the sets, or they were chosen on its families.
         TamperedError: the file has changed since it was written.
+
+    Examples:
+        >>> import pact_eval
+        >>> file = pact_eval.choose_answer_sets("runs/january", 0.9).write("sets.json")
+        >>> pact_eval.check_answer_sets(file, "runs/march").verdict
+        'cannot tell'
     """
-    file, settings = read_answer_sets(path), settings or Settings()
+    file, settings = read_answer_sets(Path(path)), settings or Settings()
     run = run_to_check(file, source, settings)
     items = set_items(run, file.rule, file.ties_seed)
     made = made_sets(items, file.kinds)

@@ -222,42 +222,51 @@ class Rule(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=True
 
 
 @dataclass(frozen=True)
-class Gate:
-    """A gate and what it does on the run.
+class GroupGate:
+    """A gate of a group of items.
 
     Attributes:
         group: all, or the name of the kind, domain, question or answer.
         chosen: the gate and its tests.
-        items: items of the group, unanswered ones included.
-        unanswered: items without an answer, which are always escalated.
         units: families.
         equal: whether they have the same size, so that it does not matter what counts the same.
         coverage: share of the items that are accepted.
-        same_items_error: error among the accepted items of this run, on which the gate was chosen.
-        realised_error: error among accepted items of source families that were left out when their
-            gate was chosen (cross-validated).
-        realised_coverage: share of items that those gates accept.
         needed: families with which a gate is likely to be guaranteed, if none is; None if unknown.
-        cost: expected cost per item of the gate, and of reviewing everything; None without costs.
     """
 
     group: str
     chosen: ChosenGate
-    items: int
-    unanswered: int
     units: int
     equal: bool
     coverage: Estimate
-    same_items_error: Estimate
-    realised_error: Estimate
-    realised_coverage: Estimate
-    needed: int | None
-    cost: tuple[float, float] | None
+    needed: int | None = None
 
     @property
     def guaranteed(self) -> bool:
         """Whether a gate was found."""
         return self.chosen.threshold is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(GroupGate):
+    """A gate and what it does on the run.
+
+    Attributes:
+        items: items of the group, unanswered ones included.
+        unanswered: items without an answer, which are always escalated.
+        same_items_error: error among the accepted items of this run, on which the gate was chosen.
+        realised_error: error among accepted items of source families that were left out when their
+            gate was chosen (cross-validated).
+        realised_coverage: share of items that those gates accept.
+        cost: expected cost per item of the gate, and of reviewing everything; None without costs.
+    """
+
+    items: int
+    unanswered: int
+    same_items_error: Estimate
+    realised_error: Estimate
+    realised_coverage: Estimate
+    cost: tuple[float, float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +330,7 @@ class Thresholds(Framed, Writable):
 
 def choose_thresholds(
     source: RunSource,
-    target: Target,
+    target: Target | float,
     *,
     signal: Signal = "top",
     by: GateGroups = "all",
@@ -330,24 +339,35 @@ def choose_thresholds(
     counting: Counting = "families",
     settings: Settings | None = None,
 ) -> Thresholds:
-    """Choose gates on a run, as `pact-eval thresholds` does.
+    """Choose which decisions need no review, as `pact-eval thresholds` does.
 
     Args:
-        source: a complete run with references, of families that nothing was fitted on.
-        target: what the gates keep.
-        signal: what they are on.
-        by: which items share a gate.
+        source: a run of families on which nothing was fitted.
+        target: the largest error among accepted items, or a `pact_eval.thresholds.Target`.
+        signal: what the gates are on: top, margin, entropy or disagreement.
+        by: which items share a gate: all, those of a kind, domain or question, or those to which
+            the model gives the same answer.
         confidence: of the guarantee, in (0, 1).
-        together: whether it holds for all gates together.
+        together: whether it holds for all gates together, or for each alone.
         counting: whether every family counts the same in the guarantee, or every item.
-        settings: decoding, calibrator and unit.
+        settings: decoding, calibrator and unit; None takes the defaults.
+
+    Returns:
+        The gates, with their tests, coverage and errors. `write(path)` stores them.
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: the run lacks the decoding, the calibrator or the views of the signal.
+        InputError: the run lacks the decoding, the calibrator or the views.
+
+    Examples:
+        >>> import pact_eval
+        >>> thresholds = pact_eval.choose_thresholds("runs/january", 0.3)
+        >>> [(gate.group, gate.guaranteed) for gate in thresholds.gates]
+        [('all', True)]
     """
     settings = settings or Settings()
     run = run_with_answers(source, settings)
+    target = target if isinstance(target, Target) else Target.of_error(target)
     rule = changed(rule_of(run, signal, by, settings), counting=counting)
     items, groups = gate_items(run, rule)
     rows = group_rows(groups, by)
@@ -548,10 +568,8 @@ def _gate(name: str, items: GateItems, target: Target, confidence: float) -> Gat
     realised = _cross_validated(items, target, confidence)
     costs = None
     if target.kind == "cost":
-        here, asking = (
-            expected_cost(items, threshold, target) for threshold in (chosen.threshold, None)
-        )
-        costs = (here, asking)
+        at_gate = expected_cost(items, chosen.threshold, target)
+        costs = (at_gate, expected_cost(items, None, target))
     return Gate(
         group=name,
         chosen=chosen,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from pact_eval._choices import CONFIDENCE, ClusterUnit
 from pact_eval.errors import NO_PROBABILITIES
@@ -24,73 +23,19 @@ from pact_eval.plain_text import first_of
 from pact_eval.runs.folder import RunSource, open_run
 from pact_eval.runs.provenance import UNSURE
 from pact_eval.stats.estimate import Estimate
-from pact_eval.thresholds.choice import Rule, Thresholds, gate_items, rate_over_units, rule_of
-from pact_eval.thresholds.gates import ChosenGate, Target, choose_gate, sure_answers
+from pact_eval.thresholds.choice import (
+    GroupGate,
+    Rule,
+    Thresholds,
+    gate_items,
+    rate_over_units,
+    rule_of,
+)
+from pact_eval.thresholds.gates import Target, choose_gate, sure_answers
 
 ActingStatus: TypeAlias = Literal["share guaranteed", "none shown", "cannot tell"]
 """share guaranteed: a gate keeps the target; none shown: no gate is shown to keep it; cannot tell:
 the families are too few for any gate, or the run has no probabilities."""
-
-_TONES: Final[Mapping[str, Tone]] = MappingProxyType(
-    {"share guaranteed": "good", "none shown": "open", "cannot tell": "open"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ActingGate:
-    """A gate of a conclusion.
-
-    Attributes:
-        group: all, or the name of the kind, domain, question or answer.
-        threshold: least sureness that it accepts; None accepts nothing.
-        share: share of the items of the group that it accepts.
-        accepted: tested items that it accepts, or that the first gate of a sequence accepts if
-            there is none; for an escalation target, all tested items.
-        wrong: those of them that are wrong, or escalated.
-        p_value: of "the target is exceeded"; None without a test.
-        families: families of the group.
-        equal: whether they have the same size.
-        tested: families that gave a tested item.
-        needed: families with which a gate is likely, if there is none; None if unknown.
-    """
-
-    group: str
-    threshold: float | None
-    share: Estimate
-    accepted: int
-    wrong: int
-    p_value: float | None
-    families: int
-    equal: bool
-    tested: int
-    needed: int | None
-
-    @classmethod
-    def of(
-        cls,
-        group: str,
-        chosen: ChosenGate,
-        share: Estimate,
-        *,
-        families: int,
-        equal: bool,
-        needed: int | None = None,
-    ) -> ActingGate:
-        """Return what a conclusion needs of a chosen gate; for the arguments, see the class."""
-        test = chosen.test
-        accepted, wrong = (0, 0) if test is None else (test.accepted, test.wrong)
-        return cls(
-            group=group,
-            threshold=chosen.threshold,
-            share=share,
-            accepted=accepted,
-            wrong=wrong,
-            p_value=None if test is None else test.p_value,
-            families=families,
-            equal=equal,
-            tested=chosen.tested_units,
-            needed=needed,
-        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -110,7 +55,11 @@ class Acting(Conclusion):
     """
 
     question: ClassVar[Question] = "acting"
-    tones: ClassVar[Mapping[str, Tone]] = _TONES
+    tones: ClassVar[Mapping[str, Tone]] = {
+        "share guaranteed": "good",
+        "none shown": "open",
+        "cannot tell": "open",
+    }
 
     status: ActingStatus
     target: Target
@@ -118,7 +67,7 @@ class Acting(Conclusion):
     together: bool = False
     share: Estimate | None = None
     rule: Rule | None = None
-    gates: tuple[ActingGate, ...] = ()
+    gates: tuple[GroupGate, ...] = ()
     run: str = ""
     planned: bool = True
 
@@ -165,26 +114,14 @@ def acting(thresholds: Thresholds) -> Acting:
     Returns:
         As `acting_of_gates`.
     """
-    gates = tuple(
-        ActingGate.of(
-            gate.group,
-            gate.chosen,
-            gate.coverage,
-            families=gate.units,
-            equal=gate.equal,
-            needed=gate.needed,
-        )
-        for gate in thresholds.gates
-    )
-    conclusion = acting_of_gates(
-        gates, thresholds.rule, thresholds.target, thresholds.confidence_of_each
-    )
+    rule, target, sure = thresholds.rule, thresholds.target, thresholds.confidence_of_each
+    conclusion = acting_of_gates(thresholds.gates, rule, target, sure)
     share = thresholds.share if conclusion.status == "share guaranteed" else None
     return replace(conclusion, together=thresholds.together, share=share)
 
 
 def acting_of_gates(
-    gates: Sequence[ActingGate], rule: Rule, target: Target, confidence: float
+    gates: Sequence[GroupGate], rule: Rule, target: Target, confidence: float
 ) -> Acting:
     """Conclude from the gates of one run or more groups whether the model may act alone.
 
@@ -203,14 +140,14 @@ def acting_of_gates(
     unchecked = tuple(
         Unchecked(
             gate.group,
-            f"{gate.tested:,} of {gate.families:,} families gave a tested item, "
+            f"{gate.chosen.tested_units:,} of {gate.units:,} families gave a tested item, "
             f"{least:,} without an error are the least that show the target",
         )
         for gate in gates
-        if gate.tested < least
+        if gate.chosen.tested_units < least
     )
     status: ActingStatus = "none shown"
-    if any(gate.threshold is not None for gate in gates):
+    if any(gate.guaranteed for gate in gates):
         status = "share guaranteed"
     elif len(unchecked) == len(gates):
         status = "cannot tell"
@@ -218,7 +155,7 @@ def acting_of_gates(
         status=status,
         target=target,
         confidence=confidence,
-        share=gates[0].share if status == "share guaranteed" and len(gates) == 1 else None,
+        share=gates[0].coverage if status == "share guaranteed" and len(gates) == 1 else None,
         rule=rule,
         gates=tuple(gates),
         unchecked=unchecked,
@@ -278,11 +215,12 @@ def _say_guaranteed(conclusion: Acting, rule: Rule) -> Sentence:
         verb = "have" if conclusion.target.limits_error else "can be accepted, with"
         return Sentence(
             "Yes",
-            f"{sure_answers(gate.threshold, rule.signal)} ({rate_text(gate.share)} of the items) "
-            f"{verb} {limit} in new {units} like these{once}, with {100 * sure:.4g}% confidence.",
+            f"{sure_answers(gate.chosen.threshold, rule.signal)} ({rate_text(gate.coverage)} of "
+            f"the items) {verb} {limit} in new {units} like these{once}, "
+            f"with {100 * sure:.4g}% confidence.",
         )
-    kept = [gate.group for gate in gates if gate.threshold is not None]
-    left = [gate.group for gate in gates if gate.threshold is None]
+    kept = [gate.group for gate in gates if gate.guaranteed]
+    left = [gate.group for gate in gates if not gate.guaranteed]
     rest = f"; no share is shown for {first_of(left)}" if left else ""
     sure = 1 - (1 - sure) * len(gates) if conclusion.together else sure
     scope = "all together" if conclusion.together else "each"
@@ -300,34 +238,34 @@ def _say_none(conclusion: Acting, rule: Rule) -> str:
         kinds = f"any of {len(gates):,} {rule.by}s"
         return f"no {share} of {kinds} can be shown to have {target.limit}."
     (gate,), (size,) = gates, _sizes(gates)
-    closest = ""
-    if gate.p_value is not None:
-        closest = f"; closest: {gate.wrong:,} {what} of {gate.accepted:,} tested"
+    test, closest = gate.chosen.test, ""
+    if test is not None:
+        closest = f"; closest: {test.wrong:,} {what} of {test.accepted:,} tested"
     sample = sample_text(*size, rule.unit)
     return f"with {sample}, no {share} can be shown to have {target.limit}{closest}."
 
 
 def _say_too_few(conclusion: Acting) -> str:
-    tested = max(gate.tested for gate in conclusion.gates)
+    tested = max(gate.chosen.tested_units for gate in conclusion.gates)
     least = least_tested(conclusion.target, conclusion.confidence)
     counted = "1 tested item is" if tested == 1 else f"{tested:,} tested items are"
     bad = "an error" if conclusion.target.limits_error else "one left"
     return f"{counted} too few to show {conclusion.target.limit}; {least:,} without {bad} would do."
 
 
-def _sizes(gates: Sequence[ActingGate]) -> list[tuple[int, int]]:
+def _sizes(gates: Sequence[GroupGate]) -> list[tuple[int, int]]:
     """Return the items and families of each gate."""
-    return [(gate.share.n, gate.families) for gate in gates]
+    return [(gate.coverage.n, gate.units) for gate in gates]
 
 
-def _say_needed(gate: ActingGate, unit: ClusterUnit) -> str:
-    units = plain_units(gate.share.n, gate.families, unit)
-    run_size = f"the run has {gate.families:,}"
+def _say_needed(gate: GroupGate, unit: ClusterUnit) -> str:
+    units = plain_units(gate.coverage.n, gate.units, unit)
+    run_size = f"the run has {gate.units:,}"
     if gate.needed is None:
         return f"nothing shows that more {units} like these would do; {run_size}"
-    if gate.needed <= gate.families:
+    if gate.needed <= gate.units:
         return (
-            f"its {gate.families:,} {units} would often do, but the tested items of these do not "
+            f"its {gate.units:,} {units} would often do, but the tested items of these do not "
             "show it: score more"
         )
     return f"about {gate.needed:,} {units} like these would do in 4 of 5 cases; {run_size}"
@@ -406,8 +344,7 @@ def _acting(experiment: Experiment, run: ExperimentRun, target: Target) -> Actin
     rule = rule_of(run, "top", "all", experiment.settings)
     items, _ = gate_items(run, rule)
     chosen = choose_gate(items, target, CONFIDENCE)
-    accepted = items.accepted(chosen.threshold)
-    share = rate_over_units(items, accepted)
-    gate = ActingGate.of("all", chosen, share, families=len(items.units), equal=items.equal_units)
+    share = rate_over_units(items, items.accepted(chosen.threshold))
+    gate = GroupGate("all", chosen, len(items.units), items.equal_units, share)
     conclusion = acting_of_gates([gate], rule, target, CONFIDENCE)
     return replace(conclusion, run=run.label, planned=False)

@@ -49,12 +49,6 @@ FORMAT: Final = "pact-thresholds-1"
 SETS_FORMAT: Final = "pact-answer-sets-1"
 """What the format of answer sets calls itself."""
 
-_READERS: Final = {
-    FORMAT: "; `pact-eval thresholds RUN --check FILE` reads it",
-    SETS_FORMAT: "; `pact-eval thresholds RUN --check FILE` reads it",
-}
-
-
 Promise = TypeVar("Promise", bound="PromiseFile")
 
 
@@ -393,7 +387,8 @@ def _read_promise(
     value = read_json(path)
     if not isinstance(value, dict) or value.get("format") != format_:
         got = describe(value) if not isinstance(value, dict) else describe(value.get("format"))
-        reader = _READERS.get(got.strip('"'), "")
+        other = got.strip('"') in (FORMAT, SETS_FORMAT)
+        reader = "; `pact-eval thresholds RUN --check FILE` reads it" if other else ""
         raise InputError(f'{path}: expected a {noun} with format "{format_}", got {got}{reader}')
     advice = f"restore it from a copy, or choose again with `pact-eval {command}`"
     file = convert_hashed(value, kind, where=str(path), advice=advice)

@@ -31,9 +31,7 @@ def main(words: Sequence[str] | None = None) -> int:
         settings = parse_words(options.set)
     except ValueError as error:
         parser.error(f"--set: {error}")
-    files = RecipeFiles(
-        options.train, options.selection, options.calibration, options.unpaired, options.cache
-    )
+    files = RecipeFiles(options.train, options.selection, options.calibration, options.unpaired)
     training = RecipeTraining(
         options.recipe,
         settings,
@@ -92,7 +90,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--arm", help="name for reports; default: the recipe")
     parser.add_argument("--unpaired", type=Path, help="records without a pair to train on too")
     parser.add_argument("--calibration", type=Path, help="calibration split, for the record")
-    parser.add_argument("--cache", type=Path, help="folder of encoded views")
     parser.add_argument(
         "--dtype",
         choices=get_args(DtypeName),

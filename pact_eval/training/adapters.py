@@ -116,8 +116,7 @@ def save_adapter(
     schema |= {"arm": arm, "seed": seed}
     taken = sorted(set(schema) & set(facts or {}))
     if taken:
-        message = f"facts: these keys are reserved: {', '.join(taken)}"
-        raise ValueError(message)
+        raise ValueError(f"facts: these keys are reserved: {', '.join(taken)}")
     state = _lora_weights(model, dtype)
     used = None if data is None else {role: hash_data(files) for role, files in data.items()}
     folder.mkdir(parents=True, exist_ok=True)
@@ -221,22 +220,19 @@ def _lora_weights(model: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
         if "lora_" in name
     }
     if not state:
-        message = "expected a model with LoRA layers, found none"
-        raise AdapterError(message)
+        raise AdapterError("expected a model with LoRA layers, found none")
     lost = [
         name
         for name, weight in model.named_parameters()
         if weight.requires_grad and "lora_" not in name
     ]
     if lost:
-        message = (
+        raise AdapterError(
             f"{len(lost)} trained weights are not LoRA weights and would be lost; first: {lost[0]}"
         )
-        raise AdapterError(message)
     broken = [name for name, weight in state.items() if not bool(torch.isfinite(weight).all())]
     if broken:
-        message = f"{len(broken)} weights are not finite in {dtype}; first: {broken[0]}"
-        raise AdapterError(message)
+        raise AdapterError(f"{len(broken)} weights are not finite in {dtype}; first: {broken[0]}")
     return state
 
 

@@ -3,8 +3,6 @@
     OUT/adapter_model.safetensors, ...    the checkpoint with the lowest NLL on the selection split
     OUT/log.jsonl                         one line per step: total, terms, mean d, rate, NLL, ...
     OUT/training.json                     settings, selected step, time, peak memory
-    OUT/wide/                             the checkpoint that the full selection split chooses, if
-                                          it is another one (`selection_source_families`)
     OUT/checkpoint.pt                     until the training ends
 
 The same call continues a training that was killed.
@@ -16,7 +14,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -25,24 +23,12 @@ import torch
 
 from pact_eval._files import read_json, sha256_of_file, writing
 from pact_eval._json import Json
-from pact_eval.custody.training_record import TrainingRole, UsedData
 from pact_eval.errors import InputError
 from pact_eval.models.folders import ADAPTER_WEIGHTS
 from pact_eval.runs.folder import library_versions
-from pact_eval.runs.training_log import (
-    LOG_NAME,
-    SELECTED_STEP,
-    SELECTION_MASS,
-    SELECTION_NLL,
-)
+from pact_eval.runs.training_log import LOG_NAME, SELECTED_STEP, SELECTION_MASS, SELECTION_NLL
 from pact_eval.training.adapters import save_adapter, write_json
-from pact_eval.training.recipe_data import (
-    Log,
-    RecipeData,
-    RecipeFiles,
-    SelectionSplit,
-    recipe_data,
-)
+from pact_eval.training.recipe_data import Log, RecipeData, RecipeFiles, recipe_data
 from pact_eval.training.recipe_model import (
     Checkpoints,
     LoraTraining,
@@ -57,7 +43,7 @@ from pact_eval.training.recipe_model import (
     reset_peak_memory,
     settings_identity,
 )
-from pact_eval.training.recipes import CARD, WIDE
+from pact_eval.training.recipes import CARD
 from pact_losses import (
     BestCheckpoint,
     PactLoss,
@@ -147,7 +133,7 @@ def train_recipe(training: RecipeTraining, out: Path, *, log: Log = lambda _line
         log(f"{out}: this training is finished")
         return
     reset_peak_memory(base.device)
-    data = recipe_data(training.files, settings, training.seed, base.encoder, log)
+    data = recipe_data(training.files, settings, training.seed, base.encoder)
     n_steps = settings.paper.n_steps(data.units)
     model = load_lora_training(base, settings, seed=training.seed, n_steps=n_steps)
     with writing(out):
@@ -221,7 +207,7 @@ class _Loop:
     ) -> None:
         paper = self.settings.paper
         loss = PactLoss(paper.weights, paper.margin, paper.epsilon, paper.ramp)
-        selection = _Selection(self.data.selection, progress, self.settings.least_answer_mass)
+        progress.best.least_answer_mass = self.settings.least_answer_mass
         every = paper.select_every(self.n_steps)
         steps = pact_steps(
             self.data.pact,
@@ -237,8 +223,10 @@ class _Loop:
             facts = self._step(step, loss)
             progress.step = step.number + 1
             if progress.step % every == 0 or progress.step == self.n_steps:
-                facts |= selection.offer(self.model.model, progress.step)
-                self.log(f"step {progress.step}/{self.n_steps}: {selection.last_line}")
+                score = selection_score(self.model.model, self.data.selection)
+                facts |= _offered(progress.best, self.model.model, progress.step, score)
+                words = _in_words(score, progress.best)
+                self.log(f"step {progress.step}/{self.n_steps}: selection {words}")
                 said = time.monotonic()
             elif time.monotonic() - said >= _SILENT_SECONDS:
                 self.log(f"step {progress.step}/{self.n_steps}: loss {facts['total']:.4f}")
@@ -275,32 +263,6 @@ class _Loop:
         }
 
 
-class _Selection:
-    """The best checkpoints by the selection split, and by all of its source families."""
-
-    def __init__(self, split: SelectionSplit, progress: Progress, least_mass: float) -> None:
-        self.split = split
-        self.best, self.best_widely = progress.best, progress.best_widely
-        self.best.least_answer_mass = self.best_widely.least_answer_mass = least_mass
-        self.last_line = ""
-
-    def offer(self, model: Any, step: int) -> dict[str, float]:
-        """Measure a checkpoint and return what to log."""
-        score = selection_score(model, self.split.batches)
-        facts = _offered(self.best, model, step, score)
-        self.last_line = f"selection {_in_words(score, self.best)}"
-        if self.split.further:
-            (n, m), further = self.split.records, selection_score(model, self.split.further)
-            wide = SelectionScore(
-                (n * score.nll + m * further.nll) / (n + m),
-                (n * score.answer_mass + m * further.answer_mass) / (n + m),
-            )
-            widely = _offered(self.best_widely, model, step, wide)
-            facts |= {f"wide_{name}": value for name, value in widely.items()}
-            self.last_line += f"; on the full split {_in_words(wide, self.best_widely)}"
-        return facts
-
-
 def _offered(
     best: BestCheckpoint, model: Any, step: int, score: SelectionScore
 ) -> dict[str, float]:
@@ -321,73 +283,47 @@ def _in_words(score: SelectionScore, best: BestCheckpoint) -> str:
 
 
 def _save(loop: _Loop, progress: Progress, base: RecipeBase, out: Path) -> None:
-    """Save the best checkpoints as adapters, and the card of the training last."""
-    data, device = loop.data, loop.model.device
+    """Save the best checkpoint as an adapter, and the card of the training last."""
+    data, best, model = loop.data, progress.best, loop.model.model
     facts: dict[str, Json] = {
         "steps": loop.n_steps,
         "wall_seconds": round(progress.seconds, 1),
         "views_per_pair": data.views_per_pair,
         "views_sha256": data.views_sha256,
     }
-    best, widely = progress.best, progress.best_widely
-    chosen = _chosen(best)
-    if data.selection.further:
-        chosen |= {f"wide_{name}": value for name, value in _chosen(widely).items()}
     if best.has_low_mass:
         loop.log(
             f"CAUTION: no checkpoint has an answer mass of {best.least_answer_mass:.0%}; saved the "
             f"one with the lowest NLL, step {best.step} ({best.answer_mass:.2%}). The model rarely "
             "says a letter: add --set answer_mass=1"
         )
-    if widely.step not in (None, best.step):
-        _save_adapter(loop, base, widely, out / WIDE, data=data.used_widely, training=facts)
-    _save_adapter(loop, base, best, out, data=data.used, training=facts)
-    card: dict[str, Json] = {
-        "recipe": loop.training.recipe,
-        "arm": loop.training.arm,
-        "seed": loop.training.seed,
-        "settings": loop.settings.to_json(),
-        **chosen,
-        **facts,
-        "train_families": data.families,
-        "views": len(data.pact.train),
-        "seconds_per_step": round(progress.seconds / loop.n_steps, 4),
-        "peak_memory_bytes": peak_memory_bytes(device),
-        _IDENTITY: loop.checkpoints.identity,
-    }
-    write_json(out / CARD, card)
-
-
-def _chosen(best: BestCheckpoint) -> dict[str, Json]:
-    """Return which checkpoint was selected, and which were not for too little answer mass."""
-    mass = best.answer_mass if math.isfinite(best.answer_mass) else None
-    return {
-        SELECTED_STEP: best.step,
-        SELECTION_NLL: best.nll,
-        SELECTION_MASS: mass,
-        "low_answer_mass_steps": [step for step, _ in best.low_mass],
-    }
-
-
-def _save_adapter(
-    loop: _Loop,
-    base: RecipeBase,
-    best: BestCheckpoint,
-    folder: Path,
-    *,
-    data: Mapping[TrainingRole, Sequence[UsedData]],
-    training: Mapping[str, Json],
-) -> None:
-    best.restore(loop.model.model)
+    best.restore(model)
     save_adapter(
-        loop.model.model,
-        folder,
+        model,
+        out,
         base=base.place,
         revision=base.model.revision,
         arm=loop.training.arm,
         seed=loop.training.seed,
         tokenizer=base.encoder.tokenizer,
         max_prompt_tokens=base.encoder.max_prompt_tokens,
-        data=data,
-        training={**training, "selected_step": best.step},
+        data=data.used,
+        training={**facts, "selected_step": best.step},
     )
+    card: dict[str, Json] = {
+        "recipe": loop.training.recipe,
+        "arm": loop.training.arm,
+        "seed": loop.training.seed,
+        "settings": loop.settings.to_json(),
+        SELECTED_STEP: best.step,
+        SELECTION_NLL: best.nll,
+        SELECTION_MASS: best.answer_mass if math.isfinite(best.answer_mass) else None,
+        "low_answer_mass_steps": [step for step, _ in best.low_mass],
+        **facts,
+        "train_families": data.families,
+        "views": len(data.pact.train),
+        "seconds_per_step": round(progress.seconds / loop.n_steps, 4),
+        "peak_memory_bytes": peak_memory_bytes(loop.model.device),
+        _IDENTITY: loop.checkpoints.identity,
+    }
+    write_json(out / CARD, card)

@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import polars as pl
 from torch import nn
 
-from pact_eval._files import atomic_path, sha256_of_file, write_atomically, write_parquet
+from pact_eval._files import sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps
 from pact_eval.custody.training_record import (
     TRAINING_RECORD_KEY,
@@ -31,89 +30,15 @@ from pact_eval.prompts.training_prompts import TrainingPrompts
 from pact_eval.training.adapters import schema_config, sha256_of_base, training_facts, write_json
 from pact_eval.training.recipe_model import RecipeSettings
 from pact_eval.training.views import DEFAULT_PLAN, ViewPlan, training_views
-from pact_losses import PactBatch, PactCollator, PactData, PactLossError, TrainingView
+from pact_losses import PactBatch, PactCollator, PactData, TrainingView
 
-# Part of every key. Increase it whenever the columns or the construction of views change.
+# Part of every hash. Increase it whenever the construction of views changes.
 _FORMAT: Final = 2
 _PROBES: Final = 64
 
-_SCHEMA: Final = pl.Schema(
-    {
-        "record_id": pl.String(),
-        "family": pl.String(),
-        "variant": pl.String(),
-        "view": pl.Int32(),
-        "kind": pl.String(),
-        "token_ids": pl.List(pl.Int32()),
-        "code_tokens": pl.List(pl.Int32()),
-        "code_order": pl.List(pl.Int16()),
-        "reference": pl.Int16(),
-        "ablated_answers": pl.List(pl.Int16()),
-        "weight": pl.Float64(),
-    }
-)
 
-
-def cached_training_views(
-    records: Sequence[Record],
-    encoder: Encoder,
-    plan: ViewPlan,
-    folder: Path | None,
-    *,
-    unpaired: Sequence[Record] = (),
-    source: str = "training records",
-    log: Callable[[str], None] = lambda _line: None,
-) -> list[TrainingView]:
-    """Return `training_views`, read from the cache if they were encoded before.
-
-    Args:
-        records: as for `training_views`.
-        encoder: likewise.
-        plan: likewise.
-        folder: folder of the cache, created if it does not exist; one Parquet file per key. None
-            encodes them every time.
-        unpaired: as for `training_views`.
-        source: name of the records in messages.
-        log: called with one line about what was read, encoded or found damaged.
-
-    Raises:
-        RecordError: as for `training_views`.
-        PromptError: likewise.
-
-    Examples:
-        >>> from transformers import AutoTokenizer
-        >>> from pact_eval.prompts.nimble import NIMBLE
-        >>> encoder = Encoder(AutoTokenizer.from_pretrained("model"), NIMBLE)
-        >>> records = read_records(Path("data/train.jsonl"))[:2]
-        >>> for _ in range(2):
-        ...     views = cached_training_views(
-        ...         records, encoder, ViewPlan(), Path("views"),
-        ...         log=lambda line: print(line.split(": ")[1]))
-        5 views encoded
-        5 views read
-    """
-    if folder is None:
-        return training_views(records, encoder, plan, unpaired=unpaired, source=source)
-    path = folder / f"views-{cache_key(records, encoder, plan, unpaired)[:32]}.parquet"
-    if path.exists():
-        try:
-            views = _read(path)
-        except (OSError, pl.exceptions.PolarsError, PactLossError, TypeError) as error:
-            log(f"{path}: damaged, encoding again ({str(error).splitlines()[0]})")
-        else:
-            log(f"{path}: {len(views):,} views read")
-            return views
-    views = training_views(records, encoder, plan, unpaired=unpaired, source=source)
-    _write(views, path)
-    log(f"{path}: {len(views):,} views encoded")
-    return views
-
-
-def cache_key(
-    records: Sequence[Record],
-    encoder: Encoder,
-    plan: ViewPlan,
-    unpaired: Sequence[Record] = (),
+def views_sha256(
+    records: Sequence[Record], encoder: Encoder, plan: ViewPlan, unpaired: Sequence[Record] = ()
 ) -> str:
     """Return the SHA-256 of everything that determines the views, as 64 hex digits.
 
@@ -125,8 +50,8 @@ def cache_key(
         >>> from pact_eval.prompts.nimble import NIMBLE
         >>> encoder = Encoder(AutoTokenizer.from_pretrained("model"), NIMBLE)
         >>> records = read_records(Path("data/train.jsonl"))[:2]
-        >>> key = cache_key(records, encoder, ViewPlan())
-        >>> len(key), key == cache_key(records[::-1], encoder, ViewPlan())
+        >>> key = views_sha256(records, encoder, ViewPlan())
+        >>> len(key), key == views_sha256(records[::-1], encoder, ViewPlan())
         (64, False)
     """
     digest = hashlib.sha256()
@@ -148,29 +73,6 @@ def cache_key(
     return digest.hexdigest()
 
 
-def _write(views: Sequence[TrainingView], path: Path) -> None:
-    rows = [asdict(view) for view in views]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Two trainings that start together cannot read a partial file.
-    with atomic_path(path) as partial:
-        write_parquet(partial, pl.DataFrame(rows, schema=_SCHEMA))
-
-
-def _read(path: Path) -> list[TrainingView]:
-    # Without globbing: a folder name may contain "[".
-    frame = pl.read_parquet(path, glob=False)
-    if frame.schema != _SCHEMA:
-        message = f"expected the columns {', '.join(_SCHEMA)}"
-        raise TypeError(message)
-    return [_view(row) for row in frame.iter_rows(named=True)]
-
-
-def _view(row: dict[str, Any]) -> TrainingView:
-    lists = ("token_ids", "code_tokens", "code_order", "ablated_answers")
-    tuples = {name: None if row[name] is None else tuple(row[name]) for name in lists}
-    return TrainingView(**(row | tuples))
-
-
 Log = Callable[[str], None]
 
 _SELECTION_ROWS: Final = 16
@@ -188,40 +90,17 @@ class RecipeFiles:
         calibration: what the adapter will be calibrated on, for its training record; None for
             nothing.
         unpaired: labelled records without a pair to train on as well; None for none.
-        cache: folder of encoded views; None encodes them every time.
     """
 
     train: Path
     selection: Path
     calibration: Path | None = None
     unpaired: Path | None = None
-    cache: Path | None = None
 
     @property
     def by_role(self) -> dict[str, Path]:
         """The files whose content decides the weights or the training record."""
-        files = {
-            "train": self.train,
-            "selection": self.selection,
-            "calibration": self.calibration,
-            "unpaired": self.unpaired,
-        }
-        return {role: path for role, path in files.items() if path is not None}
-
-
-@dataclass(frozen=True)
-class SelectionSplit:
-    """Batches of canonical views that choose a checkpoint.
-
-    Attributes:
-        batches: of the source families that choose it.
-        further: of the others in the split; empty if there are none.
-        records: number of records of both.
-    """
-
-    batches: Sequence[PactBatch]
-    further: Sequence[PactBatch]
-    records: tuple[int, int]
+        return {role: path for role, path in vars(self).items() if path is not None}
 
 
 @dataclass(frozen=True)
@@ -230,18 +109,16 @@ class RecipeData:
 
     Attributes:
         pact: views to train on, and their collator.
-        selection: the selection split.
+        selection: batches of canonical views that choose a checkpoint.
         families: number of pairs to train on.
         used: the files of the training and the records used of them, by role.
-        used_widely: the same with all records of the selection split.
-        views_sha256: the `cache_key` of the views to train on.
+        views_sha256: that of the views to train on.
     """
 
     pact: PactData
-    selection: SelectionSplit
+    selection: Sequence[PactBatch]
     families: int
     used: Mapping[TrainingRole, Sequence[UsedData]]
-    used_widely: Mapping[TrainingRole, Sequence[UsedData]]
     views_sha256: str
 
     @property
@@ -257,7 +134,7 @@ class RecipeData:
 
 
 def recipe_data(
-    files: RecipeFiles, settings: RecipeSettings, seed: int, encoder: Encoder, log: Log
+    files: RecipeFiles, settings: RecipeSettings, seed: int, encoder: Encoder
 ) -> RecipeData:
     """Read and encode the files of a training.
 
@@ -266,7 +143,6 @@ def recipe_data(
         settings: the settings.
         seed: seed of the letter orders.
         encoder: tokenizer and prompt contract.
-        log: called with lines of text.
 
     Raises:
         InputError: a file cannot be read, has too few families, or lacks a source family.
@@ -283,30 +159,16 @@ def recipe_data(
         paper.unpaired_weight,
         paper.unpaired_permuted_views,
     )
-
-    def encoded(
-        records: Sequence[Record], plan: ViewPlan, path: Path, unpaired: Sequence[Record] = ()
-    ) -> list[TrainingView]:
-        return cached_training_views(
-            records, encoder, plan, files.cache, unpaired=unpaired, source=str(path), log=log
-        )
-
-    views = encoded(train, plan, files.train, unpaired)
-    split = read_records(files.selection)
-    chosen, further = _divide(split, settings.selection_source_families, files.selection)
+    views = training_views(train, encoder, plan, unpaired=unpaired, source=str(files.train))
+    chosen = _of_source_families(files.selection, settings.selection_source_families)
+    selection = training_views(chosen, encoder, _SELECTION_PLAN, source=str(files.selection))
     pad = _padding(encoder) or 0
-    first, second = (
-        _batches(encoded(part, _SELECTION_PLAN, files.selection), pad) if part else []
-        for part in (chosen, further)
-    )
-    selection = SelectionSplit(first, second, (len(chosen), len(further)))
     return RecipeData(
         PactData(views, PactCollator(pad, pair_views=paper.pair_views)),
-        selection,
+        _batches(selection, pad),
         len({record.family for record in train}),
         _data_by_role(files, train, unpaired, chosen),
-        _data_by_role(files, train, unpaired, split),
-        cache_key(train, encoder, plan, unpaired),
+        views_sha256(train, encoder, plan, unpaired),
     )
 
 
@@ -340,22 +202,17 @@ def _evenly_spaced(records: list[Record], number: int | None, path: Path) -> lis
     return [record for record in records if record.family in chosen]
 
 
-def _divide(
-    records: Sequence[Record], names: Sequence[str], path: Path
-) -> tuple[list[Record], list[Record]]:
-    """Divide a selection split into the records that choose the checkpoint, and the others."""
-    if not names:
-        return [*records], []
+def _of_source_families(path: Path, names: Sequence[str]) -> list[Record]:
+    """Return the records of a selection split that choose the checkpoint; all without names."""
+    records = read_records(path)
     here = {record.source_family for record in records}
     lacking = sorted(set(names) - here)
     if lacking:
-        message = (
+        raise InputError(
             f"selection_source_families: {path} has no {', '.join(lacking)}; it has "
             f"{', '.join(sorted(here))}"
         )
-        raise InputError(message)
-    chosen = [record for record in records if record.source_family in names]
-    return chosen, [record for record in records if record.source_family not in names]
+    return [record for record in records if not names or record.source_family in names]
 
 
 def _batches(views: Sequence[TrainingView], pad: int) -> list[PactBatch]:
@@ -382,7 +239,6 @@ def training_data(
     selection: Path | UsedData | None = None,
     plan: ViewPlan = DEFAULT_PLAN,
     arm: str | None = None,
-    cache: Path | None = None,
 ) -> PactData:
     """Read and encode the files of a training, for any trainer of `pact_losses`.
 
@@ -396,7 +252,6 @@ def training_data(
         selection: the selection split, likewise; none by default.
         plan: the views of a family.
         arm: the recipe, for reports.
-        cache: folder of encoded training views; see `cached_training_views`.
 
     Returns:
         The views, their collator and their record.
@@ -420,11 +275,9 @@ def training_data(
     used: dict[TrainingRole, UsedData] = {"train": _data_used(train)}
     if selection is not None:
         used["selection"] = _data_used(selection)
-    plans = {"train": (plan, cache), "selection": (_SELECTION_PLAN, None)}
+    plans = {"train": plan, "selection": _SELECTION_PLAN}
     views = {
-        role: cached_training_views(
-            data.records or (), encoder, *plans[role], source=str(data.path)
-        )
+        role: training_views(data.records or (), encoder, plans[role], source=str(data.path))
         for role, data in used.items()
     }
     record = _Record(
@@ -433,7 +286,7 @@ def training_data(
         encoder,
         arm,
         {role: hash_data([data]) for role, data in used.items()},
-        cache_key(used["train"].records or (), encoder, plan),
+        views_sha256(used["train"].records or (), encoder, plan),
     )
     pad: Any = _padding(encoder)  # None is refused by the collator
     return PactData(views["train"], PactCollator(pad), views.get("selection", ()), record)
@@ -454,12 +307,11 @@ class _Record:
         """Write the record, and `schema_config.json` with its hash."""
         weights = folder / ADAPTER_WEIGHTS
         if not weights.exists():
-            message = (
+            raise AdapterError(
                 f"{folder}: expected an adapter with {ADAPTER_WEIGHTS}, found none; train a PEFT "
                 "model (peft.get_peft_model), or leave the record out with replace(data, record="
                 "None)"
             )
-            raise AdapterError(message)
         contract, limit = self.encoder.contract, self.encoder.max_prompt_tokens
         schema = schema_config(
             self.base,

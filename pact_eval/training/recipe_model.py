@@ -33,11 +33,7 @@ from pact_eval.scoring.model import (
     resolve_device,
     resolve_dtype,
 )
-from pact_eval.scoring.quantisation import (
-    asked_quantisation,
-    check_kernels,
-    no_code_from_the_hub,
-)
+from pact_eval.scoring.quantisation import asked_quantisation, check_kernels, no_code_from_the_hub
 from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt
 from pact_eval.training.recipes import (
     SETTINGS,
@@ -356,14 +352,12 @@ class Progress:
         seconds: time of all sittings so far.
         log_bytes: length of the log of these steps.
         best: the best checkpoint by the selection split.
-        best_widely: the best one by all of its source families.
     """
 
     step: int = 0
     seconds: float = 0.0
     log_bytes: int = 0
     best: BestCheckpoint = field(default_factory=BestCheckpoint)
-    best_widely: BestCheckpoint = field(default_factory=BestCheckpoint)
 
 
 @dataclass(frozen=True)
@@ -392,7 +386,6 @@ class Checkpoints:
             "seconds": progress.seconds,
             "log_bytes": progress.log_bytes,
             "best": progress.best.state_dict(),
-            "best_widely": progress.best_widely.state_dict(),
             "weights": dict(_trained_parameters(training.model)),
             "optimizer": training.optimizer.state_dict(),
             "schedule": training.schedule.state_dict(),
@@ -419,17 +412,15 @@ class Checkpoints:
             log(f"{self.path}: damaged, training from the start ({str(error).splitlines()[0]})")
             return Progress()
         if state.get("format") != _FORMAT or state.get("training") != self.identity:
-            message = (
+            raise InputError(
                 f"{self.path}: of another training: settings, data, base or versions differ; "
                 "remove it, or give another folder"
             )
-            raise InputError(message)
         _restore(training, state)
-        best, widely = BestCheckpoint(), BestCheckpoint()
+        best = BestCheckpoint()
         best.load_state_dict(state["best"])
-        widely.load_state_dict(state["best_widely"])
         log(f"{self.path}: resuming after step {state['step']}")
-        return Progress(state["step"], state["seconds"], state["log_bytes"], best, widely)
+        return Progress(state["step"], state["seconds"], state["log_bytes"], best)
 
     def remove(self) -> None:
         """Remove the checkpoint of a training that has ended, and what kills left of writing."""

@@ -19,9 +19,6 @@ RecipeName = Literal["pact", "nimble_recipe", "cross_entropy"]
 CARD: Final = "training.json"
 """Name of the file with the settings and measurements of a training."""
 
-WIDE: Final = "wide"
-"""Folder in an adapter folder: the checkpoint that the full selection split chooses."""
-
 RECIPES: Final[tuple[RecipeName, ...]] = get_args(RecipeName)
 
 Precision = Literal["bfloat16", "float32"]
@@ -199,11 +196,9 @@ def parse_words(words: Iterable[str]) -> dict[str, Json]:
     for word in words:
         key, separator, text = word.partition("=")
         if not separator:
-            message = f"expected KEY=VALUE, such as epochs=1, got {word}"
-            raise ValueError(message)
+            raise ValueError(f"expected KEY=VALUE, such as epochs=1, got {word}")
         if key in settings:
-            message = f"expected {key} once, got it twice"
-            raise ValueError(message)
+            raise ValueError(f"expected {key} once, got it twice")
         settings[key] = _value(text)
     return settings
 

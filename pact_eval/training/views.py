@@ -43,11 +43,10 @@ class ViewPlan:
 
     def __post_init__(self) -> None:
         if self.permuted < 0 or self.unpaired_permuted < 0:
-            message = (
+            raise ValueError(
                 "expected 0 or more permuted views, got "
                 f"{self.permuted} and {self.unpaired_permuted} of unpaired records"
             )
-            raise ValueError(message)
         if not 0 <= self.unpaired_weight < math.inf:
             message = f"expected a finite unpaired_weight of 0 or more, got {self.unpaired_weight}"
             raise ValueError(message)
@@ -160,8 +159,7 @@ def _faults(members: Sequence[Record]) -> Iterator[str]:
 def _without_evidence(base: Record) -> Record:
     """Return the base record in its ablated context."""
     if base.certificate is None:
-        message = "expected an evidence certificate (for the ablated view), got none"
-        raise ValueError(message)
+        raise ValueError("expected an evidence certificate (for the ablated view), got none")
     return replace(base, state=ablate(base, parse_certificate(base.certificate).changed).state)
 
 
@@ -191,17 +189,15 @@ def _label(record: Record, view: EncodedView) -> TrainingView:
 def _ablated_view(pair: tuple[Record, Record], view: EncodedView) -> TrainingView:
     y_a, y_b = (member.reference for member in pair)
     if y_a is None or y_b is None:  # ruled out by `_faults`
-        message = f"record {pair[0].id}: expected references"
-        raise ValueError(message)
+        raise ValueError(f"record {pair[0].id}: expected references")
     return replace(_view(pair[0], view, reference=y_a), reference=None, ablated_answers=(y_a, y_b))
 
 
 def _view(record: Record, view: EncodedView, *, reference: int | None) -> TrainingView:
     if record.variant not in ("base", "counterfactual"):
-        message = (
+        raise ValueError(
             f"record {record.id}: expected a base or counterfactual record, got {record.variant}"
         )
-        raise ValueError(message)
     return TrainingView(
         record_id=record.id,
         family=record.family,

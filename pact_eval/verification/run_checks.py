@@ -639,9 +639,7 @@ def _roles_of_adapter(
         used["thresholds"].add(str(path), _chosen_on(path))
     present = {role: data for role, data in used.items() if data.hashes}
     return FamilyRoles(
-        named or "",
-        tuple(_row(role, present) for role in present),
-        record is not None,
+        named or "", tuple(_row(role, present) for role in present), record is not None
     )
 
 

@@ -10,9 +10,7 @@ from typing import Final
 from pact_eval._json import Json
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError, TamperedError
-from pact_eval.evaluation.arm_names import ArmNames, names_in
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.arms.table_results import read_clear_changes
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import DifferentData
@@ -23,13 +21,12 @@ from pact_eval.notes import Note
 from pact_eval.plain_text import one_line
 from pact_eval.results import Result
 from pact_reports.figures.axes import STYLES, Canvas
-from pact_reports.figures.files import DrawnFigures, draw_figures
+from pact_reports.figures.files import draw_figures
 from pact_reports.figures.registry import FIGURES
-from pact_reports.figures.style import NEUTRAL, Palette, read_palette, with_arms
+from pact_reports.figures.style import NEUTRAL, read_palette, with_arms
 from pact_reports.outputs import Outputs
 from pact_reports.page.assembly import make_page, write_page
-from pact_reports.page.request import PageRequest
-from pact_reports.tables.request import TableRequest
+from pact_reports.request import Request
 from pact_reports.writers.files import BuiltTables, build_tables, write_tables
 
 Paths = Mapping[str, tuple[Path, ...]]
@@ -124,19 +121,24 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
         ()
     """
     _check_target(outputs.html)
-    page = _page_request(experiment, outputs) if outputs.html is not None else None
-    request = _table_request(experiment, outputs) if page is None else page.for_tables
+    request = _request(experiment, outputs)
+    page = None if outputs.html is None else _page_request(request, outputs)
     request.check()
     canvas = None if outputs.figures is None else _canvas(outputs)
-    built = build_tables(request, outputs.table_names) if outputs.any_table else BuiltTables({}, {})
+    built = BuiltTables({}, {})
+    if outputs.any_table:
+        built = build_tables(page or request, outputs.table_names)
     if page is not None and outputs.html is not None:
         write_page(make_page(page, built=built), outputs.html)
-    drawn = None if canvas is None else _draw(experiment, outputs, canvas)
+    drawn = None
+    if outputs.figures is not None and canvas is not None:
+        usual = "svg" if outputs.figure_style == "default" else "pdf"
+        names = FIGURES if outputs.figure_names is None else outputs.figure_names
+        formats = outputs.figure_formats or (usual,)
+        drawn = draw_figures(request, names, outputs.figures, formats, canvas)
     tables = None
     if outputs.tables is not None and built.tables:
-        tables = write_tables(
-            built, experiment, outputs.tables, outputs.table_formats, request.names
-        )
+        tables = write_tables(built, request, outputs.tables, outputs.table_formats)
     return WrittenReport(
         experiment.data,
         html=outputs.html,
@@ -148,7 +150,7 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
         warnings=tuple(experiment.warnings),
         published=outputs.metrics,
         different=() if page is None or page.records is None else page.records.different,
-        registration=_registration_error(request) if "scorecard" in built.tables else None,
+        registration=_registration_error(page or request) if "scorecard" in built.tables else None,
         answer="" if page is None else page.answer,
     )
 
@@ -166,58 +168,30 @@ def _records(experiment: Experiment, outputs: Outputs) -> ItemRecords | None:
         return None
 
 
-def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
-    settings = experiment.settings
-    return PageRequest(
+def _request(experiment: Experiment, outputs: Outputs) -> Request:
+    palette = NEUTRAL if outputs.palette is None else read_palette(outputs.palette)
+    metrics = outputs.metrics
+    return Request(
+        experiment,
+        criteria=outputs.criteria,
+        # Datasets, whose files the tables count; a file of records is for the page.
+        data=tuple(path for path in outputs.data if not path.is_file()),
+        palette=with_arms(palette, outputs.arms, outputs.arms_source or Path()),
+        clear={} if outputs.clear is None else read_clear_changes(outputs.clear),
+        decisions=outputs.decisions,
+        published=None if metrics is None else metrics.method_first(experiment.settings.method),
+    )
+
+
+def _page_request(request: Request, outputs: Outputs) -> Request:
+    experiment, settings = request.experiment, request.experiment.settings
+    return replace(
+        request,
         experiment=replace(experiment, settings=replace(settings, by=_KIND, bins=None)),
         grouped=None if settings.by == _KIND else experiment,
         records=_records(experiment, outputs),
         audit=experiment.data,
-        criteria=outputs.criteria,
-        data=_folders(outputs),
-        palette=_palette(outputs),
-        clear=_clear_changes(outputs),
         command=outputs.command,
-        decisions=outputs.decisions,
-    )
-
-
-def _table_request(experiment: Experiment, outputs: Outputs) -> TableRequest:
-    metrics, called = outputs.metrics, _palette(outputs).names
-    if metrics is not None:
-        metrics = metrics.method_first(experiment.settings.method)
-    names = names_in(experiment, called) if metrics is None else ArmNames.of(metrics.arms, called)
-    return TableRequest(
-        *(experiment, outputs.criteria, _folders(outputs), _clear_changes(outputs)),
-        names=names,
-        decisions=outputs.decisions,
-        published=metrics,
-    )
-
-
-def _folders(outputs: Outputs) -> tuple[Path, ...]:
-    """Return the datasets whose files the tables count; a file of records is for the page."""
-    return tuple(path for path in outputs.data if not path.is_file())
-
-
-def _palette(outputs: Outputs) -> Palette:
-    palette = NEUTRAL if outputs.palette is None else read_palette(outputs.palette)
-    return with_arms(palette, outputs.arms, outputs.arms_source or Path())
-
-
-def _clear_changes(outputs: Outputs) -> dict[str, Margin]:
-    return {} if outputs.clear is None else read_clear_changes(outputs.clear)
-
-
-def _draw(experiment: Experiment, outputs: Outputs, canvas: Canvas) -> DrawnFigures:
-    names = FIGURES if outputs.figure_names is None else outputs.figure_names
-    usual = "svg" if outputs.figure_style == "default" else "pdf"
-    return draw_figures(
-        *(experiment, names, outputs.figures or Path(), outputs.figure_formats or (usual,)),
-        palette=_palette(outputs),
-        canvas=canvas,
-        decisions=outputs.decisions,
-        published=outputs.metrics,
     )
 
 
@@ -227,7 +201,7 @@ def _canvas(outputs: Outputs) -> Canvas:
     return canvas
 
 
-def _registration_error(request: TableRequest) -> str | None:
+def _registration_error(request: Request) -> str | None:
     registration = request.judged.registration
     if not registration.broken:
         return None

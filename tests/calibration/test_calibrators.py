@@ -92,19 +92,18 @@ def test_apply_against_the_decodings_with_a_temperature() -> None:
     logits = rng.normal(0, 4, (40, 3, 5))
     kind = ["choice"] * 40
     temperature = CONTEXTUAL.temperatures(ItemFacts(kind, n_choices, tokens))
+    cooled = logits / temperature[:, None, None]
     for decode in (decode_single, decode_ensemble):
         after = CONTEXTUAL.apply(
             decode(logits, n_choices),
             ItemFacts(kind, n_choices, tokens),
         )
-        np.testing.assert_allclose(after, decode(logits, n_choices, temperature), atol=1e-12)
+        np.testing.assert_allclose(after, decode(cooled, n_choices), atol=1e-12)
     by_view = CONTEXTUAL.apply(
         log_softmax(logits, n_choices),
         ItemFacts(kind, n_choices, tokens),
     )
-    np.testing.assert_allclose(
-        by_view, log_softmax(logits / temperature[:, None, None], n_choices), atol=1e-12
-    )
+    np.testing.assert_allclose(by_view, log_softmax(cooled, n_choices), atol=1e-12)
 
 
 def test_apply_leaves_probability_zero_and_unused_slots() -> None:

@@ -12,7 +12,7 @@ from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikeli
 from pact_eval.calibration.temperatures import softplus
 from pact_eval.calibration.uncertainty import observed_information
 from pact_eval.errors import InputError
-from pact_eval.metrics import decode_single, nll_nats
+from pact_eval.metrics import log_softmax, nll_nats
 
 POINTS = [[0.54, 0.1, -0.2], [2.0, -0.5, 0.4], [-1.5, 0.2, 0.1]]
 
@@ -25,7 +25,7 @@ def items() -> CalibrationItems:
 def test_nll_against_the_decoding_with_a_temperature(items: CalibrationItems) -> None:
     u = np.random.default_rng(6).normal(0.5, 1.5, len(items))
     nll, _ = TemperatureLikelihood.of_items(items).nll_and_slope(u)
-    log_probs = decode_single(items.log_probs[:, None], items.n_choices, softplus(u))
+    log_probs = log_softmax(items.log_probs / softplus(u)[:, None], items.n_choices)
     np.testing.assert_allclose(nll, nll_nats(log_probs, items.reference), rtol=1e-12, atol=1e-12)
 
 

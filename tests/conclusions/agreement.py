@@ -22,7 +22,7 @@ from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.conclusion import with_acting
 from pact_reports.page.assembly import make_page
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 from pact_reports.views import comparison as run_comparison
 from pact_reports.views import report as evaluation_presenter
 from pact_reports.views import report as run_report
@@ -117,7 +117,7 @@ class Surfaces:
     @cached_property
     def source(self) -> str:
         """The page."""
-        return make_page(PageRequest(self.experiment, figures=(), tables=("splits",)))
+        return make_page(Request(self.experiment, figures=(), tables=("splits",)))
 
     def finding(self, section: str, run: str = "") -> str:
         """The finding of a section of the page, on one of its runs or on all."""
@@ -410,8 +410,8 @@ def _of_first_line(surfaces: Surfaces) -> Iterator[str]:
         if found != statuses:
             texts = (brief.splitlines()[0], finding, surfaces.headline)
             yield f"{where}: {statuses}, printed {found}: {' / '.join(texts)}"
-    if conclusion["text"] not in full:
-        yield f"--full lacks: {conclusion['text']}"
+    if full.partition("\n")[0] != brief.partition("\n")[0]:
+        yield f"--full lacks: {brief.splitlines()[0]}"
     if surfaces.headline != surfaces.comparison["headline"]:
         yield f"page {surfaces.headline!r}, JSON {surfaces.comparison['headline']!r}"
     first = brief.splitlines()[0]

@@ -20,7 +20,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.run_list import list_runs
 from pact_eval.evaluation.settings import Settings
 from pact_reports.page.assembly import make_page
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 from pact_reports.views.arms import present_arms
 from pact_reports.views.brief import brief_report
 from pact_reports.views.comparison import present_run_comparison
@@ -37,7 +37,7 @@ def said(experiment: Experiment, *, arms: bool = False) -> str:
         if arms
         else present_run_comparison(*compare_runs(experiment))
     )
-    page = make_page(PageRequest(experiment, figures=(), tables=("splits",)))
+    page = make_page(Request(experiment, figures=(), tables=("splits",)))
     (headline,) = re.findall(r'<h1 class="answer">(.*?)</h1>', page)
     line = html.unescape(re.sub("<.*?>", "", headline))
     printed = [

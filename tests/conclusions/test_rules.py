@@ -72,6 +72,6 @@ def test_power_is_stated_of_families_that_are_worth_thirty_by_kish(
     assert conclusion["status"] == "not shown"
     assert (conclusion["detectable"] is not None, conclusion["needed"] is not None) == (stated,) * 2
     brief, full = surfaces.comparison_texts
-    assert ("Detectable here: " in brief) == stated
-    assert ("shows with 80% power" in full) == stated
+    for text in (brief, full):
+        assert ("Detectable here: " in text) == stated
     assert ("Detectable here: " in surfaces.page) == stated

@@ -35,7 +35,7 @@ from pact_eval.evaluation.conclusions.probabilities import (
 )
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import DecodingName
-from pact_eval.evaluation.resampled_groups import evidence
+from pact_eval.evaluation.resampled_groups import Evidence
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.equivalence import equivalence_verdict
 from pact_eval.stats.estimate import Estimate
@@ -64,7 +64,7 @@ def test_the_finding_on_one_difference(
     difference: Estimate, marked: bool, margin: float | None, status: str
 ) -> None:
     verdict = None if margin is None else equivalence_verdict(difference, margin)
-    assert claim_status(difference, evidence("interval", 0.01, marked=marked), verdict) == status
+    assert claim_status(difference, Evidence("interval", 0.01, marked=marked), verdict) == status
 
 
 def claim(
@@ -73,7 +73,7 @@ def claim(
     lead = {"better": 0.1, "worse": -0.1}.get(status, 0.0)
     ends = estimate(lead, lead - 0.05, lead + 0.05)
     marked = status in ("better", "worse")
-    return Claim(metric, decoding, k, 1, status, ends, evidence("interval", 0.01, marked=marked))
+    return Claim(metric, decoding, k, 1, status, ends, Evidence("interval", 0.01, marked=marked))
 
 
 def conclusion(*claims: Claim) -> BetterConclusion:

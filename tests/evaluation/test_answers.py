@@ -22,7 +22,7 @@ from pact_eval.evaluation.conclusions.better import (
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.resampled_groups import evidence
+from pact_eval.evaluation.resampled_groups import Evidence
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.rate_differences import paired_rates
 
@@ -150,7 +150,7 @@ def test_five_harmless_runs_are_rarely_told_apart() -> None:
 
 def _claim_of(first: BoolArray, other: BoolArray, family: IntArray) -> Claim:
     rates = paired_rates(first.astype(int) - other, family, 80)
-    test = evidence("interval", rates.p_value(), marked=rates.estimate().excludes_zero)
+    test = Evidence("interval", rates.p_value(), marked=rates.estimate().excludes_zero)
     status = claim_status(rates.estimate(), test, None)
     return Claim("accuracy", "single", 1, 1, status, rates.estimate(), test)
 

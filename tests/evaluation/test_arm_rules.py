@@ -50,7 +50,7 @@ from pact_eval.evaluation.registry import (
     MetricDecoding,
     find_metric,
 )
-from pact_eval.evaluation.resampled_groups import adjusted, evidence, sign_of
+from pact_eval.evaluation.resampled_groups import Evidence, adjusted, sign_of
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import same_sign
 
@@ -390,7 +390,7 @@ def difference(value: float, low: float, high: float, *, marked: bool) -> ArmDif
         a=estimate(0.5 + value),
         b=estimate(0.5),
         difference=same,
-        evidence=evidence("interval", 0.01 if marked else 0.5, marked=marked),
+        evidence=Evidence("interval", 0.01 if marked else 0.5, marked=marked),
         verdict=None,
         new_seeds=replace(same, low=NAN, high=NAN),
         sign=same_sign([value]),
@@ -441,7 +441,7 @@ def test_the_sign_is_that_of_the_interval_first(
 
 def test_holm_takes_marks_away_and_gives_none() -> None:
     tests = [
-        evidence("interval", p, marked=marked)
+        Evidence("interval", p, marked=marked)
         for p, marked in ((0.01, True), (0.03, True), (NAN, False), (0.02, False))
     ]
     together = adjusted(tests)

@@ -23,7 +23,7 @@ from pact_eval.evaluation.registry import (
     registered_metrics,
 )
 from pact_eval.evaluation.report import evaluate_items
-from pact_eval.evaluation.resampled_groups import group_statistics, point_values
+from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.proportions import rate_estimate
@@ -161,7 +161,7 @@ def estimates(scored: ScoredItems) -> Mapping[str, Estimate]:
 
 
 def values(scored: ScoredItems) -> dict[str, float]:
-    return dict(point_values(group_statistics(scored)))
+    return {name: one.value for name, one in point_estimates(scored)["all"].items()}
 
 
 def test_rates_and_losses_by_hand() -> None:

@@ -154,7 +154,7 @@ def test_a_decoding_that_a_run_does_not_allow_leaves_the_others(tmp_path: Path) 
     folder = write_run(tmp_path / "run", frame)
     by_length = Calibrator("contextual", Weights((1.0, 0.0, 9.0), -0.4, -0.5))
     write_calibrator(folder / "calibration.json", by_length)
-    table = collection_metrics(Experiment.read([folder]).runs, by="kind")
+    table = collection_metrics(Experiment.read([folder]), by="kind")
     assert {row.cell.decoding for row in table.rows} == {SINGLE, ENSEMBLE}
 
 

@@ -27,8 +27,8 @@ from pact_eval.evaluation.registry import (
 from pact_eval.evaluation.report import evaluate_items
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import ItemBlock
+from pact_reports.request import Request
 from pact_reports.table import Table
-from pact_reports.tables.request import TableRequest
 from pact_reports.views.arms import arms_parts
 from pact_reports.views.registry import presenter_of
 from pact_reports.views.report import evaluation_parts
@@ -115,7 +115,7 @@ def test_a_new_metric_with_a_noise_floor_is_shown_next_to_it(experiment: Experim
         )
         below = {row.cells[0].text: row.cells[1].below for row in arms.rows}
         assert below["Twin ↓"] == below["ECE ↓"] != ""
-        main = build_tables(TableRequest(experiment), ["main"]).tables["main"]
+        main = build_tables(Request(experiment), ["main"]).tables["main"]
         titles = [column.title for column in main.columns]
         of_ece, of_twin = (titles.index(title) for title in ("ECE", "Twin"))
         for row in main.rows:
@@ -127,9 +127,8 @@ def test_a_new_rate_is_judged_as_accuracy_is() -> None:
     accuracy = find_metric("accuracy")
     with temporary_metric(replace(accuracy, spec=replace(accuracy.spec, name="twin"))):
         a, b = (ScoredItems.of(predictions(seed), "single") for seed in (1, 2))
-        comparison = compare(a, b, Settings(seed=1, resamples=40))
-    metrics = comparison.groups[0].metrics
-    assert metrics["twin"].evidence == metrics["accuracy"].evidence
+        metrics = compare(a, b, Settings(seed=1, resamples=40)).groups[0].metrics
+        assert metrics["twin"].evidence == metrics["accuracy"].evidence
 
 
 @pytest.mark.usefixtures("registered")

@@ -85,15 +85,18 @@ ALL = "holdout/single/summary/all"
 @pytest.mark.parametrize(
     ("edit", "expected"),
     [
-        (edited("run", None), "run: expected the name of an arm"),
-        (edited("seed", "17"), "seed: expected an integer or null"),
-        (edited("holdout", []), "holdout: expected an object"),
-        (without_summary, "holdout.single.summary: expected an object"),
+        (edited("run", None), "run: expected text, got null"),
+        (edited("seed", "17"), "seed: expected an integer, got text"),
+        (edited("holdout", []), "holdout: expected an object, got a list"),
+        (without_summary, "holdout: single: expected summary, found none"),
         (
-            edited("holdout/greedy", {}),
-            "holdout.greedy: expected one of single, single_calibrated, ensemble",
+            edited("holdout/greedy", {"summary": {}}),
+            "holdout: greedy: expected one of single, single_calibrated, ensemble",
         ),
-        (edited(f"{ALL}/nll", "1.2"), "holdout.single.summary.all.nll: expected a number"),
+        (
+            edited(f"{ALL}/nll", "1.2"),
+            "holdout.single.summary.all.nll: expected a number, got \"'1.2'\"",
+        ),
         (
             edited(f"{ALL}/ece", 12.5),
             "holdout.single.summary.all.ece: expected a fraction in 0 to 1, got 12.5",
@@ -105,7 +108,7 @@ ALL = "holdout/single/summary/all"
         ),
         (
             edited("holdout/single/summary/by_domain/travel", []),
-            "holdout.single.summary.by_domain.travel: expected an object",
+            "holdout.single.summary.by_domain: travel: expected an object, got a list",
         ),
     ],
 )

@@ -59,29 +59,20 @@ def test_ensemble_against_hand_computation() -> None:
 
 def test_ensemble_against_naive_loop() -> None:
     logits, n_choices = ragged_logits(40, 4, 6)
-    temperature = np.random.default_rng(21).uniform(0.2, 5.0, 40)
-    decoded = np.exp(decode_ensemble(logits, n_choices, temperature))
+    decoded = np.exp(decode_ensemble(logits, n_choices))
     for item, c in enumerate(n_choices):
         product = np.ones(c)
         for view in logits[item, :, :c]:
-            product *= special.softmax(view / temperature[item]) ** (1 / 4)
+            product *= special.softmax(view) ** (1 / 4)
         np.testing.assert_allclose(decoded[item, :c], product / product.sum(), rtol=1e-12)
         assert (decoded[item, c:] == 0).all()
 
 
-def test_temperature_against_hand_computation() -> None:
-    """p is proportional to the power 1/T: (0.9, 0.1) at T = 2 is 3 : 1, at T = 1/2 it is 81 : 1."""
-    views = np.log([[[0.9, 0.1]], [[0.9, 0.1]], [[0.9, 0.1]]])
-    decoded = np.exp(decode_single(views, [2, 2, 2], temperature=[1.0, 2.0, 0.5]))
-    np.testing.assert_allclose(decoded[:, 0], [0.9, 0.75, 81 / 82])
-
-
-@pytest.mark.parametrize("temperature", [None, [0.5]])
-def test_probability_zero_stays_zero(temperature: list[float] | None) -> None:
+def test_probability_zero_stays_zero() -> None:
     views = np.array([[[0.0, -INF, 0.0], [0.0, 0.0, 0.0]]])
-    single = np.exp(decode_single(views, [3], temperature))
+    single = np.exp(decode_single(views, [3]))
     np.testing.assert_allclose(single, [[0.5, 0.0, 0.5]], rtol=1e-15)
-    ensemble = np.exp(decode_ensemble(views, [3], temperature))
+    ensemble = np.exp(decode_ensemble(views, [3]))
     np.testing.assert_allclose(ensemble, [[0.5, 0.0, 0.5]], rtol=1e-15)
 
 
@@ -94,7 +85,7 @@ def test_disjoint_supports_are_refused_with_their_row() -> None:
 
 def test_no_items_decode_to_no_rows() -> None:
     assert decode_ensemble(np.zeros((0, 4, 3)), []).shape == (0, 3)
-    assert decode_single(np.zeros((0, 4, 3)), [], temperature=[]).shape == (0, 3)
+    assert decode_single(np.zeros((0, 4, 3)), []).shape == (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +107,6 @@ def test_bad_logits_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         log_softmax(logits, n_choices)
-
-
-@pytest.mark.parametrize("temperature", [[0.0], [-1.0], [np.nan], [INF], [1.0, 1.0]])
-def test_bad_temperatures_are_refused(temperature: list[float]) -> None:
-    for decode in (decode_single, decode_ensemble):
-        with pytest.raises(ValueError, match="temperature: expected"):
-            decode([[[0.0, 1.0]]], [2], temperature)
 
 
 def test_logits_without_a_view_axis_are_refused() -> None:

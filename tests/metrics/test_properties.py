@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from pact_eval.metrics import (
     aurc,
-    aurc_in_row_order,
     brier,
     confidence,
     confident_errors,
@@ -68,8 +67,6 @@ class Metric:
     relabelling: str = "any"
     # Undefined for some data with rows: no pair, no error, one view.
     sometimes_undefined: bool = False
-    # The order of rows counts among ties.
-    row_order: bool = False
 
 
 def of_items(metric: Callable[..., npt.NDArray[Any]]) -> Callable[[Items], float]:
@@ -104,9 +101,6 @@ METRICS = {
     "ece": Metric(of_confidence(ece)),
     "smooth_ece": Metric(of_confidence(smooth_ece)),
     "aurc": Metric(of_confidence(aurc), duplication=False),
-    "aurc_in_row_order": Metric(
-        of_confidence(aurc_in_row_order), duplication=False, row_order=True
-    ),
     "confident_errors": Metric(
         of_confidence(partial(confident_errors, threshold=0.6)), sometimes_undefined=True
     ),
@@ -153,8 +147,7 @@ def test_row_permutation_changes_nothing(data: st.DataObject) -> None:
         sample = data.draw(items(ties=ties))
         shuffled = sample.take(data.draw(st.permutations(range(len(sample.reference)))))
         for name, metric in METRICS.items():
-            if not (ties and metric.row_order):
-                assert_same(name, metric.compute(shuffled), metric.compute(sample))
+            assert_same(name, metric.compute(shuffled), metric.compute(sample))
 
 
 @given(sample=items())
@@ -208,8 +201,7 @@ def test_one_row_is_the_value_of_that_row(sample: Items) -> None:
     for name, value in values.items():
         assert METRICS[name].sometimes_undefined or not np.isnan(value), name
     assert np.isnan(values["pair_accuracy"])
-    for name in ("aurc", "aurc_in_row_order"):
-        assert values[name] == 1 - values["accuracy"], name
+    assert values["aurc"] == 1 - values["accuracy"]
 
 
 @given(sample=items())

@@ -13,7 +13,6 @@ import pytest
 
 from pact_eval.metrics import (
     aurc,
-    aurc_in_row_order,
     brier,
     confidence,
     correct,
@@ -60,6 +59,12 @@ def summary(experiment_files: Path) -> dict[str, Any]:
     text = (experiment_files / "shipped_summary.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
+
+
+def aurc_in_row_order(sure: np.ndarray, right: np.ndarray) -> float:
+    """AURC as it was published: items of equal confidence count in the order of the rows."""
+    wrong = ~right[np.argsort(-sure, kind="stable")]
+    return float(np.mean(np.cumsum(wrong) / np.arange(1, wrong.size + 1)))
 
 
 @pytest.mark.parametrize("group", ["all", "choice", "noul", "score"])

@@ -7,7 +7,7 @@ import math
 from pact_eval.evaluation.arms.arm_metrics import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.registry import SINGLE, MetricDecoding
 from pact_eval.preregistration.criteria import Check, Hypotheses, Hypothesis, Instead
-from pact_eval.preregistration.run_scorecard import judge
+from pact_eval.preregistration.run_scorecard import RunDifferences, judge
 from pact_eval.preregistration.scorecard import HypothesisResult, WeightedRow
 from pact_eval.stats.estimate import Estimate
 
@@ -70,7 +70,7 @@ def judged(*checks: Check, rows: list[MetricRow], half: float | None = None) -> 
     return judge(hypotheses, MetricTable(rows), differences=differences)["H"]
 
 
-class MadeUp:
+class MadeUp(RunDifferences):
     """Intervals of a half width at 95%, wider at a higher confidence."""
 
     def __init__(self, half: float) -> None:

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from pact_eval.stats.multiplicity import holm
+from pact_eval.metrics import reliability
 from pact_reports.writers.json import to_json
 
 
@@ -20,5 +20,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def test_results_with_arrays_are_json() -> None:
-    value = json.loads(json.dumps(to_json(holm([0.01, float("nan")])), allow_nan=False))
-    assert value == {"adjusted": [0.01, None], "tests": 1, "left_out": 1}
+    bins = reliability([0.75], [True], bins=2)
+    value = json.loads(json.dumps(to_json(bins), allow_nan=False))
+    assert value["edges"] == [0.0, 0.5, 1.0]
+    assert value["mean_confidence"] == [None, 0.75]

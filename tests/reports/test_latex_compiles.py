@@ -18,7 +18,7 @@ from pact_eval.calibration.temperatures import (
     write_calibrator,
 )
 from pact_eval.evaluation.experiment import Experiment
-from pact_reports.tables.request import TableRequest
+from pact_reports.request import Request
 from pact_reports.writers.files import build_tables, write_tables
 
 PAGE = r"""\documentclass[twocolumn]{article}
@@ -61,9 +61,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def _tables(runs: list[Path], out: Path, *names: str) -> dict[str, Path]:
-    collection = Experiment.read(runs)
-    tables = build_tables(TableRequest(collection), names or None)
-    files = write_tables(tables, collection, out, ["latex"])
+    request = Request(Experiment.read(runs))
+    files = write_tables(build_tables(request, names or None), request, out, ["latex"])
     return {name: paths[0] for name, paths in files.items()}
 
 

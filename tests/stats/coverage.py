@@ -22,11 +22,9 @@ import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.resampled_groups import (
-    group_statistics,
     metric_difference,
-    point_values,
+    point_estimates,
     resampled_groups,
 )
 from pact_eval.runs.predictions import Predictions
@@ -126,10 +124,9 @@ def lead_for(setting: Setting) -> float:
 def truth(setting: Setting, lead: float, rng: np.random.Generator) -> dict[str, float]:
     """Return the metrics of the first run and A - B, from a large draw."""
     rows = np.resize(np.array(setting.sizes), _LARGE)
-    entries = [find_metric(name) for name in METRICS]
     a, b = (
-        point_values(group_statistics(ScoredItems.of(run, "single"), entries))
-        for run in drawn(rows, lead, rng)
+        {name: one.value for name, one in point_estimates(run, names=METRICS)["all"].items()}
+        for run in (ScoredItems.of(run, "single") for run in drawn(rows, lead, rng))
     )
     a["ece"] = 0.0
     return a | {f"{name}, A - B": a[name] - b[name] for name in METRICS if name != "ece"}

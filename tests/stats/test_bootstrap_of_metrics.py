@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from run_frames import predictions
 
 from pact_eval import metrics
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.resampled_groups import group_statistics
+from pact_eval.evaluation.resampled_groups import resampled_groups
 
 
 @pytest.mark.parametrize("name", ["aurc", "ece", "confident_errors", "pair_accuracy", "nll_nats"])
@@ -16,7 +18,9 @@ def test_statistics_against_resampled_rows(name: str) -> None:
     items = ScoredItems.of(predictions(3, families=30), "ensemble")
     rng = np.random.default_rng(90)
     weights = rng.multinomial(30, np.full(30, 1 / 30), 40).astype(np.float64)
-    statistic = group_statistics(items).sets[0].statistics[name]
+    (group,) = resampled_groups(items, rng=rng, resamples=1, names=[name])
+    statistic = group.drawn[name].statistic
+    assert statistic is not None
     pairs = items.pairs
     expected = []
     for row in weights:
@@ -40,13 +44,11 @@ def test_small_batches_of_resamples_have_the_numbers_of_large_ones(
     from pact_eval.stats import bootstrap
 
     items = ScoredItems.of(predictions(6, families=50), "single")
-    group = group_statistics(items).sets[0]
 
     def drawn() -> dict[str, np.ndarray]:
-        samples = bootstrap.resample(
-            group.statistics, n_clusters=50, n=100, rng=np.random.default_rng(1), resamples=100
-        )
-        return {name: one.replicates for name, one in samples.items()}
+        rng = np.random.default_rng(1)
+        (group,) = resampled_groups(replace(items), rng=rng, resamples=100)
+        return {name: one.replicates for name, one in group.drawn.items()}
 
     large = drawn()
     monkeypatch.setattr(bootstrap, "_BATCH_NUMBERS", 500)

@@ -31,7 +31,7 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.training_log import SELECTION_NLL, read_training_log
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.training import ViewPlan, cache_key, train_recipe, training_data, training_views
+from pact_eval.training import ViewPlan, train_recipe, training_data, training_views, views_sha256
 from pact_eval.training.__main__ import main
 from pact_eval.training.recipe import TrainingInterruptedError
 from pact_eval.training.recipe_data import RecipeFiles
@@ -326,22 +326,20 @@ def test_a_checkpoint_of_another_training_is_refused(
 
 
 @pytest.mark.slow
-def test_records_have_the_fingerprint_of_the_cached_views(
+def test_records_have_the_hash_of_the_views(
     base: Path, files: RecipeFiles, undisturbed: Path, tmp_path: Path
 ) -> None:
     """Of the built-in training, and of any trainer."""
     encoder = Encoder(AutoTokenizer.from_pretrained(base), NIMBLE)
     plan = ViewPlan(seed=17)
-    data = training_data(files.train, encoder, base=base, plan=plan, cache=tmp_path / "views")
+    data = training_data(files.train, encoder, base=base, plan=plan)
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), lora_config())
     data.save(model, tmp_path / "adapter", {"steps": 1, "seed": 17})
-    (cached,) = (tmp_path / "views").iterdir()
     for folder in (undisturbed, tmp_path / "adapter"):
         record = read_training_record(folder)
         assert record is not None
         fingerprint = record.training["views_sha256"]
-        assert fingerprint == cache_key(read_records(files.train), encoder, plan)
-        assert cached.stem == f"views-{str(fingerprint)[:32]}"
+        assert fingerprint == views_sha256(read_records(files.train), encoder, plan)
 
 
 @pytest.mark.slow
@@ -390,26 +388,25 @@ def test_unpaired_records_are_trained_on_and_recorded(
 
 
 @pytest.mark.slow
-def test_some_source_families_choose_and_what_the_full_split_chooses_is_saved_too(
+def test_some_source_families_choose_the_checkpoint(
     base: Path, files: RecipeFiles, tmp_path: Path
 ) -> None:
     """At this rate, the NLL of one source family falls where that of both rises."""
     settings: dict[str, Any] = {"learning_rate": 0.02, "epochs": 4, "select_share": 0.1}
-    settings |= {"precision": "float32", "selection_source_families": "education-04"}
-    out = tmp_path / "adapter"
-    train_recipe(of_recipe(base, files, "cross_entropy", **settings), out)
-    log = read_training_log(out / "log.jsonl")
-    card = json.loads((out / "training.json").read_text("utf-8"))
-    steps, wide = log.logged(f"wide_{SELECTION_NLL}")
-    assert (card["selected_step"], card[SELECTION_NLL]) == log.selected
-    assert card["wide_selected_step"] == steps[wide.argmin()] != card["selected_step"]
-    records = [read_training_record(folder) for folder in (out, out / "wide")]
-    assert [
-        record and len(record.roles["selection"].hashes["source_families"]) for record in records
-    ] == [1, 2]
-    weights = [(folder / WEIGHTS).read_bytes() for folder in (out, out / "wide")]
-    assert weights[0] != weights[1]
-    assert identify(ModelRequest(out / "wide")).base.folder.resolve() == base.resolve()
+    settings |= {"precision": "float32"}
+    few = {**settings, "selection_source_families": "education-04"}
+    steps = []
+    for name, chosen, families in (("few", few, 1), ("all", settings, 2)):
+        out = tmp_path / name
+        train_recipe(of_recipe(base, files, "cross_entropy", **chosen), out)
+        log = read_training_log(out / "log.jsonl")
+        card = json.loads((out / "training.json").read_text("utf-8"))
+        assert (card["selected_step"], card[SELECTION_NLL]) == log.selected
+        record = read_training_record(out)
+        assert record is not None
+        assert len(record.roles["selection"].hashes["source_families"]) == families
+        steps.append(card["selected_step"])
+    assert steps[0] != steps[1]
 
 
 @pytest.mark.slow

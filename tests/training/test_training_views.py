@@ -17,7 +17,7 @@ from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.tokenizer import load_tokenizer
-from pact_eval.training import ViewPlan, cache_key, cached_training_views, training_views
+from pact_eval.training import ViewPlan, training_views, views_sha256
 from pact_losses import TrainingView, group_families
 
 MODEL = Path(pact_fixtures.__file__).parent / "model"
@@ -186,54 +186,28 @@ def test_prompts_over_the_limit_are_refused_never_cut(records: list[Record]) -> 
         training_views(records, short)
 
 
-def test_the_cache_gives_back_what_was_encoded(
-    encoder: Encoder, records: list[Record], tmp_path: Path
-) -> None:
-    lines: list[str] = []
-    plan = ViewPlan(seed=2)
-    folder = tmp_path / "[new]"
-    more: dict[str, Any] = {"unpaired": records[4:5], "log": lines.append}
-    first = cached_training_views(records[:4], encoder, plan, folder, **more)
-    again = cached_training_views(records[:4], encoder, plan, folder, **more)
-    assert first == again == training_views(records[:4], encoder, plan, unpaired=records[4:5])
-    assert ["views read" in line for line in lines] == [False, True]
-    assert [path.suffix for path in folder.iterdir()] == [".parquet"]
-
-
-def test_a_damaged_cache_is_made_anew(
-    encoder: Encoder, records: list[Record], tmp_path: Path
-) -> None:
-    plan = ViewPlan()
-    first = cached_training_views(records, encoder, plan, tmp_path)
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(path.read_bytes()[:-100])
-    lines: list[str] = []
-    assert cached_training_views(records, encoder, plan, tmp_path, log=lines.append) == first
-    assert "damaged, encoding again" in lines[0]
-
-
-def test_the_cache_key_knows_all_that_decides_the_views(
+def test_the_hash_of_views_knows_all_that_decides_the_views(
     encoder: Encoder, records: list[Record]
 ) -> None:
     plan = ViewPlan()
-    key = cache_key(records, encoder, plan)
-    assert key == cache_key([replace(record, line=99) for record in records], encoder, plan)
+    key = views_sha256(records, encoder, plan)
+    assert key == views_sha256([replace(record, line=99) for record in records], encoder, plan)
     others = [
-        cache_key(records[::-1], encoder, plan),
-        cache_key(records[:-2], encoder, plan),
-        cache_key(spoiled(records, state="Other."), encoder, plan),
-        cache_key(spoiled(records, reference=1 - (records[0].reference or 0)), encoder, plan),
-        cache_key(records, encoder, ViewPlan(permuted=2)),
-        cache_key(records, encoder, ViewPlan(ablated=False)),
-        cache_key(records, encoder, ViewPlan(seed=1)),
-        cache_key(records[:-2], encoder, plan, records[-2:]),
-        cache_key(records[:-2], encoder, replace(plan, unpaired_weight=0.4), records[-2:]),
-        cache_key(records, Encoder(load_tokenizer(MODEL), NIMBLE, max_prompt_tokens=1000), plan),
+        views_sha256(records[::-1], encoder, plan),
+        views_sha256(records[:-2], encoder, plan),
+        views_sha256(spoiled(records, state="Other."), encoder, plan),
+        views_sha256(spoiled(records, reference=1 - (records[0].reference or 0)), encoder, plan),
+        views_sha256(records, encoder, ViewPlan(permuted=2)),
+        views_sha256(records, encoder, ViewPlan(ablated=False)),
+        views_sha256(records, encoder, ViewPlan(seed=1)),
+        views_sha256(records[:-2], encoder, plan, records[-2:]),
+        views_sha256(records[:-2], encoder, replace(plan, unpaired_weight=0.4), records[-2:]),
+        views_sha256(records, Encoder(load_tokenizer(MODEL), NIMBLE, max_prompt_tokens=1000), plan),
     ]
     assert len({key, *others}) == len(others) + 1
 
 
-def test_the_cache_key_knows_the_tokenizer_beyond_its_probe(
+def test_the_hash_of_views_knows_the_tokenizer_beyond_its_probe(
     encoder: Encoder, records: list[Record]
 ) -> None:
     """The encoder's fingerprint covers one probe only; here a word of the records is split."""
@@ -245,4 +219,4 @@ def test_the_cache_key_knows_the_tokenizer_beyond_its_probe(
     plan = ViewPlan()
     assert changed.fingerprint == encoder.fingerprint
     assert changed.encode(records, 1, 0) != encoder.encode(records, 1, 0)
-    assert cache_key(records, changed, plan) != cache_key(records, encoder, plan)
+    assert views_sha256(records, changed, plan) != views_sha256(records, encoder, plan)

@@ -34,7 +34,7 @@ from pact_eval.scoring.tokenizer import load_tokenizer
 from pact_eval.verification.run_checks import Places, verify_run
 from pact_fixtures.paper import HYPOTHESES
 from pact_reports.page.assembly import make_page, write_page
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"
 
@@ -264,7 +264,7 @@ def home_of_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     page = home / "page.html"
     experiment = Experiment.read(runs, Settings(resamples=100))
-    write_page(make_page(PageRequest(experiment, figures=("pairs",))), page)
+    write_page(make_page(Request(experiment, figures=("pairs",))), page)
     return home
 
 

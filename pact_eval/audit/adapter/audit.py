@@ -197,10 +197,7 @@ TRAINING: Final[Check[AdapterContext]] = Check(
         "training-edited": ("error", "The training record is not the one that is named."),
         "training-other-weights": ("error", "The training record belongs to other weights."),
         "training-base-differs": ("error", "The adapter was trained on another base model."),
-        "roles-overlap": (
-            "error",
-            "A family was used both to train and to select or calibrate.",
-        ),
+        "roles-overlap": ("error", "A family was used both to train and to select or calibrate."),
         "training-not-stated": ("note", "The adapter does not state its training data."),
     },
 )
@@ -488,8 +485,7 @@ def audit_adapter(
     """
     require_adapter_folder(folder)
     if base_model is not None and not base_model.is_dir():
-        message = f"{base_model}: no such folder"
-        raise AdapterError(message)
+        raise AdapterError(f"{base_model}: no such folder")
     context = AdapterContext.open(folder, base_model=base_model, others=others, keep=keep)
     context = replace(context, data=data, near_duplicate=near_duplicate)
     return AdapterAudit(

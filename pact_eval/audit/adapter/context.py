@@ -169,9 +169,8 @@ def _decision_files(folder: Path, unreadable: dict[str, str]) -> DecisionFiles |
 def _adapter_inside(full_model: Path) -> Path:
     inside = read_decision_files(full_model).adapter
     if inside is None:
-        message = (
+        raise AdapterError(
             f"{full_model}: a full model (config.json) whose {DECISION_CONFIG} names no adapter; "
             "there is none to audit"
         )
-        raise AdapterError(message)
     return full_model / inside

@@ -314,8 +314,7 @@ def _blocks(file: BinaryIO, tensor: TensorInfo) -> Iterator[Floats]:
     while left > 0:
         raw = file.read(min(left, _BLOCK_NUMBERS * kind.itemsize))
         if not raw or len(raw) % kind.itemsize:
-            message = f"the file ends inside the tensor {tensor.name}"
-            raise ValueError(message)
+            raise ValueError(f"the file ends inside the tensor {tensor.name}")
         left -= len(raw)
         yield _as_floats(np.frombuffer(raw, dtype=kind), tensor.dtype)
 

@@ -28,29 +28,6 @@ from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.records import LETTERS
 from pact_eval.errors import ShapeError
 
-__all__ = [
-    "FALSE_WORDS",
-    "FORMS",
-    "LETTER",
-    "POSITIONS",
-    "TEXT",
-    "TRUE_WORDS",
-    "Answers",
-    "Form",
-    "Options",
-    "cell_text",
-    "choose_form",
-    "distinct_labels",
-    "flagged",
-    "fold_label",
-    "is_unlabelled",
-    "numbered_columns",
-    "of_texts",
-    "options_of_row",
-    "sort_labels",
-    "two_readings",
-]
-
 _T = TypeVar("_T")
 Form = str
 TEXT: Final = "text"

@@ -66,19 +66,6 @@ from pact_eval.data.labelled.reading import (
 from pact_eval.data.records import MAX_ANSWERS
 from pact_eval.errors import ShapeError
 
-__all__ = [
-    "SETS",
-    "ColumnReading",
-    "check_truths",
-    "check_unread",
-    "find_roles",
-    "has_columns",
-    "levels_by_value",
-    "minus_one",
-    "read_columns",
-    "unwrapped",
-]
-
 _QUESTION: Final = "Which answer is right?"
 _LABEL: Final = "Which {} fits?"
 _KINDS: Final = ("choice", "noul", "boolean", "score")
@@ -91,64 +78,54 @@ _NO_LABEL: Final = "without a label"
 _NUMBER: Final = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?", re.IGNORECASE)
 _OF_OPTIONS: Final = frozenset({"", "option", "opt", "choice", "answer"})
 
-SETS: Final[Mapping[str, tuple[str, Form | None]]] = {
-    "AGIEval": ("question=query,options=choices,reference=gold", None),
-    "Belebele": (
-        "state=flores_passage,question=question,"
+_COLUMNS_OF_SETS: Final[Mapping[Form | None, Mapping[str, str]]] = {
+    TEXT: {"DREAM": "state=dialogue,question=question,options=choice,reference=answer"},
+    LETTER: {
+        "MedQA": "question=question,options=options,reference=answer_idx",
+        "MMLU-Pro": "question=question,options=options,reference=answer,ignored=answer_index",
+        "RACE": "state=article,question=question,options=options,reference=answer",
+    },
+    POSITIONS[0]: {
+        "BIG-bench": "question=input,options=target_scores,reference=target_scores",
+        "COPA": "state=premise,question=question,options=choice1+choice2,reference=label",
+        "Cosmos QA": "state=context,question=question,"
+        "options=answer0+answer1+answer2+answer3,reference=label",
+        "HellaSwag": "state=ctx,options=endings,reference=label",
+        "MMLU": "question=question,options=choices,reference=answer,ignored=subject",
+        "PIQA": "state=goal,options=sol1+sol2,reference=label",
+        "SWAG": "state=startphrase,options=ending0+ending1+ending2+ending3,reference=label",
+        "TruthfulQA MC1": "question=question,options=mc1_targets,reference=mc1_targets",
+    },
+    POSITIONS[1]: {
+        "Belebele": "state=flores_passage,question=question,"
         "options=mc_answer1+mc_answer2+mc_answer3+mc_answer4,reference=correct_answer_num",
-        POSITIONS[1],
-    ),
-    "BIG-bench": ("question=input,options=target_scores,reference=target_scores", POSITIONS[0]),
-    "claims": ("state=claim+evidence", None),
-    "COPA": (
-        "state=premise,question=question,options=choice1+choice2,reference=label",
-        POSITIONS[0],
-    ),
-    "Cosmos QA": (
-        "state=context,question=question,options=answer0+answer1+answer2+answer3,reference=label",
-        POSITIONS[0],
-    ),
-    "DREAM": ("state=dialogue,question=question,options=choice,reference=answer", TEXT),
-    "GPQA": (
-        "question=Question,options=Correct Answer+Incorrect Answer 1+Incorrect Answer 2+"
-        "Incorrect Answer 3,reference=Correct Answer",
-        None,
-    ),
-    "HellaSwag": ("state=ctx,options=endings,reference=label", POSITIONS[0]),
-    "MedMCQA": ("question=question,options=opa+opb+opc+opd,reference=cop", None),
-    "MedQA": ("question=question,options=options,reference=answer_idx", LETTER),
-    "MMLU": ("question=question,options=choices,reference=answer,ignored=subject", POSITIONS[0]),
-    "MMLU-Pro": (
-        "question=question,options=options,reference=answer,ignored=answer_index",
-        LETTER,
-    ),
-    "OpenBookQA": ("question=question_stem,options=choices,reference=answerKey", None),
-    "pairs of questions": ("state=question1+question2", None),
-    "pairs of sentences": ("state=sentence1+sentence2", None),
-    "PIQA": ("state=goal,options=sol1+sol2,reference=label", POSITIONS[0]),
-    "premises": ("state=premise+hypothesis", None),
-    "PubMedQA": ("state=context,question=question,reference=final_decision", None),
-    "RACE": ("state=article,question=question,options=options,reference=answer", LETTER),
-    "SciQ": (
-        "question=question,options=correct_answer+distractor1+distractor2+distractor3,"
-        "reference=correct_answer",
-        None,
-    ),
-    "Social IQa": (
-        "state=context,question=question,options=answerA+answerB+answerC,reference=label",
-        POSITIONS[1],
-    ),
-    "Story Cloze": (
-        "state=InputSentence1+InputSentence2+InputSentence3+InputSentence4,"
+        "Social IQa": "state=context,question=question,options=answerA+answerB+answerC,"
+        "reference=label",
+        "Story Cloze": "state=InputSentence1+InputSentence2+InputSentence3+InputSentence4,"
         "options=RandomFifthSentenceQuiz1+RandomFifthSentenceQuiz2,reference=AnswerRightEnding",
-        POSITIONS[1],
-    ),
-    "SWAG": (
-        "state=startphrase,options=ending0+ending1+ending2+ending3,reference=label",
-        POSITIONS[0],
-    ),
-    "TruthfulQA MC1": ("question=question,options=mc1_targets,reference=mc1_targets", POSITIONS[0]),
-    "WinoGrande": ("state=sentence,options=option1+option2,reference=answer", POSITIONS[1]),
+        "WinoGrande": "state=sentence,options=option1+option2,reference=answer",
+    },
+    None: {
+        "AGIEval": "question=query,options=choices,reference=gold",
+        "claims": "state=claim+evidence",
+        "GPQA": "question=Question,"
+        "options=Correct Answer+Incorrect Answer 1+Incorrect Answer 2+Incorrect Answer 3,"
+        "reference=Correct Answer",
+        "MedMCQA": "question=question,options=opa+opb+opc+opd,reference=cop",
+        "OpenBookQA": "question=question_stem,options=choices,reference=answerKey",
+        "pairs of questions": "state=question1+question2",
+        "pairs of sentences": "state=sentence1+sentence2",
+        "premises": "state=premise+hypothesis",
+        "PubMedQA": "state=context,question=question,reference=final_decision",
+        "SciQ": "question=question,"
+        "options=correct_answer+distractor1+distractor2+distractor3,reference=correct_answer",
+    },
+}
+
+SETS: Final[Mapping[str, tuple[str, Form | None]]] = {
+    name: (columns, form)
+    for form, sets in _COLUMNS_OF_SETS.items()
+    for name, columns in sets.items()
 }
 """Public sets: their columns as `--columns` names them, and the form of their answers, which is
 taken if it fits every row. Columns that are "ignored" here only tell sets apart."""
@@ -222,8 +199,7 @@ def find_roles(
     if len(groups) > 1:
         either = " or ".join(columns_option("options", group) for group in groups)
         names_of = " and ".join("+".join(group) for group in groups)
-        message = f"{source}: {names_of} both fit the options; use {either}"
-        raise ShapeError(message)
+        raise ShapeError(f"{source}: {names_of} both fit the options; use {either}")
     roles |= {"options": groups[0]} if groups else {}
     if "id" not in roles:
         column = column_of_ids(entries, _unnamed(present, roles, reading), counters=counters)
@@ -274,19 +250,17 @@ def _check_stated(
     names = [name for role in columns for name in dict.fromkeys(columns[role])]
     missing = [name for name in names if name not in present]
     if missing:
-        message = (
+        raise ShapeError(
             f"{source}: --columns names {', '.join(missing)}, which no entry has; there are "
             f"{', '.join(present) or 'no columns'}"
         )
-        raise ShapeError(message)
     for role in ("prediction", "correct"):
         shared = {*columns.get("reference", ())} & {*columns.get(role, ())}
         if shared:
-            message = (
+            raise ShapeError(
                 f"{source}: --columns gives {shared.pop()} two roles, reference and {role}: the "
                 "same column cannot be the right answer and the prediction"
             )
-            raise ShapeError(message)
 
 
 def unwrapped(entries: Entries) -> Entries:
@@ -445,18 +419,16 @@ def _check_roles(
     if lacking:
         usual = "; ".join(f"{role}: {', '.join(ROLES[role])}" for role in lacking)
         asked = " and ".join(_QUESTIONS[role] for role in lacking)
-        message = (
+        raise ShapeError(
             f"{source}: no column is known as the {' or the '.join(lacking)} ({usual}); there are "
             f"{', '.join(present) or 'no columns'}. {asked[0].upper()}{asked[1:]}? --columns "
             f"{','.join(f'{role}=NAME' for role in lacking)}"
         )
-        raise ShapeError(message)
     for role, tried in ROLES.items():
         names = [name for name in roles.get(role, ()) if name in tried]
         if len(names) > 1 and role not in reading.columns:
             either = " or ".join(columns_option(role, [name]) for name in names)
-            message = f"{source}: {' and '.join(names)} both fit the {role}; use {either}"
-            raise ShapeError(message)
+            raise ShapeError(f"{source}: {' and '.join(names)} both fit the {role}; use {either}")
 
 
 def _check_question(
@@ -474,13 +446,12 @@ def _check_question(
     labels, _ = distinct_labels(entries.column(column))
     if {fold_label(label) for label in labels} <= TRUE_WORDS | FALSE_WORDS:
         return
-    message = (
+    raise ShapeError(
         f"{source}: no column is known as the options ({', '.join(ROLES['options'])}, A, B, ..., "
         f"option1, option2, ...); there are {', '.join(entries.columns)}. Name it: --columns "
         f"options=NAME, or options=A+B+C for one column each. If the different answers are the "
         f"options: {columns_option('question', roles['question'])}"
     )
-    raise ShapeError(message)
 
 
 def check_unread(
@@ -498,12 +469,11 @@ def check_unread(
     unread = [name for name in entries.columns if name not in taken]
     columns = _like_options(entries, roles["reference"][0], unread)
     if columns:
-        message = (
+        raise ShapeError(
             f"{source}: {', '.join(columns)} look like the options of each row, and were not read "
             f"as such. Decide with {columns_option('options', columns)} or "
             f"{columns_option(IGNORED, columns)}"
         )
-        raise ShapeError(message)
 
 
 def _like_options(entries: Entries, column: str, unread: Sequence[str]) -> tuple[str, ...]:
@@ -599,12 +569,11 @@ def _labels_of_file(
     if names:
         present, _ = distinct_labels(cells)
         if reading.options and "-1" in present and "-1" not in names and len(present) <= len(names):
-            message = (
+            raise ShapeError(
                 f"{source}: {column} has -1 among {len(present)} labels of {len(names)} answers: "
                 "it is one of them, or says that there is no label. If it is one, write the "
                 "labels as texts; if not, remove these rows"
             )
-            raise ShapeError(message)
         missing = frozenset() if "-1" in names else frozenset({"-1"})
         result = replace(result, options=tuple(names), unlabelled=missing)
         answers = _answers(result, entries.entries, column)
@@ -619,11 +588,10 @@ def _labels_of_file(
     labels = [label for label in labels if label not in missing]
     check_truths(labels, column, source)
     if len(labels) > MAX_ANSWERS:
-        message = (
+        raise ShapeError(
             f"{source}: column {column} has {len(labels):,} different answers, and a question at "
             f"most {MAX_ANSWERS}; name the column of options: --columns options=NAME"
         )
-        raise ShapeError(message)
     remarks = [f"Read as one label: {', '.join(map(dumps, texts))}." for texts in merged]
     if rubric:
         labels, ordered = levels_by_value(labels, source, column), True
@@ -664,11 +632,10 @@ def minus_one(labels: Sequence[str], column: str, source: str, *, rubric: bool) 
     if any(label.startswith("-") for label in others):
         return frozenset()
     if others == {"0", "1"}:
-        message = (
+        raise ShapeError(
             f"{source}: {column} has -1, 0 and 1: three labels, or -1 for rows without a label. "
             "Decide with --options=-1,0,1 or --options 0,1"
         )
-        raise ShapeError(message)
     return frozenset({"-1"})
 
 
@@ -681,11 +648,10 @@ def check_truths(labels: Sequence[str], column: str, source: str) -> None:
     words = {fold_label(label) for label in labels}
     if len(words) > 2 and words <= TRUE_WORDS | FALSE_WORDS:
         listed = ",".join(labels)
-        message = (
+        raise ShapeError(
             f"{source}: {column} has {', '.join(labels)}: two labels, written in several ways, or "
             f"{len(labels)}. Decide with --options false,true or --options {listed}"
         )
-        raise ShapeError(message)
 
 
 def levels_by_value(labels: Sequence[str], source: str, column: str) -> list[str]:
@@ -697,11 +663,10 @@ def levels_by_value(labels: Sequence[str], source: str, column: str) -> list[str
     try:
         numbers = [int(label) for label in labels]
     except ValueError:
-        message = (
+        raise ShapeError(
             f"{source}: {column} has the levels {', '.join(labels[:8])}, and no order of them is "
             f"given; list them from the lowest to the highest: --options {','.join(labels[:8])}"
-        )
-        raise ShapeError(message) from None
+        ) from None
     low, high = min(numbers), max(numbers)
     dense = high - low < MAX_ANSWERS
     return [str(level) for level in (range(low, high + 1) if dense else sorted(numbers))]

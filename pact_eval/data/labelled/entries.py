@@ -40,17 +40,6 @@ from pact_eval._json import Json, describe, loads
 from pact_eval.data.panics import without_panics
 from pact_eval.errors import InputError, Problem, ShapeError, missing_extra
 
-__all__ = [
-    "ENCODING",
-    "ROW_NAMES",
-    "Container",
-    "Entries",
-    "Entry",
-    "container_of",
-    "json_lines",
-    "read_entries",
-]
-
 Container = Literal["JSON lines", "JSON", "CSV", "Parquet"]
 """What a file is made of."""
 
@@ -272,8 +261,7 @@ def json_lines(path: Path) -> Iterator[Entry | Problem]:
                 yield Problem(1, None, _utf_16(path), ENCODING)
                 return
             if len(line) > MOST_TEXT_BYTES:
-                message = f"{path}:{number}: expected a line of at most 64 MiB, got more"
-                raise InputError(message)
+                raise InputError(f"{path}:{number}: expected a line of at most 64 MiB, got more")
             if line.strip():
                 yield _object(number, line)
 
@@ -360,8 +348,7 @@ def _open_unpacked(path: Path) -> Iterator[IO[bytes]]:
         try:
             yield opened
         except _damage() as error:
-            message = f"{path}: damaged or cut short ({error})"
-            raise InputError(message) from None
+            raise InputError(f"{path}: damaged or cut short ({error})") from None
 
 
 def _zstd(file: IO[bytes]) -> IO[bytes]:
@@ -384,8 +371,7 @@ def _content(path: Path) -> bytes:
     with _open_unpacked(path) as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
-        message = f"{path}: expected at most 1 GiB of text, got more"
-        raise InputError(message)
+        raise InputError(f"{path}: expected at most 1 GiB of text, got more")
     return content
 
 
@@ -449,10 +435,9 @@ def _delimiter(text: str, path: Path) -> str:
     even = [delimiter for delimiter, width in widths.items() if len(width) == 1]
     if len(even) > 1:
         both = " and ".join(repr(delimiter) for delimiter in even)
-        message = (
+        raise ShapeError(
             f"{path}: {both} both divide every row into cells; quote the cells, or save a .tsv"
         )
-        raise ShapeError(message)
     header = text.split("\n", 1)[0]
     return even[0] if even else max(_DELIMITERS, key=header.count)
 
@@ -527,8 +512,7 @@ def _parquet_file(path: Path) -> Entries:
     try:
         with reading(path), open_regular(path) as file, without_panics():
             if file.seek(0, io.SEEK_END) > _MOST_BYTES:
-                message = f"{path}: expected a file of at most 1 GiB, got more; divide it"
-                raise InputError(message)
+                raise InputError(f"{path}: expected a file of at most 1 GiB, got more; divide it")
             file.seek(0)
             source = io.BytesIO(_content(path)) if path.suffix.lower() in _PACKED else file
             frame = pl.read_parquet(source)
@@ -536,8 +520,7 @@ def _parquet_file(path: Path) -> Entries:
             class_names = _class_names(pl.read_parquet_metadata(source))
     except (PolarsError, PanicException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        message = f"{path}: damaged or cut short ({reason})"
-        raise InputError(message) from None
+        raise InputError(f"{path}: damaged or cut short ({reason})") from None
     cells: dict[str, list[Json]] = {}
     wrong: dict[int, str] = {}
     for column in frame:

@@ -21,15 +21,6 @@ from pact_eval._json import Json, dumps, sha256_of_json
 from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.questions import as_text
 
-__all__ = [
-    "column_of_ids",
-    "counts_in_order",
-    "families_of_texts",
-    "is_constant",
-    "is_shared",
-    "text_of_row",
-]
-
 _BREAK: Final = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 _IDS: Final = frozenset({"id", "uuid", "guid", "uid", "qid"})
 _ITEMS: Final = frozenset({"item", "key"})

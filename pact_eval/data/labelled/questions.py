@@ -21,26 +21,6 @@ from typing import Final
 from pact_eval._json import Json, describe, dumps, loads
 from pact_eval.data.records import Answer, Field
 
-__all__ = [
-    "LABELS",
-    "AskedQuestion",
-    "Draft",
-    "DraftError",
-    "ShapeName",
-    "as_object",
-    "as_text",
-    "of_decision_index",
-    "of_jevbench",
-    "of_labels",
-    "of_questions",
-    "of_systemone",
-    "of_typed_decisions",
-    "own_labels",
-    "remaining",
-    "short",
-    "target_of",
-]
-
 LABELS: Final = ("id", "family", "source_family", "split", "domain", "variant")
 """What a record names besides its state, its question and its answer."""
 

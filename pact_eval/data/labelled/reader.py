@@ -23,12 +23,7 @@ from pact_eval._json import Json, dumps, sha256_of_json
 from pact_eval.data.labelled import questions as named
 from pact_eval.data.labelled.answers import POSITIONS
 from pact_eval.data.labelled.columns import ColumnReading, has_columns, read_columns, unwrapped
-from pact_eval.data.labelled.entries import (
-    Container,
-    Entries,
-    Entry,
-    read_entries,
-)
+from pact_eval.data.labelled.entries import Container, Entries, Entry, read_entries
 from pact_eval.data.labelled.questions import (
     AskedQuestion,
     Draft,
@@ -51,22 +46,6 @@ from pact_eval.data.records import (
 )
 from pact_eval.errors import InputError, Problem, RecordError, ShapeError
 from pact_eval.hub.downloads import short_name
-
-__all__ = [
-    "COLUMNS",
-    "FIELD",
-    "RECORDS",
-    "SHAPES",
-    "LabelledData",
-    "Shape",
-    "default_id",
-    "read_dataset_records",
-    "read_labelled",
-    "records_of_draft",
-    "shape_of",
-    "shapes_of_entry",
-]
-
 
 FIELD: Final = "decision"
 _HASH: Final = 12
@@ -325,8 +304,7 @@ def shape_of(
         name = COLUMNS.name
     if name is not None:
         if name not in SHAPES:
-            message = f"--shape {name}: expected one of {', '.join(SHAPES)}"
-            raise ShapeError(message)
+            raise ShapeError(f"--shape {name}: expected one of {', '.join(SHAPES)}")
         return SHAPES[name]
     counts: Counter[ShapeName] = Counter()
     for entry in entries.entries:
@@ -343,11 +321,10 @@ def shape_of(
     if entries.container != "JSON lines" or not entries.entries:
         return COLUMNS
     titles = "; ".join(shape.title for shape in SHAPES.values())
-    message = (
+    raise ShapeError(
         f"{source}: no known shape ({titles}); there are {_some(entries.columns)}. Name the "
         "columns: --columns state=NAME,reference=NAME"
     )
-    raise ShapeError(message)
 
 
 def _fit_together(entries: Entries, names: Sequence[ShapeName]) -> tuple[ShapeName, ...]:
@@ -559,12 +536,11 @@ def _first_level(
     if any(answer == len(numbers) for _, answer, _, numbers in levels):
         return 1
     line, answer, texts, _ = levels[0]
-    message = (
+    raise ShapeError(
         f"{source}: levels can be counted from 0 or from 1, and both fit every entry. Line {line}: "
         f"{answer} is {dumps(texts[answer])} or {dumps(texts[answer - 1])}. Decide with "
         "--positions-from 0 or --positions-from 1"
     )
-    raise ShapeError(message)
 
 
 def _numbers_of_levels(question: Json) -> tuple[list[str], list[int]] | None:

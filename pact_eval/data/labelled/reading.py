@@ -19,26 +19,6 @@ from pact_eval.data.labelled.entries import ENCODING, Entry, container_of, json_
 from pact_eval.data.labelled.questions import LABELS, as_object
 from pact_eval.errors import Problem, ShapeError
 
-__all__ = [
-    "ANSWER_FORMS",
-    "AUTOMATIC",
-    "IGNORED",
-    "PREDICTED",
-    "RECORDS_NAME",
-    "ROLES",
-    "SHAPE_NAMES",
-    "Reading",
-    "ReadingOptions",
-    "columns_option",
-    "is_labelled",
-    "is_record",
-    "parse_columns",
-    "reading_of",
-    "reading_of_json",
-    "roles_option",
-    "take_reading",
-]
-
 RECORDS_NAME: Final = "records"
 """Name of the full format among the shapes."""
 
@@ -194,8 +174,7 @@ def reading_of(
         ('1', '2', '3')
     """
     if shape is not None and shape not in SHAPE_NAMES:
-        message = f"--shape {shape}: expected one of {', '.join(SHAPE_NAMES)}"
-        raise ShapeError(message)
+        raise ShapeError(f"--shape {shape}: expected one of {', '.join(SHAPE_NAMES)}")
     place = None if questions is None else Path(questions)
     form = _form(positions_from, answers)
     listed = tuple(option.strip() for option in options)
@@ -204,8 +183,7 @@ def reading_of(
             raise ShapeError("--levels and --options both give the answers; leave one out")
         listed = _levels(levels)
     if len({*listed}) < len(listed) or len(listed) == 1:
-        message = f"--options {','.join(listed)}: expected two or more different answers"
-        raise ShapeError(message)
+        raise ShapeError(f"--options {','.join(listed)}: expected two or more different answers")
     return Reading(
         *(shape, parse_columns(columns), question, place, listed, form), levels=levels is not None
     )
@@ -215,8 +193,7 @@ def _form(positions_from: int | None, answers: str | None) -> Form | None:
     if positions_from is None and answers is None:
         return None
     if positions_from not in (None, 0, 1) or answers not in (None, *ANSWER_FORMS):
-        message = "expected --positions-from 0 or 1, or --answers text or letter"
-        raise ShapeError(message)
+        raise ShapeError("expected --positions-from 0 or 1, or --answers text or letter")
     if positions_from is None:
         return answers
     if answers is not None:
@@ -228,8 +205,7 @@ def _levels(text: str) -> tuple[str, ...]:
     ends = _LEVELS.fullmatch(text.strip())
     low, high = (int(ends[1]), int(ends[2])) if ends else (0, 0)
     if not 0 < high - low < 255:
-        message = f"--levels {text}: expected the first and the last level, such as 1..5"
-        raise ShapeError(message)
+        raise ShapeError(f"--levels {text}: expected the first and the last level, such as 1..5")
     return tuple(str(level) for level in range(low, high + 1))
 
 

@@ -280,24 +280,25 @@ def rows_from_items(
     )
 
 
-def collection_metrics(runs: Sequence[ExperimentRun], *, by: GroupBy) -> MetricTable:
-    """Compute every metric of every run under every decoding that it allows.
+def collection_metrics(experiment: Experiment, *, by: GroupBy) -> MetricTable:
+    """Compute every metric of every run under every decoding that it allows, arm by arm.
 
     Args:
-        runs: on the same items.
+        experiment: runs on the same items.
         by: the grouping in addition to all items.
 
     Returns:
         Values without intervals under the decodings of `rows_from_evaluation`. A decoding that a
         run does not allow is left out.
     """
-    return MetricTable(row for run in runs for row in _rows_of_run(run, by))
+    runs = (run for runs in experiment.arms.values() for run in runs)
+    return MetricTable(row for run in runs for row in _rows_of_run(experiment, run, by))
 
 
-def _rows_of_run(run: ExperimentRun, by: GroupBy) -> Iterator[MetricRow]:
+def _rows_of_run(experiment: Experiment, run: ExperimentRun, by: GroupBy) -> Iterator[MetricRow]:
     for decoding in decodings_of(run):
         try:
-            items = run.scored(decoding.views, calibrated=decoding.calibrated)
+            items = experiment.scored(run, decoding.views, calibrated=decoding.calibrated)
         except ValueError:
             # No such decoding: the views of an item rule out all of its answers, or the
             # calibrator needs prompt lengths that the run does not know.
@@ -387,7 +388,7 @@ class ArmMetrics:
         Args:
             experiment: runs on the same items, with as many views.
         """
-        return cls(collection_metrics(_in_order(experiment), by="kind"), experiment)
+        return cls(collection_metrics(experiment, by="kind"), experiment)
 
     def method_first(self, method: str | None) -> ArmMetrics:
         """Return the numbers with the arm of a method before the others, as `Experiment.arms` does.
@@ -476,12 +477,9 @@ class ArmMetrics:
         The groups of published metrics are kinds if they have the names of kinds, else domains.
         """
         if self.experiment is not None:
-            table = (
-                collection_metrics(_in_order(self.experiment), by=by)
-                if by != "kind"
-                else self.table
-            )
-            return replace(self, table=table)
+            if by == "kind":
+                return self
+            return replace(self, table=collection_metrics(self.experiment, by=by))
         return replace(
             self,
             table=MetricTable(
@@ -617,11 +615,6 @@ class ArmMetrics:
 
 def _estimate(row: MetricRow) -> Estimate:
     return row.calibration or Estimate(row.value, row.low, row.high, row.n or 0, 0)
-
-
-def _in_order(experiment: Experiment) -> tuple[ExperimentRun, ...]:
-    """Return the runs in the order of their arms."""
-    return tuple(run for runs in experiment.arms.values() for run in runs)
 
 
 _OF_VIEWS: Final[tuple[MetricQuestion, ...]] = (

@@ -38,8 +38,8 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.resampled_groups import (
+    Evidence,
     ResampledGroup,
-    evidence,
     resample_items,
 )
 from pact_eval.evaluation.settings import Settings
@@ -171,7 +171,7 @@ def arm_difference(metric: str, pairs: GroupPairs, margin: float | None = None) 
     return replace(
         compared,
         generalises_to="new families and new seeds",
-        evidence=evidence("t over seeds and families", crossed.p_value, marked=marked),
+        evidence=Evidence("t over seeds and families", crossed.p_value, marked=marked),
         verdict=rate_verdict(entry.spec, new_seeds, margin),
     )
 

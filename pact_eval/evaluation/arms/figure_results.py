@@ -247,7 +247,7 @@ def _groups(
 ) -> tuple[ResampledGroup, ...]:
     """Return all items of a run, then those of each group, with the resamples of some metrics."""
     settings = experiment.settings
-    items = run.scored(settings.decoding, calibrated=calibrated).over(settings.unit)
+    items = experiment.scored(run, settings.decoding, calibrated=calibrated).over(settings.unit)
     by = by or settings.by
     items = items.grouped(by, settings.bins)
     return resample_items(items, settings, by, names)
@@ -286,24 +286,16 @@ def _arm_sweeps(settings: Settings, arm: str, runs: Sequence[ExperimentRun]) -> 
     """Sweep the runs of an arm up to the fewest views; only the values of one K are in memory."""
     means: dict[str, dict[int, ArmSummary]] = {name: {} for name in SWEPT_METRICS}
     for k in range(1, min(run.predictions.k for run in runs) + 1):
-        groups = [_swept(settings, run, k) for run in runs]
+        groups = []
+        for run in runs:
+            with run.naming_errors():
+                views = run.predictions
+                groups.append(swept_group(views, k, settings, names=SWEPT_METRICS))
         for name, by_k in means.items():
             summary = _summary(arm, runs, groups, name)
             if not math.isnan(summary.mean):
                 by_k[k] = summary
     return {name: ArmSweep(arm, tuple(by_k), tuple(by_k.values())) for name, by_k in means.items()}
-
-
-def _swept(settings: Settings, run: ExperimentRun, k: int) -> ResampledGroup:
-    with run.naming_errors():
-        return swept_group(
-            run.predictions,
-            k,
-            rng=settings.rng(),
-            resamples=settings.resamples,
-            unit=settings.unit,
-            metrics=SWEPT_METRICS,
-        )
 
 
 Grouping = Literal["all", "kind", "domain"]

@@ -19,10 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from pact_eval._files import read_json, read_text
-from pact_eval._json import Json
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.published_paths import result_files
@@ -38,6 +37,7 @@ from pact_eval.evaluation.registry import (
     find_metric,
     metric_spec,
 )
+from pact_eval.schema import Section, convert
 
 COLUMNS: Final = {
     "accuracy": "accuracy",
@@ -101,21 +101,6 @@ def metric_table(rows: Sequence[PublishedRow]) -> MetricTable:
 def problems_of(row: PublishedRow) -> Iterator[tuple[str, str]]:
     """Yield the name and the problem of every cell that is wrong."""
     yield from _wrong_labels(row)
-    yield from _wrong_numbers(row)
-
-
-def _wrong_labels(row: PublishedRow) -> Iterator[tuple[str, str]]:
-    decoding, seed = row.cells["decoding"], row.cells["seed"]
-    for name in ("run", "group"):
-        if not row.cells[name]:
-            yield name, "expected a name, got nothing"
-    if decoding not in DECODINGS:
-        yield "decoding", f'expected one of {", ".join(DECODINGS)}, got "{decoding}"'
-    if seed and not seed.removeprefix("-").isdecimal():
-        yield "seed", f'expected an integer or nothing, got "{seed}"'
-
-
-def _wrong_numbers(row: PublishedRow) -> Iterator[tuple[str, str]]:
     for column, metric in COLUMNS.items():
         text = row.cells.get(column, "")
         value = _number(text)
@@ -130,6 +115,17 @@ def _wrong_numbers(row: PublishedRow) -> Iterator[tuple[str, str]]:
     contradiction = _contradiction(row)
     if contradiction:
         yield "accuracy", contradiction
+
+
+def _wrong_labels(row: PublishedRow) -> Iterator[tuple[str, str]]:
+    decoding, seed = row.cells["decoding"], row.cells["seed"]
+    for name in ("run", "group"):
+        if not row.cells[name]:
+            yield name, "expected a name, got nothing"
+    if decoding not in DECODINGS:
+        yield "decoding", f'expected one of {", ".join(DECODINGS)}, got "{decoding}"'
+    if seed and not seed.removeprefix("-").isdecimal():
+        yield "seed", f'expected an integer or nothing, got "{seed}"'
 
 
 def _contradiction(row: PublishedRow) -> str | None:
@@ -190,15 +186,6 @@ def _decodings(
     return (ENSEMBLE_CALIBRATED,)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A row of the file, its line, and whether it has one cell per column."""
-
-    number: int
-    row: PublishedRow
-    has_every_column: bool
-
-
 def read_csv_rows(path: Path) -> list[PublishedRow]:
     """Read a table of metrics.
 
@@ -209,58 +196,64 @@ def read_csv_rows(path: Path) -> list[PublishedRow]:
         InputError: it is missing or cannot be read, or lacks a column.
         RecordError: a row cannot be understood; all such rows with their lines.
     """
-    lines = _lines(path)
-    problems = [problem for line in lines for problem in _problems(line)]
-    first: dict[tuple[str, ...], int] = {}
-    for line in lines:
-        key = (*line.row.scored, line.row.cells["group"])
-        if key in first:
-            where = f"the same run, seed, decoding and group as line {first[key]}"
-            problems.append(Problem(line.number, None, f"a second row of {where}"))
-        first.setdefault(key, line.number)
-    if problems:
-        problems.sort(key=lambda problem: problem.line or 0)
-        raise RecordError(str(path), problems)
-    return [line.row for line in lines]
-
-
-def _lines(path: Path) -> list[_Line]:
-    """Read the rows of a file; a missing column, and one that appears twice, is refused."""
     text = read_text(path).removeprefix("\ufeff")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows: list[PublishedRow] = []
+    problems: list[Problem] = []
+    first: dict[tuple[str, ...], int] = {}
     try:
-        header = [name.strip() for name in next(reader, [])]
-        missing = [name for name in LABELS if name not in header]
-        if missing:
-            raise InputError(
-                f"{path}:1: expected a table with the columns {', '.join(LABELS)} and metrics, "
-                f"lacks {', '.join(missing)}"
-            )
-        twice = [name for place, name in enumerate(header) if name in header[:place]]
-        if twice:
-            raise InputError(f"{path}:1: column {twice[0]} appears twice in the header")
-        return [_line(path, reader.line_num, header, cells) for cells in reader if cells]
+        header = _header(path, next(reader, []))
+        for cells in filter(None, reader):
+            line, texts = reader.line_num, dict.fromkeys(header, "")
+            texts |= {name: cell.strip() for name, cell in zip(header, cells, strict=False)}
+            row = PublishedRow(f"{path}:{line}", texts)
+            wrong = [f"column {column}: {message}" for column, message in problems_of(row)]
+            if len(cells) != len(header):
+                wrong = [f"expected {len(header)} cells, one per column of the header"]
+            key = (*row.scored, texts["group"])
+            if key in first:
+                where = f"the same run, seed, decoding and group as line {first[key]}"
+                wrong.append(f"a second row of {where}")
+            first.setdefault(key, line)
+            problems += (Problem(line, None, message) for message in wrong)
+            rows.append(row)
     except csv.Error as error:
         raise InputError(f"{path}:{reader.line_num}: not a CSV table ({error})") from None
+    if problems:
+        raise RecordError(str(path), problems)
+    return rows
 
 
-def _line(path: Path, number: int, header: Sequence[str], cells: Sequence[str]) -> _Line:
-    texts = dict.fromkeys(header, "") | {
-        name: text.strip() for name, text in zip(header, cells, strict=False)
-    }
-    return _Line(number, PublishedRow(f"{path}:{number}", texts), len(cells) == len(header))
+def _header(path: Path, cells: Sequence[str]) -> list[str]:
+    """Return the names of the columns; refuse a missing one, and one that appears twice."""
+    header = [name.strip() for name in cells]
+    missing = [name for name in LABELS if name not in header]
+    if missing:
+        raise InputError(
+            f"{path}:1: expected a table with the columns {', '.join(LABELS)} and metrics, "
+            f"lacks {', '.join(missing)}"
+        )
+    twice = [name for place, name in enumerate(header) if name in header[:place]]
+    if twice:
+        raise InputError(f"{path}:1: column {twice[0]} appears twice in the header")
+    return header
 
 
-def _problems(line: _Line) -> Iterator[Problem]:
-    if not line.has_every_column:
-        message = f"expected {len(line.row.cells)} cells, one per column of the header"
-        yield Problem(line.number, None, message)
-        return
-    for column, message in problems_of(line.row):
-        yield Problem(line.number, None, f"column {column}: {message}")
+class _Scored(Section, frozen=True):
+    """Metrics under one decoding: by group, and below `by_domain` by domain."""
+
+    summary: dict[str, dict[str, Any]]
 
 
-_DOMAINS: Final = "by_domain"
+_Domains: TypeAlias = dict[str, dict[str, dict[str, Any]]]
+
+
+class _ResultFile(Section, frozen=True):
+    """Metrics of a run on the holdout, by decoding."""
+
+    run: str
+    holdout: dict[str, _Scored]
+    seed: int | None = None
 
 
 def read_result_rows(path: Path) -> list[PublishedRow]:
@@ -268,17 +261,22 @@ def read_result_rows(path: Path) -> list[PublishedRow]:
 
     Raises:
         InputError: a file cannot be read.
-        RecordError: a key is missing or has a wrong value; all of one file.
+        RecordError: a key is missing or has a wrong value; all wrong values of one file.
     """
     return [row for file in result_files(path) for row in _read_file(file)]
 
 
 def _read_file(path: Path) -> list[PublishedRow]:
-    problems: list[Problem] = []
-    rows = list(_result_folders_rows(path, read_json(path), problems))
-    for row in rows:
-        place = row.source.removeprefix(f"{path}: ")
-        problems += (_problem(f"{place}.{name}", text) for name, text in problems_of(row))
+    value = read_json(path)
+    try:
+        rows = list(_rows_of_results(path, convert(value, _ResultFile)))
+    except ValueError as error:
+        raise RecordError(str(path), [Problem(None, None, str(error))]) from None
+    problems = [
+        Problem(None, None, f"{row.source.removeprefix(f'{path}: ')}.{name}: {text}")
+        for row in rows
+        for name, text in problems_of(row)
+    ]
     if problems:
         raise RecordError(str(path), problems)
     if not rows:
@@ -286,60 +284,20 @@ def _read_file(path: Path) -> list[PublishedRow]:
     return rows
 
 
-def _result_folders_rows(
-    path: Path, value: Json, problems: list[Problem]
-) -> Iterator[PublishedRow]:
-    result = _object(value, "", problems)
-    run, seed = result.get("run"), result.get("seed")
-    if not isinstance(run, str) or not run:
-        problems.append(_problem("run", "expected the name of an arm"))
-    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
-        problems.append(_problem("seed", "expected an integer or null"))
-    if problems:
-        return
-    labels = {"run": str(run), "seed": "" if seed is None else str(seed)}
-    for decoding, scored in _object(result.get("holdout"), "holdout", problems).items():
+def _rows_of_results(path: Path, result: _ResultFile) -> Iterator[PublishedRow]:
+    labels = {"run": result.run, "seed": "" if result.seed is None else str(result.seed)}
+    for decoding, scored in result.holdout.items():
         if decoding not in DECODINGS:
-            expected = f"expected one of {', '.join(DECODINGS)}"
-            problems.append(_problem(f"holdout.{decoding}", expected))
-            continue
-        key = f"holdout.{decoding}.summary"
-        holder = _object(scored, key.removesuffix(".summary"), problems)
-        groups = dict(_object(holder.get("summary"), key, problems))
-        domains = _object(groups.pop(_DOMAINS, {}), f"{key}.{_DOMAINS}", problems)
-        placed = [(f"{key}.{name}", name, group) for name, group in groups.items()]
-        placed += [(f"{key}.{_DOMAINS}.{name}", name, group) for name, group in domains.items()]
-        for place, name, group in placed:
-            cells = _cells(_object(group, place, problems), place, problems)
-            yield PublishedRow(
-                f"{path}: {place}", {**labels, "decoding": decoding, "group": name, **cells}
-            )
-
-
-def _problem(key: str, message: str) -> Problem:
-    return Problem(None, None, f"{key}: {message}" if key else message)
-
-
-def _object(value: Json, key: str, problems: list[Problem]) -> Mapping[str, Json]:
-    """Return a JSON object; an empty one, and a problem, if it is none."""
-    if isinstance(value, dict):
-        return value
-    problems.append(_problem(key, "expected an object"))
-    return {}
-
-
-def _cells(group: Mapping[str, Json], place: str, problems: list[Problem]) -> dict[str, str]:
-    """Return the known numbers of a group as texts; a null is left out."""
-    cells = {}
-    for name in (*COLUMNS, *COUNTS):
-        value = group.get(name)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            problems.append(_problem(f"{place}.{name}", "expected a number"))
-            continue
-        cells[name] = repr(value)
-    return cells
+            raise ValueError(f"holdout: {decoding}: expected one of {', '.join(DECODINGS)}")
+        key, groups = f"holdout.{decoding}.summary", dict(scored.summary)
+        domains = convert({f"{key}.by_domain": groups.pop("by_domain", {})}, _Domains)
+        for place, of_place in {key: groups, **domains}.items():
+            for group, numbers in of_place.items():
+                # The text of what is no number is none either.
+                known = {name: numbers.get(name) for name in (*COLUMNS, *COUNTS)}
+                cells = {name: repr(value) for name, value in known.items() if value is not None}
+                texts = {**labels, "decoding": decoding, "group": group, **cells}
+                yield PublishedRow(f"{path}: {place}.{group}", texts)
 
 
 def read_published(paths: Sequence[Path]) -> ArmMetrics:
@@ -366,11 +324,8 @@ def read_published(paths: Sequence[Path]) -> ArmMetrics:
 
 def read_metric_table(path: Path) -> MetricTable:
     """Read the published metrics of one path, under our names; raises as `read_published`."""
-    table = metric_table(_rows(path))
+    rows = read_result_rows(path) if result_files(path) else read_csv_rows(path)
+    table = metric_table(rows)
     if not len(table):
         raise InputError(f"{path}: expected metrics of runs, got no number")
     return table
-
-
-def _rows(path: Path) -> list[PublishedRow]:
-    return read_result_rows(path) if result_files(path) else read_csv_rows(path)

@@ -240,7 +240,7 @@ def probabilities_conclusion(
     gap, ece_p_value = ConfidenceGap(math.nan, math.nan, math.nan, 0, 0), math.nan
     if isinstance(ece, CalibrationError):
         gap, ece_p_value = ece.gap or gap, ece.p_value
-    adjusted = holm([ece_p_value, gap.p_value, corp.p_value]).adjusted
+    adjusted = holm([ece_p_value, gap.p_value, corp.p_value])
     status: ProbabilitiesStatus = "no error shown"
     reason = _untold(items, ece, tested=not np.isnan(adjusted).all())
     if reason is not None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.comparison import ArmSummary
 from pact_eval.evaluation.arms.figure_results import (
     ArmDifferences,
@@ -24,8 +22,6 @@ from pact_eval.evaluation.arms.figure_results import (
     views_sweep,
 )
 from pact_eval.evaluation.arms.released_results import released_sweep
-from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.settings import Settings
 from pact_reports.figures.axes import (
     SEED_AREA,
     SIDES_POINTS,
@@ -39,8 +35,9 @@ from pact_reports.figures.axes import (
     with_legend,
 )
 from pact_reports.figures.curves import single_views
-from pact_reports.figures.figure import Built, FigureFile, reason, stem, uncalibrated
+from pact_reports.figures.figure import Built, FigureFile, stem, uncalibrated
 from pact_reports.figures.style import INK, MUTED, PAPER, ArmStyle, Looks, shown
+from pact_reports.request import Request, reason
 from pact_reports.tables.cells import CALIBRATION_ERROR
 
 if TYPE_CHECKING:
@@ -290,20 +287,16 @@ def _row_label(group: GroupDifference) -> str:
     return f"{mark}{shown(group.name, 18)} ({group.items:,})"
 
 
-def build_main(experiment: Experiment, looks: Looks) -> Built:
+def build_main(request: Request) -> Built:
     """Build the file of the main comparison; many arms have several."""
-    return _main(main_comparison(experiment), looks)
-
-
-def publish_main(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
-    """Build the file of the main comparison from published metrics, without intervals."""
-    return _main(main_comparison(metrics, settings.decoding), looks)
-
-
-def _main(results: Sequence[MetricMeans], looks: Looks) -> Built:
+    results = main_comparison(request.source, request.decoding)
     published = results[0].families is None
     panels = [
-        partial(draw_means, replace(result, arms=result.arms[at : at + _MOST_ARMS]), looks=looks)
+        partial(
+            draw_means,
+            replace(result, arms=result.arms[at : at + _MOST_ARMS]),
+            looks=request.looks,
+        )
         for at in range(0, len(results[0].arms), _MOST_ARMS)
         for result in results
     ]
@@ -329,20 +322,12 @@ def _main(results: Sequence[MetricMeans], looks: Looks) -> Built:
     return Built(file.split(len(results)), missing)
 
 
-def build_ece_by_kind(experiment: Experiment, looks: Looks) -> Built:
+def build_ece_by_kind(request: Request) -> Built:
     """Build the file of ECE by kind."""
-    return Built((_ece_by_kind(ece_by_kind(experiment), looks),), uncalibrated(experiment, looks))
-
-
-def publish_ece_by_kind(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
-    """Build the file of ECE by kind from published metrics, without intervals."""
-    return Built((_ece_by_kind(ece_by_kind(metrics, settings.decoding), looks),))
-
-
-def _ece_by_kind(result: EceByKind, looks: Looks) -> FigureFile:
+    result = ece_by_kind(request.source, request.decoding)
     published = result.families is None
-    panel = partial(draw_ece_by_kind, result, looks=looks)
-    return FigureFile(
+    panel = partial(draw_ece_by_kind, result, looks=request.looks)
+    file = FigureFile(
         "ece-kind",
         f"ECE by field kind, {_PUBLISHED if published else 'with 95% intervals over families'}",
         (panel,),
@@ -351,63 +336,44 @@ def _ece_by_kind(result: EceByKind, looks: Looks) -> FigureFile:
         note=_PUBLISHED if published else _TRUE_ERROR,
         caption="" if published else CALIBRATION_ERROR,
     )
+    return Built((file,), uncalibrated(request))
 
 
-def build_views(experiment: Experiment, looks: Looks) -> Built:
+def build_views(request: Request) -> Built:
     """Build the file of accuracy and view TV against the number of views."""
-    file = _views(views_sweep(experiment), looks, "with 95% intervals over families", "")
-    return Built((file,), single_views(experiment, looks))
-
-
-def publish_views(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
-    """Build the same file from a published sweep, without intervals."""
-    result = released_sweep(metrics)
-    note = "; ".join((_PUBLISHED, *result.notes))
-    return Built((_views(result.sweeps, looks, _PUBLISHED, note),))
-
-
-def _views(results: Sequence[ViewsSweep], looks: Looks, shows: str, note: str) -> FigureFile:
+    if request.published is None:
+        results, note = views_sweep(request.experiment), ""
+        shows = "with 95% intervals over families"
+    else:
+        released, shows = released_sweep(request.published), _PUBLISHED
+        results, note = released.sweeps, "; ".join((_PUBLISHED, *released.notes))
     # Without an item that is shown in two orders, there is no view TV.
     swept = "Accuracy and view TV" if len(results) > 1 else results[0].spec.title
-    return FigureFile(
+    file = FigureFile(
         "views",
         f"{swept} against the number of views K, {shows}",
-        tuple(partial(draw_sweep, result, looks=looks) for result in results),
+        tuple(partial(draw_sweep, result, looks=request.looks) for result in results),
         inches=1.7,
         basis=counts_text(results[0].items, results[0].families),
         note=note,
     )
+    return Built((file,), single_views(request))
 
 
-def build_differences(experiment: Experiment, looks: Looks) -> Built:
+def build_differences(request: Request) -> Built:
     """Build one file for the main arm against each of the others."""
-    return _differences(experiment, experiment.main_arm, looks)
-
-
-def publish_differences(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
-    """Build the same files from published metrics, without intervals."""
-    return _differences(metrics, metrics.main_arm(settings.method), looks, settings.decoding)
-
-
-def _differences(
-    source: Experiment | ArmMetrics, main: str, looks: Looks, decoding: Decoding = "single"
-) -> Built:
+    source, main = request.source, request.main_arm
     others = [arm for arm in source.arms if arm != main]
     if not others:
         raise InputError("one arm only: there is nothing to compare it with")
     files, missing = [], []
     for other in others:
         try:
-            files.append(_file_of(arm_differences(source, main, other, decoding), looks))
+            result = arm_differences(source, main, other, request.decoding)
+            files.append(_file_of(result, request.looks))
         except InputError as error:
             missing.append(reason(error))
     return Built(tuple(files), tuple(missing))
-
-
-def _rows(groups: tuple[GroupDifference, ...]) -> Iterator[tuple[GroupDifference, ...]]:
-    """Yield the groups of each panel."""
-    for at in range(0, len(groups), _MOST_GROUPS):
-        yield groups[at : at + _MOST_GROUPS]
 
 
 def _file_of(result: ArmDifferences, looks: Looks) -> FigureFile:
@@ -421,8 +387,12 @@ def _file_of(result: ArmDifferences, looks: Looks) -> FigureFile:
         f"Difference in accuracy, {looks.names.arm(result.a)} minus {looks.names.arm(result.b)}, "
         "by kind and domain",
         tuple(
-            partial(draw_differences, replace(result, groups=groups), looks=looks)
-            for groups in _rows(result.groups)
+            partial(
+                draw_differences,
+                replace(result, groups=result.groups[at : at + _MOST_GROUPS]),
+                looks=looks,
+            )
+            for at in range(0, len(result.groups), _MOST_GROUPS)
         ),
         inches=0.85 + _ROW_INCHES * min(len(result.groups), _MOST_GROUPS),
         panel_inches=3.0,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.released_folder import FigureData
 from pact_eval.evaluation.arms.released_results import released_figures, released_risk_coverage
 from pact_eval.evaluation.curves.distributions import (
     ArmCurve,
@@ -18,13 +18,12 @@ from pact_eval.evaluation.curves.distributions import (
     risk_coverage,
     view_tv_distribution,
 )
-from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.settings import Settings
-from pact_eval.thresholds.decision_curves import Decisions, GateMark, gate_marks
+from pact_eval.thresholds.decision_curves import GateMark, gate_marks
 from pact_reports.figures.axes import band_mark, counts_text, headed, log_decades, with_legend
 from pact_reports.figures.decisions import draw_gate_marks
-from pact_reports.figures.figure import Built, FigureFile, Panel, stem
+from pact_reports.figures.figure import Built, FigureFile, Panel, run_stem
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
+from pact_reports.request import Request
 from pact_reports.views.thresholds import gate_notes
 
 if TYPE_CHECKING:
@@ -172,73 +171,67 @@ def _draw_arm(ax: Axes, x: Any, arm: ArmCurve, looks: Looks) -> None:
             ax.plot(x, 100 * curve, color=colour, alpha=0.6, linewidth=0.5, linestyle=dash)
 
 
-def build_risk_coverage(experiment: Experiment, looks: Looks) -> Built:
-    """Build the file of risk against coverage."""
-    return _risk_coverage(experiment, looks, ())
+def build_risk_coverage(request: Request) -> Built:
+    """Build the file of risk against coverage, with the chosen gates if there are any.
 
-
-def decide_risk_coverage(experiment: Experiment, looks: Looks, decisions: Decisions) -> Built:
-    """Build the file of risk against coverage with the chosen gates."""
-    gates = gate_marks(experiment, decisions.files)
-    built = _risk_coverage(experiment, looks, gates.marks)
-    return replace(built, missing=(*built.missing, *gate_notes(gates, looks.names)))
-
-
-def publish_risk_coverage(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
-    """Build one file per run of which a released folder has the curves, before and after T(x)."""
-    files = []
-    for data in released_figures(metrics):
-        arm, seed = data.run
-        curves = released_risk_coverage(metrics, data)
-        panels = tuple(partial(draw_risk_coverage, curve, looks=looks) for curve in curves)
-        title = f"Risk-coverage of {looks.names.run(data.label)}"
-        shows = " and ".join(("before T(x)", "after T(x)")[: len(panels)])
-        name = stem("risk-coverage", arm, str(seed))
-        files.append(FigureFile(name, title, panels, note=f"published; {shows}", shows=shows))
-    return Built(tuple(files))
-
-
-def _risk_coverage(experiment: Experiment, looks: Looks, marks: Sequence[GateMark]) -> Built:
-    result = risk_coverage(experiment)
+    Published metrics have one file per run of which a released folder has the curves.
+    """
+    if request.published is not None:
+        figures = released_figures(request.published)
+        return Built(tuple(_released_file(request, request.published, data) for data in figures))
+    missing: tuple[str, ...] = ()
+    marks: Sequence[GateMark] = ()
+    if request.decisions is not None:
+        gates = gate_marks(request.experiment, request.decisions.files)
+        marks, missing = gates.marks, gate_notes(gates, request.names)
+    result, looks = risk_coverage(request.experiment), request.looks
     shows = "error rate among the most confident items"
     panels: tuple[Panel, ...] = (partial(draw_risk_coverage, result, looks=looks, marks=marks),)
     if result.differences:
         shows += ", and its difference between arms"
         panels += (partial(draw_risk_difference, result, looks=looks),)
-    basis = counts_text(result.items, result.families)
     file = FigureFile(
         "risk-coverage",
         "Risk-coverage",
         panels,
         inches=2.0,
-        basis=basis,
+        basis=counts_text(result.items, result.families),
         caption=_MARKS if marks else "",
         shows=shows,
     )
-    return Built((file,))
+    return Built((file,), missing)
 
 
-def build_view_tv(experiment: Experiment, looks: Looks) -> Built:
+def _released_file(request: Request, metrics: ArmMetrics, data: FigureData) -> FigureFile:
+    """Return the file of a released run, before and after T(x)."""
+    curves = released_risk_coverage(metrics, data)
+    panels = tuple(partial(draw_risk_coverage, curve, looks=request.looks) for curve in curves)
+    title = f"Risk-coverage of {request.looks.names.run(data.label)}"
+    shows = " and ".join(("before T(x)", "after T(x)")[: len(panels)])
+    name = run_stem("risk-coverage", *data.run)
+    return FigureFile(name, title, panels, note=f"published; {shows}", shows=shows)
+
+
+def build_view_tv(request: Request) -> Built:
     """Build the file of the distribution of view TV."""
-    result = view_tv_distribution(experiment)
+    result = view_tv_distribution(request.experiment)
     title = "Distribution of TV between the views of an item, 95% bands over families"
-    panel = partial(draw_view_tv, result, looks=looks)
+    panel = partial(draw_view_tv, result, looks=request.looks)
     basis = counts_text(result.items, result.families)
     file = FigureFile("tv", title, (panel,), inches=2.0, basis=basis)
-    return Built((file,), single_views(experiment, looks, view_tv=True))
+    return Built((file,), single_views(request, view_tv=True))
 
 
-def single_views(experiment: Experiment, looks: Looks, *, view_tv: bool = False) -> tuple[str, ...]:
+def single_views(request: Request, *, view_tv: bool = False) -> tuple[str, ...]:
     """Return a note for every run with one view, which figures of views leave out.
 
     Args:
-        experiment: the runs.
-        looks: with their display names.
+        request: has the runs.
         view_tv: whether the figure shows view TV, which a log may state of one view.
     """
     single = [
         run.label
-        for run in experiment.runs
+        for run in request.experiment.runs
         if run.predictions.k == 1 and not (view_tv and run.predictions.view_tv is not None)
     ]
-    return tuple(f"{looks.names.run(label)}: one view only (K is 1)" for label in single)
+    return tuple(f"{request.names.run(label)}: one view only (K is 1)" for label in single)

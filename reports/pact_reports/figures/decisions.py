@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.probabilities import Band
-from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.thresholds.decision_curves import CostCurve, Decisions, GateMark, cost_curve
+from pact_eval.thresholds.decision_curves import CostCurve, GateMark, cost_curve
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_number
 from pact_reports.figures.axes import band_mark, counts_text, headed, whiskers, with_legend
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
+from pact_reports.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,31 +122,26 @@ def _draw_band(ax: Axes, result: CostCurve, curve: tuple[Any, Band], colour: str
     return line
 
 
-def build_costs(experiment: Experiment, looks: Looks) -> Built:
-    """Refuse to draw costs without their inputs.
+def build_costs(request: Request) -> Built:
+    """Build one file per run: the costs of gates, and their value.
 
     Raises:
-        InputError: always: there are no costs.
+        InputError: there are no costs.
     """
-    del experiment, looks
-    raise InputError("no costs were given (--cost-wrong, or --thresholds of costs)")
-
-
-def decide_costs(experiment: Experiment, looks: Looks, decisions: Decisions) -> Built:
-    """Build one file per run: the costs of gates, and their value."""
-    if decisions.costs is None:
-        return build_costs(experiment, looks)
+    decisions, looks = request.decisions, request.looks
+    if decisions is None or decisions.costs is None:
+        raise InputError("no costs were given (--cost-wrong, or --thresholds of costs)")
     costs = decisions.costs
 
     def file(run: ExperimentRun, name: str) -> FigureFile:
-        result = cost_curve(experiment, run, decisions)
+        result = cost_curve(request.experiment, run, decisions)
         panels = (
             partial(draw_cost, result, looks=looks),
             partial(draw_value, result, looks=looks),
         )
         prices = f"a wrong decision costs {costs.cost_wrong:g}, a review {costs.cost_review:g}"
         return FigureFile(
-            run_stem("costs", run),
+            run_stem("costs", run.arm, run.seed),
             f"Costs of {name}",
             panels,
             inches=2.0,
@@ -154,4 +149,4 @@ def decide_costs(experiment: Experiment, looks: Looks, decisions: Decisions) -> 
             shows=f"what every gate costs, and its value; {prices}",
         )
 
-    return each_run(experiment, looks, file)
+    return each_run(request, request.experiment.runs, file)

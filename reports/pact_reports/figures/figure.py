@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.arm_metrics import NEEDS_RUNS, ArmMetrics
-from pact_eval.evaluation.experiment import Experiment
+from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.released_training import ReleasedTraining
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.notes import ViewsUse, views_notes
-from pact_eval.evaluation.settings import Settings
-from pact_eval.thresholds.decision_curves import Decisions
-from pact_reports.figures.style import Looks
+from pact_reports.request import Request, reason
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +18,8 @@ if TYPE_CHECKING:
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_STEM: Final = 80
+
+Run = TypeVar("Run", ExperimentRun, ReleasedTraining)
 
 Panel: TypeAlias = "Callable[[Axes], Axes]"
 """Draws a result into the given axes, and returns them."""
@@ -102,94 +100,30 @@ class Built:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class FigureSpec:
-    """One figure of the registry.
-
-    Attributes:
-        title: what it shows.
-        needs: what it cannot be drawn without, in words.
-        build: makes its files; raises InputError with the reason if there are none.
-        views: when its numbers depend on K, so that runs are shown at the views that all have.
-        decide: makes its files with the thresholds and costs of a reader; None if it needs none.
-        publish: makes its files from published metrics; None if it needs runs.
-        on_page: whether a page has it unless figures are named: those that take long are not.
-    """
-
-    title: str
-    needs: str
-    build: Callable[[Experiment, Looks], Built]
-    views: ViewsUse = "ensembles"
-    decide: Callable[[Experiment, Looks, Decisions], Built] | None = None
-    publish: Callable[[ArmMetrics, Settings, Looks], Built] | None = None
-    on_page: bool = True
-
-    def built(
-        self, experiment: Experiment, looks: Looks, decisions: Decisions | None = None
-    ) -> Built:
-        """Make the files, of runs with the same number of views; raises as `build`."""
-        if self.views == "never":
-            return self._build(experiment, looks, decisions)
-        figure = self._build(experiment.comparisons.at_common_views, looks, decisions)
-        notes = views_notes(experiment, self.views, looks.names)
-        return replace(figure, missing=(*figure.missing, *notes))
-
-    def published(self, metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
-        """Make the files from published metrics, under the decoding and method of the settings.
-
-        Raises:
-            InputError: the figure needs runs, or as `publish`.
-        """
-        if self.publish is None:
-            raise InputError(NEEDS_RUNS)
-        return self.publish(metrics, settings, looks)
-
-    def _build(self, experiment: Experiment, looks: Looks, decisions: Decisions | None) -> Built:
-        if self.decide is not None and decisions is not None:
-            return self.decide(experiment, looks, decisions)
-        return self.build(experiment, looks)
-
-
-def reason(error: InputError) -> str:
-    """Return the reason that something cannot be drawn, on one line.
-
-    Examples:
-        >>> from pact_eval.errors import Problem, RecordError
-        >>> reason(RecordError("log.jsonl", [Problem(1, None, "no step"), Problem(2, None, "no")]))
-        'log.jsonl:1: no step (and 1 more)'
-    """
-    first, *more = str(error).splitlines() or [""]
-    n_more = len(error.problems) - 1 if isinstance(error, RecordError) else 0
-    if n_more > 0:
-        return f"{first} (and {n_more:,} more)"
-    return " ".join([first, *more])
-
-
 def each_run(
-    experiment: Experiment, looks: Looks, build: Callable[[ExperimentRun, str], FigureFile]
+    request: Request, runs: Sequence[Run], build: Callable[[Run, str], FigureFile]
 ) -> Built:
     """Build a file for every run, and collect why some runs have none."""
     files: list[FigureFile] = []
     missing: list[str] = []
-    for run in experiment.runs:
-        name = looks.names.run(run.label)
+    for run in runs:
+        name = request.names.run(run.label)
         try:
             files.append(build(run, name))
         except InputError as error:
             why = reason(error).removeprefix(f"{run.label}: ")
             missing.append(f"{name}: {why}")
-    if not experiment.runs:
+    if not runs:
         missing.append("no run on full contexts")
     return Built(tuple(files), tuple(missing))
 
 
-def uncalibrated(experiment: Experiment, looks: Looks) -> tuple[str, ...]:
-    """Return a note for every run without a calibrator, of which figures show raw values only."""
-    without = [run.label for run in experiment.runs if run.calibrator is None]
-    return tuple(
-        f"{looks.names.run(label)}: no calibrator, so only raw values are shown"
-        for label in without
-    )
+def uncalibrated(
+    request: Request, note: str = "no calibrator, so only raw values are shown"
+) -> tuple[str, ...]:
+    """Return a note for every run without a calibrator; none for published metrics."""
+    without = [run.label for run in request.experiment.runs if run.calibrator is None]
+    return tuple(f"{request.names.run(label)}: {note}" for label in without)
 
 
 def stem(*parts: str) -> str:
@@ -203,6 +137,11 @@ def stem(*parts: str) -> str:
     return "-".join(part for part in plain if part)[:_LONGEST_STEM]
 
 
-def run_stem(figure: str, run: ExperimentRun) -> str:
-    """Return the stem of a figure of one run, such as "reliability-pact-17"."""
-    return stem(figure, run.arm, "" if run.seed is None else str(run.seed))
+def run_stem(figure: str, arm: str, seed: int | None) -> str:
+    """Return the stem of a figure of one run.
+
+    Example:
+        >>> run_stem("reliability", "pact", 17)
+        'reliability-pact-17'
+    """
+    return stem(figure, arm, "" if seed is None else str(seed))

@@ -16,15 +16,13 @@ import numpy as np
 
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
-from pact_eval.evaluation.experiment import Experiment
 from pact_eval.plain_text import one_line
 from pact_eval.progress import tracked
-from pact_eval.thresholds.decision_curves import Decisions
 from pact_reports.figures.axes import CANVAS, STYLES, Canvas, PageStyle, key_of, share_legend
-from pact_reports.figures.figure import FigureFile, reason
+from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.registry import FIGURES
-from pact_reports.figures.style import MUTED, NEUTRAL, Looks, Palette
+from pact_reports.figures.style import MUTED
+from pact_reports.request import Request, reason
 from pact_reports.tables.cells import leak_lines
 from pact_reports.writers.files import refuse_unknown
 
@@ -229,33 +227,26 @@ class DrawnFigures:
         notes: by figure that was drawn, what is missing from it.
     """
 
-    files: Mapping[str, tuple[Path, ...]]
-    skipped: Mapping[str, str]
-    notes: Mapping[str, tuple[str, ...]]
+    files: dict[str, tuple[Path, ...]]
+    skipped: dict[str, str]
+    notes: dict[str, tuple[str, ...]]
 
 
 def draw_figures(
-    experiment: Experiment,
+    request: Request,
     names: Iterable[str],
     out: Path,
     formats: Sequence[str] = ("svg",),
-    *,
-    palette: Palette = NEUTRAL,
     canvas: Canvas = CANVAS,
-    decisions: Decisions | None = None,
-    published: ArmMetrics | None = None,
 ) -> DrawnFigures:
     """Draw figures of runs, or of published metrics, into a folder.
 
     Args:
-        experiment: the runs, with the decoding and bootstrap of its settings.
+        request: the runs or metrics, and the colours of the arms.
         names: keys of `FIGURES`.
         out: the folder; made if it is missing. Files of the same names are replaced.
         formats: of `FORMATS`.
-        palette: colours of the arms.
         canvas: width and fonts.
-        decisions: thresholds and costs, for figures of decisions.
-        published: published metrics to draw instead of runs; None draws the runs.
 
     Returns:
         The files, and the figures that lack data with the reason.
@@ -268,39 +259,32 @@ def draw_figures(
     refuse_unknown("format", formats, FORMATS)
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: expected a folder for figures, found a file")
-    remark = " ".join(line.text for line in leak_lines(experiment.data.leak))
-    if published is None:
-        looks = Looks.of(experiment, palette)
-    else:
-        published = published.method_first(experiment.settings.method)
-        looks, remark = Looks.of_published(published, palette), published.published_text
-    files: dict[str, tuple[Path, ...]] = {}
-    skipped: dict[str, str] = {}
-    notes: dict[str, tuple[str, ...]] = {}
+    remark = " ".join(line.text for line in leak_lines(request.experiment.data.leak))
+    if request.published is not None:
+        remark = request.published.published_text
+    drawn = DrawnFigures({}, {}, {})
     taken: set[str] = set()
     for name in tracked(figures, "Drawing figures", "figures"):
         try:
-            if published is None:
-                built = FIGURES[name].built(experiment, looks, decisions)
-            else:
-                built = FIGURES[name].published(published, experiment.settings, looks)
+            built, notes = FIGURES[name].made(request)
         except InputError as error:
-            skipped[name] = reason(error)
-        else:
-            if built.files:
-                out.mkdir(parents=True, exist_ok=True)
-                remarked = [replace(file, remark=remark) for file in built.files]
-                written = [
-                    pages
-                    for file in remarked
-                    for pages in _write_pages(file, out, formats, canvas, taken)
-                ]
-                files[name] = tuple(path for paths, _ in written for path in paths)
-                of_figure = built.missing + tuple(note for _, heard in written for note in heard)
-                notes |= {name: of_figure} if of_figure else {}
-            else:
-                skipped[name] = "; ".join(built.missing)
-    return DrawnFigures(files, skipped, notes)
+            drawn.skipped[name] = reason(error)
+            continue
+        notes = (*built.missing, *notes)
+        if not built.files:
+            drawn.skipped[name] = "; ".join(notes)
+            continue
+        out.mkdir(parents=True, exist_ok=True)
+        paths: list[Path] = []
+        for file in built.files:
+            remarked = replace(file, remark=remark)
+            for page, heard in _write_pages(remarked, out, formats, canvas, taken):
+                paths += page
+                notes += heard
+        drawn.files[name] = tuple(paths)
+        if notes:
+            drawn.notes[name] = notes
+    return drawn
 
 
 def figure_bytes(

@@ -11,7 +11,6 @@ import numpy as np
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import RunMargins, run_margins
-from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.report import Group
 from pact_eval.metrics.pairs import PairOutcomes
@@ -19,16 +18,8 @@ from pact_eval.numbers import UNDEFINED
 from pact_eval.stats.estimate import Estimate
 from pact_reports.figures.axes import headed, line_mark, row_axis, whiskers, with_legend
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
-from pact_reports.figures.style import (
-    INK,
-    MUTED,
-    OUTCOME_COLOURS,
-    PAPER,
-    RIGHT,
-    WRONG,
-    Looks,
-    shown,
-)
+from pact_reports.figures.style import INK, MUTED, OUTCOME_COLOURS, PAPER, RIGHT, WRONG, shown
+from pact_reports.request import Request
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,20 +94,20 @@ def _shares(group: Group) -> list[float]:
     return [100 * (count / _pairs(group)) for count in _counts(group)]
 
 
-def build_pairs(experiment: Experiment, looks: Looks) -> Built:
+def build_pairs(request: Request) -> Built:
     """Build one file per run."""
 
     def file(run: ExperimentRun, name: str) -> FigureFile:
-        evaluation = experiment.evaluation(run, calibrated=False)
+        evaluation = request.experiment.evaluation(run, calibrated=False)
         groups = [group for group in evaluation.groups if _pairs(group)]
         if not groups:
             raise InputError("no complete pairs")
         panel = partial(draw_pairs, groups, title=name)
         title = f"Outcomes of the pairs of {name}, by field kind"
         inches = 0.75 + 0.34 * len(groups)
-        return FigureFile(run_stem("pairs", run), title, (panel,), inches=inches)
+        return FigureFile(run_stem("pairs", run.arm, run.seed), title, (panel,), inches=inches)
 
-    return each_run(experiment, looks, file)
+    return each_run(request, request.experiment.runs, file)
 
 
 _BINS: Final = 40
@@ -194,12 +185,13 @@ def _share(estimate: Estimate) -> str:
     return f"{100 * estimate.value:.1f}%"
 
 
-def build_margins(experiment: Experiment, looks: Looks) -> Built:
+def build_margins(request: Request) -> Built:
     """Build one file per run."""
 
     def file(run: ExperimentRun, name: str) -> FigureFile:
-        result = run_margins(experiment, run)
+        result = run_margins(request.experiment, run)
+        name_of_file = run_stem("margins", run.arm, run.seed)
         panels = (partial(draw_margins, result, title=name), partial(draw_leads, result))
-        return FigureFile(run_stem("margins", run), f"Margins of the pairs of {name}", panels, 2.3)
+        return FigureFile(name_of_file, f"Margins of the pairs of {name}", panels, 2.3)
 
-    return each_run(experiment, looks, file)
+    return each_run(request, request.experiment.runs, file)

@@ -11,13 +11,13 @@ import numpy as np
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.released_results import (
     released_figures,
     released_reliability,
     released_temperature_by_choices,
     released_temperature_by_length,
 )
+from pact_eval.evaluation.arms.released_training import ReleasedTraining
 from pact_eval.evaluation.curves.probabilities import (
     AnswerConfidence,
     RecalibratedCurve,
@@ -34,7 +34,6 @@ from pact_eval.evaluation.curves.probabilities import (
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import CONFIDENT
-from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import has_width
 from pact_eval.stats.estimate import Estimate
 from pact_reports.figures.axes import (
@@ -52,12 +51,12 @@ from pact_reports.figures.figure import (
     FigureFile,
     Panel,
     each_run,
-    reason,
     run_stem,
     stem,
     uncalibrated,
 )
 from pact_reports.figures.style import INK, MUTED, PAPER, RIGHT, WRONG, ArmStyle, Looks, shown
+from pact_reports.request import Request
 from pact_reports.tables.cells import CALIBRATION_ERROR
 
 if TYPE_CHECKING:
@@ -264,33 +263,34 @@ def _median(answers: AnswerConfidence) -> str:
     return f"{value} [{100 * answers.low:.1f}, {100 * answers.high:.1f}]"
 
 
-def build_reliability(experiment: Experiment, looks: Looks) -> Built:
-    """Build one file per seed with the runs of all arms; a run without a seed is in each."""
+def build_reliability(request: Request) -> Built:
+    """Build one file per seed with the runs of all arms; a run without a seed is in each.
+
+    Published metrics have one file per run of which a released folder has the bins, without lines
+    and bands.
+    """
+    looks = request.looks
+    if request.published is not None:
+        files = [
+            _reliability_file(
+                run_stem("reliability", *data.run), [released_reliability(data)], looks
+            )
+            for data in released_figures(request.published)
+        ]
+        return Built(tuple(files))
     reliabilities: dict[str, RunReliability] = {}
-    missing = []
-    for run in experiment.runs:
-        try:
-            reliabilities[run.label] = reliability(experiment, run)
-        except InputError as error:
-            missing.append(f"{looks.names.run(run.label)}: {reason(error)}")
-    if not experiment.runs:
-        missing.append("no run on full contexts")
+
+    def gather(run: ExperimentRun, _name: str) -> FigureFile:
+        reliabilities[run.label] = reliability(request.experiment, run)
+        return FigureFile("reliability", "", ())
+
+    missing = each_run(request, request.experiment.runs, gather).missing
     files = []
-    for name, runs in compared_runs(experiment):
+    for name, runs in compared_runs(request.experiment):
         results = [reliabilities[run.label] for run in runs if run.label in reliabilities]
         if results:
             files.append(_reliability_file(name, results, looks))
-    return Built(tuple(files), (*missing, *uncalibrated(experiment, looks)))
-
-
-def publish_reliability(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
-    """Build one file per run of which a released folder has the bins, without lines and bands."""
-    files = []
-    for data in released_figures(metrics):
-        arm, seed = data.run
-        name = stem("reliability", arm, str(seed))
-        files.append(_reliability_file(name, [released_reliability(data)], looks))
-    return Built(tuple(files))
+    return Built(tuple(files), (*missing, *uncalibrated(request)))
 
 
 def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -> FigureFile:
@@ -335,21 +335,23 @@ def compared_runs(experiment: Experiment) -> list[tuple[str, list[ExperimentRun]
     for name, runs in groups:
         parts = [runs[at : at + _MOST_RUNS] for at in range(0, len(runs), _MOST_RUNS)]
         for number, part in enumerate(parts, start=1):
-            alone = run_stem("reliability", part[0])
+            alone = run_stem("reliability", part[0].arm, part[0].seed)
             several = stem("reliability", name, str(number) if len(parts) > 1 else "")
             files.append((alone if len(part) == 1 else several, part))
     return files
 
 
-def build_confidence(experiment: Experiment, looks: Looks) -> Built:
+def build_confidence(request: Request) -> Built:
     """Build one file per run."""
 
     def file(run: ExperimentRun, name: str) -> FigureFile:
-        panel = partial(draw_confidence, answer_confidence(experiment, run), names=looks.names)
+        result = answer_confidence(request.experiment, run)
+        panel = partial(draw_confidence, result, names=request.names)
         title = f"Confidence of right and wrong answers of {name}, uncalibrated"
-        return FigureFile(run_stem("confidence", run), title, (panel,), inches=2.0)
+        name_of_file = run_stem("confidence", run.arm, run.seed)
+        return FigureFile(name_of_file, title, (panel,), inches=2.0)
 
-    return each_run(experiment, looks, file)
+    return each_run(request, request.experiment.runs, file)
 
 
 _RAMP = ("#00204C", "#31446B", "#575C6D", "#7C7B78", "#A69C6B", "#C9B252")
@@ -413,52 +415,41 @@ def _neutral(ax: Axes) -> None:
     ax.axhline(1.0, color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=0)
 
 
-def build_length(experiment: Experiment, looks: Looks) -> Built:
+def build_length(request: Request) -> Built:
     """Build one file per run with a calibrator that depends on the length."""
+    metrics = request.published
 
     def file(run: ExperimentRun, name: str) -> FigureFile:
-        result = temperature_by_length(run)
-        return _length_file(run_stem("temperature-length", run), name, result, looks)
+        return _length_file(run, name, temperature_by_length(run), request.looks)
 
-    return each_run(experiment, looks, file)
+    if metrics is None:
+        return each_run(request, request.experiment.runs, file)
+    if not metrics.trainings:
+        raise InputError("no calibrator is released: expected a folder with calibration.json files")
+
+    def released_file(run: ReleasedTraining, name: str) -> FigureFile:
+        result = released_temperature_by_length(metrics, run)
+        return _length_file(run, name, result, request.looks)
+
+    return each_run(request, metrics.trainings, released_file)
 
 
-def _length_file(stem: str, name: str, result: TemperatureByLength, looks: Looks) -> FigureFile:
+def _length_file(
+    run: ExperimentRun | ReleasedTraining, name: str, result: TemperatureByLength, looks: Looks
+) -> FigureFile:
     panel = partial(draw_length, result, names=looks.names)
     title = f"Temperature T(x) of {name} against prompt length, for each number of answers"
-    return FigureFile(stem, title, (panel,), inches=2.0)
+    file_name = run_stem("temperature-length", run.arm, run.seed)
+    return FigureFile(file_name, title, (panel,), inches=2.0)
 
 
-def publish_length(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
-    """Build one file per released run with a calibrator that depends on the length."""
-    files, missing = [], []
-    for run in metrics.trainings:
-        name = looks.names.run(run.label)
-        try:
-            result = released_temperature_by_length(metrics, run)
-        except InputError as error:
-            missing.append(f"{name}: {reason(error)}")
-            continue
-        file_name = stem("temperature-length", run.arm, "" if run.seed is None else str(run.seed))
-        files.append(_length_file(file_name, name, result, looks))
-    if not files and not missing:
-        raise InputError("no calibrator is released: expected a folder with calibration.json files")
-    return Built(tuple(files), tuple(missing))
-
-
-def build_choices(experiment: Experiment, looks: Looks) -> Built:
+def build_choices(request: Request) -> Built:
     """Build the file of T against C."""
-    without = [run.label for run in experiment.runs if run.calibrator is None]
-    missing = tuple(f"{looks.names.run(label)}: no calibrator" for label in without)
-    return Built((_choices_file(temperature_by_choices(experiment), looks),), missing)
-
-
-def publish_choices(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
-    """Build the file of T against C from the calibrators of released runs."""
-    return Built((_choices_file(released_temperature_by_choices(metrics), looks),))
-
-
-def _choices_file(result: TemperatureByChoices, looks: Looks) -> FigureFile:
-    panel = partial(draw_choices, result, looks=looks)
+    if request.published is None:
+        result = temperature_by_choices(request.experiment)
+    else:
+        result = released_temperature_by_choices(request.published)
+    panel = partial(draw_choices, result, looks=request.looks)
     title = "Temperature T against the number of allowed answers C, for every run"
-    return FigureFile("temperature-choices", title, (panel,), inches=2.0)
+    file = FigureFile("temperature-choices", title, (panel,), inches=2.0)
+    return Built((file,), uncalibrated(request, "no calibrator"))

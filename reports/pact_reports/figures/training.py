@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pact_eval._typing import FloatArray
-from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.released_results import released_curves, released_figures
 from pact_eval.evaluation.curves.training import (
     DECAY,
@@ -18,13 +16,9 @@ from pact_eval.evaluation.curves.training import (
     Smoothed,
     TrainingCurves,
     Trajectory,
-    released_trajectories,
-    selection_trajectory,
     training_curves,
 )
-from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.settings import Settings
 from pact_reports.figures.axes import (
     arms_and_seeds,
     counts_text,
@@ -34,8 +28,9 @@ from pact_reports.figures.axes import (
     whiskers,
     with_legend,
 )
-from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem, stem
+from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import MUTED, PAPER, Looks, shown
+from pact_reports.request import Request
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -179,59 +174,44 @@ def draw_holdout(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
     return inert(ax)
 
 
-def build_training(experiment: Experiment, looks: Looks) -> Built:
+def build_training(request: Request) -> Built:
     """Build one file per run that has a training log."""
+    if request.published is not None:
+        files = [
+            _training_file(data.label, *data.run, released_curves(data), request.looks)
+            for data in released_figures(request.published)
+        ]
+        return Built(tuple(files))
 
-    def file(run: ExperimentRun, name: str) -> FigureFile:
-        return _training_file(run_stem("training", run), name, training_curves(run), looks)
+    def file(run: ExperimentRun, _name: str) -> FigureFile:
+        return _training_file(run.label, run.arm, run.seed, training_curves(run), request.looks)
 
-    return each_run(experiment, looks, file)
-
-
-def publish_training(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
-    """Build one file per run of which a released folder has the training log."""
-    files = []
-    for data in released_figures(metrics):
-        arm, seed = data.run
-        name = looks.names.run(data.label)
-        file = _training_file(stem("training", arm, str(seed)), name, released_curves(data), looks)
-        files.append(file)
-    return Built(tuple(files))
+    return each_run(request, request.experiment.runs, file)
 
 
-def _training_file(stem: str, name: str, result: TrainingCurves, looks: Looks) -> FigureFile:
+def _training_file(
+    label: str, arm: str, seed: int | None, result: TrainingCurves, looks: Looks
+) -> FigureFile:
     panels = []
     if result.terms:
         panels.append(partial(draw_terms, result, looks=looks))
     if result.distances:
         panels.append(partial(draw_distances, result, looks=looks))
-    title, shows = f"Training of {name}", "loss terms, mean pair margin and ablated gap"
-    return FigureFile(stem, title, tuple(panels), inches=1.75, shows=shows)
+    return FigureFile(
+        run_stem("training", arm, seed),
+        f"Training of {looks.names.run(label)}",
+        tuple(panels),
+        inches=1.75,
+        shows="loss terms, mean pair margin and ablated gap",
+    )
 
 
-def build_selection(experiment: Experiment, looks: Looks) -> Built:
+def build_selection(request: Request) -> Built:
     """Build the file of trajectories and holdout accuracy."""
-    trajectories: list[Trajectory] = []
-
-    def gather(run: ExperimentRun, _name: str) -> FigureFile:
-        trajectories.append(selection_trajectory(experiment, run))
-        return FigureFile("selection", "", ())
-
-    missing = each_run(experiment, looks, gather).missing
-    if not trajectories:
-        raise InputError("; ".join(missing))
-    return Built((_selection_file(trajectories, looks),), missing)
-
-
-def publish_selection(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
-    """Build the file of trajectories and holdout accuracy from released result folders."""
-    return Built((_selection_file(released_trajectories(metrics), looks),))
-
-
-def _selection_file(runs: Sequence[Trajectory], looks: Looks) -> FigureFile:
-    panels = [partial(draw_trajectories, runs, looks=looks)]
+    runs, missing = request.trajectories
+    panels = [partial(draw_trajectories, runs, looks=request.looks)]
     if any(run.selection_accuracy is not None for run in runs):
-        panels.append(partial(draw_selection_accuracy, runs, looks=looks))
-    panels.append(partial(draw_holdout, runs, looks=looks))
+        panels.append(partial(draw_selection_accuracy, runs, looks=request.looks))
+    panels.append(partial(draw_holdout, runs, looks=request.looks))
     title = "Selection NLL over training, and holdout accuracy of the selected checkpoints"
-    return FigureFile("selection", title, tuple(panels), inches=1.95)
+    return Built((FigureFile("selection", title, tuple(panels), inches=1.95),), missing)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any, Final
 
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
-from pact_eval.evaluation.conclusions.data import AuditedCheck, AuditedCode
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions, conclude_runs
 from pact_eval.evaluation.diagnostics import Topic
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import ItemOutcomes, item_outcomes
 from pact_eval.evaluation.run_comparisons import run_differences
-from pact_eval.evaluation.run_records import ItemTexts, cut, texts_of
+from pact_eval.evaluation.run_records import ItemTexts, texts_of
 from pact_eval.evaluation.wrong_items import (
     SUREST,
     WrongItem,
@@ -25,7 +23,6 @@ from pact_eval.evaluation.wrong_items import (
     wrong_items,
 )
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-from pact_reports.figures.style import Looks
 from pact_reports.page.figures import Contents, reliability_diagrams
 from pact_reports.page.item_blocks import compared_runs
 from pact_reports.page.item_links import Compared, item_href, items_href
@@ -48,55 +45,8 @@ from pact_reports.page.questions import (
     remarks_of,
     run_findings,
 )
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 from pact_reports.tables.cells import leak_lines
-
-_LOOKS: Final = {"error": "critical", "warning": "warning", "note": "info"}
-
-
-def _check(check: AuditedCheck, items: Collection[str]) -> dict[str, Any]:
-    """Return a check: its name, its worst severity, findings by code, scope and numbers.
-
-    Args:
-        check: of the audit of the data.
-        items: ids of the items of the page; findings about them are links.
-    """
-    worst = check.codes[0].severity if check.codes else None
-    look, result = "good", "no findings"
-    if check.skipped is not None and worst in (None, "note"):
-        look, result = "severity info", "not checked"
-    elif worst is not None:
-        look, result = f"severity {_LOOKS[worst]}", f"{worst}s"
-    return {
-        "name": check.check,
-        "look": look,
-        "result": result,
-        "codes": [_code(code, items) for code in check.codes],
-        "scope": ": ".join(text for text in (check.skipped, check.scope) if text),
-        "measured": ", ".join(
-            f"{name.replace('_', ' ')} {f'{value:,}' if isinstance(value, int) else f'{value:.3g}'}"
-            for name, value in check.measured.items()
-        ),
-    }
-
-
-def _code(code: AuditedCode, items: Collection[str]) -> dict[str, Any]:
-    """Return the findings of a code: their number, and the places of the first ones."""
-    return {
-        "name": code.code,
-        "count": code.count,
-        "more": code.count - len(code.places),
-        "places": [
-            (
-                str(replace(place, file=Path(place.file).name)),
-                item_href(name)
-                if (name := place.record_id) is not None and name in items
-                else None,
-            )
-            for place in code.places
-        ],
-    }
-
 
 MATRIX_RUNS: Final = 3
 """From this number of runs on, the matrix is the picture of the headline."""
@@ -105,7 +55,7 @@ MOST_REFERENCES: Final = 15
 """Of more runs, one reference has differences: their number is the square of the runs."""
 
 
-def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> dict[str, Any]:
+def run_matrix(request: Request, conclusions: Sequence[RunConclusions]) -> dict[str, Any]:
     """Return runs by questions, as a template writes them.
 
     Args:
@@ -149,7 +99,7 @@ def run_matrix(request: PageRequest, conclusions: Sequence[RunConclusions]) -> d
     }
 
 
-def _differences(request: PageRequest) -> tuple[int, Mapping[int, Sequence[Claim | None]]]:
+def _differences(request: Request) -> tuple[int, Mapping[int, Sequence[Claim | None]]]:
     """Return the first reference, and the differences of all runs from every reference."""
     experiment = request.experiment
     chosen, _ = compared_runs(experiment)
@@ -177,9 +127,6 @@ def _answers(run: RunConclusions) -> list[tuple[str, str, str, str]]:
     ]
 
 
-_LONGEST: Final = 110
-
-
 @dataclass(frozen=True)
 class Example:
     """An item of the first screen.
@@ -195,26 +142,6 @@ class Example:
     href: str
     wrong: str = ""
     right: str = ""
-
-    @property
-    def text(self) -> str:
-        """Its question or context, whichever tells items apart; its id if neither is known."""
-        return cut(self.item.text or self.item.id, _LONGEST)
-
-    @property
-    def given(self) -> str:
-        """The wrong answer; "" if it is not known."""
-        return cut(self.item.given or "", _LONGEST)
-
-    @property
-    def sure(self) -> str:
-        """The confidence in the wrong answer; "" if it is not known."""
-        return confidence_text(self.item.confidence)
-
-    @property
-    def reference(self) -> str:
-        """The right answers; "" if they are not known."""
-        return " or ".join(cut(answer, _LONGEST) for answer in self.item.right)
 
 
 @dataclass(frozen=True)
@@ -232,7 +159,7 @@ class Examples:
     items: Sequence[Example]
 
 
-def examples(request: PageRequest, outcomes: Sequence[ItemOutcomes]) -> Examples:
+def examples(request: Request, outcomes: Sequence[ItemOutcomes]) -> Examples:
     """Return three items to look at first.
 
     Of one run, these are the wrong answers that it is surest of; of several, the items that only
@@ -247,11 +174,11 @@ def examples(request: PageRequest, outcomes: Sequence[ItemOutcomes]) -> Examples
     return _wrong(request, a) if differing is None else differing
 
 
-def _texts(request: PageRequest, run: ExperimentRun) -> ItemTexts:
+def _texts(request: Request, run: ExperimentRun) -> ItemTexts:
     return texts_of(run, {} if request.records is None else request.records.records)
 
 
-def _wrong(request: PageRequest, at: int) -> Examples:
+def _wrong(request: Request, at: int) -> Examples:
     """Return the surest wrong answers of a run."""
     experiment, run = request.experiment, request.experiment.runs[at]
     items = experiment.items(run, letters=False)
@@ -266,7 +193,7 @@ def _wrong(request: PageRequest, at: int) -> Examples:
 
 
 def _differing(
-    request: PageRequest, outcomes: Sequence[ItemOutcomes], a: int, b: int
+    request: Request, outcomes: Sequence[ItemOutcomes], a: int, b: int
 ) -> Examples | None:
     """Return the items that only one of two runs answers right; None without any."""
     names, runs = request.called, request.experiment.runs
@@ -310,7 +237,7 @@ class Answers:
         remarks: diagnostics by topic.
     """
 
-    request: PageRequest
+    request: Request
     conclusions: Sequence[RunConclusions]
     outcomes: Sequence[ItemOutcomes]
     better: Sequence[BetterConclusion]
@@ -318,7 +245,7 @@ class Answers:
     remarks: Mapping[Topic, Sequence[Remark]]
 
     @classmethod
-    def of(cls, request: PageRequest) -> Answers:
+    def of(cls, request: Request) -> Answers:
         """Conclude on the runs of a page.
 
         Raises:
@@ -385,11 +312,17 @@ class Answers:
             contents: figures and tables by topic.
         """
         request = self.request
-        experiment, looks = request.experiment, Looks.of(request.experiment, request.palette)
+        experiment, looks = request.experiment, request.looks
         findings = run_findings(request, self.conclusions, self.outcomes)
         findings["better"] = [*better_findings(request, self.better, self.judged)]
         slots = [experiment.order_audit(run).slots for run in experiment.runs]
         drawn = drawn_claims(self.conclusions, self.better)
+        ids = {
+            item
+            for run in experiment.runs
+            if request.audit.checks
+            for item in run.predictions.ids.tolist()
+        }
         plots = {
             "better": differences_plot(self.better, experiment.main_arm, request.names, drawn),
             "order": order_plot(request.called, slots),
@@ -407,15 +340,10 @@ class Answers:
                 "diagrams": reliability_diagrams(experiment, looks)
                 if topic == "probabilities"
                 else [],
-                "checks": self._checks() if topic == "data" else [],
+                "checks": request.audit.checks if topic == "data" else (),
+                "ids": ids,
             }
             for topic, (name, title, short) in SECTIONS.items()
         ]
         said = ("findings", "remarks", "contents", "plot")
         return [section for section in sections if any(map(section.get, said))]
-
-    def _checks(self) -> list[dict[str, Any]]:
-        """Return the audit of the data, check by check; only its findings need the ids of items."""
-        checks, runs = self.request.audit.checks, self.request.experiment.runs
-        ids = {item for run in runs if checks for item in run.predictions.ids.tolist()}
-        return [_check(check, ids) for check in checks]

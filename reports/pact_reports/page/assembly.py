@@ -20,8 +20,8 @@ from pact_reports.page.figures import make_contents
 from pact_reports.page.html import csp_hash, render, script_json, trusted
 from pact_reports.page.item_blocks import BlockStore, pack_experiment
 from pact_reports.page.provenance import provenance
-from pact_reports.page.request import PageRequest
 from pact_reports.page.svg import stylesheet
+from pact_reports.request import Request
 from pact_reports.tables.cells import decoding_words
 from pact_reports.tables.run_costs import run_groups_table
 from pact_reports.writers.files import BuiltTables, build_tables
@@ -62,7 +62,7 @@ _SCRIPTS: Final = tuple(
 )
 
 
-def make_page(request: PageRequest, *, built: BuiltTables | None = None) -> str:
+def make_page(request: Request, *, built: BuiltTables | None = None) -> str:
     """Make the page of runs.
 
     Args:
@@ -86,7 +86,7 @@ def make_page(request: PageRequest, *, built: BuiltTables | None = None) -> str:
         return _render(request, built)
 
 
-def _render(request: PageRequest, built: BuiltTables | None) -> str:
+def _render(request: Request, built: BuiltTables | None) -> str:
     experiment = request.experiment
     # A missing column ends the command at once.
     grouped = request.grouped
@@ -96,7 +96,7 @@ def _render(request: PageRequest, built: BuiltTables | None) -> str:
             experiment.evaluation(run)
     if built is None:
         with step("tables", counts=10):
-            built = build_tables(request.for_tables, request.tables)
+            built = build_tables(request, request.tables)
     with step("answers", counts=10):
         answers = Answers.of(request)
     with step("figures", counts=50):

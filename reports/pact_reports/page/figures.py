@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.curves.probabilities import BinnedCurve, binned_reliability
+from pact_eval.evaluation.curves.probabilities import binned_reliability
 from pact_eval.evaluation.diagnostics import Topic, calibrated_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -30,14 +30,13 @@ from pact_eval.evaluation.report import Group
 from pact_eval.numbers import UNDEFINED, methods_text
 from pact_eval.progress import tracked
 from pact_eval.stats.estimate import Estimate
-from pact_reports.figures.figure import FigureFile, reason
+from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import inline_svg
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import Looks
-from pact_reports.page.item_links import items_href
 from pact_reports.page.questions import SECTIONS
-from pact_reports.page.request import PageRequest
 from pact_reports.page.svg import page_svg, variable
+from pact_reports.request import Request, reason
 from pact_reports.table import Cell, Column, Table, table_row
 from pact_reports.tables.cells import (
     CALIBRATION_ERROR,
@@ -57,7 +56,7 @@ _OPEN_FILES: Final = 4
 _FIGURES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
     "better": ("main",),
     "where": ("differences", "pairs", "margins"),
-    "order": ("tv", "views", "remedies"),
+    "order": ("tv", "views"),
     "probabilities": (
         *("reliability", "confidence", "ece-kind", "temperature-length", "temperature-choices"),
     ),
@@ -66,9 +65,9 @@ _FIGURES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
 _TABLES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
     "better": ("main", "paired", "ablations", "scorecard"),
     "where": ("kinds", "domains", "answers", "confusion"),
-    "order": ("views", "order", "slots"),
+    "order": ("views", "order"),
     "probabilities": ("calibration", "answer-scores"),
-    "acting": ("risk-coverage", "gates", "costs"),
+    "acting": ("risk-coverage", "gates"),
     "data": ("splits",),
 }
 """Other figures and tables are with the runs."""
@@ -128,7 +127,7 @@ class Contents:
 
 
 def make_contents(
-    request: PageRequest, built: BuiltTables, groups: Table | None
+    request: Request, built: BuiltTables, groups: Table | None
 ) -> Mapping[Topic, Contents]:
     """Draw the figures of a page, and distribute figures and tables to its sections.
 
@@ -159,19 +158,19 @@ def make_contents(
 
 
 def _add_figures(
-    request: PageRequest, contents: Mapping[Topic, Contents], single: Collection[str]
+    request: Request, contents: Mapping[Topic, Contents], single: Collection[str]
 ) -> None:
     """Draw the figures that the user named, or else those of a page without those of one group."""
-    looks = Looks.of(request.experiment, request.palette)
-    on_page = [name for name, figure in FIGURES.items() if figure.on_page and name not in single]
-    names = on_page if request.figures is None else list(request.figures)
+    names = request.figures
+    if names is None:
+        names = tuple(name for name in FIGURES if name not in single)
     for name in tracked(names, "Drawing figures", "figures"):
         section = contents[_topic(_FIGURES_OF_TOPIC, name, request)]
         drawings: list[Drawing] = []
         try:
-            figure = FIGURES[name].built(request.experiment, looks, request.decisions)
+            figure, notes = FIGURES[name].made(request)
             drawings = [(file, page_svg(inline_svg(file))) for file in figure.files]
-            missing = "; ".join(figure.missing)
+            missing = "; ".join((*figure.missing, *notes))
         except ValueError as error:
             # InputError is a ValueError. An error of drawing must not prevent the page.
             missing = reason(error) if isinstance(error, InputError) else f"drawing failed: {error}"
@@ -192,7 +191,7 @@ def _of_one_group(experiment: Experiment) -> Iterator[str]:
             yield name
 
 
-def _add_tables_of_runs(request: PageRequest, contents: Contents) -> None:
+def _add_tables_of_runs(request: Request, contents: Contents) -> None:
     """Put the tables of every run, and of ablated contexts, before the others."""
     experiment, names = request.experiment, request.names
     tables = [runs_table(experiment, names)]
@@ -204,7 +203,7 @@ def _add_tables_of_runs(request: PageRequest, contents: Contents) -> None:
     contents.tables[:0] = map(without_empty_columns, tables)
 
 
-def _topic(names: Mapping[Topic, tuple[str, ...]], name: str, request: PageRequest) -> Topic:
+def _topic(names: Mapping[Topic, tuple[str, ...]], name: str, request: Request) -> Topic:
     """Return the topic of a figure or table that the page has a section on."""
     for topic, members in names.items():
         if name in members and (topic != "better" or request.compares):
@@ -212,7 +211,6 @@ def _topic(names: Mapping[Topic, tuple[str, ...]], name: str, request: PageReque
     return "runs"
 
 
-_STRIP: Final = 30.0
 """Height of the numbers of items below a diagram."""
 
 
@@ -223,74 +221,22 @@ def reliability_diagrams(experiment: Experiment, looks: Looks) -> list[dict[str,
         experiment: the runs, in the order of the item browser.
         looks: colours of the arms.
     """
-    return [
-        {
-            "number": at + 1,
-            "run": looks.names.run(run.label),
-            "colour": f"var(--{variable(looks.arms[run.arm].colour)})",
-            **diagram,
-        }
-        for at, run in enumerate(experiment.runs)
-        if (diagram := _diagram(experiment, run, at)) is not None
-    ]
-
-
-def _diagram(experiment: Experiment, run: ExperimentRun, at: int) -> dict[str, Any] | None:
-    """Return words and curves of a run; None without probabilities."""
-    try:
-        curves = binned_reliability(experiment, run)
-    except InputError:
-        return None
-    first = curves[0].bins.count
-    most = max(int(first.max()), 1)
-    width = 290 / first.size
-    return {
-        "words": [
+    diagrams = []
+    for at, run in enumerate(experiment.runs):
+        try:
+            curves = binned_reliability(experiment, run)
+        except InputError:
+            continue
+        words = [
             f"{'After T(x)' if curve.calibrated else 'Raw'}: "
             f"{experiment.probabilities(run, calibrated=curve.calibrated).words}"
             for curve in curves
             if curve.calibrated != experiment.settings.calibrated
-        ],
-        "curves": [
-            ("calibrated" if curve.calibrated else "raw", [*_points(curve, at)]) for curve in curves
-        ],
-        "bars": [
-            {
-                "x": 34 + bin_ * width + 1,
-                "width": width - 2,
-                "height": max(1.0, _STRIP * count / most),
-                "href": items_href(at, bin_=bin_, calibrated=curves[0].calibrated),
-            }
-            for bin_, count in enumerate(first.tolist())
-            if count
-        ],
-        "most": most,
-    }
-
-
-def _points(curve: BinnedCurve, run: int) -> Iterator[dict[str, Any]]:
-    bins = curve.bins
-    for at, count in enumerate(bins.count.tolist()):
-        if not count:
-            continue
-        accuracy, confidence = float(bins.accuracy[at]), float(bins.mean_confidence[at])
-        start, end = (100 * float(edge) for edge in bins.edges[at : at + 2])
-        yield {
-            "x": 34 + 290 * confidence,
-            "y": _y(accuracy),
-            "low": _y(float(curve.low[at])),
-            "high": _y(float(curve.high[at])),
-            "href": items_href(run, bin_=at, calibrated=curve.calibrated),
-            "words": (
-                f"Confidence{' after T(x)' if curve.calibrated else ''} of {start:.1f}% to "
-                f"{end:.1f}%: {counted(count, 'item')}, {100 * accuracy:.1f}% right, mean "
-                f"confidence {100 * confidence:.1f}%"
-            ),
-        }
-
-
-def _y(share: float) -> float:
-    return 8 + 290 * (1 - share)
+        ]
+        colour = f"var(--{variable(looks.arms[run.arm].colour)})"
+        name = looks.names.run(run.label)
+        diagrams.append({"at": at, "run": name, "colour": colour, "words": words, "curves": curves})
+    return diagrams
 
 
 _SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips", "order_accuracy": "Mean over orders"}

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pact_eval._json import Json, dumps
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.provenance import Contract, Provenance
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 from pact_reports.table import Column, Table, table_row
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")
@@ -53,7 +53,7 @@ _TIMES: Final = ("Scored", "Seconds")
 """Keys that are columns in any case: pages of one experiment, made twice, have the same layout."""
 
 
-def provenance(request: PageRequest) -> dict[str, Any]:
+def provenance(request: Request) -> dict[str, Any]:
     """Return the provenance of the runs by keys, and the command of the page."""
     experiment = request.experiment
     run_name = request.names.run
@@ -124,7 +124,7 @@ def _facts(value: Json, way: str = "") -> Iterator[tuple[str, str]]:
         yield way, "none" if value is None else dumps(value)
 
 
-def _page(request: PageRequest) -> list[tuple[str, str]]:
+def _page(request: Request) -> list[tuple[str, str]]:
     settings = request.experiment.settings
     resamples = settings.resamples
     return [

@@ -32,9 +32,8 @@ from pact_eval.evaluation.spending import compare_spending, spent
 from pact_eval.plain_text import first_of
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import on_verdicts
-from pact_reports.figures.figure import reason
 from pact_reports.page.item_links import items_href
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request, reason
 
 SECTIONS: Final[Mapping[Topic, tuple[str, str, str]]] = {
     "better": ("better", QUESTIONS["better"], "Better?"),
@@ -90,7 +89,7 @@ class Remark:
 
 
 def run_findings(
-    request: PageRequest, conclusions: Sequence[RunConclusions], outcomes: Sequence[ItemOutcomes]
+    request: Request, conclusions: Sequence[RunConclusions], outcomes: Sequence[ItemOutcomes]
 ) -> dict[Topic, list[Finding]]:
     """Return what is concluded of each run, by question.
 
@@ -155,7 +154,7 @@ def _there(
 
 
 def bar_hrefs(
-    request: PageRequest, at: int, where: WhereConclusion, outcomes: ItemOutcomes
+    request: Request, at: int, where: WhereConclusion, outcomes: ItemOutcomes
 ) -> dict[str, str | None]:
     """Return the links to the wrong answers of the groups that are drawn, by their values.
 
@@ -209,7 +208,7 @@ def _shared(findings: Sequence[Finding]) -> list[Finding]:
     return joined
 
 
-def acting_finding(request: PageRequest) -> Finding:
+def acting_finding(request: Request) -> Finding:
     """Return whether the main arm may act alone, or how to ask."""
     acting = request.acting
     if acting is None:
@@ -220,7 +219,7 @@ def acting_finding(request: PageRequest) -> Finding:
 
 
 def better_findings(
-    request: PageRequest,
+    request: Request,
     conclusions: Sequence[BetterConclusion],
     judged: JudgedHypotheses | str | None,
 ) -> Iterator[Finding]:
@@ -250,7 +249,7 @@ def better_findings(
 
 
 def remarks_of(
-    request: PageRequest, judged: JudgedHypotheses | str | None
+    request: Request, judged: JudgedHypotheses | str | None
 ) -> dict[Topic, list[Remark]]:
     """Return the diagnostics by topic and kind, the most severe first."""
     diagnostics = [*diagnose(request.experiment, request.names)]
@@ -270,7 +269,7 @@ def remarks_of(
     return remarks
 
 
-def _line(request: PageRequest, diagnostic: Diagnostic) -> tuple[str, str, str | None]:
+def _line(request: Request, diagnostic: Diagnostic) -> tuple[str, str, str | None]:
     runs = [run.label for run in request.experiment.runs]
     if diagnostic.run not in runs:
         return diagnostic.run or "", diagnostic.text, None
@@ -281,7 +280,7 @@ def _line(request: PageRequest, diagnostic: Diagnostic) -> tuple[str, str, str |
     return name, diagnostic.text, href
 
 
-def judge(request: PageRequest) -> JudgedHypotheses | str | None:
+def judge(request: Request) -> JudgedHypotheses | str | None:
     """Judge the criteria, or return the reason that prevents it; None without criteria.
 
     Raises:
@@ -290,7 +289,7 @@ def judge(request: PageRequest) -> JudgedHypotheses | str | None:
     if request.criteria is None:
         return None
     try:
-        return request.for_tables.judged
+        return request.judged
     except RecordError:
         # The user named this file, so an error in it must stop the command.
         raise

@@ -12,6 +12,7 @@ from pact_eval.evaluation.arms.table_results import run_answer_scores
 from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec
 from pact_eval.evaluation.report import Calibration, ChanceMiscalibration, Group
 from pact_eval.metrics.recalibration import AnswerScores, ScoreDecomposition
+from pact_reports.request import Request
 from pact_reports.table import Cell, Column, Table, table_row
 from pact_reports.tables.cells import (
     RUN_COLUMNS,
@@ -21,7 +22,6 @@ from pact_reports.tables.cells import (
     unit_of,
     value_cell,
 )
-from pact_reports.tables.request import TableRequest
 
 _SCORES: Final = (
     MetricSpec("answer_brier", "Brier", "score", -1),
@@ -49,14 +49,14 @@ _MEANING: Final = (
 )
 
 
-def build_answer_scores(request: TableRequest) -> Table:
+def build_answer_scores(request: Request) -> Table:
     """Make the table of scores in parts, of runs.
 
     Raises:
         InputError: the runs do not compare.
     """
     _ = request.comparable
-    scores = run_answer_scores(request.experiment.comparisons.at_common_views)
+    scores = run_answer_scores(request.experiment)
     if not scores:
         raise InputError("no run has probabilities")
     decoding = MetricDecoding(request.decoding)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
-from pact_eval._choices import Decoding
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.arm_metrics import MetricQuestion, MetricRow
+from pact_eval.evaluation.arm_names import ArmNames
+from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
 from pact_eval.evaluation.arms.released_results import (
     ItemTest,
     ReleasedSetting,
@@ -25,7 +24,6 @@ from pact_eval.evaluation.arms.table_results import (
     Ablation,
     Ablations,
     CalibratedRun,
-    GroupAccuracy,
     ablations,
     calibrated_runs,
     group_accuracy,
@@ -34,8 +32,6 @@ from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.comparison import GroupComparison
 from pact_eval.evaluation.curves.training import (
     Trajectory,
-    released_trajectories,
-    selection_trajectory,
 )
 from pact_eval.evaluation.item_records import Split, data_splits
 from pact_eval.evaluation.registry import (
@@ -45,7 +41,7 @@ from pact_eval.evaluation.registry import (
     find_metric,
     metric_spec,
 )
-from pact_eval.evaluation.report import Calibration
+from pact_reports.request import Request
 from pact_reports.table import Cell, Column, Mark, Row, Table, columns_and_rows, table_row
 from pact_reports.tables.cells import (
     NOISE,
@@ -67,29 +63,18 @@ from pact_reports.tables.cells import (
     value_cell,
     with_interval,
 )
-from pact_reports.tables.request import TableRequest
 
 _TITLES: Final = {"view_tv": "TV", "flip_rate": "Flips"}
 
 
-def build_ablations(request: TableRequest) -> Table:
-    """Make the table of ablations of runs.
+def build_ablations(request: Request) -> Table:
+    """Make the table of the runs of each seed below that of the method, changes marked.
 
     Raises:
         InputError: the runs do not compare, or as `ablations`.
     """
     result = ablations(request.metrics, request.main_arm, request.decoding, request.clear)
-    return ablations_table(result, request.names)
-
-
-def ablations_table(result: Ablations, names: ArmNames = KEYS) -> Table:
-    """Lay out the runs of each seed below that of the method, changes marked.
-
-    Args:
-        result: what to show.
-        names: display names of arms.
-    """
-    method = names.arm(result.method)
+    method = request.names.arm(result.method)
     columns = [Column("Seed"), Column("Arm", "left")]
     for metric, decoding in result.questions:
         spec = metric_spec(metric)
@@ -97,12 +82,12 @@ def ablations_table(result: Ablations, names: ArmNames = KEYS) -> Table:
         title = _TITLES.get(metric, spec.title)
         numbers = (f"{title} ({unit})", f"{title} minus the method's ({unit})")
         column = Column(title, numbers=numbers, better=spec.better)
-        with_chance = _with_chance(result, metric)
+        with_chance = not result.published and find_metric(metric).noise_floor
         columns.append(chance_column(column, unit) if with_chance else column)
     rows = tuple(
         table_row(
             Cell(str(seed)),
-            arm_cell(ablation.arm, names),
+            arm_cell(ablation.arm, request.names),
             *_ablations_cells(result, ablation, is_method=number == 0),
             rule=number == 0,
         )
@@ -119,26 +104,13 @@ def ablations_table(result: Ablations, names: ArmNames = KEYS) -> Table:
     return Table("ablations", title, caption, tuple(columns), rows, notes=notes)
 
 
-def _with_chance(result: Ablations, metric: str) -> bool:
-    return not result.published and find_metric(metric).noise_floor
-
-
-def _ablations_cells(result: Ablations, ablation: Ablation, *, is_method: bool) -> list[Cell]:
-    cells = [
-        Cell(
-            metric_spec(row.cell.metric).shown(row.value),
-            (row.value, None if is_method else change),
-            None if is_method else mark,
-            row.reason,
-        )
-        for row, change, mark in zip(ablation.rows, ablation.changes, ablation.marks, strict=True)
-    ]
-    return [
-        chance_cell(cell, ChanceError.of([row.calibration]))
-        if _with_chance(result, row.cell.metric)
-        else cell
-        for row, cell in zip(ablation.rows, cells, strict=True)
-    ]
+def _ablations_cells(result: Ablations, ablation: Ablation, *, is_method: bool) -> Iterator[Cell]:
+    for row, change, mark in zip(ablation.rows, ablation.changes, ablation.marks, strict=True):
+        spec = metric_spec(row.cell.metric)
+        numbers = (row.value, None if is_method else change)
+        cell = Cell(spec.shown(row.value), numbers, None if is_method else mark, row.reason)
+        with_chance = not result.published and find_metric(spec.name).noise_floor
+        yield chance_cell(cell, ChanceError.of([row.calibration])) if with_chance else cell
 
 
 def _decodings(questions: tuple[MetricQuestion, ...]) -> str:
@@ -176,44 +148,25 @@ _OF_FIT: Final = (
     "log(L / 1000), and ECE before and after. "
 )
 
-_WHEN: Final[tuple[tuple[Calibration, str], ...]] = (("raw", "before"), ("calibrated", "after"))
 
-
-def build_calibration(request: TableRequest) -> Table:
-    """Make the table of calibration of runs.
+def build_calibration(request: Request) -> Table:
+    """Make the table of runs before and after calibration.
 
     Raises:
         InputError: the runs do not compare, or none has a calibrator.
     """
     runs = calibrated_runs(request.metrics, request.decoding)
-    scope = items_and_pairs(request.metrics.sizes)
-    return calibration_table(runs, request.decoding, scope, request.names)
-
-
-def calibration_table(
-    runs: tuple[CalibratedRun, ...],
-    decoding: Decoding,
-    scope: str,
-    names: ArmNames = KEYS,
-) -> Table:
-    """Lay out runs before and after calibration.
-
-    Args:
-        runs: what to show.
-        decoding: of all numbers.
-        scope: items and pairs behind each run, in words.
-        names: display names of arms.
-    """
     with_t = any(run.temperature is not None for run in runs)
     fitted = any(run.fitted is not None for run in runs)
     published = any(run.shown_worse is None for run in runs)
     columns = [*RUN_COLUMNS]
-    columns += [_T_COLUMN] if with_t or fitted else []
+    if with_t or fitted:
+        columns.append(Column("T(x)", numbers=("T mean", "T lowest", "T highest")))
     columns += _FIT_COLUMNS if fitted else ()
     for metric in CALIBRATED_METRICS:
         spec = metric_spec(metric)
-        for how, when in _WHEN:
-            name = MetricDecoding(decoding, how == "calibrated")
+        for how, when in (("raw", "before"), ("calibrated", "after")):
+            name = MetricDecoding(request.decoding, how == "calibrated")
             column = metric_column(spec, name, f"{spec.title} {when}")
             with_chance = not published and find_metric(metric).noise_floor
             columns.append(chance_column(column, unit_of(spec, name)) if with_chance else column)
@@ -226,18 +179,15 @@ def calibration_table(
         name="calibration",
         title="Before and after calibration",
         caption=(
-            f"Decoding: {decoding_words(MetricDecoding(decoding))}, and divided by T(x). "
-            f"{_OF_FIT if fitted else shown}Each run: {scope}. ECE and AURC in %, NLL in nats. No "
-            "temperature changes an accuracy."
+            f"Decoding: {decoding_words(MetricDecoding(request.decoding))}, and divided by T(x). "
+            f"{_OF_FIT if fitted else shown}Each run: {items_and_pairs(request.metrics.sizes)}. "
+            "ECE and AURC in %, NLL in nats. No temperature changes an accuracy."
         ),
         columns=tuple(columns),
-        rows=run_rows(rows, names),
+        rows=run_rows(rows, request.names),
         legend=(("worse", f"T(x) {worse}"),),
         notes=() if published else (NOISE,),
     )
-
-
-_T_COLUMN: Final = Column("T(x)", numbers=("T mean", "T lowest", "T highest"))
 
 
 def _cells(run: CalibratedRun, *, with_t: bool, fitted: bool) -> list[Cell]:
@@ -285,37 +235,32 @@ _MAE: Final = metric_spec("score_mae")
 _GROUP_ACCURACY_TITLES: Final = {"choice": "Choice", "boolean": "Boolean", "score": "Score"}
 
 
-def build_kinds(request: TableRequest) -> Table:
+def build_kinds(request: Request) -> Table:
     """Make the table of accuracy by kind.
 
     Raises:
         InputError: the runs do not compare.
     """
-    name = MetricDecoding(request.decoding)
-    return group_table(group_accuracy(request.metrics, "kind", name), request.names)
+    return _groups_table(request, "kind")
 
 
-def build_domains(request: TableRequest) -> Table:
+def build_domains(request: Request) -> Table:
     """Make the table of accuracy by domain.
 
     Raises:
         InputError: the runs do not compare, or their items have no domains.
     """
-    metrics, name = request.metrics, MetricDecoding(request.decoding)
-    if not metrics.published and not any(request.comparable[0].predictions.domain.tolist()):
+    published = request.metrics.published
+    if not published and not any(request.comparable[0].predictions.domain.tolist()):
         raise InputError("the items name no domains")
-    return group_table(group_accuracy(metrics, "domain", name), request.names)
+    return _groups_table(request, "domain")
 
 
-def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:
+def _groups_table(request: Request, by: Literal["kind", "domain"]) -> Table:
     """Lay out accuracy by group: one row per run, one column per group."""
+    result = group_accuracy(request.metrics, by, MetricDecoding(request.decoding))
     # The last number of a run is its Score MAE.
-    specs = [_ACCURACY] * len(result.groups) + [_MAE] * (result.by == "kind")
-
-    def cells(run: Sequence[MetricRow]) -> Iterator[Cell]:
-        for row, spec in zip(run, specs, strict=False):
-            yield value_cell(row.value, spec, row.reason)
-
+    specs = [_ACCURACY] * len(result.groups) + [_MAE] * (by == "kind")
     named = [_GROUP_ACCURACY_TITLES.get(name, name) or "(none)" for name, _ in result.groups]
     sizes = [
         f"{name} {size:,}" if size is not None else name
@@ -323,20 +268,33 @@ def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:
     ]
     levels = " Score MAE in levels, on Score items." if _MAE in specs else ""
     titles = zip(specs, [*named, None], strict=False)
-    columns = (metric_column(spec, result.decoding, title) for spec, title in titles)
+    rows = (
+        (
+            run[0].cell.arm,
+            run[0].seed,
+            [
+                value_cell(row.value, spec, row.reason)
+                for row, spec in zip(run, specs, strict=False)
+            ],
+        )
+        for run in result.rows
+    )
     return Table(
-        name=f"{result.by}s",
-        title=f"Accuracy by {result.by}",
+        name=f"{by}s",
+        title=f"Accuracy by {by}",
         caption=(
             f"Accuracy (%) of each run; decoding: {decoding_words(result.decoding)}. "
             f"Items: {', '.join(sizes)}.{levels}"
         ),
-        columns=(*RUN_COLUMNS, *columns),
-        rows=run_rows(((run[0].cell.arm, run[0].seed, cells(run)) for run in result.rows), names),
+        columns=(
+            *RUN_COLUMNS,
+            *(metric_column(spec, result.decoding, title) for spec, title in titles),
+        ),
+        rows=run_rows(rows, request.names),
     )
 
 
-def build_paired(request: TableRequest) -> Table:
+def build_paired(request: Request) -> Table:
     """Make the table of differences over families of runs.
 
     Raises:
@@ -378,7 +336,7 @@ def build_paired(request: TableRequest) -> Table:
     )
 
 
-def build_mcnemar(request: TableRequest) -> Table:
+def build_mcnemar(request: Request) -> Table:
     """Make the table of tests and intervals over items, as papers print them: one row per seed.
 
     Published tests may be of other runs than the published metrics, so they have their accuracies.
@@ -452,7 +410,7 @@ _SHOWN: Final[tuple[tuple[Mark, str], ...]] = (("significant", "p below 0.05"),)
 
 
 def _matched(
-    request: TableRequest,
+    request: Request,
 ) -> tuple[Sequence[tuple[str, int | None, GroupComparison]], MetricDecoding, str]:
     """Return the tests of the method at shared seeds, their decoding, and what they compare."""
     _ = request.comparable
@@ -466,11 +424,11 @@ def _matched(
     return tests, decoding, compared
 
 
-def _method(request: TableRequest) -> str:
+def _method(request: Request) -> str:
     return request.names.arm(request.main_arm)
 
 
-def build_splits(request: TableRequest) -> Table:
+def build_splits(request: Request) -> Table:
     """Make the table of data splits: named folders, the data that runs scored or were trained on.
 
     Raises:
@@ -486,11 +444,6 @@ def build_splits(request: TableRequest) -> Table:
     if not splits:
         unknown = request.published is not None
         raise InputError(f"no {'split in results.json files' if unknown else 'run'} and no dataset")
-    return splits_table(splits, max(longest, default=None))
-
-
-def splits_table(splits: Sequence[Split], longest_prompt: int | None = None) -> Table:
-    """Lay out data splits: one row per file, and the longest prompt in tokens if it is known."""
     kinds = ("Choice", "Boolean", "Score")
     layout = columns_and_rows(
         splits,
@@ -511,8 +464,8 @@ def splits_table(splits: Sequence[Split], longest_prompt: int | None = None) -> 
         "pairs of a base and a counterfactual record, and the source families above them. "
         "Runs: how many of those shown here scored the file."
     )
-    if longest_prompt is not None:
-        caption += f" The longest prompt has {longest_prompt:,} tokens."
+    if longest:
+        caption += f" The longest prompt has {max(longest):,} tokens."
     return Table("splits", "Data splits", caption, *layout)
 
 
@@ -526,28 +479,15 @@ def _source_families(split: Split) -> Cell:
     return count_cell(split.source_families, reason)
 
 
-def build_settings(request: TableRequest) -> Table:
-    """Make the table of settings.
+def build_settings(request: Request) -> Table:
+    """Make the table of settings: one row per key, with the arms that differ from the method.
 
     Raises:
         InputError: no released run of the method has settings.
     """
     if request.published is None:
         raise InputError("needs a released folder")
-    settings = released_settings(request.published, request.main_arm)
-    return settings_table(settings, request.main_arm, request.names)
-
-
-def settings_table(
-    settings: Sequence[ReleasedSetting], method: str, names: ArmNames = KEYS
-) -> Table:
-    """Lay out settings: one row per key, with the arms that differ from the method.
-
-    Args:
-        settings: what to show.
-        method: the arm whose values come first.
-        names: display names of arms.
-    """
+    names, method = request.names, _method(request)
 
     def others(setting: ReleasedSetting) -> str:
         by_value: dict[str, list[str]] = {}
@@ -556,49 +496,28 @@ def settings_table(
         return "; ".join(f"{value} ({', '.join(arms)})" for value, arms in by_value.items())
 
     layout = columns_and_rows(
-        settings,
+        released_settings(request.published, request.main_arm),
         (Column("Setting", "left"), lambda setting: setting.key),
-        (Column(names.arm(method), "left"), lambda setting: setting.value),
+        (Column(method, "left"), lambda setting: setting.value),
         (Column("Other arms", "left"), lambda setting: others(setting) or "–"),
         rule=lambda setting: setting.key.split(".")[0],
     )
     caption = (
-        f"Settings of {names.arm(method)} by their keys in the released configuration; values of "
+        f"Settings of {method} by their keys in the released configuration; values of "
         "several seeds are separated by semicolons. Other arms: those with another value."
     )
     return Table("settings", "Settings of training and evaluation", caption, *layout)
 
 
-def build_selection(request: TableRequest) -> Table:
-    """Make the table of selected checkpoints.
+def build_selection(request: Request) -> Table:
+    """Make the table of selected checkpoints: one row per run.
 
     Raises:
         InputError: no run has a history of selection.
     """
-    if request.published is not None:
-        runs = released_trajectories(request.published)
-        return selection_table(runs, MetricDecoding("single"), request.names)
-    trajectories, reasons = [], []
-    for run in request.experiment.runs:
-        try:
-            trajectories.append(selection_trajectory(request.experiment, run))
-        except InputError as error:
-            reasons.append(str(error))
-    if not trajectories:
-        raise InputError(next(iter(reasons), "no run on full contexts"))
-    return selection_table(trajectories, MetricDecoding(request.decoding), request.names)
-
-
-def selection_table(
-    runs: Sequence[Trajectory], decoding: MetricDecoding, names: ArmNames = KEYS
-) -> Table:
-    """Lay out selected checkpoints: one row per run.
-
-    Args:
-        runs: the selection of every run.
-        decoding: of the accuracy of the runs.
-        names: display names of arms.
-    """
+    runs, _ = request.trajectories
+    decoding = MetricDecoding("single" if request.published is not None else request.decoding)
+    rows = ((run.arm, run.seed, _selection_cells(run)) for run in runs)
     return Table(
         name="selection",
         title="Selected checkpoints",
@@ -615,7 +534,7 @@ def selection_table(
             Column("Selection accuracy", numbers=("selection accuracy (fraction)",), better=1),
             metric_column(_ACCURACY, decoding),
         ),
-        rows=run_rows(((run.arm, run.seed, _selection_cells(run)) for run in runs), names),
+        rows=run_rows(rows, request.names),
         brackets="In brackets: 95% interval over families, left out if there is none.",
     )
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import run_risks
-from pact_eval.evaluation.curves.probabilities import Band
 from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.stats.estimate import Estimate
-from pact_eval.thresholds.decision_curves import CostCurve, GateMark, cost_curve, gate_marks
-from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
-from pact_reports.table import Cell, Column, Table, columns_and_rows, right_columns, table_row
+from pact_eval.thresholds.decision_curves import GateMark, gate_marks
+from pact_eval.thresholds.gates import SIGNAL_NAMES
+from pact_reports.request import Request
+from pact_reports.table import Cell, Column, Table, columns_and_rows, table_row
 from pact_reports.tables.cells import (
     RUN_COLUMNS,
     arm_cell,
@@ -22,14 +21,12 @@ from pact_reports.tables.cells import (
     interval_column,
     seed_cell,
 )
-from pact_reports.tables.request import TableRequest
 from pact_reports.views.thresholds import gate_notes, rule_text
 
 _COVERAGES: Final = (0.25, 0.5, 0.75, 0.9, 1.0)
-_SHARES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 
 
-def build_risk_coverage(request: TableRequest) -> Table:
+def build_risk_coverage(request: Request) -> Table:
     """Make the table of error rates among the most confident items of every run.
 
     Raises:
@@ -56,7 +53,7 @@ def build_risk_coverage(request: TableRequest) -> Table:
     )
 
 
-def build_gates(request: TableRequest) -> Table:
+def build_gates(request: Request) -> Table:
     """Make the table of chosen gates on the runs of their model.
 
     Raises:
@@ -88,80 +85,6 @@ def build_gates(request: TableRequest) -> Table:
 def _gates_on(mark: GateMark) -> str:
     rule = mark.file.rule
     return f"{SIGNAL_NAMES[rule.signal]}, by {rule.by}; {rule_text(rule)}"
-
-
-def build_costs(request: TableRequest) -> Table:
-    """Make the table of the cost and value of gates on every run.
-
-    Raises:
-        InputError: there are no costs, or no run has probabilities.
-    """
-    decisions = request.decisions
-    if decisions is None or decisions.costs is None:
-        raise InputError("no costs were given (--cost-wrong, or --thresholds of costs)")
-    costs = decisions.costs
-    curves = [cost_curve(request.experiment, run, decisions) for run in request.experiment.runs]
-    if not curves:
-        raise InputError("no run on full contexts")
-    rows = [
-        table_row(*_cost_cells(curve, at, request), rule=number == 0)
-        for curve in curves
-        for number, at in enumerate(_shown_gates(curve))
-    ]
-    marked = any(curve.chosen is not None for curve in curves)
-    chosen = " An asterisk marks the chosen gate." if marked else ""
-    return Table(
-        name="costs",
-        title="What gates cost, and what they are worth",
-        caption=(
-            f"Expected cost per item if a wrong decision costs {costs.cost_wrong:g} and a review "
-            f"{costs.cost_review:g}, and what the gate saves over always answering and over "
-            "always asking, with 95% bootstrap intervals over families. Items without an answer "
-            f"count as escalated.{chosen}"
-        ),
-        columns=(
-            Column("Arm", "left"),
-            *right_columns("Seed", "Gate"),
-            Column("Escalated (%)", numbers=("Escalated (fraction)",)),
-            *(_cost_column(title) for title in ("Cost", "Over answering", "Over asking")),
-        ),
-        rows=tuple(rows),
-    )
-
-
-def _shown_gates(curve: CostCurve) -> list[int]:
-    """Return the gates of a run that a table shows: equal shares, and the chosen one."""
-    places = {curve.nearest(share) for share in _SHARES}
-    chosen = () if curve.chosen is None else (curve.chosen,)
-    return sorted(places.union(chosen))
-
-
-def _cost_cells(curve: CostCurve, at: int, request: TableRequest) -> list[Cell]:
-    gate = gate_text(float(curve.thresholds[at]), curve.rule.signal)
-    share = float(curve.escalated[at])
-    return [
-        arm_cell(curve.arm, request.names),
-        seed_cell(curve.seed),
-        Cell(f"{gate} *" if at == curve.chosen else gate),
-        Cell(value_text(share, "percent"), (share,)),
-        *(_cost(series, at) for series in (curve.cost, curve.over_answering, curve.over_asking)),
-    ]
-
-
-def _cost(curve: tuple[FloatArray, Band], at: int) -> Cell:
-    values, band = curve
-    value, low, high = float(values[at]), float(band.low[at]), float(band.high[at])
-    ends = f"[{_plain(low)}, {_plain(high)}]" if low < high else ""
-    return Cell(_plain(value), (value, low, high), interval=ends)
-
-
-def _plain(cost: float) -> str:
-    text = f"{cost:.3f}"
-    return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
-
-
-def _cost_column(title: str) -> Column:
-    return Column(title, numbers=(title, f"{title} low", f"{title} high"))
 
 
 def _rate_column(title: str) -> Column:

@@ -16,6 +16,7 @@ from pact_eval.evaluation.arms.arm_metrics import (
 )
 from pact_eval.evaluation.arms.comparison import ArmSummary, Standing
 from pact_eval.evaluation.registry import MetricDecoding, find_metric, metric_spec
+from pact_reports.request import Request
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import (
     CALIBRATION_ERROR,
@@ -35,14 +36,13 @@ from pact_reports.tables.cells import (
     standing_cells,
     with_interval,
 )
-from pact_reports.tables.request import TableRequest
 
 _BY_VALUE: Final[tuple[tuple[Mark, str], ...]] = (
     ("best", "best mean of its column, by value; no difference is tested"),
 )
 
 
-def build_main(request: TableRequest) -> Table:
+def build_main(request: Request) -> Table:
     """Make the table of main results of runs.
 
     Raises:
@@ -202,7 +202,7 @@ def k_views_table(results: ArmSummaries, k: str = "K views", names: ArmNames = K
     )
 
 
-def build_views(request: TableRequest) -> Table:
+def build_views(request: Request) -> Table:
     """Make the table of K-view decoding of runs.
 
     Raises:

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.data.records import position_name
 from pact_eval.errors import InputError, counted
-from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.order import (
     NoiseFloor,
     OrderAudit,
-    OrderConclusion,
     OrderEffect,
     OrderGain,
     slot_name,
     ties_words,
 )
-from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import MetricSpec, metric_spec
 from pact_eval.numbers import CLUSTERS, Unit, ends_text, small_text, value_text
 from pact_eval.plain_text import lower_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
+from pact_reports.request import Request
 from pact_reports.table import (
     Cell,
     Column,
@@ -40,7 +36,6 @@ from pact_reports.table import (
     table_row,
 )
 from pact_reports.tables.cells import RUN_COLUMNS, estimate_cell, p_value_cell, run_rows
-from pact_reports.tables.request import TableRequest
 
 PROBE: Final = "pact-eval score --server URL --model NAME --probe"
 """The command that measures the noise of a server."""
@@ -240,7 +235,6 @@ def _every(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
     return (*slots.slots, *(() if slots.last is None else (slots.last,)))
 
 
-_EFFECTS: Final = {"view_tv": "View TV", "flip_rate": "Flips"}
 _GAINS: Final = {
     "accuracy": "Gain in accuracy",
     "pair_accuracy": "Gain in pair accuracy",
@@ -248,93 +242,52 @@ _GAINS: Final = {
 }
 _VIEW_TV: Final = metric_spec("view_tv")
 _UNIT: Final[dict[Unit, str]] = {"percent": "fraction", "nats": "nats"}
-_GAIN: Final = metric_spec("ensemble_gain")
-_MOST_SLOTS: Final = 10
 _UNUSUAL: Final = ("identical", "no floor", "not shown")
 
-Audited = tuple[ExperimentRun, OrderAudit, OrderConclusion]
 
-
-def build_order(request: TableRequest) -> Table:
-    """Make the table of order audits of runs.
+def build_order(request: Request) -> Table:
+    """Make the table of effects of the order and gains from averaging: one row per run.
 
     Raises:
         InputError: the runs do not compare, or no item is shown in two orders.
     """
-    return order_table(_audit_runs(request), request.names)
-
-
-def build_slots(request: TableRequest) -> Table:
-    """Make the table of preferred slots of runs.
-
-    Raises:
-        InputError: the runs do not compare, or no item is shown in two orders.
-    """
-    return slots_table(_audit_runs(request), request.names)
-
-
-def _audit_runs(request: TableRequest) -> list[Audited]:
-    raw = request.raw
-    audited = [(run, raw.order_audit(run), raw.order(run)) for run in request.comparable]
-    if not any(audit.items for _, audit, _ in audited):
-        remarks = (noise_note(audit.effect) for _, audit, _ in audited)
+    raw, names = request.raw, request.names
+    audited = [(run, raw.order_audit(run)) for run in request.comparable]
+    if not any(audit.items for _, audit in audited):
+        remarks = (noise_note(audit.effect) for _, audit in audited)
         raise InputError(next(filter(None, remarks), "no item is shown in two orders (K is 1)"))
-    return audited
-
-
-def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
-    """Lay out effects of the order and gains from averaging: one row per run.
-
-    Args:
-        audited: runs with their audits.
-        names: display names of arms.
-    """
-    measured = {gain.spec.name for _, audit, _ in audited for gain in audit.gains}
+    measured = {gain.spec.name for _, audit in audited for gain in audit.gains}
     gains = [name for name in _GAINS if name in measured]
-    specs = [metric_spec(name) for name in gains]
-    k = max(audit.effect.k for _, audit, _ in audited)
+    k = max(audit.effect.k for _, audit in audited)
+    conclusions = "; ".join(
+        f"{names.run(run.label)}: {lower_first(raw.order(run).words.finding)}" for run, _ in audited
+    )
     unusual = (
         f"{names.run(run.label)}: {noise_note(audit.effect)}"
-        for run, audit, _ in audited
+        for run, audit in audited
         if audit.effect.finding in _UNUSUAL
     )
-    rows = ((run.arm, run.seed, _order_cells(audit, gains)) for run, audit, _ in audited)
+    rows = ((run.arm, run.seed, _order_cells(audit, gains)) for run, audit in audited)
     return Table(
         name="order",
         title="Effect of the order, next to noise alone",
         caption=(
-            f"{_conclude(audited, names)}. {k} views, raw. Gains: {k} views minus view 0, in "
+            f"{conclusions}. {k} views, raw. Gains: {k} views minus view 0, in "
             "points; NLL in nats; the rest in %. Items that are shown in one order are left out."
         ),
         columns=(
             *RUN_COLUMNS,
-            *(_column(title, "fraction", -1) for title in _EFFECTS.values()),
-            *(_column(_GAINS[spec.name], _UNIT[spec.unit], spec.better) for spec in specs),
+            *(_column(title, "fraction", -1) for title in ("View TV", "Flips")),
+            *(
+                _column(_GAINS[spec.name], _UNIT[spec.unit], spec.better)
+                for spec in map(metric_spec, gains)
+            ),
         ),
         rows=run_rows(rows, names),
         legend=(("significant", BEYOND_NOISE),),
         notes=(NOISE_ALONE, *unusual),
         brackets="In brackets: 95% interval over families.",
     )
-
-
-def _conclude(audited: Sequence[Audited], names: ArmNames) -> str:
-    """Write the conclusion on order of every run."""
-    conclusions = ((names.run(run.label), conclusion.words) for run, _, conclusion in audited)
-    return "; ".join(f"{name}: {lower_first(words.finding)}" for name, words in conclusions)
-
-
-def _preferred(audited: Sequence[Audited]) -> str:
-    """Name the slots that are preferred or avoided, with the number of runs that show it."""
-    parts = []
-    for word, run_slots in (
-        ("Preferred", [audit.slots.preferred for _, audit, _ in audited]),
-        ("avoided", [audit.slots.avoided for _, audit, _ in audited]),
-    ):
-        runs = Counter(slot for slots in run_slots for slot in slots)
-        named = [f"{position_name(slot)} ({counted(runs[slot], 'run')})" for slot in sorted(runs)]
-        parts.append(f"{word}: {', '.join(named) or 'none shown'}")
-    return f"{'; '.join(parts)}."
 
 
 def _column(title: str, unit: str, better: Literal[-1, 0, 1]) -> Column:
@@ -368,59 +321,3 @@ def _cell(estimate: Estimate, spec: MetricSpec, floor: float, *, marked: bool) -
         interval=ends_text(estimate.low, estimate.high, spec.unit) if has_interval else "",
         below="noise not known" if math.isnan(floor) else f"noise {floor_text(floor, spec)}",
     )
-
-
-def slots_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
-    """Lay out how much each slot is preferred: one row per run, one column per slot.
-
-    Args:
-        audited: runs with their audits.
-        names: display names of arms.
-    """
-    slots = _shown_slots(audited)
-    shown = "shown: p at most 0.05, by permutations and t over families, Holm over the slots"
-    rows = ((run.arm, run.seed, _slot_cells(audit, slots)) for run, audit, _ in audited)
-    return Table(
-        name="slots",
-        title="Preferred slots",
-        caption=(
-            f"{_preferred(audited)} How much more often a slot is chosen than by the same answers "
-            "in other orders, in points of the views that have it."
-        ),
-        columns=(*RUN_COLUMNS, *(_slot_column(position_name(slot)) for slot in slots)),
-        rows=run_rows(rows, names),
-        legend=(("significant", shown),),
-        notes=(
-            "Noise: 95% of the permutations of the answers of each item over its orders are "
-            "within it.",
-        ),
-        brackets="In brackets: 95% interval over families.",
-    )
-
-
-def _slot_column(name: str) -> Column:
-    numbers = (f"{name} (fraction)", f"{name} low", f"{name} high", f"{name} noise", f"{name} p")
-    return Column(name, numbers=numbers)
-
-
-def _shown_slots(audited: Sequence[Audited]) -> list[int]:
-    """Return the slots of the table: all, or of very many those that are marked, then the first."""
-    most = max(len(audit.slots.slots) for _, audit, _ in audited)
-    marked = {
-        slot for _, audit, _ in audited for slot in (*audit.slots.preferred, *audit.slots.avoided)
-    }
-    chosen = [*sorted(marked), *(slot for slot in range(most) if slot not in marked)]
-    return sorted(chosen[:_MOST_SLOTS])
-
-
-def _slot_cells(audit: OrderAudit, slots: Sequence[int]) -> list[Cell]:
-    cells = []
-    for slot in slots:
-        if slot >= len(audit.slots.slots):
-            cells.append(Cell("–", reason="no item of the run has this slot"))
-            continue
-        result = audit.slots.slots[slot]
-        cell = _cell(result.preference, _GAIN, result.noise, marked=result.marked)
-        noise = f"noise ±{value_text(result.noise, 'percent')}"
-        cells.append(replace(cell, numbers=(*cell.numbers, result.adjusted_p_value), below=noise))
-    return cells

@@ -12,6 +12,7 @@ from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec
 from pact_eval.evaluation.run_records import cut, item_texts
 from pact_eval.numbers import UNDEFINED
 from pact_eval.plain_text import one_line, short_names
+from pact_reports.request import Request
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, table_row
 from pact_reports.tables.cells import (
     RUN_COLUMNS,
@@ -24,7 +25,6 @@ from pact_reports.tables.cells import (
     value_cell,
     with_interval,
 )
-from pact_reports.tables.request import TableRequest
 
 MOST_ANSWERS: Final = 12
 """Questions with more answers, and several questions, have a list of mistakes, and no matrix."""
@@ -73,7 +73,7 @@ def answers_parts(questions: Sequence[QuestionAnswers]) -> Iterator[Part]:
         yield Line(f"Most frequent mistakes{where}: {listed or 'none'}.")
 
 
-def build_answers(request: TableRequest) -> Table:
+def build_answers(request: Request) -> Table:
     """Make the table of precision, recall and F1 of every answer of runs.
 
     Raises:
@@ -82,16 +82,16 @@ def build_answers(request: TableRequest) -> Table:
     return answers_table(_runs(request), MetricDecoding(request.decoding))
 
 
-def build_confusion(request: TableRequest) -> Table:
+def build_confusion(request: Request) -> Table:
     """Make the table of which answers runs take for which; errors as `build_answers`."""
     return confusion_table(_runs(request), MetricDecoding(request.decoding))
 
 
-def _runs(request: TableRequest) -> list[RunAnswers]:
+def _runs(request: Request) -> list[RunAnswers]:
     runs = []
     for run in request.comparable:
         texts = item_texts(run, request.data)
-        questions = question_answers(run.alone(), run.alone().scored(request.decoding), texts)
+        questions = question_answers(run, run.scored(request.decoding), texts)
         keys = (arm_cell(run.arm, request.names), seed_cell(run.seed))
         runs.append(RunAnswers(keys, questions))
     if not any(run.questions for run in runs):

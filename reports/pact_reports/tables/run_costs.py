@@ -10,7 +10,7 @@ from typing import Final
 from pact_eval._choices import ClusterUnit
 from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.arms.table_results import (
     TRAINING_NAME,
     ArmCost,
@@ -23,6 +23,7 @@ from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec, me
 from pact_eval.evaluation.report import Group
 from pact_eval.numbers import reason_text, short_clusters
 from pact_eval.plain_text import one_line
+from pact_reports.request import Request
 from pact_reports.table import (
     Cell,
     Column,
@@ -44,27 +45,21 @@ from pact_reports.tables.cells import (
     run_rows,
     unit_of,
 )
-from pact_reports.tables.request import TableRequest
 
 _GIB: Final = 1024**3
 
 
-def build_cost(request: TableRequest) -> Table:
-    """Make the table of costs.
+def build_cost(request: Request) -> Table:
+    """Make the table of costs: one row per run, or per arm of published metrics.
 
     Raises:
         InputError: there is no run on full contexts, or published metrics say nothing of training.
     """
     if request.published is not None:
-        return arm_cost_table(arm_costs(request.published), request.names)
+        return _arm_cost_table(arm_costs(request.published), request.names)
     costs = run_costs(request.experiment)
     if not costs:
         raise InputError("no run on full contexts")
-    return cost_table(costs, request.names)
-
-
-def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
-    """Lay out costs: one row per run."""
     return Table(
         name="cost",
         title="Cost",
@@ -86,7 +81,7 @@ def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
             Column("Train. min", numbers=("training (min)",)),
             Column("Train. GiB", numbers=("training, peak memory (GiB)",)),
         ),
-        rows=run_rows(((cost.arm, cost.seed, _cells(cost)) for cost in costs), names),
+        rows=run_rows(((cost.arm, cost.seed, _cells(cost)) for cost in costs), request.names),
     )
 
 
@@ -107,7 +102,7 @@ def _cells(cost: RunCost) -> tuple[Cell, ...]:
     )
 
 
-def arm_cost_table(costs: tuple[ArmCost, ...], names: ArmNames = KEYS) -> Table:
+def _arm_cost_table(costs: tuple[ArmCost, ...], names: ArmNames) -> Table:
     """Lay out costs of training: one row per arm."""
     accuracy, steps = metric_spec("accuracy"), ("training steps, lowest", "training steps, highest")
     unmeasured = "not measured in every run"
@@ -158,7 +153,7 @@ _NOTE: Final = (
 )
 
 
-def run_groups_table(experiment: Experiment, names: ArmNames = KEYS) -> Table:
+def run_groups_table(experiment: Experiment, names: ArmNames) -> Table:
     """Lay out the metrics of every run by group; the first row of a run has all items.
 
     Args:

@@ -12,7 +12,7 @@ from pact_eval.evaluation.arms.comparison import margin_unit
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.numbers import UNDEFINED, ends_text, has_width, methods_text, value_text
-from pact_eval.preregistration.criteria import Constant, Quantity
+from pact_eval.preregistration.criteria import Quantity
 from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import (
@@ -24,6 +24,7 @@ from pact_eval.preregistration.scorecard import (
     Verdict,
 )
 from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_reports.request import Request
 from pact_reports.table import (
     Cell,
     Column,
@@ -38,7 +39,6 @@ from pact_reports.table import (
     table_row,
 )
 from pact_reports.tables.cells import NOISE, chance_text, counted, estimate_cell
-from pact_reports.tables.request import TableRequest
 
 _MOST_DIFFERENCES: Final = 4
 VERDICT_TONES: Final[dict[Verdict, Tone]] = {
@@ -51,8 +51,8 @@ VERDICT_TONES: Final[dict[Verdict, Tone]] = {
 }
 
 
-def build_scorecard(request: TableRequest) -> Table:
-    """Make the scorecard of runs; errors as `TableRequest.judged`."""
+def build_scorecard(request: Request) -> Table:
+    """Make the scorecard of runs; errors as `Request.judged`."""
     judged = request.judged
     return scorecard_table(judged.scorecard, judged.registration)
 
@@ -287,9 +287,9 @@ def compared_text(comparison: CheckComparison, names: ArmNames = KEYS) -> str:
     left, second = comparison.question.left.cell, comparison.question.right
     group = [] if left.group == "all" else [left.group]
     named = [names.arm(left.arm), str(left.decoding), *group]
-    if not second.cells:
+    if not isinstance(second, Quantity):
         return f"{', '.join(named)} vs {metric_spec(left.metric).shown(comparison.right.value)}"
-    right = second.cells[0]
+    right = second.cell
     pairs = (
         (left.metric, right.metric),
         (names.arm(left.arm), names.arm(right.arm)),
@@ -300,8 +300,9 @@ def compared_text(comparison: CheckComparison, names: ArmNames = KEYS) -> str:
     return f"{', '.join(named)} vs {', '.join(other)}"
 
 
-def _value(quantity: Quantity | Constant, reading: Reading, comparison: CheckComparison) -> Cell:
-    spec, signed = metric_spec(comparison.question.left.cell.metric), quantity.minus is not None
+def _value(quantity: Quantity | float, reading: Reading, comparison: CheckComparison) -> Cell:
+    spec = metric_spec(comparison.question.left.cell.metric)
+    signed = isinstance(quantity, Quantity) and quantity.minus is not None
     text = value_text(reading.value, spec.difference_unit if signed else spec.unit)
     return Cell(text, below="" if signed else noise_text(reading))
 

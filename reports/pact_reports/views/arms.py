@@ -39,26 +39,22 @@ from pact_reports.table import (
     right_columns,
     table_row,
 )
-from pact_reports.tables.cells import STANDING_LEGEND, chance_text, estimate_cell, mean_cell
+from pact_reports.tables.cells import STANDING_LEGEND, chance_text, mean_cell
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
 from pact_reports.views.brief import MOST_LINES, Brief, Fact, beside, data_fact, worst_tone
 from pact_reports.views.comparison import (
     NO_LEGEND,
     UNITS_AND_NOISE,
-    accuracy_table,
     adjusted_text,
     cautions,
     claims_table,
     difference_facts,
-    heading,
     marked_difference,
     more_text,
-    notes_on_tests,
     p_value_or_dash,
     present_compared,
     shown_text,
     unusual_decoding,
-    verdict_lines,
 )
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.report import has_row, titled
@@ -91,9 +87,8 @@ def present_arms(
             experiment,
             lambda: experiment.comparisons.better_arms,
             lambda: {"arms": _json(experiment.comparisons.of_arms, names)},
-            names,
         ),
-        tables=lambda: (*heading(experiment), *arms_parts(experiment.comparisons.of_arms, names)),
+        tables=lambda: arms_parts(experiment.comparisons.of_arms, names),
         headline=lambda: [headline(experiment, names)],
         first=partial(_brief, experiment, names, items=items > 0),
         listed=listed,
@@ -221,19 +216,24 @@ def arms_parts(comparison: ArmsComparison, names: ArmNames = KEYS) -> tuple[Part
 
     Returns:
         Means and deviations, with the best arm of each metric or those that are tied; then the
-        first arm against each of the others: over seeds and families, and seed by seed; what the
-        marks mean. These tables have the same rows: every metric of all items, then accuracy by
-        group.
+        first arm against each of the others, over seeds and families; what the marks mean. These
+        tables have the same rows: every metric of all items, then accuracy by group.
     """
+    pairs = [pair for pair in comparison.pairs if pair.seeds]
     parts: list[Part] = [_arms_table(comparison, names)]
-    for pair in comparison.pairs:
-        if pair.seeds:
-            parts += _pair_parts(comparison, pair, names)
+    for pair in pairs:
+        a, b = names.arm(pair.a), names.arm(pair.b)
+        parts.append(Line(one_line(f"A = {a}, B = {b}; {_signs(len(pair.seeds))}"), "strong"))
+        parts.append(_arm_differences_table(comparison, pair, f"{a} - {b}"))
     notes = (str(named(note, names)) for note in comparison.notes)
     parts += [Line(f"Note: {note}", "caution") for note in notes]
-    tests = (pair.differences["all"]["accuracy"].evidence.tests for pair in comparison.pairs
-             if pair.seeds)  # fmt: skip
-    return (*parts, _arms_legend(max(tests, default=0)))
+    tests = (pair.differences["all"]["accuracy"].evidence.tests for pair in pairs)
+    how = f"p at most 0.05{adjusted_text(max(tests, default=0))}"
+    marks: tuple[tuple[Mark, str], ...] = (
+        ("significant", f"the difference is shown ({how})"),
+        *STANDING_LEGEND,
+    )
+    return (*parts, Legend(marks, UNITS_AND_NOISE))
 
 
 def _rows(
@@ -271,16 +271,6 @@ def _differing(
         yield from differing_parts(comparison, listed, arm_names, where)
 
 
-def _arms_legend(tests: int) -> Legend:
-    """Explain the marks of arms; arguments as for `adjusted_text`."""
-    how = f"p at most 0.05{adjusted_text(tests)}; single seeds are not marked"
-    marks: tuple[tuple[Mark, str], ...] = (
-        ("significant", f"the difference is shown ({how})"),
-        *STANDING_LEGEND,
-    )
-    return Legend(marks, UNITS_AND_NOISE)
-
-
 def _arms_table(comparison: ArmsComparison, names: ArmNames) -> Table:
     columns = [Column(names.arm(arm.name), "left", below=_seeds(arm)) for arm in comparison.arms]
     return Table(
@@ -304,32 +294,6 @@ def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> 
         why = None if math.isfinite(summary.mean) else summary.reason
         below = "" if summary.chance is None else chance_text(summary.chance)
         yield Cell(text, mark=summary.standing, reason=why, below=below)
-
-
-def _pair_parts(comparison: ArmsComparison, pair: ArmPair, names: ArmNames) -> Iterator[Part]:
-    """Lay out the first arm against another one; hundreds of single seeds carry no marks."""
-    a, b = names.arm(pair.a), names.arm(pair.b)
-    yield Line(one_line(f"A = {a}, B = {b}; {_signs(len(pair.seeds))}"), "strong")
-    yield _arm_differences_table(comparison, pair, f"{a} - {b}")
-    yield _seeds_table(comparison, pair, f"{a} - {b}")
-    yield accuracy_table(
-        {_seed(seed): of_seed.groups[0] for seed, of_seed in pair.seeds.items()},
-        comparison.unit,
-        name="tests",
-        title="Accuracy of all items at single seeds: exact tests",
-        marked=False,
-        notes=[
-            f"Smallest difference that the holdout shows with 80% power at {_seed(seed)}: "
-            f"{value_text(of_seed.groups[0].accuracy.detectable, 'percent')} points."
-            for seed, of_seed in pair.seeds.items()
-            if math.isfinite(of_seed.groups[0].accuracy.detectable)
-        ],
-    )
-    for seed, of_seed in pair.seeds.items():
-        yield from verdict_lines(of_seed, f"{_seed(seed).capitalize()}: ")
-    for seed, of_seed in pair.seeds.items():
-        for note in notes_on_tests(of_seed):
-            yield Line(f"Note: {_seed(seed)}: {note}", "caution")
 
 
 def _arm_differences_table(comparison: ArmsComparison, pair: ArmPair, named: str) -> Table:
@@ -375,26 +339,6 @@ def _signs(seeds: int) -> str:
         return "one seed has nothing to agree with."
     chance = f"{seeds} seeds do so one time in {2 ** (seeds - 1):,} by chance"
     return f"= marks one sign at every seed ({chance})."
-
-
-def _seeds_table(comparison: ArmsComparison, pair: ArmPair, named: str) -> Table:
-    """Lay out the differences seed by seed; arguments as for `_arm_differences_table`."""
-    by_seed = [
-        {group.name: group.metrics for group in of_seed.groups} for of_seed in pair.seeds.values()
-    ]
-
-    def cells(group: str, spec: MetricSpec) -> Iterator[Cell]:
-        for groups in by_seed:
-            yield estimate_cell(groups[group][spec.name].difference, spec.difference_unit)
-
-    return Table(
-        name="seeds",
-        title=f"{named}, by seed",
-        caption="Intervals are for new families with this seed; p-values are not adjusted.",
-        columns=(Column("A - B", "left"), *(Column(_seed(seed)) for seed in pair.seeds)),
-        rows=_rows(comparison, cells),
-        legend=NO_LEGEND,
-    )
 
 
 def _seeds(arm: Arm) -> str:

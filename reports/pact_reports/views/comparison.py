@@ -9,13 +9,11 @@ from functools import partial
 from itertools import starmap
 from typing import Final
 
-from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.drift.run_comparison import RunComparison
-from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim, claim_text
-from pact_eval.evaluation.conclusions.data import with_leak_warning
 from pact_eval.evaluation.conclusions.headline import Side, headline_of
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
@@ -116,7 +114,6 @@ def present_compared(
     experiment: Experiment,
     conclusions: Callable[[], Sequence[BetterConclusion]],
     numbers: Callable[[], Mapping[str, Json]],
-    names: ArmNames = KEYS,
 ) -> Presenter:
     """Present what comparisons of runs, and of arms, have in common.
 
@@ -124,13 +121,7 @@ def present_compared(
         experiment: the runs.
         conclusions: on the first and each of the others.
         numbers: JSON values in addition to what holds for all.
-        names: display names of arms.
     """
-
-    def answers() -> Iterator[str]:
-        for conclusion in conclusions():
-            yield str(with_leak_warning(conclusion.named(names).words, experiment.data.leak))
-
     return Presenter(
         tables=tuple,
         to_json=lambda: {
@@ -142,9 +133,7 @@ def present_compared(
             **numbers(),
         },
         warnings=[*map(str, experiment.applied_warnings)],
-        answers=answers,
         leak=lambda: experiment.data.leak,
-        retold=True,
     )
 
 
@@ -229,13 +218,6 @@ def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
     return {"a": a, "b": b, "comparison": numbers, **items, **shown}
 
 
-def heading(experiment: Experiment) -> tuple[Line, ...]:
-    """Say which distributions are compared, and in what runs differ."""
-    decoding = ", ".join(experiment.settings.label.values())
-    return (Line(f"Decoding: {decoding}."), *cautions(experiment))
-
-
-_JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
 NO_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (("significant", ""), ("best", ""), ("tied", ""))
 UNITS_AND_NOISE: Final = (
     "Units: rates and AURC in %, differences of rates in points; NLL in nats; Score MAE and RPS in "
@@ -244,59 +226,43 @@ UNITS_AND_NOISE: Final = (
 
 
 def comparison_parts(comparison: RunComparison) -> tuple[Part, ...]:
-    """Lay out the comparison of two runs.
+    """Lay out the comparison of two runs, below what the first screen says of it.
 
     Returns:
         What is compared; the metrics of all items; accuracy by group with its tests; notes; the
-        other metrics by group; what the marks mean; serving, quantising, letter prior, requests.
+        other metrics by group; what the marks mean.
     """
     everything = comparison.groups[0]
-    unit = comparison.unit
     method = methods_text(
         (
             estimate
             for metric in everything.metrics.values()
             for estimate in (metric.a, metric.difference)
         ),
-        unit,
+        comparison.unit,
     )
-    clusters = CLUSTERS[unit] if everything.clusters != 1 else unit.replace("_", " ")
-    sample = f"{everything.items:,} items, {everything.clusters:,} {clusters}"
+    decoding = ", ".join(comparison.experiment.settings.label.values())
     parts: list[Part] = [
-        *heading(comparison.experiment),
         *(
             Line(one_line(f"{letter} = {run.title}"), "strong")
             for letter, run in zip("AB", comparison.runs, strict=True)
         ),
         Line(
-            f"{sample}; differences are A - B, in brackets the {method}. "
-            f"{generalisation_text(unit)}"
+            f"Decoding: {decoding}; differences are A - B, in brackets the {method}. "
+            f"{generalisation_text(comparison.unit)}"
         ),
         _metrics_table(everything),
-        *verdict_lines(comparison),
-        accuracy_table(
-            {group.name: group for group in comparison.groups},
-            unit,
-            name="accuracy",
-            title="Accuracy: exact tests",
-            notes=[*_remarks(comparison)],
-        ),
+        _accuracy_table(comparison),
         *(Line(f"Note: {note!s}", "caution") for note in comparison.notes),
-        *(Line(f"Note: {note}", "caution") for note in notes_on_tests(comparison)),
+        *(Line(f"Note: {note}", "caution") for note in _notes_on_tests(comparison)),
     ]
     if len(comparison.groups) > 2:  # one group is all items once more
-        by = comparison.by.replace("_", " ")
-        parts.append(_by_group_table(comparison, f"A - B by {by}"))
-    parts.append(_legend(everything.metrics["accuracy"].evidence.tests))
-    requests = spending_words(comparison)
-    sentences = (*comparison.sentences, *([f"Requests: {requests}."] if requests else []))
-    return (*parts, *map(Line, sentences))
-
-
-def _legend(tests: int) -> Legend:
-    """Explain the mark of a difference between two runs; arguments as for `adjusted_text`."""
-    how = f"its 95% interval excludes 0{adjusted_text(tests)}"
-    return Legend((("significant", f"the difference is shown ({how})"),), UNITS_AND_NOISE)
+        parts.append(_by_group_table(comparison))
+    how = (
+        f"its 95% interval excludes 0{adjusted_text(everything.metrics['accuracy'].evidence.tests)}"
+    )
+    marks: tuple[tuple[Mark, str], ...] = (("significant", f"the difference is shown ({how})"),)
+    return (*parts, Legend(marks, UNITS_AND_NOISE))
 
 
 def adjusted_text(tests: int) -> str:
@@ -319,21 +285,21 @@ def _metrics_table(group: GroupComparison) -> Table:
         for metric in group.metrics.values()
         if has_row(metric.spec, (metric.a.value, metric.b.value))
     ]
+
+    def side(metric: MetricComparison, estimate: Estimate) -> Cell:
+        return estimate_cell(estimate, metric.spec.unit, reasons=False)
+
     layout = columns_and_rows(
         metrics,
         (Column("", "left"), lambda metric: titled(metric.spec)),
-        (Column("A", "left"), lambda metric: _side_cell(metric.a, metric.spec)),
-        (Column("B", "left"), lambda metric: _side_cell(metric.b, metric.spec)),
+        (Column("A", "left"), lambda metric: side(metric, metric.a)),
+        (Column("B", "left"), lambda metric: side(metric, metric.b)),
         (Column("A - B", "left"), _difference_cell),
     )
     return Table("metrics", "", "", *layout, legend=NO_LEGEND)
 
 
-def _side_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
-    return estimate_cell(estimate, spec.unit, reasons=False)
-
-
-def _by_group_table(comparison: Comparison, title: str) -> Table:
+def _by_group_table(comparison: Comparison) -> Table:
     """Lay out every metric but accuracy, which has a table with its tests: A - B in every group."""
     groups = comparison.groups[1:]
     columns = [Column("", "left")]
@@ -346,6 +312,7 @@ def _by_group_table(comparison: Comparison, title: str) -> Table:
         for name, metric in groups[0].metrics.items()
         if name != "accuracy" and has_row(metric.spec, (metric.a.value, metric.b.value))
     ]
+    title = f"A - B by {comparison.by.replace('_', ' ')}"
     return Table("by-group", title, "", tuple(columns), tuple(rows), legend=NO_LEGEND, keys=1)
 
 
@@ -362,76 +329,34 @@ def marked_difference(difference: Estimate, spec: MetricSpec, *, marked: bool) -
     return replace(cell, mark="significant", tone="good" if good else "bad")
 
 
-def verdict_lines(comparison: Comparison, where: str = "") -> Iterator[Line]:
-    """Compare the intervals of accuracy and pair accuracy with the margin, if there is one.
+def _accuracy_table(comparison: Comparison) -> Table:
+    """Lay out accuracy with its exact tests, a row per group."""
 
-    Args:
-        comparison: of both runs.
-        where: precedes each line, such as "Seed 17: ".
-    """
-    for name in _JUDGED:
-        metric = comparison.groups[0].metrics[name]
-        verdict = metric.verdict
-        if verdict is None:
-            continue
-        margin = f"margin {value_text(verdict.margin, 'percent')} points"
-        reason = reason_text(verdict.reason, comparison.unit)
-        why = "" if math.isnan(verdict.low) or not reason else f" ({reason})"
-        yield Line(f"{where}{metric.spec.title}, {margin}: {verdict.sentence}{why}")
+    def ahead(group: GroupComparison) -> str:
+        families = group.accuracy.families
+        return f"{families.clusters_a:,}, {families.clusters_b:,}"
 
+    def item_interval(group: GroupComparison) -> str:
+        item = group.accuracy.item_interval
+        return UNDEFINED if math.isnan(item.low) else ends_text(item.low, item.high, "points")
 
-def accuracy_table(
-    groups: Mapping[str, GroupComparison],
-    unit: ClusterUnit,
-    *,
-    name: str,
-    title: str,
-    notes: Sequence[str],
-    marked: bool = True,
-) -> Table:
-    """Lay out accuracy with its exact tests, a row per group.
-
-    Args:
-        groups: by the heads of their rows.
-        unit: of the first interval and the sign flip.
-        name: of the table.
-        title: what it shows.
-        notes: below it.
-        marked: whether differences that are shown are marked.
-    """
-
-    def difference(group: GroupComparison) -> Cell:
-        accuracy = group.metrics["accuracy"]
-        shown = marked and accuracy.marked
-        return marked_difference(accuracy.difference, accuracy.spec, marked=shown)
-
+    unit = comparison.unit
     layout = columns_and_rows(
-        groups.items(),
-        (Column("", "left"), lambda row: row[0]),
-        (f"A - B, by {CLUSTER[unit]}", lambda row: difference(row[1])),
-        ("p", lambda row: p_value_or_dash(row[1].metrics["accuracy"].evidence.deciding)),
-        (f"{short_clusters(unit)} A, B ahead", lambda row: _ahead_text(row[1])),
-        ("sign flip", lambda row: p_value_text(row[1].accuracy.families.p_value)),
+        comparison.groups,
+        (Column("", "left"), lambda group: group.name),
+        (f"A - B, by {CLUSTER[unit]}", lambda group: _difference_cell(group.metrics["accuracy"])),
+        ("p", lambda group: p_value_or_dash(group.metrics["accuracy"].evidence.deciding)),
+        (f"{short_clusters(unit)} A, B ahead", ahead),
+        ("sign flip", lambda group: p_value_text(group.accuracy.families.p_value)),
         (
             "only A, B correct",
-            lambda row: f"{row[1].accuracy.items.b:,}, {row[1].accuracy.items.c:,}",
+            lambda group: f"{group.accuracy.items.b:,}, {group.accuracy.items.c:,}",
         ),
-        ("McNemar", lambda row: p_value_text(row[1].accuracy.items.p_value)),
-        ("over items", lambda row: _item_interval(row[1])),
+        ("McNemar", lambda group: p_value_text(group.accuracy.items.p_value)),
+        ("over items", item_interval),
     )
-    return Table(name, title, "", *layout, legend=NO_LEGEND, notes=tuple(notes))
-
-
-def _ahead_text(group: GroupComparison) -> str:
-    families = group.accuracy.families
-    return f"{families.clusters_a:,}, {families.clusters_b:,}"
-
-
-def _item_interval(group: GroupComparison) -> str:
-    item = group.accuracy.item_interval
-    if math.isnan(item.low):
-        return UNDEFINED
-    return ends_text(item.low, item.high, "points")
+    notes = tuple(_remarks(comparison))
+    return Table("accuracy", "Accuracy: exact tests", "", *layout, legend=NO_LEGEND, notes=notes)
 
 
 def _remarks(comparison: Comparison) -> Iterator[str]:
@@ -452,20 +377,10 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
     if tests.pairs is not None:
         counts = f"only A {tests.pairs.b:,}, only B {tests.pairs.c:,}"
         yield f"Pair accuracy, over pairs: {counts}, {p_value_text(tests.pairs.p_value)}."
-    if math.isfinite(tests.detectable):
-        smallest = value_text(tests.detectable, "percent")
-        yield f"Smallest difference that this holdout shows with 80% power: {smallest} points."
 
 
-def notes_on_tests(comparison: Comparison) -> Iterator[str]:
-    """Name the tests without power because too few items or families differ.
-
-    Args:
-        comparison: of two runs.
-
-    Yields:
-        The reasons of all items, then one sentence that names the groups.
-    """
+def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
+    """Name the tests without power because too few items or families differ."""
     everything, *others = comparison.groups
     tests = everything.accuracy
     reasons = (tests.items.reason, reason_text(tests.families.reason, comparison.unit))

@@ -56,7 +56,11 @@ def present_thresholds(thresholds: Thresholds) -> Presenter:
         first=partial(thresholds_facts, thresholds, conclusion),
         tables=lambda: [thresholds_table(thresholds), alternatives_table(thresholds)],
         to_json=lambda: {
-            "answer": conclusion_json(conclusion),
+            "answer": {
+                name: value
+                for name, value in conclusion_json(conclusion).items()
+                if name != "gates"
+            },
             "thresholds": thresholds_json(thresholds),
             **attributes(thresholds, "gates", "alternatives"),
             "warnings": warnings_json(thresholds.warnings),

@@ -9,15 +9,11 @@ from typing import Final
 
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError, RecordError, ShapeError
-from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.arm_metrics import NEEDS_RUNS, ArmMetrics
-from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.notes import views_notes
 from pact_eval.progress import tracked
+from pact_reports.request import Request
 from pact_reports.table import Table
 from pact_reports.tables.cells import leak_lines
 from pact_reports.tables.registry import TABLES
-from pact_reports.tables.request import TableRequest
 from pact_reports.writers.csv import to_csv
 from pact_reports.writers.latex import to_latex
 from pact_reports.writers.markdown import markdown_text, to_markdown
@@ -42,15 +38,13 @@ class BuiltTables:
     Attributes:
         tables: by name, in the order in which they were asked for.
         skipped: by name, why there is none.
-        published: the published metrics that they show; None if they show runs.
     """
 
     tables: Mapping[str, Table]
     skipped: Mapping[str, str]
-    published: ArmMetrics | None = None
 
 
-def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> BuiltTables:
+def build_tables(request: Request, names: Iterable[str] | None = None) -> BuiltTables:
     """Make tables of runs.
 
     Args:
@@ -71,14 +65,8 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
     skipped: dict[str, str] = {}
     for name in tracked(table_names, "Making tables", "tables"):
         try:
-            if request.published is not None and not TABLES[name].published:
-                raise InputError(NEEDS_RUNS)
-            table = TABLES[name].build(request)
-            notes = (
-                *table.notes,
-                *views_notes(request.experiment, TABLES[name].views, request.names),
-            )
-            tables[name] = replace(table, notes=notes)
+            table, notes = TABLES[name].made(request)
+            tables[name] = replace(table, notes=(*table.notes, *notes))
         except (RecordError, ShapeError):
             # Criteria or data that were named: they are to be put right, not left out.
             raise
@@ -92,24 +80,19 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
         name: replace(made, notes=(*leak, *made.notes, *unlike), source=source)
         for name, made in tables.items()
     }
-    return BuiltTables(noted, skipped, request.published)
+    return BuiltTables(noted, skipped)
 
 
 def write_tables(
-    built: BuiltTables,
-    collection: Experiment,
-    out: Path,
-    formats: Sequence[str] = FORMATS,
-    names: ArmNames = KEYS,
+    built: BuiltTables, request: Request, out: Path, formats: Sequence[str] = FORMATS
 ) -> dict[str, tuple[Path, ...]]:
     """Write tables into a folder; with Markdown, also the document that joins them.
 
     Args:
         built: what to write.
-        collection: the runs that it was made from.
+        request: what it was made from.
         out: the folder; made where it is missing. Files of the same names are replaced.
         formats: of `FORMATS`.
-        names: display names of arms.
 
     Returns:
         The files of each table, and those of "report".
@@ -127,38 +110,38 @@ def write_tables(
         texts = {out / f"{table.name}{ending}": write(table) for ending, write in endings}
         files[name] = tuple(_written(path, text) for path, text in texts.items())
     if "markdown" in formats:
-        text = markdown_report(collection, built, names)
+        text = markdown_report(request, built)
         files["report"] = (_written(out / REPORT_NAME, text),)
     return files
 
 
-def markdown_report(
-    collection: Experiment, built: BuiltTables | None = None, names: ArmNames = KEYS
-) -> str:
+def markdown_report(request: Request, built: BuiltTables) -> str:
     """Join tables into one Markdown document.
 
     Args:
-        collection: the runs.
-        built: their tables; None makes all of them.
-        names: display names of arms.
+        request: the runs, or the published metrics.
+        built: their tables.
 
     Returns:
         What leaks, runs and warnings first, then every table, then what is left out and why.
     """
-    built = built or build_tables(TableRequest(collection, names=names))
+    experiment, metrics = request.experiment, request.published
     lines = ["# Report", ""]
-    for line in leak_lines(collection.data.leak):
+    for line in leak_lines(experiment.data.leak):
         lines += [f"> {markdown_text(line.text)}", ""]
     lines += ["## Runs", ""]
-    if built.published is not None:
-        lines += [f"> {markdown_text(built.published.published_text)}", ""]
-    for arm, seeds_of_arm in _arms(collection, built).items():
+    if metrics is None:
+        arms = {arm: tuple(run.seed for run in runs) for arm, runs in experiment.arms.items()}
+    else:
+        arms = {arm: metrics.seeds(arm) for arm in metrics.arms}
+        lines += [f"> {markdown_text(metrics.published_text)}", ""]
+    for arm, seeds_of_arm in arms.items():
         seeds = [str(seed) for seed in seeds_of_arm if seed is not None]
         seeds_text = f": seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}" if seeds else ""
-        lines.append(f"- {markdown_text(names.arm(arm))}{seeds_text}")
-    if collection.ablated:
-        lines.append(f"- on ablated contexts: {len(collection.ablated)}")
-    for warning in collection.warnings:
+        lines.append(f"- {markdown_text(request.names.arm(arm))}{seeds_text}")
+    if experiment.ablated:
+        lines.append(f"- on ablated contexts: {len(experiment.ablated)}")
+    for warning in experiment.warnings:
         lines += ["", f"> {markdown_text(str(warning))}"]
     lines += ["", "## Tables", "", ""]
     text = "\n".join(lines)
@@ -175,14 +158,6 @@ def _with_notes_once(tables: Iterable[Table]) -> Iterator[Table]:
     for table in tables:
         yield replace(table, notes=tuple(note for note in table.notes if note not in written))
         written.update(table.notes)
-
-
-def _arms(collection: Experiment, built: BuiltTables) -> dict[str, tuple[int | None, ...]]:
-    """Return the seeds of each arm, of published metrics or of runs."""
-    metrics = built.published
-    if metrics is not None:
-        return {arm: metrics.seeds(arm) for arm in metrics.arms}
-    return {arm: tuple(run.seed for run in runs) for arm, runs in collection.arms.items()}
 
 
 def _written(path: Path, text: str) -> Path:

@@ -33,6 +33,7 @@ from pact_reports.figures.arms import (
 )
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import PAPER, Looks
+from pact_reports.request import Request
 
 
 def test_main_comparison_against_numpy(experiment: Experiment, looks: Looks) -> None:
@@ -106,12 +107,12 @@ def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path) -> None:
         for arm, seed in (("pact", 1), ("other", 2))
     ]
     both, one = experiment_of(runs), experiment_of(runs[:1])
-    built = FIGURES["differences"].build(both, Looks.of(both))
+    built = FIGURES["differences"].build(Request(both))
     assert built.files == ()
     (reason,) = built.missing
     assert_says(reason, "pact and other", "no seed in common")
     with pytest.raises(ValueError, match="one arm only"):
-        FIGURES["differences"].build(one, Looks.of(one))
+        FIGURES["differences"].build(Request(one))
 
 
 def test_differences_of_published_metrics_by_hand() -> None:
@@ -140,14 +141,13 @@ def test_differences_of_published_metrics_by_hand() -> None:
     ]
     assert [group.mean.value for group in result.groups] == [0, 0.1875, -0.125]
     assert [group.sign.same for group in result.groups] == [False, True, False]
-    looks = Looks.of_published(numbers)
-    (file,) = FIGURES["differences"].published(numbers, Settings(method="pact"), looks).files
+    empty = Experiment((), settings=Settings(method="pact"))
+    (file,) = FIGURES["differences"].build(Request(empty, published=numbers)).files
     assert_says(file.note, "* same sign", "published values without intervals")
     ax = drawn(file.panels[0])
     assert legend_texts(ax) == ["mean over seeds", "one seed"]
     reverse = arm_differences(numbers, "ce", "pact")
     assert [group.mean.value for group in reverse.groups] == [0, -0.1875, 0.125]
+    alone = ArmMetrics(MetricTable(table.rows[:2]))
     with pytest.raises(InputError, match="one arm only"):
-        FIGURES["differences"].published(
-            ArmMetrics(MetricTable(table.rows[:2])), Settings(method="pact"), looks
-        )
+        FIGURES["differences"].build(Request(empty, published=alone))

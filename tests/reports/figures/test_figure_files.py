@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -28,7 +27,7 @@ from pact_reports.figures.files import (
     figure_bytes,
 )
 from pact_reports.figures.registry import FIGURES
-from pact_reports.figures.style import Looks
+from pact_reports.request import Request
 
 run = runner(main)
 
@@ -43,13 +42,9 @@ def texts(svg: bytes) -> str:
 
 
 def one_of_every_figure(experiment: Experiment) -> list[FigureFile]:
-    """Returns the first file of every figure; that of remedies, the slowest, is of one run."""
-    looks = Looks.of(experiment)
-    of_first = replace(experiment, runs=experiment.runs[:1])
-    built = [
-        spec.built(of_first if name == "remedies" else experiment, looks, COSTS)
-        for name, spec in FIGURES.items()
-    ]
+    """Returns the first file of every figure."""
+    request = Request(experiment, decisions=COSTS)
+    built = [spec.made(request)[0] for spec in FIGURES.values()]
     return [figures.files[0] for figures in built if figures.files]
 
 
@@ -133,7 +128,7 @@ def test_the_users_own_style_does_not_reach_a_figure(
 def test_hostile_names_do_no_harm(tmp_path: Path, names: tuple[str, ...]) -> None:
     folders = simulated_folders(tmp_path / "runs", arms=HOSTILE, seeds=(1,), base=False, families=9)
     out = tmp_path / "out"
-    drawn = draw_figures(experiment_of(folders), list(names), out, decisions=COSTS)
+    drawn = draw_figures(Request(experiment_of(folders), decisions=COSTS), list(names), out)
     assert set(drawn.files) == set(names)
     files = [path for paths in drawn.files.values() for path in paths]
     assert sorted(out.iterdir()) == sorted(files)
@@ -165,7 +160,7 @@ def test_two_arms_whose_names_fall_together_get_two_files(tmp_path: Path) -> Non
         write_run(tmp_path / str(n), rows(n, families=6), arm=arm, seed=1)
         for n, arm in enumerate(("a b", "a/b"))
     ]
-    drawn = draw_figures(experiment_of(folders), ["pairs"], tmp_path / "out")
+    drawn = draw_figures(Request(experiment_of(folders)), ["pairs"], tmp_path / "out")
     assert [path.name for path in drawn.files["pairs"]] == ["pairs-a-b-1.svg", "pairs-a-b-1-2.svg"]
 
 
@@ -178,7 +173,7 @@ def test_unknown_names_list_what_is_known(
     with pytest.raises(
         InputError, match="expected (figures of main, rel|formats of svg, pdf, png)"
     ):
-        draw_figures(experiment, names, tmp_path, formats)
+        draw_figures(Request(experiment), names, tmp_path, formats)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,7 @@ from pact_reports.figures.axes import STYLES, Canvas, Width, with_legend
 from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import figure_of, fitting, in_style
 from pact_reports.figures.registry import FIGURES
-from pact_reports.figures.style import Looks
+from pact_reports.request import Request
 
 COSTS = Decisions(costs=Target.of_costs(wrong=5, review=1))
 WIDTHS: tuple[Width, ...] = ("column", "text")
@@ -98,12 +97,11 @@ def any_runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def test_every_figure_fits_the_page_of_every_style(
     any_runs: Experiment, name: str, style: FigureStyle
 ) -> None:
-    looks = Looks.of(any_runs)
-    first = replace(any_runs, runs=any_runs.runs[:1]) if name == "remedies" else any_runs
     if name == "differences" and len(any_runs.arms) == 1:
         return
     canvas = Canvas(style=STYLES[style])  # the narrowest: a wider one has fewer rows of panels
-    file = FIGURES[name].built(first, looks, COSTS).files[0]
+    built, _ = FIGURES[name].made(Request(any_runs, decisions=COSTS))
+    file = built.files[0]
     for width, height in sizes(file, canvas):
         assert width == canvas.inches
         assert height <= canvas.style.tallest, f"{file.name}: {height:.1f} inches"

@@ -17,7 +17,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords
 from pact_eval.evaluation.settings import Settings
 from pact_reports.page.assembly import make_page, write_page
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 
 __all__ = ["Row", "experiment_of", "page_of", "record_of", "records_of", "two_runs"]
 
@@ -80,7 +80,7 @@ def page_of(folder: Path, frame: pl.DataFrame, texts: Iterable[dict[str, Any]] |
             item = parse_record(json.loads(json.dumps(text)))
             parsed[item.id] = item
         records = ItemRecords(parsed)
-    request = PageRequest(
+    request = Request(
         experiment_of([run]),
         records,
         figures=("confidence",),

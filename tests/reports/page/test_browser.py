@@ -22,7 +22,7 @@ from pact_eval.evaluation.item_records import read_item_records
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.item_blocks import to_steps
 from pact_reports.page.item_links import items_href
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("page")
     folders, data = two_runs(folder)
     experiment = experiment_of(folders)
-    request = PageRequest(
+    request = Request(
         experiment,
         read_item_records([data], experiment),
         figures=("confidence",),
@@ -266,7 +266,7 @@ def test_every_question_of_a_log_names_its_own_answers(page: Page, tmp_path: Pat
     """The list, and the panel of an item, have the words of the question that was asked."""
     log = write(tmp_path / "log.jsonl", system_one(tickets(4)))
     pact_eval.import_run(log, tmp_path / "run")
-    request = PageRequest(experiment_of([tmp_path / "run"]), figures=(), tables=("splits",))
+    request = Request(experiment_of([tmp_path / "run"]), figures=(), tables=("splits",))
     write_page(make_page(request), tmp_path / "page.html")
     opened = page.open(tmp_path / "page.html", items_href(0))
     topics = QUESTIONS["topic"]["criteria"]
@@ -287,7 +287,7 @@ def test_answers_of_an_import_are_its_options(page: Page, tmp_path: Path) -> Non
     frame = frame_of(id=["a", "b"], logits=[[0.0, 2.0, 1.0]] * 2, reference=[0, 1])
     options = ["refund", "replace", "<reject>"]
     folder = edit_run(write_run(tmp_path / "run", frame), log={"options": options})
-    request = PageRequest(experiment_of([folder]), figures=(), tables=("splits",))
+    request = Request(experiment_of([folder]), figures=(), tables=("splits",))
     write_page(make_page(request), tmp_path / "page.html")
     opened = page.open(tmp_path / "page.html", items_href(0))
     row = opened.one("#rows tr").text

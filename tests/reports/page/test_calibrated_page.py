@@ -15,7 +15,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.wrong_items import confidence_text
 from pact_reports.page.assembly import make_page
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 from pact_reports.views.report import present_run_report
 from pact_reports.writers.terminal import to_text
 
@@ -30,7 +30,7 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 @pytest.fixture(scope="module")
 def text(experiment: Experiment) -> str:
-    page = make_page(PageRequest(experiment, figures=(), tables=("splits",)))
+    page = make_page(Request(experiment, figures=(), tables=("splits",)))
     body = re.sub(r"<(svg|script)\b.*?</\1>", "", page[page.index("<body") :], flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 

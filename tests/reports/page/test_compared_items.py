@@ -20,7 +20,7 @@ from pact_eval.evaluation.item_records import read_item_records
 from pact_eval.prompts.nimble import NIMBLE
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.item_links import item_href, items_href
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 
 CONTRACT = {"name": NIMBLE.name, "fingerprint": NIMBLE.fingerprint}
 
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Compared:
         edit_run(run_folder, settings={"contract": CONTRACT})
     experiment = experiment_of(folders)
     records = read_item_records([data], experiment)
-    request = PageRequest(experiment, records, figures=(), tables=("main",))
+    request = Request(experiment, records, figures=(), tables=("main",))
     write_page(make_page(request), folder / "page.html")
     return Compared(folder / "page.html", experiment, dict(records.records))
 

@@ -13,7 +13,7 @@ from reports.page.page_runs import experiment_of
 from run_frames import rows, write_run
 
 from pact_reports.page.assembly import make_page, write_page
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 
 SKILLS = {"pact": 2.0, "nimble_recipe": 1.55, "ce_only": 1.8, "a": 0.9, "b": 1.2, "c": 1.4}
 PHONE, DESKTOP = 844, 900
@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Mapping[int, Path]:
     pages = {}
     for runs in (1, 2, 6):
         pages[runs] = home / f"{runs}.html"
-        request = PageRequest(experiment_of(folders[:runs]), figures=(), tables=("splits", "main"))
+        request = Request(experiment_of(folders[:runs]), figures=(), tables=("splits", "main"))
         write_page(make_page(request), pages[runs])
     return pages
 

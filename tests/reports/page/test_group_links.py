@@ -15,12 +15,12 @@ from reports.page.page_runs import experiment_of
 from run_frames import write_run
 
 from pact_reports.page.assembly import make_page
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 
 
 def page_on(frame: pl.DataFrame, home: Path) -> str:
     experiment = experiment_of([write_run(home / "run", frame, arm="a")])
-    return make_page(PageRequest(experiment, figures=(), tables=("splits",)))
+    return make_page(Request(experiment, figures=(), tables=("splits",)))
 
 
 def bars(page: str) -> dict[str, tuple[str, bool]]:

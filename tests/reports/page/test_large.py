@@ -20,7 +20,7 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.rows import SCHEMA
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.item_blocks import to_steps
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 
 ITEMS = 100_000
 VIEWS = 4
@@ -120,7 +120,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Large:
     contract = {"name": NIMBLE.name, "fingerprint": NIMBLE.fingerprint}
     edit_run(run, settings={"contract": contract})
     experiment = experiment_of([run], Settings(resamples=100))
-    request = PageRequest(
+    request = Request(
         experiment,
         ItemRecords(large_records(frame)),
         figures=("confidence",),

@@ -33,7 +33,7 @@ from pact_reports.page.item_blocks import (
     user_message,
     view_changes,
 )
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +56,9 @@ def text(experiment: Experiment, folders: list[Path]) -> str:
     return make_page(request_of(experiment, records=records, command=command))
 
 
-def request_of(experiment: Experiment, **changes: object) -> PageRequest:
+def request_of(experiment: Experiment, **changes: object) -> Request:
     chosen = {"figures": (), "tables": ("cost",)}
-    return PageRequest(experiment, **(chosen | changes))  # type: ignore[arg-type]
+    return Request(experiment, **(chosen | changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_a_run_on_ablated_contexts_alone_makes_no_page(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match="expected a run on full contexts, found only 1 on ablated"
     ):
-        make_page(PageRequest(experiment_of([folder])))
+        make_page(Request(experiment_of([folder])))
 
 
 def records(tmp_path: Path, families: int, **changes: object) -> Path:

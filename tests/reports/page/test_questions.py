@@ -25,11 +25,11 @@ from pact_eval.evaluation.conclusions.experiment_conclusions import conclude_run
 from pact_eval.evaluation.conclusions.headline import difference_words, headline
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords
-from pact_eval.evaluation.resampled_groups import evidence
+from pact_eval.evaluation.resampled_groups import Evidence
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import Estimate
 from pact_reports.page.assembly import make_page
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 from pact_reports.views.brief import report_line
 
 SKILLS = {"pact": 2.4, "base": 0.4, "ce": 2.0, "d": 1.6, "e": 1.2, "f": 0.8}
@@ -73,7 +73,7 @@ def made_of(home: Path, arms: Mapping[str, float], *, families: int = 12, **requ
     if asked.pop("texts", None):
         parsed = [parse_record(record) for record in records_of(frames[0][1])]
         asked["records"] = ItemRecords({record.id: record for record in parsed})
-    return Made(experiment, make_page(PageRequest(experiment, **asked)))
+    return Made(experiment, make_page(Request(experiment, **asked)))
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def one_group(home: Path, **request: Any) -> str:
         )
         for seed, (arm, skill) in enumerate({"a": 0.3, "b": 3.0}.items())
     ]
-    return make_page(PageRequest(experiment_of(folders), **request))
+    return make_page(Request(experiment_of(folders), **request))
 
 
 def test_neither_one_group_nor_a_second_p_value_is_furniture(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_the_items_of_two_runs_are_right_in_one_and_have_their_texts(
 def test_runs_that_are_right_in_the_same_items_show_errors(tmp_path: Path) -> None:
     frame = rows(1, k=2, families=12)
     folders = [write_run(tmp_path / arm, frame, arm=arm, seed=17) for arm in "ab"]
-    made = make_page(PageRequest(experiment_of(folders), figures=(), tables=("splits",)))
+    made = make_page(Request(experiment_of(folders), figures=(), tables=("splits",)))
     assert "Surest wrong answers of" in made
 
 
@@ -253,7 +253,7 @@ def test_equally_sure_items_are_in_the_order_of_the_terminal(tmp_path: Path) -> 
     folders = [write_run(tmp_path / arm, frame, arm=arm) for arm, frame in frames.items()]
     for runs in (folders[:1], folders):
         experiment = experiment_of(runs)
-        shown = shown_items(make_page(PageRequest(experiment, figures=(), tables=("splits",))))
+        shown = shown_items(make_page(Request(experiment, figures=(), tables=("splits",))))
         assert_says(
             shown, *(part for item in "abc" for part in (f"{item} ", "B, wrong (>99% sure)"))
         )
@@ -267,14 +267,14 @@ def test_the_answers_of_an_import_have_their_names(tmp_path: Path) -> None:
     folder = edit_run(
         write_run(tmp_path / "run", frame), log={"options": ["refund", "replace", "<reject>"]}
     )
-    made = make_page(PageRequest(experiment_of([folder]), figures=(), tables=("splits",)))
+    made = make_page(Request(experiment_of([folder]), figures=(), tables=("splits",)))
     assert_says(shown_items(made), "a", "replace, wrong", "right answer", "refund")
 
 
 def test_a_run_without_probabilities_has_neither_sureness_nor_diagrams(tmp_path: Path) -> None:
     frame = frame_of(id=["a", "b"], logits=[[0.0, 2.0, 1.0]] * 2, reference=[0, 1])
     folder = edit_run(write_run(tmp_path / "run", frame), settings={"values": "answers"})
-    page = make_page(PageRequest(experiment_of([folder]), figures=(), tables=("splits",)))
+    page = make_page(Request(experiment_of([folder]), figures=(), tables=("splits",)))
     assert "Reliability of" not in page
     assert " sure)" not in page
     assert "Surest" not in page
@@ -287,7 +287,7 @@ def test_seeds_have_the_p_value_of_every_difference_that_no_sentence_is_about(
         write_run(tmp_path / f"{n}", rows(n, k=2, families=10, skill=n / 2), arm=arm, seed=n % 2)
         for n, arm in enumerate(["a", "a", "b", "b", "c", "c"])
     ]
-    page = make_page(PageRequest(experiment_of(folders), figures=(), tables=("splits",)))
+    page = make_page(Request(experiment_of(folders), figures=(), tables=("splits",)))
     table = page[page.index('<section id="runs"') :]
     cells = re.findall(r'data-label="Difference".*?</td>', table, re.DOTALL)
     assert len(cells) == 6
@@ -328,7 +328,7 @@ def estimate(value: float, low: float, high: float) -> Estimate:
 def test_difference_against_hand_words(
     status: Any, difference: tuple[float, float, float], expected: str
 ) -> None:
-    test = evidence("interval", 0.01, marked=status in ("better", "worse"))
+    test = Evidence("interval", 0.01, marked=status in ("better", "worse"))
     claim = Claim("accuracy", "single", 1, 1, status, estimate(*difference), test)
     conclusion = BetterConclusion(status=status, left="a", right="b", claims=(claim,))
     assert difference_words(conclusion, "a", "b") == expected
@@ -341,7 +341,7 @@ def test_runs_of_other_items_are_not_compared(tmp_path: Path) -> None:
     ]
     experiment = experiment_of(folders)
     assert_says(headline(experiment), "a ", "b ", "not compared")
-    page = make_page(PageRequest(experiment, figures=(), tables=("splits",)))
+    page = make_page(Request(experiment, figures=(), tables=("splits",)))
     assert "cannot be compared" in page
 
 
@@ -356,7 +356,7 @@ def test_runs_matched_by_their_line_say_so_once(tmp_path: Path) -> None:
     ]
     experiment = experiment_of(folders)
     (caution,) = map(str, experiment.matched_by_line)
-    page = make_page(PageRequest(experiment, figures=(), tables=("splits",)))
+    page = make_page(Request(experiment, figures=(), tables=("splits",)))
     better = page[page.index('<section id="better"') :]
     assert caution in html.unescape(better[: better.index("</section>")])
     assert html.unescape(page).count(caution) == 1

@@ -16,7 +16,7 @@ from pact_eval.evaluation.conclusions.experiment_conclusions import conclude_run
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.run_comparisons import run_differences
 from pact_reports.page.assembly import make_page, write_page
-from pact_reports.page.request import PageRequest
+from pact_reports.request import Request
 
 SKILLS = {"pact": 2.0, "nimble_recipe": 1.2, "ce_only": 2.6, "weak": 0.3}
 
@@ -37,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         for n, (arm, skill) in enumerate(SKILLS.items())
     ]
     experiment = experiment_of(folders)
-    request = PageRequest(experiment, figures=(), tables=("splits",))
+    request = Request(experiment, figures=(), tables=("splits",))
     write_page(make_page(request), folder / "page.html")
     return Made(folder / "page.html", experiment)
 

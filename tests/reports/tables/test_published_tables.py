@@ -8,7 +8,7 @@ from published import printed
 from reports.tables.table_runs import cells, run_of, texts
 
 from pact_eval.evaluation.experiment import Experiment
-from pact_reports.tables.request import TableRequest
+from pact_reports.request import Request
 from pact_reports.writers.files import build_tables
 
 
@@ -32,7 +32,7 @@ def test_paired_tests_as_printed(tmp_path_factory: pytest.TempPathFactory) -> No
                 folders.append(run_of(folder, control.tolist(), arm=row[0], seed=seed))
     base = (np.arange(n) < right_by_base).tolist()
     folders.append(run_of(tmp / "base", base, arm="base", seed=None))
-    made = build_tables(TableRequest(Experiment.read(folders)), ["paired", "mcnemar"]).tables
+    made = build_tables(Request(Experiment.read(folders)), ["paired", "mcnemar"]).tables
     of_tests, made_families = made["mcnemar"], made["paired"]
     rows_of_paper = printed("paired")
     accuracies = texts(made_families, "B", "Seed", "Acc. A", "Acc. B", "A - B")

@@ -25,9 +25,9 @@ from pact_eval.evaluation.arms.table_results import read_clear_changes
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.settings import Settings
+from pact_reports.request import Request
 from pact_reports.table import Cell, Table
 from pact_reports.tables.cells import chance_text, marked_best
-from pact_reports.tables.request import TableRequest
 from pact_reports.writers.csv import to_csv
 from pact_reports.writers.files import BuiltTables, build_tables, markdown_report
 from pact_reports.writers.latex import to_latex
@@ -39,7 +39,7 @@ HOSTILE = "=x|<b>_%\n\\end{table}\u202e"
 def build(folders: list[Path], *names: str, **options: object) -> BuiltTables:
     chosen = {name: options.pop(name) for name in ("method", "decoding") if name in options}
     settings = Settings(resamples=100, **chosen)  # type: ignore[arg-type]
-    request = TableRequest(Experiment.read(folders, settings), **options)  # type: ignore[arg-type]
+    request = Request(Experiment.read(folders, settings), **options)  # type: ignore[arg-type]
     return build_tables(request, names or None)
 
 
@@ -202,11 +202,11 @@ def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path
     data.mkdir()
     (data / "train.jsonl").write_text("{}\n")
     with pytest.raises(ShapeError) as error:
-        build_tables(TableRequest(collection, data=(data,)), ["splits"])
+        build_tables(Request(collection, data=(data,)), ["splits"])
     assert_says(error.value, "train.jsonl", "no keys", "--columns")
     (data / "train.jsonl").write_text('{"id": "a", "input": {}}\n')
     with pytest.raises(RecordError):
-        build_tables(TableRequest(collection, data=(data,)), ["splits"])
+        build_tables(Request(collection, data=(data,)), ["splits"])
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,8 @@ def test_hostile_arm_names_do_no_harm(tmp_path: Path, names: tuple[str, ...]) ->
         for seed in (17, 18)
     ]
     collection = Experiment.read(folders, Settings(resamples=200))
-    built = build_tables(TableRequest(collection), names or None)
+    request = Request(collection)
+    built = build_tables(request, names or None)
     assert len(built.tables) > 1
     for table in built.tables.values():
         latex, markdown, text = to_latex(table), to_markdown(table), to_csv(table)
@@ -231,7 +232,7 @@ def test_hostile_arm_names_do_no_harm(tmp_path: Path, names: tuple[str, ...]) ->
             assert "\u202e" not in written
         assert "<b>" not in markdown
         assert "\n=x" not in text
-    report = markdown_report(collection, built)
+    report = markdown_report(request, built)
     assert "<b>" not in report
     assert "- =x\\|&lt;b&gt;\\_%\\\\n\\\\end\\{table\\}\\\\u202e1: seeds 17, 18" in report
 
@@ -246,7 +247,7 @@ def test_means_are_marked_as_compare_marks_them(tmp_path: Path) -> None:
     ]
     experiment = Experiment.read(folders, Settings(resamples=300))
     compared = experiment.comparisons.of_arms
-    table = build_tables(TableRequest(experiment), ["main"]).tables["main"]
+    table = build_tables(Request(experiment), ["main"]).tables["main"]
     marks = set()
     for spec in registered_metrics("full", "main results"):
         column = [cell for (cell,) in cells(table, spec.title)]
