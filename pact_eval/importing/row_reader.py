@@ -176,7 +176,7 @@ class Totals:
 class _Rows:
     """Rows by column, and their numbers."""
 
-    columns: Mapping[str, Cells]
+    columns: Mapping[str, Any]
     numbers: Sequence[int]
 
     def __len__(self) -> int:
@@ -186,7 +186,10 @@ class _Rows:
         """Return some of the rows."""
         if len(places) == len(self):
             return self
-        columns = {name: [cells[at] for at in places] for name, cells in self.columns.items()}
+        columns = {
+            name: cells[places] if isinstance(cells, np.ndarray) else [cells[at] for at in places]
+            for name, cells in self.columns.items()
+        }
         return _Rows(columns, [self.numbers[at] for at in places])
 
 
@@ -515,12 +518,12 @@ class RowReader:
     def _cells(self, rows: _Rows, column: str) -> Cells | None:
         """Return the cells of a column; None if no row has a value."""
         given = [rows.columns[name] for name in self._names[column] if name in rows.columns]
-        given = [cells for cells in given if cells.count(None) < len(cells)]
+        given = [x for x in given if isinstance(x, np.ndarray) or x.count(None) < len(x)]
         if not given:
             return None
         self._mapped_but_not_met.pop(column, None)
-        first, *others = given
-        for cells in others:
+        first: Cells = given[0]
+        for cells in given[1:]:
             first = [b if a is None else a for a, b in zip(first, cells, strict=True)]
         return first
 
@@ -621,7 +624,7 @@ class RowReader:
             return _Lists.of(self._one_answer(rows, values)), none
         if values in (CONFIDENCES, OUTCOMES):
             return _Lists.of(self._one_confidence(rows, values)), none
-        cells = self._cells(rows, values) or []
+        cells: Any = self._cells(rows, values)
         if values == "probabilities":
             numbers = _numbers(cells, values)
             self._check_sums(numbers)
@@ -802,12 +805,17 @@ def _bounded(cell: Json, ceiling: Json) -> Json:
     return [ceiling if entry is None else entry for entry in cell]
 
 
-def _numbers(cells: Sequence[Json], name: str) -> _Lists:
-    """Return lists of finite numbers.
+def _numbers(cells: Any, name: str) -> _Lists:
+    """Return lists of finite numbers, or the rows of an array.
 
     Raises:
         ValueError: a cell is none, or is too short or too long.
     """
+    if isinstance(cells, np.ndarray):
+        allowed = MIN_ANSWERS <= cells.shape[1] <= MAX_ANSWERS
+        if allowed and (np.abs(cells) <= _LARGEST).all():
+            return _Lists(cells.flatten(), np.full(len(cells), cells.shape[1]))
+        cells = cells.tolist()
     if {*map(type, cells)} == {list}:
         lists: Sequence[Any] = cells
         flat, widths = [*chain.from_iterable(lists)], [*map(len, lists)]
