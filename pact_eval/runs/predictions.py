@@ -382,10 +382,12 @@ def decimals(values: Iterable[float]) -> int | None:
         (2, 3, None)
         >>> decimals([1.0, 1e-46, 0.0])
     """
-    array = np.fromiter(values, dtype=np.float64)
+    array = values if isinstance(values, np.ndarray) else np.fromiter(values, np.float64)
     for digits in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
-        # Only a difference of the last bits: a value between two decimals was not rounded.
-        if (np.abs(array - np.round(array, digits)) <= _SAME * array).all():
+        # Only a difference of the last bits: a value between two decimals was not rounded. The
+        # first values nearly always tell.
+        parts = (array[:1000], array)
+        if all((np.abs(x - np.round(x, digits)) <= _SAME * x).all() for x in parts):
             return digits
     return None
 
