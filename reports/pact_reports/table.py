@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, TypeVar
 
-Align = Literal["left", "right", "center"]
+Align = Literal["left", "right"]
 """Alignment of the cells of a column."""
 
 Mark = Literal["best", "tied", "significant", "clearly better", "better", "worse", "clearly worse"]

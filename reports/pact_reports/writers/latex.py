@@ -87,7 +87,7 @@ def _sign(sign: str) -> str:
 
 
 _ARROW: Final = {1: r"~$\uparrow$", -1: r"~$\downarrow$", 0: ""}
-_LETTER: Final = {"left": "l", "right": "r", "center": "c"}
+_LETTER: Final = {"left": "l", "right": "r"}
 _SIGN: Final[dict[Mark, str]] = {
     "tied": r"$^{\sim}$",
     "significant": r"$^{\dagger}$",
