@@ -19,7 +19,7 @@ from pact_eval.runs.places import shown
 from pact_reports.views.calibration import present_fitted_run
 
 
-@command(elsewhere={"--remedy": "pact-eval sweep RUN --fit k1_additive"})
+@command()
 @settings_options("decoding", "allow")
 def calibrate(
     run: Annotated[Path, RUN, "CALIB_RUN"],

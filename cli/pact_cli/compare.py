@@ -43,11 +43,7 @@ _ELSEWHERE: Final = {
     "--latex": f"{_PAPER} --tables all --format latex",
     "--markdown": f"{_PAPER} --tables all --format markdown",
     "--target-error": "pact-eval thresholds RUN --target-error 0.05",
-    "--method": "pact-eval paper RUN... --method ARM",
     "--arms": "NAME=PATTERN in place of runs: pact-eval compare pact='runs/pact-*' ce='runs/ce-*'",
-    "--mcnemar": "pact-eval compare A B --full for the test, or --items 20 for the items",
-    "--calibrated": "--calibration own",
-    "--as-shipped": "--calibration shipped",
     "--bins": "--by COLUMN:BINS",
 }
 

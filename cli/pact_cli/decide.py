@@ -26,7 +26,6 @@ _K_OF_A_SERVER: Final = 4
 
 
 @command(
-    elsewhere={"--allow-contract-mismatch": "--allow other-contract"},
     more=(
         *("order_seed", "dtype", "quantize", "contract", "allow", "wire", "api_key_env"),
         "tokenizer",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # they load torch, or libraries that may be missing
 _SAMPLE: Final = 64
 
 
-@command(elsewhere={f"--{name}": f"--layout {name}" for name in ("with-base", "merged")})
+@command()
 def export(
     adapter: Annotated[Path, ADAPTER, "ADAPTER"],
     *,

@@ -34,7 +34,6 @@ _ELSEWHERE: Final = {
     "--latex": "pact-eval paper RUN... --tables all --format latex",
     "--markdown": "pact-eval paper RUN... --tables all --format markdown",
     "--html": "pact-eval report RUN... --html page.html",
-    "--cost-review": "--cost-wrong, the cost of a wrong decision in reviews",
 }
 
 

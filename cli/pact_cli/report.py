@@ -64,17 +64,11 @@ _ELSEWHERE: Final = {
     "--k": "pact-eval sweep RUN --views 1..4",
     "--views": "pact-eval sweep RUN --views 1..4",
     "--remedies": "pact-eval sweep RUN --remedies",
-    "--fitted": "pact-eval sweep RUN --fitted FILE",
-    "--mcnemar": "pact-eval compare A B --full",
     "--margin": "pact-eval compare A B --margin 0.02",
     "--not-worse": "pact-eval compare NEW OLD --not-worse 2",
     "--gate": "pact-eval compare A B --gate --margin 0.02",
-    "--local-run": "pact-eval compare LOCAL_RUN SERVED_RUN",
     "--sets": "pact-eval thresholds RUN --sets",
-    "--calibrated": "--calibration own",
-    "--as-shipped": "--calibration shipped",
     "--bins": "--by COLUMN:BINS",
-    "--cost-review": "[options.report] cost-wrong = ..., the cost of a wrong decision in reviews",
     **{
         name: f"{_IMPORT} {name} ..., which also reports"
         for name in (

@@ -68,7 +68,6 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 _CONVERT: Final = "pact-audit convert FILE OUT.jsonl"
 _ELSEWHERE: Final = {
     "--html": "pact-eval report RUN --html page.html, after the scoring",
-    "--allow-contract-mismatch": "--allow other-contract",
     **{
         f"--{name}": f"{_CONVERT} --{name} ..., and --data OUT.jsonl"
         for name in (

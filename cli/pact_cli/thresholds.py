@@ -32,14 +32,10 @@ _OF_CHOICE: Final = (
     "unit",
 )
 _OF_GATES: Final = ("gate", "together")
-_ELSEWHERE: Final = {
-    "--cost-review": "--cost-wrong, the cost of a wrong decision in reviews",
-    "--target-accuracy": "--target-error 0.05, for an accuracy of 95%",
-}
 
 
 @command(
-    elsewhere=_ELSEWHERE,
+    elsewhere={"--target-accuracy": "--target-error 0.05, for an accuracy of 95%"},
     for_ci=True,
     more=("gate", "together", "confidence", "coverage", "counting", "unit", "allow"),
     settings=("ties_seed", "resamples", "bootstrap_seed"),
