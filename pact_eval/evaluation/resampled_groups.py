@@ -540,7 +540,6 @@ def _draw_group(
             n=statistic_set.n,
             rng=same_stream(rng),
             resamples=resamples,
-            lazily=True,
         )
     return ResampledGroup(name, statistics, drawn, same_stream(rng))
 

@@ -188,7 +188,6 @@ class RunDifferences:
             n=of_group.n,
             rng=self._rng(),
             resamples=self._resamples,
-            lazily=True,
         )
         return ResampledGroup("", group, drawn, self._rng()).estimate(metric)
 
@@ -296,9 +295,7 @@ def _resample(
         )
         for at, (term, statistic_set) in enumerate(zip(terms, sets, strict=True))
     }
-    drawn = resample(
-        statistics, n_clusters=len(families), n=n, rng=rng, resamples=resamples, lazily=True
-    )
+    drawn = resample(statistics, n_clusters=len(families), n=n, rng=rng, resamples=resamples)
     return list(drawn.values())
 
 

@@ -393,9 +393,18 @@ def bootstrap_intervals(
         (0.5, 0.667)
     """
     _check_bootstrap(n_clusters, n, resamples, confidence)
-    drawn = resample(statistics, n_clusters=n_clusters, n=n, rng=rng, resamples=resamples)
+    values = {name: _value(name, statistic, n_clusters) for name, statistic in statistics.items()}
+    replicates = _draw(statistics, n_clusters, n, rng, resamples)
     return {
-        name: resampled.estimate(confidence, expanded=expanded) for name, resampled in drawn.items()
+        name: percentile_estimate(
+            value,
+            replicates[name],
+            n=n,
+            n_clusters=n_clusters,
+            confidence=confidence,
+            expanded=expanded,
+        )
+        for name, value in values.items()
     }
 
 
@@ -407,19 +416,6 @@ def _same(left: BoolArray | None, right: BoolArray | None) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class LazyReplicates:
-    """The (b,) values of a statistic on resamples, which are drawn when they are first needed.
-
-    Attributes:
-        resamples: Their number, b.
-        draw: Returns the values.
-    """
-
-    resamples: int
-    draw: Callable[[], FloatArray]
-
-
-@dataclass(frozen=True, eq=False)
 class Resampled:
     """A statistic on the rows, and on each resample of their clusters.
 
@@ -427,27 +423,24 @@ class Resampled:
 
     Attributes:
         value: The statistic on the rows themselves.
-        drawn: (b,) the statistic on the resamples; NaN if it is undefined.
+        resamples: Number of resamples, b.
+        draw: Returns the (b,) values on the resamples, which many intervals never need.
         n: Rows.
         n_clusters: Clusters that the rows form.
         terms: What was resampled, as a weighted sum: weights and statistics.
     """
 
     value: float
-    drawn: FloatArray | LazyReplicates
+    resamples: int
+    draw: Callable[[], FloatArray]
     n: int
     n_clusters: int
     terms: tuple[tuple[float, Statistic], ...] = ()
 
-    @property
-    def resamples(self) -> int:
-        """Number of resamples, b."""
-        return self.drawn.resamples if isinstance(self.drawn, LazyReplicates) else len(self.drawn)
-
     @cached_property
     def replicates(self) -> FloatArray:
         """(b,) the statistic on the resamples; NaN if it is undefined."""
-        return self.drawn.draw() if isinstance(self.drawn, LazyReplicates) else self.drawn
+        return self.draw()
 
     @property
     def statistic(self) -> Statistic | None:
@@ -491,8 +484,8 @@ class Resampled:
             return total[counted], first.cluster[counted]
         return total, first.cluster
 
-    def estimate(self, confidence: float = 0.95, *, expanded: bool = True) -> Estimate:
-        """Return the value with its percentile interval; see `percentile_estimate`.
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Return the value with its expanded percentile interval; see `percentile_estimate`.
 
         A value that is NaN has no interval, so its replicates are not drawn.
         """
@@ -503,8 +496,12 @@ class Resampled:
             n=self.n,
             n_clusters=self.n_clusters,
             confidence=confidence,
-            expanded=expanded,
+            expanded=True,
         )
+
+    def p_value(self) -> float:
+        """Return the level at which the interval ends at 0; NaN without an interval."""
+        return inverted_p_value(self.estimate, self.resamples, self.n_clusters)
 
     def __sub__(self, other: Resampled) -> Resampled:
         """Return this minus another; NaN if either is NaN or both are the same infinity."""
@@ -513,15 +510,7 @@ class Resampled:
     @classmethod
     def mean(cls, parts: Sequence[Resampled]) -> Resampled:
         """Return the mean of one or more, such as a difference at several seeds."""
-        total = cls.weighted_sum([(1.0, part) for part in parts])
-        seeds = len(parts)
-        return cls(
-            total.value / seeds,
-            LazyReplicates(total.resamples, lambda: total.replicates / seeds),
-            total.n,
-            total.n_clusters,
-            tuple((weight / seeds, statistic) for weight, statistic in total.terms),
-        )
+        return cls.weighted_sum([(1 / len(parts), part) for part in parts])
 
     @classmethod
     def weighted_sum(cls, parts: Sequence[tuple[float, Resampled]]) -> Resampled:
@@ -535,7 +524,8 @@ class Resampled:
         with np.errstate(invalid="ignore"):
             return cls(
                 float(np.sum([weight * part.value for weight, part in parts])),
-                LazyReplicates(parts[0][1].resamples, summed),
+                parts[0][1].resamples,
+                summed,
                 parts[0][1].n,
                 parts[0][1].n_clusters,
                 tuple(
@@ -553,18 +543,16 @@ def resample(
     n: int,
     rng: np.random.Generator,
     resamples: int = 10_000,
-    lazily: bool = False,
 ) -> dict[str, Resampled]:
-    """Compute statistics on the rows and on resamples of clusters, the same ones for all.
+    """Compute statistics on the rows, and on resamples of clusters when these are needed.
 
     Args:
         statistics: By name, functions from (b, F) cluster weights to (b,) values.
         n_clusters: Number of clusters F.
         n: Number of rows, for the record.
-        rng: Source of the resamples, which depend on nothing else but F and their number.
+        rng: Source of the resamples, which depend on nothing else but F and their number. They are
+            the same for all statistics: its state does not change, and nothing else may change it.
         resamples: Number of resamples.
-        lazily: Draw them when a replicate is first needed, which many intervals never do; nothing
-            else may use `rng` then.
 
     Returns:
         By name, value and replicates; all replicates are NaN if there are fewer than two clusters.
@@ -584,23 +572,21 @@ def resample(
         (0.25, 0.0, 0.5)
     """
     _check_bootstrap(n_clusters, n, resamples)
-    values = {
-        name: _value(name, statistic, n_clusters) if n_clusters else math.nan
-        for name, statistic in statistics.items()
-    }
-    replicates: Mapping[str, FloatArray | LazyReplicates]
-    if lazily:
 
-        def draw(name: str) -> FloatArray:
-            only = {name: statistics[name]}
-            return _draw(only, n_clusters, n, same_stream(rng), resamples)[name]
+    def draw(name: str) -> FloatArray:
+        only = {name: statistics[name]}
+        return _draw(only, n_clusters, n, same_stream(rng), resamples)[name]
 
-        replicates = {name: LazyReplicates(resamples, partial(draw, name)) for name in statistics}
-    else:
-        replicates = _draw(statistics, n_clusters, n, rng, resamples)
     return {
-        name: Resampled(value, replicates[name], n, n_clusters, ((1.0, statistics[name]),))
-        for name, value in values.items()
+        name: Resampled(
+            _value(name, statistic, n_clusters),
+            resamples,
+            partial(draw, name),
+            n,
+            n_clusters,
+            ((1.0, statistic),),
+        )
+        for name, statistic in statistics.items()
     }
 
 
@@ -644,6 +630,8 @@ def _summed_once(statistic: Statistic) -> Statistic:
 
 
 def _value(name: str, statistic: Statistic, n_clusters: int) -> float:
+    if not n_clusters:
+        return math.nan
     if isinstance(statistic, SampleStatistic):
         return statistic.on_rows()
     ones = np.ones((1, n_clusters))
@@ -865,34 +853,7 @@ def least_p_value(resamples: int, n_clusters: int) -> float:
         >>> round(least_p_value(10_000, 162), 5), round(least_p_value(10_000, 8), 3)
         (0.00029, 0.01)
     """
-    return _level_of_tail(1 / (resamples + 1), n_clusters)
-
-
-@dataclass(frozen=True, eq=False)
-class ResampledInference:
-    """Interval and test of a statistic by resamples of its clusters.
-
-    Attributes:
-        drawn: The statistic on the rows and on the resamples.
-        interval: Makes the interval from them; None takes the expanded percentile interval.
-    """
-
-    drawn: Resampled
-    interval: Callable[[Resampled, float], Estimate] | None = None
-
-    def estimate(self, confidence: float = 0.95) -> Estimate:
-        """Return the statistic with its interval."""
-        if self.interval is None:
-            return self.drawn.estimate(confidence)
-        return self.interval(self.drawn, confidence)
-
-    def p_value(self) -> float:
-        """Return the level at which the interval ends at 0; NaN without an interval."""
-        return inverted_p_value(self.estimate, self.drawn.resamples, self.drawn.n_clusters)
-
-
-def _level_of_tail(share: float, n_clusters: int) -> float:
-    """Return the two-sided level whose expanded tail is a share of the replicates."""
+    share = 1 / (resamples + 1)
     if share >= 0.5:
         return 1.0
     t = math.sqrt((n_clusters - 1) / n_clusters) * normal_quantile(share)

@@ -106,8 +106,8 @@ def test_all_metrics_share_one_set_of_resamples() -> None:
 
 
 def test_the_difference_of_infinities_is_undefined() -> None:
-    infinite = Resampled(math.inf, np.full(3, np.inf), 4, 2)
-    finite = Resampled(1.0, np.ones(3), 4, 2)
+    infinite = Resampled(math.inf, 3, lambda: np.full(3, np.inf), 4, 2)
+    finite = Resampled(1.0, 3, lambda: np.ones(3), 4, 2)
     assert (infinite - finite).value == math.inf
     assert (finite - infinite).replicates.tolist() == [-math.inf] * 3
     assert math.isnan((infinite - infinite).value)
