@@ -156,8 +156,7 @@ def _separated(likelihood: TemperatureLikelihood, design: Design) -> BoolArray:
 
 def _step_downhill(point: FloatArray, gradient: FloatArray, bounds: FloatArray) -> FloatArray:
     """Return (p,) a step against the gradient that stays within the bounds."""
-    step: FloatArray = np.clip(point - gradient, bounds[:, 0], bounds[:, 1]) - point
-    return step
+    return np.asarray(np.clip(point - gradient, bounds[:, 0], bounds[:, 1]) - point)
 
 
 def _search(
