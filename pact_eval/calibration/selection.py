@@ -23,7 +23,6 @@ from pact_eval.calibration.fitting import (
 from pact_eval.calibration.likelihood import (
     NO_QUESTION,
     CalibrationItems,
-    TemperatureLikelihood,
     make_design,
 )
 from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, neutral_calibrator
@@ -343,14 +342,13 @@ def _held_out_nll(
     for left_out in tracked(folds, "Cross-validating", "folds"):
         train, test = items.take(fold != left_out), fold == left_out
         unseen = items.take(test)
-        likelihood = TemperatureLikelihood.of_items(train)
         designs = {mode: make_design(train, mode) for mode, _ in forms if mode != "per-question"}
         fitted: dict[Mode, FloatArray] = {}
         for mode, ridge in forms:
             if mode == "per-question":
                 nll[mode, ridge][test] = unseen.nll(best_by_question(train, own))
                 continue
-            minimum = minimise(likelihood, designs[mode], ridge, start=fitted.get(mode))
+            minimum = minimise(designs[mode], ridge, start=fitted.get(mode))
             fitted[mode] = minimum.fitted
             nll[mode, ridge][test] = unseen.nll(designs[mode].calibrator(minimum.fitted))
     return nll
