@@ -341,73 +341,6 @@ def _ratio_of_totals(totals: FloatArray) -> FloatArray:
     return ratio
 
 
-def bootstrap_intervals(
-    statistics: Mapping[str, Statistic],
-    *,
-    n_clusters: int,
-    n: int,
-    rng: np.random.Generator,
-    resamples: int = 10_000,
-    confidence: float = 0.95,
-    expanded: bool = True,
-) -> dict[str, Estimate]:
-    r"""Expanded percentile intervals over clusters; all statistics see the same resamples.
-
-    .. math:: [\,q_a, q_{1-a}\,] \text{ of } \theta(w_1), ..., \theta(w_B),
-              \quad w_b \sim Multinomial(F, 1/F)
-
-    with the level :math:`a` of `expanded_tail`, which makes up for how much the bootstrap
-    understates the spread of few clusters. Quantiles are interpolated linearly, as in
-    `scipy.stats.bootstrap(method="percentile")`, except next to an infinite replicate, where the
-    outer neighbour is taken. NaN replicates are left out.
-
-    Args:
-        statistics: By name, functions from (b, F) cluster weights to (b,) values.
-        n_clusters: Number of clusters F.
-        n: Number of rows, for the record.
-        rng: Source of the resamples, which depend on nothing else but F and their number.
-        resamples: Number of resamples.
-        confidence: Nominal coverage of the intervals, in (0, 1).
-        expanded: Expand the intervals for few clusters; see `percentile_estimate`.
-
-    Returns:
-        By name, an `Estimate`. The interval is NaN, with a reason, where the value is NaN, there
-        is one cluster only, or all resamples agree, which does not mean certainty; a reason also
-        says where the value is infinite or more than 1% of the replicates were NaN.
-
-    Raises:
-        ValueError: A count is negative, `confidence` is outside (0, 1), or a statistic does not
-            return one value per resample.
-
-    References:
-        Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter 13. Hesterberg,
-        "What teachers should know about the bootstrap", The American Statistician 2015.
-
-    Examples:
-        >>> import numpy as np
-        >>> from pact_eval.stats.bootstrap import bootstrap_intervals, mean_statistic
-        >>> loss = mean_statistic([1, 1, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2], 3)
-        >>> rng = np.random.default_rng(7)
-        >>> estimate = bootstrap_intervals({"loss": loss}, n_clusters=3, n=6, rng=rng)["loss"]
-        >>> estimate.low, round(estimate.value, 3)
-        (0.5, 0.667)
-    """
-    _check_bootstrap(n_clusters, n, resamples, confidence)
-    values = {name: _value(name, statistic, n_clusters) for name, statistic in statistics.items()}
-    replicates = _draw(statistics, n_clusters, n, rng, resamples)
-    return {
-        name: percentile_estimate(
-            value,
-            replicates[name],
-            n=n,
-            n_clusters=n_clusters,
-            confidence=confidence,
-            expanded=expanded,
-        )
-        for name, value in values.items()
-    }
-
-
 def _same(left: BoolArray | None, right: BoolArray | None) -> bool:
     """Return whether two statistics count the same rows; None counts all."""
     if left is None or right is None:
@@ -572,16 +505,11 @@ def resample(
         (0.25, 0.0, 0.5)
     """
     _check_bootstrap(n_clusters, n, resamples)
-
-    def draw(name: str) -> FloatArray:
-        only = {name: statistics[name]}
-        return _draw(only, n_clusters, n, same_stream(rng), resamples)[name]
-
     return {
         name: Resampled(
             _value(name, statistic, n_clusters),
             resamples,
-            partial(draw, name),
+            partial(_draw, name, statistic, n_clusters, n, rng, resamples),
             n,
             n_clusters,
             ((1.0, statistic),),
@@ -591,22 +519,22 @@ def resample(
 
 
 def _draw(
-    statistics: Mapping[str, Statistic],
+    name: str,
+    statistic: Statistic,
     n_clusters: int,
     n: int,
     rng: np.random.Generator,
     resamples: int,
-) -> dict[str, FloatArray]:
-    """Return the (b,) values of each statistic on the same resamples of clusters."""
-    replicates = {name: np.full(resamples, np.nan) for name in statistics}
+) -> FloatArray:
+    """Return the (b,) values of a statistic on resamples of clusters."""
+    replicates = np.full(resamples, np.nan)
     if n_clusters < 2:
         return replicates
-    of_weights = {name: _summed_once(statistic) for name, statistic in statistics.items()}
-    batches = weight_batches(n_clusters, max(n, n_clusters), resamples, rng)
+    of_weights = _summed_once(statistic)
+    batches = weight_batches(n_clusters, max(n, n_clusters), resamples, same_stream(rng))
     with one_blas_thread(), step("Resampling", resamples, "resamples") as drawn:
         for batch, weights in batches:
-            for name, statistic in of_weights.items():
-                replicates[name][batch] = _check_weights(name, statistic(weights), weights)
+            replicates[batch] = _check_weights(name, of_weights(weights), weights)
             drawn.done = batch.stop
     return replicates
 
@@ -647,7 +575,7 @@ def percentile_estimate(
     confidence: float,
     expanded: bool,
 ) -> Estimate:
-    """Turn replicates into the percentile interval and the reasons of `bootstrap_intervals`.
+    """Turn replicates into a percentile interval, and the reasons for what is not there.
 
     Args:
         value: The point estimate.
@@ -659,7 +587,9 @@ def percentile_estimate(
             (1 - confidence) / 2 and its counterpart, as published intervals do.
 
     Returns:
-        The estimate; what is undefined has a reason.
+        The estimate. The interval is NaN, with a reason, where the value is NaN, there is one
+        cluster only, or all resamples agree, which does not mean certainty; a reason also says
+        where the value is infinite or more than 1% of the replicates were NaN.
 
     Raises:
         ValueError: A count is negative, there is no replicate, or `confidence` is outside (0, 1).
