@@ -14,17 +14,8 @@ import numpy as np
 
 from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.calibration.fitting import (
-    CalibratorFit,
-    best_by_question,
-    fit_calibrator,
-    minimise,
-)
-from pact_eval.calibration.likelihood import (
-    NO_QUESTION,
-    CalibrationItems,
-    make_design,
-)
+from pact_eval.calibration.fitting import CalibratorFit, best_by_question, fit_calibrator, minimise
+from pact_eval.calibration.likelihood import NO_QUESTION, CalibrationItems, make_design
 from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, neutral_calibrator
 from pact_eval.errors import counted
 from pact_eval.metrics import item_mean

@@ -32,11 +32,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.calibration.likelihood import (
-    SLOPE_BOUND,
-    TEMPERATURE_BOUNDS,
-    Design,
-)
+from pact_eval.calibration.likelihood import SLOPE_BOUND, TEMPERATURE_BOUNDS, Design
 from pact_eval.calibration.temperatures import softplus
 from pact_eval.stats.bootstrap import cluster_sums
 from pact_eval.stats.clusters import pooled_design_effect

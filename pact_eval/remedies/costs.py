@@ -127,10 +127,7 @@ class RemedyCost:
 
 
 def cost_of(
-    views: int,
-    prompts: Sequence[float],
-    tokens: ItemTokens,
-    content_free: ItemTokens | None = None,
+    views: int, prompts: Sequence[float], tokens: ItemTokens, content_free: ItemTokens | None = None
 ) -> RemedyCost:
     """Return the cost of a remedy.
 

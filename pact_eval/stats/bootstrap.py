@@ -246,10 +246,7 @@ SampleStatistic: TypeAlias = TotalsStatistic | InfluenceStatistic
 
 
 def ratio_statistic(
-    numerator: npt.ArrayLike,
-    denominator: npt.ArrayLike,
-    cluster: npt.ArrayLike,
-    n_clusters: int,
+    numerator: npt.ArrayLike, denominator: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int
 ) -> Statistic:
     """Build the statistic sum(numerator) / sum(denominator) over resampled rows.
 

@@ -374,8 +374,7 @@ def choose_answer_sets(
     items = set_items(run, rule, ties_seed)
     levels = kind_levels(items, coverage, confidence)
     made = replace(
-        made_sets(items, _thresholds(levels)),
-        covered=_covers_left_out(items, coverage, confidence),
+        made_sets(items, _thresholds(levels)), covered=_covers_left_out(items, coverage, confidence)
     )
     return AnswerSets(
         run=run,
