@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import NoneType
+from types import NoneType, UnionType
 from typing import (
+    Annotated,
     Any,
     ClassVar,
     Final,
@@ -220,8 +221,10 @@ def _joined(place: str, key: str | int) -> str:
 
 
 def _bare(kind: Any) -> Any:
-    """Return a type without its alternative null."""
+    """Return a type without its alternative null and its bounds."""
     members = get_args(kind)
+    if get_origin(kind) is Annotated:
+        return members[0]
     if NoneType not in members:
         return kind
     (member,) = (member for member in members if member is not NoneType)
@@ -263,6 +266,8 @@ def _words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         allowed = ", ".join(map(str, members))
         return allowed if len(members) == 1 else f"{words} {allowed}"
+    if get_origin(kind) is UnionType:
+        return " or ".join(map(_words, members))
     if get_origin(kind) is tuple and Ellipsis not in members:
         return f"{words} of {len(members)} values"
     return words
@@ -275,4 +280,4 @@ def _got(value: Json, kind: Any) -> str:
         return value
     if isinstance(value, list) and get_origin(kind) is tuple:
         return f"{len(value)} values"
-    return describe(value)
+    return "empty text" if value == "" else describe(value)
