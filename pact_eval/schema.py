@@ -44,6 +44,7 @@ _WORDS: Final[Mapping[Any, str]] = {
     int: "an integer",
     float: "a number",
     bool: "true or false",
+    bytes: "base64",
     tuple: "a list",
     list: "a list",
     Literal: "one of",
@@ -201,7 +202,8 @@ def _complaint(value: Any, kind: Any) -> str:
 
 def _fault(value: Any, kind: Any, place: str = "") -> str:
     """Return where a value has the wrong type, what was expected and what was found."""
-    complaint, _, path = _complaint(value, kind).partition(" - at `$")
+    complaint, _, path = _complaint(value, kind).partition(" - at `")
+    of_key, path = path.startswith("key"), path.partition("$")[2]
     for step in _STEP.finditer(path):
         name, index = step.groups()
         if name is None and index is None:  # a value of a mapping: msgspec does not say which
@@ -210,6 +212,9 @@ def _fault(value: Any, kind: Any, place: str = "") -> str:
             return _fault(value[key], inside, _joined(place, key))
         key = name or int(index)
         value, kind, place = value[key], _type_inside(kind, key), _joined(place, key)
+    if of_key:
+        kind = get_args(_bare(kind))[0]
+        value = next(key for key in value if _complaint(key, kind))
     message = _sentence(complaint, value, kind)
     return f"{place}: {message}" if place else message
 
