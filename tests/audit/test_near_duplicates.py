@@ -21,7 +21,7 @@ from messages import assert_says
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pact_eval._json import Json
-from pact_eval.audit import cosine_search, near_duplicates
+from pact_eval.audit import cosine_search, near_duplicates, separation
 from pact_eval.audit import cosine_search as context_vectors
 from pact_eval.audit.findings import Collector, Finding
 from pact_eval.audit.near_duplicates import NearDuplicates, add_near_duplicates
@@ -61,7 +61,7 @@ def search(folder: Path, *files: Rows, threshold: float = 0.7, keep: int = 10_00
         DataFile(name, "eval", write_jsonl(folder / name, rows))
         for name, rows in zip(("a.jsonl", "b.jsonl", "c.jsonl"), files, strict=False)
     ]
-    findings = Collector("separation", keep)
+    findings = Collector(separation.CHECK.name, keep)
     measured, _ = add_near_duplicates(index_of_records(data), findings, threshold=threshold)
     result = findings.result("")
     return Search(measured, result.findings, dict(result.counts))
