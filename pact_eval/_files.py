@@ -111,7 +111,7 @@ def read_lines_at(path: Path, span: LineSpan | None = None) -> Iterator[tuple[in
         InputError: the file is missing, a folder, or cannot be read.
     """
     first, offset = (1, 0) if span is None else (span.number, span.start)
-    with reading(path), open_regular(path) as file, _bytes_of("Reading", path, file) as read:
+    with reading(path), open_regular(path) as file, _bytes_of("Reading", path, file, span) as read:
         file.seek(offset)
         for number in itertools.count(first):
             if span is not None and offset >= span.stop:
@@ -126,12 +126,15 @@ def read_lines_at(path: Path, span: LineSpan | None = None) -> Iterator[tuple[in
             if line.strip():
                 yield number, offset, line
             offset += len(line)
-            read.done = offset
+            read.done += len(line)
 
 
-def _bytes_of(doing: str, path: Path, file: BinaryIO) -> AbstractContextManager[Step]:
-    """Return the step of reading a file, in bytes."""
-    return step(f"{doing} {Path(path).name}", os.fstat(file.fileno()).st_size, "bytes")
+def _bytes_of(
+    doing: str, path: Path, file: BinaryIO, span: LineSpan | None = None
+) -> AbstractContextManager[Step]:
+    """Return the step of reading a file or some of its lines, in bytes."""
+    size = os.fstat(file.fileno()).st_size if span is None else span.stop - span.start
+    return step(f"{doing} {Path(path).name}", size, "bytes")
 
 
 def _refuse_packed(path: Path, line: bytes) -> None:

@@ -14,19 +14,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
 import polars as pl
 
-from pact_eval._choices import (
-    CONFIDENCE,
-    COVERAGE,
-    Allowance,
-    Counting,
-    Decoding,
-    GateGroups,
-    Mode,
-    RunRole,
-    SetGroups,
-    Signal,
-    check_choice,
-)
+from pact_eval._choices import Allowance, Decoding, Mode, RunRole, check_choice
 from pact_eval.audit.adapter import audit as adapter_audits
 from pact_eval.audit.adapter.audit import AdapterAudit
 from pact_eval.audit.context import DataAuditSettings, DatasetSource, NamedTokenizer
@@ -36,8 +24,8 @@ from pact_eval.data.files import dataset_file
 from pact_eval.data.labelled.reading import take_reading
 from pact_eval.data.opening import local_data, only_file_of
 from pact_eval.data.records import read_records as read_records
-from pact_eval.drift import drift, logs, unlabelled
-from pact_eval.drift.drift import Drift
+from pact_eval.drift import logs, unlabelled
+from pact_eval.drift.drift import measure_drift as measure_drift
 from pact_eval.drift.run_comparison import RunComparison, compare_runs
 from pact_eval.drift.unlabelled import UnlabelledDrift
 from pact_eval.errors import InputError
@@ -50,9 +38,8 @@ from pact_eval.importing.source import LogOptions, import_options
 from pact_eval.importing.writing import ImportedRun
 from pact_eval.models.hub_adapters import find_adapter
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
-from pact_eval.remedies import fitting
 from pact_eval.remedies.comparison import RemedyComparison, remedies_of_run
-from pact_eval.remedies.fitting import FittedRemedy
+from pact_eval.remedies.fitting import fit_remedy as fit_remedy
 from pact_eval.runs import folder as run_folders
 from pact_eval.runs.folder import Run, RunSource
 from pact_eval.runs.provenance import RunLabels
@@ -62,12 +49,11 @@ from pact_eval.scoring.request import ScoreOptions, request_of
 from pact_eval.scoring.sources import default_folder, row_source, with_recorded_dtype
 from pact_eval.scoring.windows import read_dataset, score_windows
 from pact_eval.scoring.workers.messages import WorkersRequest
-from pact_eval.thresholds import answer_sets, checking, choice
-from pact_eval.thresholds.answer_sets import AnswerSets
-from pact_eval.thresholds.checking import AnswerSetsCheck, ThresholdsCheck
-from pact_eval.thresholds.choice import Thresholds
+from pact_eval.thresholds.answer_sets import choose_answer_sets as choose_answer_sets
+from pact_eval.thresholds.checking import check_answer_sets as check_answer_sets
+from pact_eval.thresholds.checking import check_thresholds as check_thresholds
+from pact_eval.thresholds.choice import choose_thresholds as choose_thresholds
 from pact_eval.thresholds.conclusion import with_acting
-from pact_eval.thresholds.gates import Target
 
 _FINDINGS_KEPT = 20
 
@@ -456,38 +442,7 @@ def fit_calibrator(
         >>> fitted.calibrator.mode
         'scalar'
     """
-    return fit_on_run(
-        run,
-        holdouts,
-        mode=mode,
-        decoding=decoding,
-        allow=allow,
-    )
-
-
-def fit_remedy(run: RunSource, name: str, *, allow: Sequence[Allowance] = ()) -> FittedRemedy:
-    """Fit a remedy of order effects on a run, as `pact-eval sweep --fit` does.
-
-    Args:
-        run: the run to fit on.
-        name: name of the remedy, such as "k1_additive"; an error lists those that the run can fit.
-        allow: "trained-on" accepts a run on items that the adapter was trained on.
-
-    Returns:
-        Its letter prior and temperature. `write()` stores them, by default as `remedy.json` in the
-        run folder; `compare_remedies(other, fitted=[file])` applies them to other families.
-
-    Raises:
-        InputError: the run cannot fit this remedy.
-        GateError: the adapter was trained or selected on items of the run.
-
-    Examples:
-        >>> import pact_eval
-        >>> fitted = pact_eval.fit_remedy("runs/method", "k1_additive")
-        >>> sorted(fitted.prior.log_prior)  # numbers of answers
-        [2, 3, 4, 5]
-    """
-    return fitting.fit_remedy(run, name, allow=allow)
+    return fit_on_run(run, holdouts, mode=mode, decoding=decoding, allow=allow)
 
 
 def compare_remedies(
@@ -519,41 +474,6 @@ def compare_remedies(
     experiment = _experiment([run], settings)
     (read,) = experiment.all_runs
     return remedies_of_run(experiment, read, [Path(file) for file in fitted])
-
-
-def measure_drift(
-    first: RunSource,
-    second: RunSource,
-    settings: Settings,
-    *,
-    thresholds: Sequence[Path | str] = (),
-) -> Drift:
-    """Say whether a run has drifted from another, as `pact-eval compare A B --gate` does.
-
-    Args:
-        first: the run before, or its folder.
-        second: the run after, on the same items or on others.
-        settings: all choices of the user; `margin` is needed.
-        thresholds: files of thresholds, whose gates are checked on both runs.
-
-    Returns:
-        What changed; `finding` is equivalent, changed or cannot tell.
-
-    Raises:
-        ValueError: the settings have no margin.
-        RunError: a folder is not a complete run.
-        InputError: an item differs in its reference, kind or family, or a run lacks the decoding.
-
-    Examples:
-        >>> import pact_eval
-        >>> settings = pact_eval.Settings(margin=0.02)
-        >>> pact_eval.measure_drift("runs/method", "runs/method", settings).pairing.paired
-        True
-        >>> pact_eval.measure_drift("runs/method", "runs/baseline", settings).finding
-        'changed'
-    """
-    files = [Path(file) for file in thresholds]
-    return drift.measure_drift(first, second, settings, thresholds=files)
 
 
 def compare_logs(
@@ -603,156 +523,6 @@ def compare_logs(
         raise InputError("compare_logs: expected two data frames, or two logs or runs")
     sides = (logs.read_place(place, import_options(options)) for place in (before, after))
     return logs.compare_answers(*sides, below=below, seed=seed)
-
-
-def choose_thresholds(
-    run: RunSource,
-    target: Target | float,
-    *,
-    signal: Signal = "top",
-    by: GateGroups = "all",
-    confidence: float = CONFIDENCE,
-    together: bool = False,
-    counting: Counting = "families",
-    settings: Settings | None = None,
-) -> Thresholds:
-    """Choose which decisions need no review, as `pact-eval thresholds` does.
-
-    Args:
-        run: a run of families on which nothing was fitted.
-        target: the largest error among accepted items, or a `pact_eval.thresholds.Target`.
-        signal: what the gates are on: top, margin, entropy or disagreement.
-        by: which items share a gate: all, those of a kind, domain or question, or those to which
-            the model gives the same answer.
-        confidence: of the guarantee, in (0, 1).
-        together: whether it holds for all gates together, or for each alone.
-        counting: whether every family counts the same in the guarantee, or every item.
-        settings: decoding, calibrator and unit; None takes the defaults.
-
-    Returns:
-        The gates, with their tests, coverage and errors. `write(path)` stores them.
-
-    Raises:
-        RunError: the folder is not a complete run with references.
-        InputError: the run lacks the decoding, the calibrator or the views.
-
-    Examples:
-        >>> import pact_eval
-        >>> thresholds = pact_eval.choose_thresholds("runs/january", 0.3)
-        >>> [(gate.group, gate.guaranteed) for gate in thresholds.gates]
-        [('all', True)]
-    """
-    chosen_target = target if isinstance(target, Target) else Target.of_error(target)
-    return choice.choose_thresholds(
-        run,
-        chosen_target,
-        signal=signal,
-        by=by,
-        confidence=confidence,
-        together=together,
-        counting=counting,
-        settings=settings,
-    )
-
-
-def check_thresholds(
-    thresholds: Path | str, run: RunSource, settings: Settings | None = None
-) -> ThresholdsCheck:
-    """Check on other families whether thresholds keep their target.
-
-    Args:
-        thresholds: file of thresholds.
-        run: a run, or its folder.
-        settings: the calibrator, if it is not in the run folder; None takes the defaults.
-
-    Returns:
-        One result per gate: holds, cannot tell or broken.
-
-    Raises:
-        RunError: the folder is not a complete run with references.
-        InputError: the run lacks the decoding of the gates, or they were chosen on its families.
-        TamperedError: the file has changed since it was written.
-
-    Examples:
-        >>> import pact_eval
-        >>> file = pact_eval.choose_thresholds("runs/january", 0.3).write("thresholds.json")
-        >>> pact_eval.check_thresholds(file, "runs/march").verdict
-        'holds'
-    """
-    return checking.check_thresholds(Path(thresholds), run, settings=settings)
-
-
-def choose_answer_sets(
-    run: RunSource,
-    coverage: float = COVERAGE,
-    *,
-    by: SetGroups = "kind",
-    confidence: float | None = None,
-    counting: Counting = "families",
-    ties_seed: int | None = None,
-    settings: Settings | None = None,
-) -> AnswerSets:
-    """Choose answer sets that contain the right answer, as `pact-eval thresholds --sets` does.
-
-    Args:
-        run: a run of families on which nothing was fitted.
-        coverage: share of new items whose set contains the right answer, in (0, 1).
-        by: which items share a level: those of a kind, or of a question.
-        confidence: with which this choice keeps the coverage; None keeps it on average over
-            choices.
-        counting: whether every family counts the same in the guarantee, or every item.
-        ties_seed: breaks ties between probabilities at random; None keeps all tied answers.
-        settings: decoding, calibrator, unit and bootstrap; None takes the defaults.
-
-    Returns:
-        The sets of every kind, with their sizes and coverage. `write(path)` stores them.
-
-    Raises:
-        RunError: the folder is not a complete run with references.
-        InputError: the run lacks the decoding, the calibrator or probabilities.
-
-    Examples:
-        >>> import pact_eval
-        >>> sets = pact_eval.choose_answer_sets("runs/january", 0.9)
-        >>> [kind.kind for kind in sets.kinds]
-        ['choice', 'score']
-    """
-    return answer_sets.choose_answer_sets(
-        run,
-        coverage,
-        by=by,
-        confidence=confidence,
-        counting=counting,
-        ties_seed=ties_seed,
-        settings=settings,
-    )
-
-
-def check_answer_sets(
-    sets: Path | str, run: RunSource, settings: Settings | None = None
-) -> AnswerSetsCheck:
-    """Check on other families whether answer sets keep their coverage.
-
-    Args:
-        sets: file of answer sets.
-        run: a run, or its folder.
-        settings: the calibrator, if it is not in the run folder; None takes the defaults.
-
-    Returns:
-        One result per kind: holds, cannot tell or broken.
-
-    Raises:
-        RunError: the folder is not a complete run with references.
-        InputError: the run lacks the decoding of the sets, or they were chosen on its families.
-        TamperedError: the file has changed since it was written.
-
-    Examples:
-        >>> import pact_eval
-        >>> file = pact_eval.choose_answer_sets("runs/january", 0.9).write("sets.json")
-        >>> pact_eval.check_answer_sets(file, "runs/march").verdict
-        'cannot tell'
-    """
-    return checking.check_answer_sets(Path(sets), run, settings=settings)
 
 
 def judge(

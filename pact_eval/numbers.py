@@ -179,10 +179,7 @@ def generalisation_text(unit: ClusterUnit) -> str:
 CLUSTER: Final[dict[ClusterUnit, str]] = {"family": "family", "source_family": "source family"}
 """What one cluster is called."""
 
-CLUSTERS: Final[dict[ClusterUnit, str]] = {
-    "family": "families",
-    "source_family": "source families",
-}
+CLUSTERS: Final[dict[ClusterUnit, str]] = {"family": "families", "source_family": "source families"}
 """What several clusters are called."""
 
 

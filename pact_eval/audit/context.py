@@ -26,7 +26,7 @@ from pact_eval.data.files import (
     read_manifest,
     role_of_name,
 )
-from pact_eval.data.index import Index, build_index_in_parts
+from pact_eval.data.index import Index, build_index
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.errors import InputError
 from pact_eval.hub.downloads import located, short_name
@@ -202,7 +202,7 @@ class DataContext:
             InputError: a file cannot be read.
         """
         scan = SchemaScan(Collector("schema", settings.keep))
-        return cls(source, settings, build_index_in_parts(source.files, scan), scan)
+        return cls(source, settings, build_index(source.files, scan), scan)
 
     def looked(self, check: str, look: Callable[[DataContext], Callable[[], Look]]) -> list[Look]:
         """Return what the looks of a check saw of every part of the dataset, in order.

@@ -73,10 +73,7 @@ class DataAudit(Framed, Writable):
         return tuple(leak for check in self.checks for leak in check.leaks)
 
 
-def audit_data(
-    source: DatasetSource,
-    settings: DataAuditSettings,
-) -> DataAudit:
+def audit_data(source: DatasetSource, settings: DataAuditSettings) -> DataAudit:
     """Audit a dataset.
 
     Args:
@@ -122,7 +119,7 @@ def _audit_records(source: DatasetSource, settings: DataAuditSettings) -> DataAu
                 looks={name: look for name, look in looks.items() if look is not None},
             )
         index = context.index
-        if schema.CHECK.name not in selected and context.scan.incomplete(index):
+        if schema.CHECK.name not in selected and index.is_incomplete:
             # No other check reports lines that could not be read.
             selected.insert(0, schema.CHECK.name)
         with _start_apart(selected, context) as started:

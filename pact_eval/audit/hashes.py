@@ -199,10 +199,9 @@ def _mismatch(
     audited: Sequence[_Read], role: str, key: str, expected: Json, actual: str, findings: Collector
 ) -> None:
     place = Place(next(file.name for file, _ in audited if file.role == role))
-    code = {
-        "train_sha256": "hash-mismatch",
-        "eval_record_fingerprint": "fingerprint-mismatch",
-    }.get(key, "rows-mismatch")
+    code = {"train_sha256": "hash-mismatch", "eval_record_fingerprint": "fingerprint-mismatch"}.get(
+        key, "rows-mismatch"
+    )
     findings.add(code, place, f"{key} {expected}", actual)
 
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from pact_eval._json import Json, dumps
 from pact_eval.audit.findings import Check, CheckResult, Collector
-from pact_eval.data.index import BadLine, Index, Located, answer_texts
+from pact_eval.data.index import Index, Located, answer_texts
 from pact_eval.data.records import LETTERS, Answer, defaults_of_record, folded
 from pact_eval.errors import Place, counted
 
@@ -45,7 +45,6 @@ class SchemaScan:
 
     def __init__(self, findings: Collector) -> None:
         self._findings = findings
-        self._bad_lines = 0
 
     def part(self) -> SchemaScan:
         """Return a scan that has seen nothing, for some of the lines."""
@@ -54,13 +53,6 @@ class SchemaScan:
     def join(self, part: SchemaScan) -> None:
         """Take over what a scan of the next lines has found."""
         self._findings.join(part._findings)
-        self._bad_lines += part._bad_lines
-
-    def bad_line(self, line: BadLine) -> None:
-        """Report a line that is not a record."""
-        self._bad_lines += 1
-        code, expected = ("malformed", "a record") if line.is_json else ("not-json", "JSON")
-        self._findings.add(code, line.place, expected, line.message)
 
     def record(self, located: Located) -> None:
         """Look at a record that could be parsed."""
@@ -69,28 +61,18 @@ class SchemaScan:
         for path, key, value in _keys_of_input(located.value):
             self._check_key(located, path, key, value)
 
-    def incomplete(self, index: Index) -> bool:
-        """Return whether some line is not a record, or some file has no lines."""
-        return self._bad_lines > 0 or any(facts.rows == 0 for facts in index.facts)
-
     def result(self, index: Index) -> CheckResult:
         """Add the findings that need all records, and report everything.
 
         Args:
             index: the finished index.
         """
-        doubled = (
-            index.frame.with_columns(first=pl.col("line").first().over("file", "id"))
-            .filter(pl.col("line") != pl.col("first"))
-            .select("file", "line", "id", "first")
-        )
-        for file, line, record_id, first in doubled.iter_rows():
-            self._findings.add(
-                "duplicate-id",
-                Place(index.files[file].name, line, record_id),
-                "a unique id",
-                f"the id of line {first}",
-            )
+        for bad in index.bad_lines:
+            code, expected = ("malformed", "a record") if bad.is_json else ("not-json", "JSON")
+            self._findings.add(code, bad.place, expected, bad.message)
+        for number, line, record_id, first in index.repeated_ids():
+            place = Place(index.files[number].name, line, record_id)
+            self._findings.add("duplicate-id", place, "a unique id", f"the id of line {first}")
         self._add_contradictions(index)
         for file, facts in zip(index.files, index.facts, strict=True):
             if facts.rows == 0:
@@ -275,10 +257,7 @@ CHECK: Final[Check[DataContext]] = Check(
     cost=0.01,
     codes={
         "not-json": ("error", "A line is not strict JSON."),
-        "malformed": (
-            "error",
-            "A line is not a record, or its right answer is no answer of it.",
-        ),
+        "malformed": ("error", "A line is not a record, or its right answer is no answer of it."),
         "duplicate-id": ("error", "An id appears twice in a file."),
         "answers-alike": ("error", "Two answers of a question read alike."),
         "descriptions-alike": ("warning", "Two answers of a choice have the same description."),

@@ -139,9 +139,7 @@ CHECK: Final[Check[DataContext]] = Check(
     name="separation",
     question="Does nothing occur in two files, word for word or nearly?",
     run=lambda context: check_separation(
-        context.index,
-        context.collector("separation"),
-        threshold=context.settings.near_duplicate,
+        context.index, context.collector("separation"), threshold=context.settings.near_duplicate
     ),
     needs=("records",),
     cost=3.0,

@@ -490,11 +490,7 @@ class Shortcuts:
 
 
 def check_shortcuts(
-    index: Index,
-    findings: Collector,
-    *,
-    rng: np.random.Generator,
-    max_records: int = 20_000,
+    index: Index, findings: Collector, *, rng: np.random.Generator, max_records: int = 20_000
 ) -> CheckResult:
     """Probe the question, the ablated context and the full context for the reference.
 
@@ -775,16 +771,10 @@ CHECK: Final[Check[DataContext]] = Check(
     needs=("records",),
     codes={
         "question-shortcut": ("error", "The question alone predicts the answer."),
-        "ablated-shortcut": (
-            "error",
-            "The context without its evidence predicts the answer.",
-        ),
+        "ablated-shortcut": ("error", "The context without its evidence predicts the answer."),
         "shortcut-suspected": ("warning", "A bag of words does a little better than the baseline."),
         "answer-in-context": ("warning", "Most contexts name the right answer and no other."),
-        "context-solved": (
-            "warning",
-            "A bag of words of the context finds nearly all answers.",
-        ),
+        "context-solved": ("warning", "A bag of words of the context finds nearly all answers."),
         "context-words": ("note", "A bag of words of the context is far above the baseline."),
     },
 )

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._json import Json
-from pact_eval._typing import FloatArray, IntArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import CalibrationNote
 from pact_eval.calibration.temperatures import (
@@ -26,10 +25,9 @@ from pact_eval.numbers import plain_reason
 from pact_eval.plain_text import first_of, short_names
 from pact_eval.progress import tracked
 from pact_eval.runs.predictions import Predictions
-from pact_eval.stats.bootstrap import ResampledInference, mean_statistic, resample
 from pact_eval.stats.consistency_resampling import calibrated_gaps
-from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.linearised import LinearInference, linear_inference
+from pact_eval.stats.estimate import NO_ROWS, ClusterText, Estimate
+from pact_eval.stats.linearised import mean_inference
 from pact_eval.stats.multiplicity import shown_increases
 from pact_eval.stats.proportions import without_interval
 
@@ -38,7 +36,6 @@ ScoreName: TypeAlias = Literal["nll_nats", "brier"]
 
 _TITLES: Final[dict[ScoreName, str]] = {"nll_nats": "NLL", "brier": "Brier"}
 _SEED: Final = 17
-_RESAMPLES: Final = 2_000
 _FLOOR_RESAMPLES: Final = 1_000
 
 
@@ -78,9 +75,7 @@ class Scores:
         )
 
 
-def _noise_floor(
-    confidence: FloatArray, right: npt.NDArray[np.bool_], items: CalibrationItems
-) -> float:
+def _noise_floor(confidence: FloatArray, right: BoolArray, items: CalibrationItems) -> float:
     if not len(items):
         return math.nan
     family, families = items.family_codes()
@@ -250,8 +245,12 @@ def _rows_by_group(calibrator: Calibrator, items: CalibrationItems) -> dict[str,
 def _group_effect(
     name: str, items: CalibrationItems, after: FloatArray, temperature: FloatArray
 ) -> GroupEffect:
-    changes = _changes(items, after)
-    few = items.too_few()
+    few, reference = items.too_few(), items.reference
+    with np.errstate(invalid="ignore"):  # an infinite NLL minus another
+        nll, brier = (
+            _tested(score(after, reference) - score(items.log_probs, reference), items, few)
+            for score in (metrics.nll_nats, metrics.brier)
+        )
     return GroupEffect(
         name=name,
         items=len(items),
@@ -259,12 +258,8 @@ def _group_effect(
         temperature=TemperatureSummary.of(temperature),
         before=Scores.of(items.log_probs, items),
         after=Scores.of(after, items),
-        changes={
-            score: without_interval(change.estimate(), few) for score, change in changes.items()
-        },
-        p_values={
-            score: math.nan if few else change.p_value() for score, change in changes.items()
-        },
+        changes={"nll_nats": nll[0], "brier": brier[0]},
+        p_values={"nll_nats": nll[1], "brier": brier[1]},
     )
 
 
@@ -293,40 +288,20 @@ def _with_alarms(groups: Sequence[GroupEffect]) -> tuple[GroupEffect, ...]:
     )
 
 
-def _changes(
-    items: CalibrationItems, after: FloatArray
-) -> dict[ScoreName, LinearInference | ResampledInference]:
-    """Return NLL and Brier after minus before, paired by item, with inference over families.
+def _tested(
+    change: FloatArray, items: CalibrationItems, few: ClusterText | None
+) -> tuple[Estimate, float]:
+    """Return the mean of paired changes with its interval over families, and its p-value.
 
-    Both are proper scores: their expectation is lowest at the true probabilities, so that a change
-    says whether the temperatures help. Items of unknown family count as families of their own.
+    Items of unknown family count as families of their own.
     """
-    n = len(items)
     family, families = items.family_codes()
-    reference = items.reference
-    with np.errstate(invalid="ignore"):  # an infinite NLL minus another
-        changes: dict[ScoreName, FloatArray] = {
-            "nll_nats": metrics.nll_nats(after, reference)
-            - metrics.nll_nats(items.log_probs, reference),
-            "brier": metrics.brier(after, reference) - metrics.brier(items.log_probs, reference),
-        }
-    drawn = resample(
-        {name: mean_statistic(change, family, families) for name, change in changes.items()},
-        n_clusters=families,
-        n=n,
-        rng=np.random.default_rng(_SEED),
-        resamples=_RESAMPLES,
-        lazily=True,
-    )
-    inferences: dict[ScoreName, LinearInference | ResampledInference] = {}
-    for name in changes:
-        linear = drawn[name].linearised()
-        inferences[name] = (
-            ResampledInference(drawn[name])  # an infinite change
-            if linear is None
-            else linear_inference(drawn[name].value, linear, n=n, outer=True)
-        )
-    return inferences
+    mean = metrics.item_mean(change)
+    if not math.isfinite(mean):  # NLL is infinite before and after
+        nothing = ClusterText("undefined on these rows") if len(items) else NO_ROWS
+        return Estimate(mean, math.nan, math.nan, len(items), families, None, nothing), math.nan
+    inference = mean_inference(change, family, families, outer=True)
+    return without_interval(inference.estimate(), few), math.nan if few else inference.p_value()
 
 
 def calibration_notes(

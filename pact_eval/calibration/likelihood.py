@@ -22,13 +22,13 @@ need not be convex.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval._choices import Decoding, Mode
-from pact_eval._typing import FloatArray, IntArray, TextArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.calibration.temperatures import (
     KINDS,
     NEUTRAL_BIAS,
@@ -146,6 +146,15 @@ class CalibrationItems:
             question=predictions.question,
         )
 
+    @cached_property
+    def likelihood(self) -> TemperatureLikelihood:
+        """The NLL as a function of the temperatures.
+
+        Raises:
+            InputError: a right answer has probability 0.
+        """
+        return TemperatureLikelihood.of(self.log_probs, self.reference)
+
     def family_codes(self) -> tuple[IntArray, int]:
         """Number the families from 0 on; an item of unknown family is one of its own.
 
@@ -204,7 +213,7 @@ class CalibrationItems:
         """Return (n,) NLL in nats at the temperatures of a calibrator."""
         return nll_nats(calibrator.apply(self.log_probs, self), self.reference)
 
-    def take(self, keep: npt.NDArray[np.bool_] | IntArray) -> CalibrationItems:
+    def take(self, keep: BoolArray | IntArray) -> CalibrationItems:
         """Return the rows that a mask or an index keeps."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         per_item: dict[str, Any] = {
@@ -213,7 +222,7 @@ class CalibrationItems:
         return replace(self, **per_item)
 
     @staticmethod
-    def _refuse(bad: npt.NDArray[np.bool_], message: str) -> None:
+    def _refuse(bad: BoolArray, message: str) -> None:
         if bad.any():
             raise InputError(f"{message}, not so in {rows_of(bad)}")
 
@@ -234,6 +243,7 @@ class Design:
     """The columns of a form of calibrator on some items.
 
     Attributes:
+        items: the items.
         mode: the form.
         matrix: (n, p) columns: 1 for all items, or for those of one kind; then scaled slopes.
         raw: (p, p) takes the fitted numbers to the parameters called `names`.
@@ -242,6 +252,7 @@ class Design:
         unvaried: by slope that is not fitted, why not.
     """
 
+    items: CalibrationItems
     mode: Mode
     matrix: FloatArray
     raw: FloatArray
@@ -250,7 +261,7 @@ class Design:
     unvaried: dict[str, str]
 
     @property
-    def is_slope(self) -> npt.NDArray[np.bool_]:
+    def is_slope(self) -> BoolArray:
         """Mask of the p numbers: True for slopes."""
         return np.array([name in _SLOPES for name in self.names], dtype=np.bool_)
 
@@ -290,11 +301,12 @@ def make_design(items: CalibrationItems, mode: Mode) -> Design:
         return _contextual(items)
     n = len(items)
     if mode == "scalar":
-        return Design(mode, np.ones((n, 1)), np.eye(1), ("bias",), {}, {})
+        return Design(items, mode, np.ones((n, 1)), np.eye(1), ("bias",), {}, {})
     present = [kind for kind in KINDS if (items.kind == kind).any()]
     matrix = (items.kind[:, None] == np.array(present, dtype=np.str_)).astype(np.float64)
     names = tuple(f"bias_{kind}" for kind in present)
-    return Design(mode, matrix.reshape(n, len(present)), np.eye(len(present)), names, {}, {})
+    matrix = matrix.reshape(n, len(present))
+    return Design(items, mode, matrix, np.eye(len(present)), names, {}, {})
 
 
 def _contextual(items: CalibrationItems) -> Design:
@@ -324,7 +336,7 @@ def _contextual(items: CalibrationItems) -> Design:
     raw[0, 1:] = [-m / s for m, s in zip(centre, spread, strict=True)]
     spans = {name: float(np.ptp(logs[name])) for name in varied}
     matrix = np.column_stack([np.ones(len(items)), *columns])
-    return Design("contextual", matrix, raw, ("bias", *varied), spans, unvaried)
+    return Design(items, "contextual", matrix, raw, ("bias", *varied), spans, unvaried)
 
 
 def _only(values: FloatArray, name: str) -> str:
@@ -354,7 +366,7 @@ class TemperatureLikelihood:
     of_reference: FloatArray
 
     @classmethod
-    def of(cls, log_probs: FloatArray, reference: npt.NDArray[np.int64]) -> TemperatureLikelihood:
+    def of(cls, log_probs: FloatArray, reference: IntArray) -> TemperatureLikelihood:
         """Prepare log-probabilities (n, C), unused slots -inf, and references (n,).
 
         Raises:
@@ -371,11 +383,6 @@ class TemperatureLikelihood:
             )
         finite = np.where(np.isneginf(shifted), 0.0, shifted)
         return cls(shifted, finite, of_reference)
-
-    @classmethod
-    def of_items(cls, items: CalibrationItems) -> TemperatureLikelihood:
-        """Prepare items; see `of`."""
-        return cls.of(items.log_probs, items.reference)
 
     def nll_and_slope(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return NLL in nats and dNLL/du, each (n,); the slope is 0 where T is held at the floor.
@@ -406,7 +413,7 @@ class TemperatureLikelihood:
         first = _beta_slope(u, temperature)
         return np.asarray(variance * first**2 + (mean - self.of_reference) * bend)
 
-    def separated(self, rows: npt.NDArray[np.bool_]) -> bool:
+    def separated(self, rows: BoolArray) -> bool:
         """Say whether the NLL of these rows decreases monotonically as T approaches 0.
 
         So it is where every right answer is the most probable one and is not merely tied with all

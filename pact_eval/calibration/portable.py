@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented
 from pact_eval._typing import FloatArray
@@ -25,7 +23,7 @@ from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.metrics import nll_nats
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.linearised import mean_inference
 from pact_eval.templates.files import DECISION_CONFIG, read_decision_files
 
 # Keys of decision files alone: a run.json has an "adapter" too.
@@ -102,11 +100,10 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
         ((), 0.0)
     """
     if items.decoding == "ensemble":
-        message = (
+        raise InputError(
             "decision.json holds temperatures of one view, and this calibrator was fitted on an "
             "ensemble of views: fit one with --decoding single"
         )
-        raise InputError(message)
     lost = calibrator.depends_on
     by_kind = fit_calibrator(items, mode="per-kind").calibrator if lost else calibrator
     after = [candidate.apply(items.log_probs, items) for candidate in (calibrator, by_kind)]
@@ -122,8 +119,7 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
 def _change(items: CalibrationItems, fitted: FloatArray, portable: FloatArray) -> Estimate:
     cost = nll_nats(portable, items.reference) - nll_nats(fitted, items.reference)
     codes, _ = items.family_codes()
-    linear = linearised_ratio(cost, np.ones(len(cost)), codes, int(codes.max()) + 1)
-    return linear_inference(float(cost.mean()), linear, n=len(items), outer=True).estimate()
+    return mean_inference(cost, codes, int(codes.max()) + 1, outer=True).estimate()
 
 
 def check_decision_file(path: Path, *, overwrite: bool) -> Path:
@@ -140,14 +136,12 @@ def check_decision_file(path: Path, *, overwrite: bool) -> Path:
     path = path / DECISION_CONFIG if path.is_dir() else path
     if not path.exists():
         if not path.parent.is_dir():
-            message = f"{path}: no such folder: {path.parent}"
-            raise InputError(message)
+            raise InputError(f"{path}: no such folder: {path.parent}")
         return path
     config = _config(path)
     read_decision_files(path)  # raises
     if config and not any(key in config for key in _OWN):
-        message = f"{path}: expected a {DECISION_CONFIG} of transformers, got other keys"
-        raise InputError(message)
+        raise InputError(f"{path}: expected a {DECISION_CONFIG} of transformers, got other keys")
     if config.get("temperature") and not overwrite:
         message = f"{path}: has temperatures already; --overwrite replaces them, and nothing else"
         raise InputError(message)
@@ -171,6 +165,5 @@ def write_decision_file(path: Path, portable: PortableCalibration) -> None:
 def _config(path: Path) -> dict[str, Json]:
     value = read_json(path)
     if not isinstance(value, dict):
-        message = f"{path}: expected a JSON object, got {describe(value)}"
-        raise InputError(message)
+        raise InputError(f"{path}: expected a JSON object, got {describe(value)}")
     return value

@@ -135,12 +135,11 @@ def _refuse(
         for difference in refused
     ]
     options = " ".join(f"--allow {difference.allowance}" for difference in refused)
-    message = (
+    raise InputError(
         f"{where}: the {what} belongs to another run:\n" + "\n".join(lines) + "\n"
         "  fit one with `pact-eval calibrate` on a run of the calibration split with this adapter "
         f"and decoding, or use {options}"
     )
-    raise InputError(message)
 
 
 def _is_same_fit(existing: Calibrator, calibrator: Calibrator) -> bool:

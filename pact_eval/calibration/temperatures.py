@@ -33,7 +33,7 @@ import numpy.typing as npt
 from pact_eval._choices import Mode
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps
-from pact_eval._typing import FloatArray, TextArray
+from pact_eval._typing import FloatArray, IntArray, TextArray
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
@@ -244,11 +244,10 @@ class Calibrator:
             InputError: they depend on more.
         """
         if self.depends_on:
-            message = (
+            raise InputError(
                 f"{where}its temperature depends on {' and '.join(self.depends_on)}; decision.json "
                 "has one number per kind: fit one with `pact-eval calibrate --mode per-kind`"
             )
-            raise InputError(message)
         at = self.temperatures(ItemFacts([*KINDS], [2] * len(KINDS))).tolist()
         return {TYPES[kind]: number for kind, number in zip(KINDS, at, strict=True)}
 
@@ -360,7 +359,7 @@ def neutral_calibrator(mode: Mode = "scalar") -> Calibrator:
     return Calibrator(mode, weights)
 
 
-def _kind_index(names: TextArray) -> npt.NDArray[np.int64]:
+def _kind_index(names: TextArray) -> IntArray:
     matches = names[:, None] == np.array(KINDS)
     unknown = ~matches.any(axis=1)
     if unknown.any():
@@ -553,11 +552,10 @@ def calibrator_as_shipped(run: Provenance, where: str) -> Calibrator:
         array([2., 1.])
     """
     if run.contract.name != TEMPLATE_CONTRACT:
-        message = (
+        raise InputError(
             f"{where}: scored on the contract {run.contract.name or 'of an import'}; only decision "
             "templates ship temperatures"
         )
-        raise InputError(message)
     weights = Weights(_biases(run.contract.temperatures, where))
     return Calibrator("per-kind", weights, {SHIPPED: True})
 

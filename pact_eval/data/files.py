@@ -246,10 +246,7 @@ def lies_inside(folder: Path, name: str) -> bool:
 
 
 def _role(
-    path: Path,
-    name: str,
-    manifest: Mapping[str, Json],
-    otherwise: Callable[[Path], Role] | None,
+    path: Path, name: str, manifest: Mapping[str, Json], otherwise: Callable[[Path], Role] | None
 ) -> Role:
     roles, hashes = manifest.get("roles"), manifest.get("file_sha256")
     named = roles.get(name) if isinstance(roles, dict) else None
@@ -342,8 +339,5 @@ def make_manifest(
         manifest |= {"training_rows": train.rows, "train_sha256": train.sha256}
     if len(by_role["eval"]) == 1:
         eval_file = by_role["eval"][0]
-        manifest |= {
-            "eval_rows": eval_file.rows,
-            "eval_record_fingerprint": eval_file.fingerprint,
-        }
+        manifest |= {"eval_rows": eval_file.rows, "eval_record_fingerprint": eval_file.fingerprint}
     return manifest

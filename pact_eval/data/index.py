@@ -58,8 +58,6 @@ COLUMNS: Final = {
 `asked` is a hash of context and question, and `right` of the right answer: see `answer_texts`.
 `sourced` says whether the source family is named: of a labelled file, it may be a default."""
 
-_CHUNK_ROWS = 20_000
-
 FEWEST_BYTES: Final = 50_000_000
 """Smaller datasets are read in this process: others take a second to start."""
 
@@ -91,36 +89,34 @@ class BadLine:
     """A line that is not a record.
 
     Attributes:
+        file: number of its file in the dataset.
         place: where it occurs.
         is_json: whether it is JSON at all.
         message: what is wrong.
         family: the family it names, where that can be read.
     """
 
+    file: int
     place: Place
     is_json: bool
     message: str
     family: str | None
 
 
-class LineObserver(Protocol):
-    """Sees every line once, in order, while the index is built."""
-
-    def bad_line(self, line: BadLine) -> None:
-        """See a line that is not a record."""
+class RecordScan(Protocol):
+    """Sees every record once while the index is built; parts may be seen in other processes."""
 
     def record(self, located: Located) -> None:
-        """See a healthy record."""
-
-
-class JoinableObserver(LineObserver, Protocol):
-    """Sees every line once; parts of the lines may be seen in other processes."""
+        """See a record."""
 
     def part(self) -> Self:
-        """Return an observer that has seen nothing; it can be pickled."""
+        """Return a scan that has seen nothing; it can be pickled."""
 
     def join(self, part: Self) -> None:
-        """Take over what an observer of the next lines has seen."""
+        """Take over what a scan of the next lines has seen."""
+
+
+Scan = TypeVar("Scan", bound=RecordScan)
 
 
 @dataclass(frozen=True)
@@ -131,17 +127,22 @@ class Index:
         files: its files; `frame["file"]` counts them.
         facts: hash, rows and fingerprint of each file.
         frame: one row per valid record, in the order of the files; see `COLUMNS`.
-        damaged_families: families of which a line is not a record.
+        bad_lines: the lines that are not records.
     """
 
     files: tuple[DataFile, ...]
     facts: tuple[FileFacts, ...]
     frame: pl.DataFrame
-    damaged_families: frozenset[str]
+    bad_lines: tuple[BadLine, ...] = ()
 
     def __len__(self) -> int:
         """Number of healthy records."""
         return self.frame.height
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether some line is not a record, or some file has no lines."""
+        return bool(self.bad_lines) or any(facts.rows == 0 for facts in self.facts)
 
     def place(self, row: int) -> Place:
         """Return the place of the record of a row of the frame."""
@@ -229,19 +230,26 @@ class Index:
     def _rows_by_family(self) -> list[list[int]]:
         """Return the rows of every family of every file without a damaged line, in file order."""
         rows_of: dict[tuple[int, str], list[int]] = {}
+        damaged = {line.family for line in self.bad_lines}
         names = zip(self.frame["file"], self.frame["family"], strict=True)
         for row, (file, family) in enumerate(names):
-            if family not in self.damaged_families:
+            if family not in damaged:
                 rows_of.setdefault((file, family), []).append(row)
         return list(rows_of.values())
 
+    def repeated_ids(self) -> Iterator[tuple[int, int, str, int]]:
+        """Yield (file, line, id, first line) of each record with the id of an earlier one."""
+        first = self.frame.with_columns(first=pl.col("line").first().over("file", "id"))
+        repeated = first.filter(pl.col("line") != pl.col("first"))
+        yield from repeated.select("file", "line", "id", "first").iter_rows()
 
-def build_index(files: Sequence[DataFile], observer: LineObserver) -> Index:
-    """Read every line of a dataset once.
+
+def build_index(files: Sequence[DataFile], scan: Scan | None = None) -> Index:
+    """Read every line of a dataset once, in several processes if the files are large.
 
     Args:
         files: the files.
-        observer: sees every line as it is read.
+        scan: sees every record by its parts, which are joined in the order of the lines.
 
     Returns:
         The index.
@@ -249,60 +257,33 @@ def build_index(files: Sequence[DataFile], observer: LineObserver) -> Index:
     Raises:
         InputError: a file cannot be read.
     """
-    read, facts = [], []
-    with step("Reading", _n_bytes(files), "bytes"):
-        for number, file in enumerate(files):
-            fingerprint = _Fingerprint() if file.role == "eval" else None
-            lines = _Lines(number, file, observer, fingerprint)
-            read.append(lines.read())
-            with step("Hashing", counts=0):  # a fiftieth of the time
-                sha256 = sha256_of_file(file.source)
-            digest = None if fingerprint is None else fingerprint.digest()
-            facts.append(FileFacts(sha256, lines.n_lines, digest))
-    return _join(files, facts, read)
-
-
-def build_index_in_parts(files: Sequence[DataFile], observer: JoinableObserver) -> Index:
-    """Read every line of a dataset once, in several processes if the files are large.
-
-    Args:
-        files: the files.
-        observer: sees every line, itself or by its parts, which are joined in the order of the
-            lines.
-
-    Returns:
-        The index, as from `build_index`.
-
-    Raises:
-        InputError: a file cannot be read.
-    """
-    n_bytes = _n_bytes(files)
-    if n_bytes < FEWEST_BYTES:
-        return build_index(files, observer)
-    tasks, hashes = [], []
-    for number, file in enumerate(files):
-        sha256, spans = line_spans(file.path, _BYTES_IN_A_PART)
-        hashes.append(sha256 if file.origin is None else sha256_of_file(file.origin))
-        tasks += [_Task(number, file, span, observer.part()) for span in spans]
-    read = []
-    n_lines = [0] * len(files)
-    fingerprints = [_Fingerprint() for _ in files]
+    n_bytes = sum(file.path.stat().st_size for file in files if file.path.is_file())
+    in_others = n_bytes >= FEWEST_BYTES
+    tasks, hashes, read = [], [], []
+    n_lines, fingerprints = [0] * len(files), [_Fingerprint() for _ in files]
     with step("Reading", n_bytes, "bytes") as reading:
-        for task, part in zip(tasks, in_processes(_read_part, tasks), strict=True):
-            observer.join(part.observer)
+        for number, file in enumerate(files):
+            with step("Hashing", counts=0):  # a fiftieth of the time
+                sha256, spans = line_spans(file.path, _BYTES_IN_A_PART)
+                hashes.append(sha256 if file.origin is None else sha256_of_file(file.origin))
+            tasks += [
+                _Task(number, file, span, None if scan is None else scan.part()) for span in spans
+            ]
+        parts = in_processes(_read_part, tasks) if in_others else map(_read_part, tasks)
+        for task, part in zip(tasks, parts, strict=True):
+            if scan is not None and part.scan is not None:
+                scan.join(part.scan)
             fingerprints[task.number].add_texts(part.texts)
             n_lines[task.number] += part.n_lines
-            read.append(part.read)
-            reading.done += task.span.stop - task.span.start
+            read.append(part)
+            reading.done += task.span.stop - task.span.start if in_others else 0
     facts = [
         FileFacts(sha256, n, fingerprint.digest() if file.role == "eval" else None)
         for file, sha256, n, fingerprint in zip(files, hashes, n_lines, fingerprints, strict=True)
     ]
-    return _join(files, facts, read)
-
-
-def _n_bytes(files: Sequence[DataFile]) -> int:
-    return sum(file.path.stat().st_size for file in files if file.path.is_file())
+    frame = pl.concat([pl.DataFrame(schema=COLUMNS), *(part.frame for part in read)])
+    bad_lines = tuple(line for part in read for line in part.bad_lines)
+    return Index(tuple(files), tuple(facts), frame, bad_lines)
 
 
 def index_of_records(files: Sequence[DataFile]) -> Index:
@@ -319,156 +300,74 @@ def index_of_records(files: Sequence[DataFile]) -> Index:
         RecordError: a line is not a record, an id appears twice, or a file is empty; all problems
             of the first such file together.
     """
-    observer = _Strict()
-    index = build_index(files, observer)
-    for file, facts in zip(index.files, index.facts, strict=True):
-        problems = observer.problems.get(file.name, [])
+    index = build_index(files)
+    repeated = [*index.repeated_ids()]
+    for number, (file, facts) in enumerate(zip(index.files, index.facts, strict=True)):
+        problems = [
+            Problem(bad.place.line, bad.place.record_id, bad.message)
+            for bad in index.bad_lines
+            if bad.file == number
+        ]
+        problems += [
+            Problem(line, record_id, f"the id already occurs at line {first}; ids must be unique")
+            for of_file, line, record_id, first in repeated
+            if of_file == number
+        ]
         if not facts.rows:
             problems = [Problem(None, None, "expected at least one record, the file is empty")]
         if problems:
+            problems.sort(key=lambda problem: problem.line or 0)
             raise RecordError(str(file.path), with_remedy(problems, file.path))
     return index
 
 
-class _Strict:
-    """Collector of the faults that make a file unusable."""
-
-    def __init__(self) -> None:
-        self.problems: dict[str, list[Problem]] = {}
-        self._line_of: dict[tuple[str, str], int] = {}
-
-    def bad_line(self, line: BadLine) -> None:
-        self._add(line.place, line.message)
-
-    def record(self, located: Located) -> None:
-        key = (located.file.name, located.record.id)
-        first = self._line_of.setdefault(key, located.record.line)
-        if first != located.record.line:
-            self._add(located.place, f"the id already occurs at line {first}; ids must be unique")
-
-    def _add(self, place: Place, message: str) -> None:
-        problem = Problem(place.line, place.record_id, message)
-        self.problems.setdefault(place.file, []).append(problem)
-
-
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """Part of the index, made from some lines."""
-
-    frame: pl.DataFrame
-    damaged_families: frozenset[str]
-
-
-def _join(files: Sequence[DataFile], facts: Sequence[FileFacts], read: Sequence[_Read]) -> Index:
-    frame = pl.concat([pl.DataFrame(schema=COLUMNS), *(part.frame for part in read)])
-    damaged = frozenset().union(*(part.damaged_families for part in read))
-    return Index(tuple(files), tuple(facts), frame, damaged)
-
-
-class _Lines:
-    """Reader of the lines of one file, which collects rows of the frame in chunks.
-
-    Args:
-        number: of the file in the dataset.
-        file: the file.
-        observer: sees every line.
-        fingerprint: takes the value of every line; None if nobody asks for it.
-    """
-
-    def __init__(
-        self,
-        number: int,
-        file: DataFile,
-        observer: LineObserver,
-        fingerprint: _Fingerprint | _Texts | None,
-    ) -> None:
-        self.n_lines = 0
-        self._number = number
-        self._file = file
-        self._observer = observer
-        self._fingerprint = fingerprint
-        self._rows: list[tuple[object, ...]] = []
-        self._chunks: list[pl.DataFrame] = []
-        self._damaged_families: set[str] = set()
-
-    def read(self, span: LineSpan | None = None) -> _Read:
-        """Read the lines of a span, or all of them."""
-        for line, offset, raw in read_lines_at(self._file.path, span):
-            self.n_lines += 1
-            value = self._line(line, offset, raw)
-            if self._fingerprint is not None:
-                self._fingerprint.add_texts([_canonical(value)])
-        self._flush()
-        return _Read(pl.concat(self._chunks), frozenset(self._damaged_families))
-
-    def _line(self, line: int, offset: int, raw: bytes) -> Json | _NoJson:
-        """Pass one line on to the observer; return its JSON."""
-        line = self._file.lines[line - 1] if self._file.lines else line
-        value: Json | _NoJson = _NO_JSON
-        try:
-            value = loads(decoded(raw, line))
-            record = parse_record(value, line=line)
-        except ValueError as error:
-            record_id, family = (name_of(value, key) for key in ("id", "family"))
-            place = Place(self._file.name, line, record_id)
-            self._observer.bad_line(BadLine(place, value is not _NO_JSON, str(error), family))
-            if family is not None:
-                self._damaged_families.add(family)
-            return value
-        self._observer.record(Located(record, cast("dict[str, Json]", value), self._file))
-        self._rows.append(_row(self._number, offset, len(raw), record))
-        if len(self._rows) >= _CHUNK_ROWS:
-            self._flush()
-        return value
-
-    def _flush(self) -> None:
-        self._chunks.append(pl.DataFrame(self._rows, schema=COLUMNS, orient="row"))
-        self._rows = []
-
-
-Seen = TypeVar("Seen", bound=LineObserver)
-
-
-@dataclass(frozen=True, slots=True)
-class _Task(Generic[Seen]):
-    """Lines that one process reads, and an observer that has seen nothing."""
+class _Task(Generic[Scan]):
+    """Lines that one process reads, and a scan that has seen nothing."""
 
     number: int
     file: DataFile
     span: LineSpan
-    observer: Seen
+    scan: Scan | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Part(Generic[Seen]):
-    """Part of the index that one process has read, with the texts of the fingerprint."""
+class _Part(Generic[Scan]):
+    """Part of the index, made from some lines, with the texts of the fingerprint."""
 
-    read: _Read
+    frame: pl.DataFrame
+    bad_lines: list[BadLine]
     n_lines: int
     texts: list[str | None]
-    observer: Seen
+    scan: Scan | None
 
 
-def _read_part(task: _Task[Seen]) -> _Part[Seen]:
-    texts = _Texts()
-    kept_texts = texts if task.file.role == "eval" else None
-    lines = _Lines(task.number, task.file, task.observer, kept_texts)
-    read = lines.read(task.span)
-    return _Part(read, lines.n_lines, texts.texts, task.observer)
-
-
-class _NoJson:
-    """Marks a line that is not JSON at all."""
-
-
-_NO_JSON: Final = _NoJson()
-
-
-def _canonical(value: Json | _NoJson) -> str | None:
-    """Return the text of a value in the fingerprint; None if it is not JSON."""
-    if isinstance(value, _NoJson):
-        return None
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+def _read_part(task: _Task[Scan]) -> _Part[Scan]:
+    rows: list[tuple[object, ...]] = []
+    bad_lines: list[BadLine] = []
+    texts: list[str | None] = []
+    number, file, n_lines = task.number, task.file, 0
+    for at, offset, raw in read_lines_at(file.path, task.span):
+        line = file.lines[at - 1] if file.lines else at
+        value: Json = None
+        is_json, n_lines = False, n_lines + 1
+        try:
+            value = loads(decoded(raw, line))
+            is_json = True
+            record = parse_record(value, line=line)
+        except ValueError as error:
+            record_id, family = (name_of(value, key) for key in ("id", "family"))
+            place = Place(file.name, line, record_id)
+            bad_lines.append(BadLine(number, place, is_json, str(error), family))
+        else:
+            if task.scan is not None:
+                task.scan.record(Located(record, cast("dict[str, Json]", value), file))
+            rows.append(_row(number, offset, len(raw), record))
+        if file.role == "eval":
+            text = json.dumps(value, ensure_ascii=False, sort_keys=True) if is_json else None
+            texts.append(text)
+    frame = pl.DataFrame(rows, schema=COLUMNS, orient="row")
+    return _Part(frame, bad_lines, n_lines, texts, task.scan)
 
 
 class _Fingerprint:
@@ -481,7 +380,7 @@ class _Fingerprint:
 
     def add_texts(self, texts: Iterable[str | None]) -> None:
         for text in texts:
-            if text is None:
+            if text is None:  # a line that is not JSON
                 self._whole = False
                 continue
             self._digest.update((text if self._first else f", {text}").encode())
@@ -490,16 +389,6 @@ class _Fingerprint:
     def digest(self) -> str | None:
         self._digest.update(b"]")
         return self._digest.hexdigest() if self._whole else None
-
-
-class _Texts:
-    """The texts of a fingerprint that is made elsewhere."""
-
-    def __init__(self) -> None:
-        self.texts: list[str | None] = []
-
-    def add_texts(self, texts: Iterable[str | None]) -> None:
-        self.texts += texts
 
 
 def _row(number: int, offset: int, length: int, record: Record) -> tuple[object, ...]:

@@ -36,13 +36,7 @@ from pact_eval.data.files import (
 from pact_eval.data.labelled.reader import LabelledData, read_labelled
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.data.records import Record, folded, read_records
-from pact_eval.errors import (
-    GateError,
-    InputError,
-    SeveralFilesError,
-    TamperedError,
-    listed,
-)
+from pact_eval.errors import GateError, InputError, SeveralFilesError, TamperedError, listed
 from pact_eval.hub.downloads import (
     Listing,
     download,
@@ -126,7 +120,7 @@ def open_dataset(
         TamperedError: the file is not the one that the manifest names.
         GateError: it has families of a file to train on, to select or to calibrate.
     """
-    labelled = _read_labelled(path, reading) if is_labelled(path, reading) else None
+    labelled = read_labelled(path, reading) if is_labelled(path, reading) else None
     records: Sequence[Record] = (
         read_records(path, allow_ablated=allow_ablated) if labelled is None else labelled.records
     )
@@ -148,10 +142,6 @@ def open_dataset(
             "which every output then names"
         )
     return OpenedDataset(path, check.actual, records, check, labelled)
-
-
-def _read_labelled(path: Path, reading: Reading) -> LabelledData:
-    return read_labelled(path, reading)
 
 
 def manifest_check(path: Path, families: Iterable[str]) -> ManifestCheck | None:
@@ -323,12 +313,9 @@ def _data_names(files: Iterable[str]) -> list[str]:
         if file.removesuffix(".gz").endswith(_SUFFIXES)
         and not file.endswith(_QUESTIONS)
         and file.rpartition("/")[2] not in _NO_DATA
-        and not any(_is_hidden(part) for part in file.split("/"))
+        # "." and ".." are refused, with the name
+        and not any(part.startswith(".") and part not in (".", "..") for part in file.split("/"))
     )
-
-
-def _is_hidden(part: str) -> bool:
-    return part.startswith(".") and part not in (".", "..")  # these two are refused, with the name
 
 
 def _with_neighbours(listing: Listing, file: str) -> Path:

@@ -19,14 +19,7 @@ import numpy as np
 
 from pact_eval._choices import GroupBy
 from pact_eval.calibration.notes import CalibrationWarning
-from pact_eval.drift.pairs import (
-    Distance,
-    PairedRuns,
-    Pairing,
-    Tempering,
-    opened_runs,
-    temperings,
-)
+from pact_eval.drift.pairs import Distance, PairedRuns, Pairing, Tempering, opened_runs, temperings
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -42,7 +35,7 @@ from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.equivalence import MarginFinding, MarginTest, margin_test
 from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
 from pact_eval.stats.proportions import rate_estimate
-from pact_eval.stats.rate_decomposition import GroupedOutcomes, mix_shift
+from pact_eval.stats.rate_decomposition import GroupedOutcomes, MixShift, mix_shift
 from pact_eval.stats.rate_differences import paired_rates
 from pact_eval.stats.summed_intervals import summed_interval
 from pact_eval.thresholds.checking import CheckedGate, check_thresholds
@@ -151,94 +144,33 @@ def answer_changes(a: ScoredItems, b: ScoredItems, by: GroupBy) -> tuple[AnswerC
     return tuple(changes_by_group)
 
 
-@dataclass(frozen=True)
-class DomainShift:
-    """One field kind in one domain, in both runs.
-
-    Attributes:
-        kind: the field kind.
-        domain: the domain; "" if it is not known.
-        items: items of each run.
-        shares: share of the items of each run.
-        accuracies: accuracy of each run; NaN without items.
-        mix: what its other share adds to the change in accuracy.
-        within: what its other accuracy adds.
-    """
-
-    kind: str
-    domain: str
-    items: tuple[int, int]
-    shares: tuple[float, float]
-    accuracies: tuple[float, float]
-    mix: float
-    within: float
-
-
-@dataclass(frozen=True)
-class Mix:
-    """The change in accuracy, second run minus first, in three parts that add up to it.
-
-    Attributes:
-        total: the change.
-        mix: due to other shares of the kinds and domains that both runs have.
-        within: due to another accuracy within them.
-        unshared: due to kinds and domains that only one run has.
-        domains: each kind in each domain, largest parts first.
-    """
-
-    total: float
-    mix: Estimate
-    within: Estimate
-    unshared: Estimate
-    domains: tuple[DomainShift, ...]
-
-    @property
-    def same_domains(self) -> bool:
-        """Whether both runs have every kind and domain."""
-        return all(all(domain.items) for domain in self.domains)
-
-
-def mix_of(a: ScoredItems, b: ScoredItems) -> Mix:
+def mix_of(a: ScoredItems, b: ScoredItems) -> MixShift:
     """Decompose the change in accuracy between two runs by kind and domain.
 
     Args:
         a: items of the first run, with references.
         b: items of the second run.
+
+    Returns:
+        The parts, those of the kinds and domains with the largest ones first.
     """
-    samples = (a, b)
-    names = [_cells(sample) for sample in samples]
-    cells = sorted({*names[0], *names[1]})
-    number = {cell: at for at, cell in enumerate(cells)}
-    units = [sample.clusters.names[sample.cluster].astype(np.str_) for sample in samples]
-    unit_names, codes = np.unique(np.concatenate(units), return_inverse=True)
-    both = np.split(codes, [len(a)])
-    shift = mix_shift(
-        *(
-            GroupedOutcomes(
-                sample.correct.astype(np.float64),
-                np.array([number[cell] for cell in cell_of]),
-                code,
-            )
-            for sample, cell_of, code in zip(samples, names, both, strict=True)
-        ),
-        groups=len(cells),
-        clusters=len(unit_names),
-    )
-    shifts = [
-        DomainShift(
-            *cells[one.group], one.rows, one.shares, one.rates, mix=one.mix, within=one.within
+    samples = (
+        GroupedOutcomes(
+            sample.correct.astype(np.float64),
+            np.array(_kinds_and_domains(sample)),
+            sample.clusters.names[sample.cluster].astype(np.str_),
         )
-        for one in shift.groups
-    ]
-    shifts.sort(key=lambda one: (-abs(one.mix) - abs(one.within), one.kind, one.domain))
-    return Mix(shift.total, shift.mix, shift.within, shift.unshared, tuple(shifts))
-
-
-def _cells(items: ScoredItems) -> list[tuple[str, str]]:
-    kind, domain = items.labels["kind"], items.labels["domain"]
-    return list(
-        zip(kind.names[kind.codes].tolist(), domain.names[domain.codes].tolist(), strict=True)
+        for sample in (a, b)
     )
+    shift = mix_shift(*samples)
+    largest = sorted(shift.groups, key=lambda one: -abs(one.mix) - abs(one.within))
+    return replace(shift, groups=tuple(largest))
+
+
+def _kinds_and_domains(items: ScoredItems) -> list[str]:
+    kind, domain = (items.labels[name] for name in ("kind", "domain"))
+    pairs = zip(kind.names[kind.codes].tolist(), domain.names[domain.codes].tolist(), strict=True)
+    return [f"{kind}, {domain}" if domain else kind for kind, domain in pairs]
 
 
 METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece")
@@ -311,7 +243,7 @@ class Drift(Result):
     distance: Distance | None
     temperings: tuple[Tempering, ...]
     gates: tuple[GateChange, ...]
-    mix: Mix | None
+    mix: MixShift | None
     data: DataConclusion
 
     @property
@@ -346,20 +278,35 @@ class Drift(Result):
 
 
 def measure_drift(
-    first: RunSource, second: RunSource, settings: Settings, *, thresholds: Sequence[Path] = ()
+    first: RunSource,
+    second: RunSource,
+    settings: Settings,
+    *,
+    thresholds: Sequence[Path | str] = (),
 ) -> Drift:
-    """Compare two runs, as `pact-eval compare A B --margin M --gate` does.
+    """Say whether a run has drifted from another, as `pact-eval compare A B --gate` does.
 
     Args:
         first: the run before, or its folder.
-        second: the run after, or its folder.
-        settings: decoding, calibrators, grouping, units and margin.
-        thresholds: files of thresholds whose gates are checked on both runs.
+        second: the run after, on the same items or on others.
+        settings: all choices of the user; `margin` is needed.
+        thresholds: files of thresholds, whose gates are checked on both runs.
+
+    Returns:
+        What changed; `finding` is equivalent, changed or cannot tell.
 
     Raises:
         ValueError: the settings have no margin.
         RunError: a folder is not a complete run.
-        InputError: the runs cannot be paired (`PairedRuns.of`) or checked (`gate_changes`).
+        InputError: an item differs in its reference, kind or family, or a run lacks the decoding.
+
+    Examples:
+        >>> import pact_eval
+        >>> settings = pact_eval.Settings(margin=0.02)
+        >>> pact_eval.measure_drift("runs/method", "runs/method", settings).pairing.paired
+        True
+        >>> pact_eval.measure_drift("runs/method", "runs/baseline", settings).finding
+        'changed'
     """
     if settings.margin is None:
         raise ValueError("settings: expected a margin, got none")
@@ -385,7 +332,7 @@ def measure_drift(
         temperings=tuple(temperings(pair, settings.unit))
         if probabilities and not pair.ablated
         else (),
-        gates=gate_changes(thresholds, first, second, settings) if thresholds else (),
+        gates=gate_changes([*map(Path, thresholds)], first, second, settings),
         mix=None if paired or pair.ablated else mix_of(pair.a, pair.b),
         data=_with_accuracies(data, pair),
     )

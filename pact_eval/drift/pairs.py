@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._typing import BoolArray, FloatArray, TextArray
 from pact_eval.calibration.fitting import fit_calibrator
-from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood
+from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.temperatures import KINDS, inverse_softplus
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.comparison import SharedViews, views_in_common
@@ -41,7 +40,7 @@ from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
-from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.linearised import mean_inference
 from pact_eval.stats.permuted_slots import distinct_orders
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
@@ -135,8 +134,7 @@ def distance(a: ScoredItems, b: ScoredItems, floor: JointFloor) -> Distance:
         floor: what noise alone can move.
     """
     tv = item_tv(np.exp(a.log_probs), np.exp(b.log_probs))
-    linear = linearised_ratio(tv, np.ones(len(tv)), a.cluster, a.n_clusters)
-    mean = linear_inference(float(tv.mean()), linear, n=len(tv)).estimate()
+    mean = mean_inference(tv, a.cluster, a.n_clusters).estimate()
     beyond = math.nan if math.isnan(floor.tv) else float((tv > floor.tv + _SAME).mean())
     levels = np.quantile(tv, QUANTILES).tolist()
     return Distance(mean, dict(zip(QUANTILES, levels, strict=True)), floor, beyond)
@@ -316,7 +314,7 @@ def _all_named(items: CalibrationItems, run: str) -> CalibrationItems:
     return replace(items, family=np.where(items.family == "", own, items.family))
 
 
-def _possible(items: CalibrationItems) -> npt.NDArray[np.bool_]:
+def _possible(items: CalibrationItems) -> BoolArray:
     at = items.log_probs[np.arange(len(items)), items.reference]
     return np.asarray(~np.isneginf(at))
 
@@ -338,9 +336,8 @@ def _fit(items: CalibrationItems) -> _Fit:
     if level.at_bound or not level.identified:
         return _Fit(temperature, np.zeros(n), families, level.reason or "a bound holds the fit")
     u = np.full(n, inverse_softplus(level.value))
-    likelihood = TemperatureLikelihood.of_items(items)
-    _, slope = likelihood.nll_and_slope(u)
-    information = float(likelihood.curvature(u).sum())
+    _, slope = items.likelihood.nll_and_slope(u)
+    information = float(items.likelihood.curvature(u).sum())
     # dT/du = sigmoid(u) = 1 - exp(-T)
     of_log = -math.expm1(-level.value) / level.value
     return _Fit(temperature, -slope * of_log / information, families, None)

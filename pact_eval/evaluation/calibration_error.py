@@ -347,7 +347,7 @@ def calibration_error(
 
 
 def confidence_gap(
-    confidence: FloatArray, correct: npt.NDArray[np.bool_], drawn: FloatArray, families: IntArray
+    confidence: FloatArray, correct: BoolArray, drawn: FloatArray, families: IntArray
 ) -> ConfidenceGap:
     r"""Compute mean confidence minus accuracy, with its test of calibration and its interval.
 

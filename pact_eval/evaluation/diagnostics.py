@@ -92,15 +92,9 @@ CATALOGUE: Final[Mapping[str, Kind]] = {
         "A difference between them may come from what else differs, not from the adapter.",
     ),
     "same-weights": Kind(
-        "better",
-        "One run under two seeds",
-        "Means and deviations over seeds count this run twice.",
+        "better", "One run under two seeds", "Means and deviations over seeds count this run twice."
     ),
-    "same-run": Kind(
-        "better",
-        "One run twice",
-        "A comparison of a run with itself says nothing.",
-    ),
+    "same-run": Kind("better", "One run twice", "A comparison of a run with itself says nothing."),
     "matched-by-line": Kind(
         "better",
         "Items matched by their line",
@@ -171,9 +165,7 @@ CATALOGUE: Final[Mapping[str, Kind]] = {
         "The members of a family are not independent, so the families are the sample size.",
     ),
     "notes": Kind(
-        "runs",
-        "Notes of the report",
-        "What the report of a run says in addition to its numbers.",
+        "runs", "Notes of the report", "What the report of a run says in addition to its numbers."
     ),
     "settings": Kind(
         "better",
@@ -283,7 +275,6 @@ def _on_experiment(experiment: Experiment, names: ArmNames) -> Iterator[Diagnost
         yield from on_provenance(run.label, run.provenance)
     provenances = {run.label: run.provenance for run in experiment.runs}
     yield from on_settings(provenances, names)
-    yield from on_versions(provenances, names)
     for arm, runs in experiment.arms.items():
         if len(runs) == 1 and runs[0].seed is not None:
             seed = runs[0].seed
@@ -594,56 +585,39 @@ def on_provenance(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
 def on_settings(
     provenances: Mapping[str, Provenance], names: ArmNames = KEYS
 ) -> Iterator[Diagnostic]:
-    """Check whether runs were scored with the same K, letter orders, precision, base and contract.
+    """Check whether runs were scored with the same settings and the same versions of every tool.
+
+    The settings are K, letter orders, precision, base and contract. A run that does not record one
+    differs from none.
 
     Args:
         provenances: by label of the run.
-        names: display names of arms.
+        names: display names of the arms.
     """
-    for name, get in _SETTINGS.items():
-        yield from _on_values("settings", "warning", name, _by_value(provenances, get), names)
-
-
-def on_versions(
-    provenances: Mapping[str, Provenance], names: ArmNames = KEYS
-) -> Iterator[Diagnostic]:
-    """Check whether runs were scored with the same versions of every tool.
-
-    Args:
-        provenances: by label of the run.
-        names: display names of arms.
-
-    Examples:
-        >>> from pact_eval.runs.provenance import (Provenance, UNNAMED)
-        >>> a, b = (Provenance.of({"versions": {"torch": v}}) for v in ("2.12", "2.13"))
-        >>> next(on_versions({"a": a, "b": b})).text
-        'torch differs between runs: 2.12 (a); 2.13 (b)'
-    """
-    tools = dict.fromkeys(
-        name for provenance in provenances.values() for name in provenance.versions
-    )
-    for tool in tools:
-        values = _by_value(provenances, partial(_version, name=tool))
-        yield from _on_values("versions", "info", tool, values, names)
+    tools = dict.fromkeys(name for each in provenances.values() for name in each.versions)
+    checks: list[tuple[str, Severity, str, Callable[[Provenance], Json]]] = [
+        *(("settings", "warning", name, get) for name, get in _SETTINGS.items()),
+        *(("versions", "info", tool, partial(_version, name=tool)) for tool in tools),
+    ]
+    for kind, severity, name, get in checks:
+        values: dict[str, list[str]] = {}
+        for run, provenance in provenances.items():
+            if (value := get(provenance)) is not None:
+                values.setdefault(value if isinstance(value, str) else dumps(value), []).append(run)
+        if len(values) > 1:
+            listed = "; ".join(
+                f"{_short(value)} ({_some([*map(names.run, runs)])})"
+                for value, runs in values.items()
+            )
+            text = f"{name} differs between runs: {listed}"
+            if name == "k":
+                text += "; view TV, flip rate and ensemble gain depend on K, compare them at equal "
+                text += "K only"
+            yield Diagnostic(kind, severity, None, text, numbers={"name": name, "values": values})
     resumed = "part of the run was scored with other versions of the tools (it was resumed)"
     for run, provenance in provenances.items():
         if provenance.resumed_with_versions:
             yield Diagnostic("versions", "info", run, resumed)
-
-
-def _on_values(
-    kind: str, severity: Severity, name: str, values: Mapping[str, Sequence[str]], names: ArmNames
-) -> Iterator[Diagnostic]:
-    """Name the values of a setting or tool, if there are several, with their runs."""
-    if len(values) < 2:
-        return
-    listed = "; ".join(
-        f"{_short(value)} ({_some([*map(names.run, runs)])})" for value, runs in values.items()
-    )
-    text = f"{name} differs between runs: {listed}"
-    if name == "k":
-        text += "; view TV, flip rate and ensemble gain depend on K, compare them at equal K only"
-    yield Diagnostic(kind, severity, None, text, numbers={"name": name, "values": values})
 
 
 def _version(provenance: Provenance, name: str) -> Json:
@@ -669,18 +643,6 @@ def _on_notes(experiment: Experiment, names: ArmNames) -> Iterator[Diagnostic]:
         severity: Severity = "warning" if isinstance(note, Incomplete | Unverified) else "info"
         for label in runs:
             yield Diagnostic("notes", severity, label, text, numbers=numbers)
-
-
-def _by_value(
-    provenances: Mapping[str, Provenance], get: Callable[[Provenance], Json]
-) -> dict[str, tuple[str, ...]]:
-    """Return the labels of the runs by value; runs without one are left out."""
-    groups: dict[str, list[str]] = {}
-    for run, provenance in provenances.items():
-        value = get(provenance)
-        if value is not None:
-            groups.setdefault(value if isinstance(value, str) else dumps(value), []).append(run)
-    return {value: tuple(runs) for value, runs in groups.items()}
 
 
 def _in_words(estimate: Estimate, unit: Unit, word: str) -> str:

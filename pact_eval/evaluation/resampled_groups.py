@@ -489,7 +489,6 @@ def _draw_group(
             n=len(members),
             rng=same_stream(rng),
             resamples=resamples,
-            lazily=True,
         )
     return ResampledGroup(name, items, drawn, bases, same_stream(rng))
 

@@ -32,7 +32,7 @@ from pact_eval.runs.folder import unanswered_items
 from pact_eval.runs.questions import QUESTION, question_texts
 from pact_eval.stats.bounds import Bounded
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.linearised import mean_inference
 from pact_eval.stats.multiplicity import holm
 
 if TYPE_CHECKING:
@@ -262,13 +262,10 @@ def _change(measure: Measure, joined: pl.DataFrame, unit: ClusterUnit) -> Iterat
     a, b = (both[name].to_numpy().astype(np.float64) for name in (measure, f"{measure} of b"))
     family = Labels.of(both[unit].to_numpy().astype(np.object_))
     change = a - b if measure == "price" else np.log(a / b)
-    mean, n = float(change.mean()), len(change)
-    linear = linearised_ratio(change, np.ones(n), family.codes, len(family))
-    inference = linear_inference(mean, linear, n=n, outer=True)
-    p_value = inference.p_value()
+    inference = mean_inference(change, family.codes, len(family), outer=True)
+    estimate, p_value = inference.estimate(), inference.p_value()
     if math.isnan(p_value):  # all families agree
-        p_value = 2 * 0.5 ** len(family) if mean else 1.0
-    estimate = inference.estimate()
+        p_value = 2 * 0.5 ** len(family) if estimate.value else 1.0
     if measure == "price":
         yield SpendingChange(measure, float(a.mean()), float(b.mean()), estimate, min(p_value, 1.0))
         return

@@ -20,8 +20,8 @@ from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.importing.exchanges import FACTS, several_models
 from pact_eval.importing.graded import GradedSource
 from pact_eval.importing.row_reader import MOST_PROBLEMS, OWN_NAMES, RowReader
-from pact_eval.importing.source import ImportOptions, Log, LogRows, Outcome, Source
-from pact_eval.importing.table_cells import number_of
+from pact_eval.importing.source import ImportOptions, Log, LogRows, Source
+from pact_eval.importing.table_cells import number_or_none
 from pact_eval.importing.writing import find_source
 from pact_eval.runs.folder import open_run, unanswered_items
 from pact_eval.runs.places import log_path, naming_urls, shown
@@ -103,7 +103,7 @@ def answers_of_log(path: Path, options: ImportOptions) -> LogAnswers:
             )
         log = source.open(path, options)
         rows, has_references = _read(log, source, str(log.named or path))
-    facts = log.facts(Outcome(0, 0, sum(row["status"] is not None for row in rows)))
+    facts = log.facts()
     frame = pl.DataFrame(rows, schema=SCHEMA)
     if facts.block.get("views") in (REPEATS, TRIALS):
         frame = frame.with_columns(order=pl.lit(""))
@@ -205,10 +205,7 @@ def _measured(further: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _number(cell: Json) -> float | None:
-    try:
-        number = number_of(cell)
-    except ValueError:
-        return None
+    number = number_or_none(cell)
     return number if number is not None and 0 <= number < math.inf else None
 
 

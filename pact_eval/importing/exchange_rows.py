@@ -47,7 +47,6 @@ from pact_eval.importing.source import (
     Log,
     LogFacts,
     LogRow,
-    Outcome,
     Source,
     Start,
 )
@@ -298,7 +297,7 @@ class _Reader:
             self._remarks.append(f"Left out: {what} without a question.")
         return replace(entries, entries=kept)
 
-    def facts(self, _outcome: Outcome) -> LogFacts:
+    def facts(self) -> LogFacts:
         """Return the model, the questions, and what was left out."""
         remarks = (*self._remarks, *(() if self._labels is None else self._labels.remarks))
         return LogFacts(self._block, self._model, remarks)

@@ -18,7 +18,7 @@ from pact_eval.data.labelled.reading import PREDICTED, ROLES
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.exchanges import first_of, several_models
 from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Source, Start
-from pact_eval.importing.table_cells import number_of, truth_of
+from pact_eval.importing.table_cells import number_or_none, truth_of
 
 _NAMES: Final = {**ROLES, **PREDICTED}
 _OF_TABLES: Final = frozenset(
@@ -64,7 +64,7 @@ class GradedSource(Source):
             )
         entries = read_entries(path)
         rows, facts = self.rows_of(path, entries.entries, options)
-        return Log(iter([*entries.problems, *rows]), (path,), lambda _: facts)
+        return Log(iter([*entries.problems, *rows]), (path,), lambda: facts)
 
     def rows_of(
         self, path: Path, entries: Sequence[Entry], options: ImportOptions
@@ -127,18 +127,11 @@ class GradedSource(Source):
 
 
 def _truth(name: str, cell: Json) -> bool:
-    number = None if isinstance(cell, bool) else _number(cell)
+    number = None if isinstance(cell, bool) else number_or_none(cell)
     if number is not None and number not in (0, 1):
         raise ValueError(f"{name}: expected 0 or 1, got {number:g}: a share is not right or wrong")
     truth = truth_of(number if number is not None else cell)
     return bool(truth)
-
-
-def _number(cell: Json) -> float | None:
-    try:
-        return number_of(cell)
-    except ValueError:
-        return None
 
 
 def _cell(entry: Entry, names: Sequence[str]) -> str | None:

@@ -16,10 +16,10 @@ and so on: a single row says what is wrong with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, product, repeat
+from itertools import chain, compress, repeat
 from operator import le
 from typing import Any, Final, TypeAlias, TypeVar, get_args
 
@@ -79,10 +79,7 @@ Cells: TypeAlias = Sequence[Json]
 _T = TypeVar("_T")
 _ANSWERED = ("ok", "answered")
 _VALUES = ("probabilities", "log_probabilities", "logits")
-_GIVEN: Final = {
-    flags: tuple(name for name, is_given in zip(_VALUES, flags, strict=True) if is_given)
-    for flags in product((False, True), repeat=len(_VALUES))
-}
+_WITHOUT_VALUES = ("answer", "confidence", "grade", "correct")
 _KINDS = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 # The largest float32, which some servers write (negative) for an answer that cannot be chosen.
 # Squares and differences of such numbers are finite.
@@ -110,7 +107,7 @@ def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         column, equals, name = pair.partition("=")
         if not equals:
-            raise InputError(_no_mapping(pair))
+            raise _no_mapping(pair)
         if column in mapping:
             raise InputError(f"--map {pair}: {column} is already mapped to {mapping[column]}")
         mapping |= check_mapping({column: name})
@@ -125,12 +122,12 @@ def check_mapping(mapping: Mapping[str, str]) -> dict[str, str]:
     """
     for column, name in mapping.items():
         if column not in COLUMNS or not name:
-            raise InputError(_no_mapping(f"{column}={name}"))
+            raise _no_mapping(f"{column}={name}")
     return dict(mapping)
 
 
-def _no_mapping(pair: str) -> str:
-    return f"--map {pair}: expected COLUMN=NAME, COLUMN one of {', '.join(COLUMNS)}"
+def _no_mapping(pair: str) -> InputError:
+    return InputError(f"--map {pair}: expected COLUMN=NAME, COLUMN one of {', '.join(COLUMNS)}")
 
 
 class SeveralRightError(ValueError):
@@ -179,7 +176,7 @@ class Totals:
 class _Rows:
     """Rows by column, and their numbers."""
 
-    columns: Mapping[str, Cells]
+    columns: Mapping[str, Any]
     numbers: Sequence[int]
 
     def __len__(self) -> int:
@@ -189,7 +186,10 @@ class _Rows:
         """Return some of the rows."""
         if len(places) == len(self):
             return self
-        columns = {name: [cells[at] for at in places] for name, cells in self.columns.items()}
+        columns = {
+            name: cells[places] if isinstance(cells, np.ndarray) else [cells[at] for at in places]
+            for name, cells in self.columns.items()
+        }
         return _Rows(columns, [self.numbers[at] for at in places])
 
 
@@ -331,32 +331,29 @@ class RowReader:
         Raises:
             ValueError: a row is malformed. If there is only one, the message is about it.
         """
-        ids = self._texts(rows, "id")
+        self._texts(rows, "id")  # what is wrong with an id is told first
         statuses = self._statuses(rows)
         frames: list[pl.DataFrame] = []
         for answered in (True, False):
             places = [at for at, status in enumerate(statuses) if (status is None) is answered]
             if not places:
                 continue
-            part, part_ids = rows.chosen(places), _chosen(ids, places)
-            if answered:
-                frames += self._answered(part, part_ids)
-            else:
-                frames.append(self._unanswered(part, part_ids, _chosen(statuses, places)))
+            part = rows.chosen(places)
+            frames += self._answered(part) if answered else [self._unanswered(part)]
         return frames
 
-    def _answered(self, rows: _Rows, ids: list[str]) -> Iterator[pl.DataFrame]:
+    def _answered(self, rows: _Rows) -> Iterator[pl.DataFrame]:
         found = self._values(rows)
         for values in dict.fromkeys(found):
             places = [at for at, each in enumerate(found) if each == values]
-            part, part_ids = rows.chosen(places), _chosen(ids, places)
+            part = rows.chosen(places)
             view, logits = self._views(part, values)
-            item = self._items(part, part_ids, view["n_choices"])
+            item = self._items(part, view["n_choices"])
             view |= self._outcomes(part, values, item, logits)
             further = {"values": [values] * len(part), "logits": logits.series()}
             yield _frame(part, {**item, **view, **further})
 
-    def _unanswered(self, rows: _Rows, ids: list[str], statuses: list[str | None]) -> pl.DataFrame:
+    def _unanswered(self, rows: _Rows) -> pl.DataFrame:
         counts = self._cells(rows, "n_choices") or [None] * len(rows)
         lacking = [at for at, count in enumerate(counts) if count is None]
         if lacking and any(kind != "boolean" for kind in self._kinds(rows.chosen(lacking))):
@@ -366,8 +363,7 @@ class RowReader:
         n_choices = self._wholes(rows, "n_choices", MIN_ANSWERS, MAX_ANSWERS, default=2)
         views = self._wholes(rows, "view", 0, _MOST_VIEWS, default=0)
         scored = self._cells(rows, "scored") or [None] * len(rows)
-        item = self._items(rows, ids, n_choices)
-        reasons = self._texts(rows, "reason", "")
+        item = self._items(rows, n_choices)
         empty: list[list[int]] = [[]] * len(rows)
         view: dict[str, list[Any]] = {
             "n_choices": n_choices,
@@ -376,33 +372,30 @@ class RowReader:
             "logits": empty,
             "scored": [each is not False for each in scored],
             "right": [False] * len(rows),
-            "status": statuses,
-            "reason": reasons,
+            "status": self._statuses(rows),
+            "reason": self._texts(rows, "reason", ""),
         }
         return _frame(rows, item | view)
 
-    def _items(self, rows: _Rows, ids: list[str], n_choices: list[int]) -> dict[str, list[Any]]:
+    def _items(self, rows: _Rows, n_choices: list[int]) -> dict[str, list[Any]]:
         """Return the columns that are the same in every view of an item."""
-        kinds = self._kinds(rows)
+        ids, kinds = self._texts(rows, "id"), self._kinds(rows)
         variants = [text or None for text in self._texts(rows, "variant", "")]
         _of_each(_variant, variants)
         for kind, count in zip(kinds, n_choices, strict=True):
             if kind == "boolean" and count != 2:
                 raise ValueError(f"expected 2 numbers for a boolean, got {count}")
         families = self._texts(rows, "family", ids)
-        source_families = self._texts(rows, "source_family", families)
-        domains = self._texts(rows, "domain", "unknown")
-        references, accepted = self._references(rows, n_choices)
-        return {
+        item: dict[str, list[Any]] = {
             "id": ids,
             "family": families,
-            "source_family": source_families,
-            "domain": domains,
+            "source_family": self._texts(rows, "source_family", families),
+            "domain": self._texts(rows, "domain", "unknown"),
             "kind": kinds,
             "variant": variants,
-            "reference": references,
-            "accepted": accepted,
         }
+        references, accepted = self._references(rows, n_choices)
+        return {**item, "reference": references, "accepted": accepted}
 
     def _kinds(self, rows: _Rows) -> list[str]:
         kinds = self._texts(rows, "kind", "choice")
@@ -525,12 +518,12 @@ class RowReader:
     def _cells(self, rows: _Rows, column: str) -> Cells | None:
         """Return the cells of a column; None if no row has a value."""
         given = [rows.columns[name] for name in self._names[column] if name in rows.columns]
-        given = [cells for cells in given if cells.count(None) < len(cells)]
+        given = [x for x in given if isinstance(x, np.ndarray) or x.count(None) < len(x)]
         if not given:
             return None
         self._mapped_but_not_met.pop(column, None)
-        first, *others = given
-        for cells in others:
+        first: Cells = given[0]
+        for cells in given[1:]:
             first = [b if a is None else a for a, b in zip(first, cells, strict=True)]
         return first
 
@@ -603,12 +596,14 @@ class RowReader:
         Raises:
             ValueError: a row has none, or several, or another one than earlier rows.
         """
-        given = {name: self._given(rows, name) for name in _VALUES}
-        found = [_GIVEN[flags] for flags in zip(*(given[name] for name in _VALUES), strict=True)]
-        without = [at for at, columns in enumerate(found) if not columns]
-        if without:
-            for at, columns in zip(without, self._undistributed(rows.chosen(without)), strict=True):
-                found[at] = columns
+        names: tuple[str, ...] = _VALUES
+        flags = [*zip(*(self._given(rows, name) for name in names), strict=True)]
+        if not all(map(any, flags)):
+            names = (*_VALUES, *_WITHOUT_VALUES)
+            flags = [*zip(*(self._given(rows, name) for name in names), strict=True)]
+        found = _of_each(lambda row: _columns_of({*compress(names, row)}), flags)
+        if {CONFIDENCES, OUTCOMES} & {column for columns in found for column in columns}:
+            self.used |= {*self._names["confidence"]}
         for columns in dict.fromkeys(found):
             if len(columns) != 1:
                 raise ValueError(
@@ -622,24 +617,6 @@ class RowReader:
             (self.totals.values,) = columns
         return [column for (column,) in found]
 
-    def _undistributed(self, rows: _Rows) -> list[tuple[str, ...]]:
-        """Return what rows without the probabilities of all answers have; nothing without any."""
-        answered, sure = self._given(rows, "answer"), self._given(rows, "confidence")
-        if any(sure):
-            self.used |= {*self._names["confidence"]}
-        found: list[tuple[str, ...]]
-        found = [(CONFIDENCES,) if is_sure else (ANSWERS,) for is_sure in sure]
-        for column, confident, values in (("grade", False, GRADES), ("correct", True, OUTCOMES)):
-            lacking = [
-                at
-                for at, facts in enumerate(zip(answered, sure, strict=True))
-                if facts == (False, confident)
-            ]
-            stated = self._given(rows.chosen(lacking), column) if lacking else []
-            for at, is_given in zip(lacking, stated, strict=True):
-                found[at] = (values,) if is_given else ()
-        return found
-
     def _logits(self, rows: _Rows, values: str) -> tuple[_Lists, list[list[int]]]:
         """Return the logits of views, and the answers whose logits are upper bounds."""
         none: list[list[int]] = [[]] * len(rows)
@@ -647,7 +624,7 @@ class RowReader:
             return _Lists.of(self._one_answer(rows, values)), none
         if values in (CONFIDENCES, OUTCOMES):
             return _Lists.of(self._one_confidence(rows, values)), none
-        cells = self._cells(rows, values) or []
+        cells: Any = self._cells(rows, values)
         if values == "probabilities":
             numbers = _numbers(cells, values)
             self._check_sums(numbers)
@@ -722,8 +699,15 @@ class RowReader:
         self.totals.renormalised += int((off > _EXACT_SUM).sum())
 
 
-def _chosen(cells: list[_T], places: Sequence[int]) -> list[_T]:
-    return cells if len(places) == len(cells) else [cells[at] for at in places]
+def _columns_of(given: Set[str]) -> tuple[str, ...]:
+    """Return the columns that the answer of a row comes from, of those in which it has a value."""
+    columns = tuple(name for name in _VALUES if name in given)
+    if columns or not given:
+        return columns
+    if "answer" in given:
+        return (CONFIDENCES,) if "confidence" in given else (ANSWERS,)
+    column, values = ("correct", OUTCOMES) if "confidence" in given else ("grade", GRADES)
+    return (values,) if column in given else ()
 
 
 def _of_each(function: Callable[[_T], Any], cells: Sequence[_T]) -> list[Any]:
@@ -821,12 +805,17 @@ def _bounded(cell: Json, ceiling: Json) -> Json:
     return [ceiling if entry is None else entry for entry in cell]
 
 
-def _numbers(cells: Sequence[Json], name: str) -> _Lists:
-    """Return lists of finite numbers.
+def _numbers(cells: Any, name: str) -> _Lists:
+    """Return lists of finite numbers, or the rows of an array.
 
     Raises:
         ValueError: a cell is none, or is too short or too long.
     """
+    if isinstance(cells, np.ndarray):
+        allowed = MIN_ANSWERS <= cells.shape[1] <= MAX_ANSWERS
+        if allowed and (np.abs(cells) <= _LARGEST).all():
+            return _Lists(cells.flatten(), np.full(len(cells), cells.shape[1]))
+        cells = cells.tolist()
     if {*map(type, cells)} == {list}:
         lists: Sequence[Any] = cells
         flat, widths = [*chain.from_iterable(lists)], [*map(len, lists)]

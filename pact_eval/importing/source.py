@@ -393,7 +393,7 @@ class LogRows:
 
     Attributes:
         facts: of every row, by the name that `LogRow` gives them.
-        columns: rows in our format; numbers may be (n, C) arrays, which `blocks` makes lists of.
+        columns: rows in our format; numbers may be (n, C) arrays.
         further: columns that are no part of it; None takes those of the rows.
         problems: what is wrong with entries, each with the number of rows before it.
     """
@@ -429,7 +429,10 @@ class LogRows:
         """Return one entry."""
         further = self.further
         return LogRow(
-            row={name: _listed(cells[at]) for name, cells in self.columns.items()},
+            row={
+                name: x[at].tolist() if isinstance(x, np.ndarray) else x[at]
+                for name, x in self.columns.items()
+            },
             further=None if further is None else {name: x[at] for name, x in further.items()},
             **{name: cells[at] for name, cells in self.facts.items()},
         )
@@ -444,7 +447,7 @@ class LogRows:
             here = slice(start, start + size)
             yield LogRows(
                 {name: cells[here] for name, cells in self.facts.items()},
-                {name: _listed(cells[here]) for name, cells in self.columns.items()},
+                {name: cells[here] for name, cells in self.columns.items()},
                 None if further is None else {name: x[here] for name, x in further.items()},
             )
 
@@ -462,10 +465,6 @@ class LogRows:
             line, record, where = (self.facts[name][number] for name in _OF_ROWS[:3])
             found.append((number, Problem(line, record, f"{where}{error}", remedy=remedy)))
         return sorted(found, key=lambda each: each[0])
-
-
-def _listed(cells: Any) -> Any:
-    return cells.tolist() if isinstance(cells, np.ndarray) else cells
 
 
 def by_column(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:
@@ -512,7 +511,7 @@ class Log:
 
     rows: Iterator[LogRow | Problem] | LogRows
     files: tuple[Path, ...]
-    facts: Callable[[Outcome], LogFacts] = lambda _outcome: LogFacts()
+    facts: Callable[[], LogFacts] = LogFacts
     tolerance: float = SUM_TOLERANCE
     named: Path | None = None
     references: References | None = None
@@ -526,21 +525,6 @@ class Log:
             return
         while block := [*islice(self.rows, _BLOCK)]:
             yield LogRows.of(block)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Counts of the answers of a log, by our reading of them.
-
-    Attributes:
-        rows: number of answers (of views) whose correctness the log says.
-        correct: number of right ones among them; ours and the log's are equal.
-        unanswered: number of entries without an answer.
-    """
-
-    rows: int
-    correct: int
-    unanswered: int
 
 
 class Source(ABC):

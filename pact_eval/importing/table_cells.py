@@ -71,6 +71,19 @@ def number_of(cell: Json) -> float | None:
     return number / 100 if text.endswith("%") else number
 
 
+def number_or_none(cell: Json) -> float | None:
+    """Return a number as `number_of` does; None for anything else.
+
+    Examples:
+        >>> number_or_none("50%"), number_or_none("half")
+        (0.5, None)
+    """
+    try:
+        return number_of(cell)
+    except ValueError:
+        return None
+
+
 def numbers_in(cells: Sequence[Json]) -> list[float | None]:
     """Return the numbers of cells, as `number_of` does.
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from pact_eval._json import Json, dumps
 from pact_eval._typing import BoolArray, FloatArray, IntArray
@@ -754,6 +755,10 @@ def _numbers_of_column(
 ) -> FloatArray | Sequence[float | ValueError | None]:
     """Return the number of every row; an array if each has one."""
     cells = entries.column(column)
+    if {*map(type, cells)} == {str}:  # polars reads no text as a number that we do not
+        texts = pl.Series(cells, dtype=pl.String).cast(pl.Float64, strict=False)
+        if texts.is_finite().all(ignore_nulls=False):
+            return texts.to_numpy()
     try:
         numbers = numbers_in(cells)
     except ValueError:

@@ -914,7 +914,9 @@ class _TableReader:
         said = self._said[row]
         if said is not None and not self._roles.outcomes:
             try:
-                confident_logits(confidence, said, self._count(row))
+                n_choices = self._count(row)
+                if n_choices >= MIN_ANSWERS:  # one answer is refused later, as in any table
+                    confident_logits(confidence, said, n_choices)
             except ValueError as error:
                 raise ValueError(
                     f"{error}; if {column} is not the probability of {self._prediction}: "

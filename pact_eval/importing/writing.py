@@ -34,7 +34,6 @@ from pact_eval.importing.source import (
     ImportOptions,
     Log,
     LogRows,
-    Outcome,
     Source,
     Start,
     unpacking,
@@ -240,7 +239,7 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         problems += _missing(answered, unanswered) or _several_views(answered, totals.values)
     if problems:
         raise RecordError(named, problems)
-    facts = log.facts(Outcome(totals.compared, totals.correct, len(unanswered)))
+    facts = log.facts()
     if facts.problems:
         raise RecordError(named, facts.problems)
     frame, rounding = _frame(answered, unanswered, totals.values)
@@ -300,7 +299,8 @@ def _read(
         for name, cells in places.items():
             cells += rows.facts[name]
         if further is not None and not (found or several):
-            further.add(frame["id"].to_list(), _further_columns(rows, reader))
+            others = {name: x for name, x in rows.columns.items() if name not in reader.used}
+            further.add(frame["id"].to_list(), others if rows.further is None else rows.further)
         if len(found) >= MOST_PROBLEMS:
             break
     whole = pl.concat(frames)
@@ -308,16 +308,13 @@ def _read(
     found = sorted(found, key=lambda each: each[0])[:MOST_PROBLEMS]
     last = found[-1][0] if len(found) == MOST_PROBLEMS else len(places["line"])
     problems = [problem for _, problem in found]
-    _add_several(problems, [number for number in several if number < last], places, named)
+    several = [number for number in several if number < last]
+    if several and not problems:  # an option decides
+        raise ShapeError(f"{named}: {_several_right(several, places).message}")
+    problems = [_several_right(several, places), *problems] if several else problems
     if not problems and whole.is_empty():
         problems.append(Problem(None, None, "expected at least one row, got an empty file"))
     return whole, problems
-
-
-def _further_columns(rows: LogRows, reader: RowReader) -> Mapping[str, Cells]:
-    if rows.further is not None:
-        return rows.further
-    return {name: cells for name, cells in rows.columns.items() if name not in reader.used}
 
 
 def _repeats(rows: pl.DataFrame, lines: Sequence[int | None]) -> dict[int, ValueError]:
@@ -333,33 +330,13 @@ def _repeats(rows: pl.DataFrame, lines: Sequence[int | None]) -> dict[int, Value
     return failures
 
 
-def _add_several(
-    problems: list[Problem],
-    several: Sequence[int],
-    places: Mapping[str, Sequence[Any]],
-    named: str,
-) -> None:
-    """Add the problem of questions with several right answers, as the first.
-
-    Raises:
-        ShapeError: nothing else is wrong, so an option decides.
-    """
-    if not several:
-        return
-    problem = _several_right(several, places)
-    if not problems:
-        raise ShapeError(f"{named}: {problem.message}")
-    problems.insert(0, problem)
-
-
 def _several_right(several: Sequence[int], places: Mapping[str, Sequence[Any]]) -> Problem:
     """Return the problem of questions with several right answers, with the remedy first."""
     line, record, where = (cells[several[0]] for cells in places.values())
     first = record or (f"line {line}" if line else where.rstrip(": "))
-    rows = counted(len(several), "row")
     message = (
-        "give --multi any, which counts an answer that is one of several right ones: expected one "
-        f"right answer, got several in {rows} (the first: {first})"
+        f"give --multi any, which counts an answer that is one of several right ones: expected one "
+        f"right answer, got several in {counted(len(several), 'row')} (the first: {first})"
     )
     return Problem(None, None, message)
 

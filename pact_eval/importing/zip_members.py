@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib
 import io
-import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Set
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -20,9 +20,8 @@ from pact_eval._files import MOST_TEXT_BYTES, open_regular, reading
 from pact_eval.errors import InputError, MissingExtraError, missing_extra
 
 _ZSTD: Final = 93
-_LOCAL_HEADER: Final = struct.Struct("<4s5H3L2H")
-_LOCAL_SIGNATURE: Final = b"PK\x03\x04"
 _ENCRYPTED: Final = 1
+_MOST_BYTES: Final = 16 * MOST_TEXT_BYTES
 
 
 class ZipMembers:
@@ -40,11 +39,11 @@ class ZipMembers:
         with reading(path):
             self._file = open_regular(path)
         try:
-            with zipfile.ZipFile(self._file) as archive:  # the file stays open
-                self._members = {member.filename: member for member in archive.infolist()}
+            self._archive = zipfile.ZipFile(self._file)
         except (zipfile.BadZipFile, ValueError, OSError) as error:
             self._file.close()
             raise InputError(f"{path}: not a zip archive, or cut short ({error})") from None
+        self._members = {member.filename: member for member in self._archive.infolist()}
 
     @property
     def names(self) -> Set[str]:
@@ -61,11 +60,11 @@ class ZipMembers:
         member = self._members.get(name)
         if member is None:
             raise InputError(f"{self._path}: {name}: no such member")
-        if member.file_size > MOST_TEXT_BYTES * 16 or member.flag_bits & _ENCRYPTED:
+        if member.file_size > _MOST_BYTES or member.flag_bits & _ENCRYPTED:
             what = "is encrypted" if member.flag_bits & _ENCRYPTED else "is longer than 1 GiB"
             raise InputError(f"{self._path}: {name} {what}")
         try:
-            content = _unpack(self._read_packed(member), member)
+            content = self._unpacked(member)
         except MissingExtraError:
             raise
         except Exception as error:  # noqa: BLE001 - decompressors raise errors of their own types
@@ -74,14 +73,16 @@ class ZipMembers:
             raise InputError(f"{self._path}: {name}: damaged (its checksum differs)")
         return content
 
-    def _read_packed(self, member: zipfile.ZipInfo) -> bytes:
-        """Return the bytes of a member; zipfile itself refuses methods that it does not know."""
-        self._file.seek(member.header_offset)
-        header = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
-        if header[0] != _LOCAL_SIGNATURE:
-            raise ValueError("no local header")
-        self._file.seek(header[9] + header[10], io.SEEK_CUR)
-        return self._file.read(member.compress_size)
+    def _unpacked(self, member: zipfile.ZipInfo) -> bytes:
+        """Return at most one byte more of a member than the archive says."""
+        packed = copy(member)
+        if member.compress_type == _ZSTD:  # zipfile reads its bytes as they are
+            packed.compress_type, packed.file_size = zipfile.ZIP_STORED, member.compress_size
+        del packed.CRC
+        with self._archive.open(packed) as file:
+            if member.compress_type == _ZSTD:
+                return _zstd_reader()(file.read(), member.file_size + 1)
+            return file.read(member.file_size + 1)
 
     def __enter__(self) -> ZipMembers:
         return self
@@ -92,19 +93,8 @@ class ZipMembers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._archive.close()
         self._file.close()
-
-
-def _unpack(packed: bytes, member: zipfile.ZipInfo) -> bytes:
-    """Decompress to at most one byte more than the archive says."""
-    most = member.file_size + 1
-    if member.compress_type == zipfile.ZIP_STORED:
-        return packed
-    if member.compress_type == zipfile.ZIP_DEFLATED:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most)
-    if member.compress_type == _ZSTD:
-        return _zstd_reader()(packed, most)
-    raise ValueError(f"compression method {member.compress_type} is not known")
 
 
 def _zstd_reader() -> Callable[[bytes, int], bytes]:

@@ -20,7 +20,7 @@ TIE = 1e-12
 """Probabilities closer than this are tied."""
 
 
-def rows_of(mask: npt.NDArray[np.bool_], numbers: IntArray | None = None) -> str:
+def rows_of(mask: BoolArray, numbers: IntArray | None = None) -> str:
     """Name the first true rows of a mask, for an error message: "row 3 and 2 more".
 
     `numbers` are those of the rows, if they are a part of all rows.
@@ -151,7 +151,7 @@ def item_mean(values: npt.ArrayLike) -> float:
     return float(array.mean()) if array.size else float("nan")
 
 
-def mean_answer_mass(by_view: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+def mean_answer_mass(by_view: npt.NDArray[np.floating]) -> FloatArray:
     """Return the mean answer mass of each item over the views of which it is known.
 
     Args:
@@ -200,7 +200,7 @@ def ranked_chunks(
         start += sure.size
 
 
-def tie_starts(ranked: FloatArray) -> npt.NDArray[np.int64]:
+def tie_starts(ranked: FloatArray) -> IntArray:
     """Return where groups of ties start in confidences in descending order.
 
     An item within `TIE` of the one before it joins that one's group.
@@ -209,7 +209,7 @@ def tie_starts(ranked: FloatArray) -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.r_[True, apart][: ranked.size])
 
 
-def _chunk(ranked: npt.NDArray[np.int64], start: int) -> tuple[FloatArray, BoolArray]:
+def _chunk(ranked: IntArray, start: int) -> tuple[FloatArray, BoolArray]:
     """Return confidences and errors from `start` to the end of a group of ties."""
     length = _CHUNK
     while True:

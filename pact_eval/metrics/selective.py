@@ -88,8 +88,7 @@ def oracle_error_rate(error_rate: float, coverage: npt.ArrayLike) -> FloatArray:
     """
     kept = np.asarray(coverage, dtype=np.float64)
     if not ((kept > 0) & (kept <= 1)).all():
-        message = "coverage: expected numbers in (0, 1]"
-        raise ValueError(message)
+        raise ValueError("coverage: expected numbers in (0, 1]")
     return np.asarray(np.maximum(0.0, 1 - (1 - error_rate) / kept), dtype=np.float64)
 
 

@@ -366,11 +366,7 @@ def _field_json(field: Field, code_order: Sequence[int]) -> Json:
         if description is not None:
             choice["description"] = description
         choices.append(choice)
-    return {
-        "name": field.name,
-        "description": _as_text(field.instructions),
-        "choices": choices,
-    }
+    return {"name": field.name, "description": _as_text(field.instructions), "choices": choices}
 
 
 def _answer_value(field: Field, answer: Answer) -> Json:

@@ -200,21 +200,26 @@ def _is_same_fit(path: Path, fitted: FittedRemedy) -> bool:
 
 
 def fit_remedy(source: RunSource, name: str, *, allow: Collection[Allowance] = ()) -> FittedRemedy:
-    """Fit a remedy on a run, to apply it to other families.
+    """Fit a remedy of order effects on a run, as `pact-eval sweep --fit` does.
 
     Args:
-        source: the run, or its folder.
-        name: name of the remedy, such as `k1_additive`.
+        source: the run to fit on.
+        name: name of the remedy, such as "k1_additive"; an error lists those that the run can fit.
         allow: "trained-on" accepts a run on items that the adapter was trained on.
 
     Returns:
-        The remedy with its letter prior and temperature; nothing is written.
+        Its letter prior and temperature. `write()` stores them, by default as `remedy.json` in the
+        run folder; `compare_remedies(other, fitted=[file])` applies them to other families.
 
     Raises:
-        InputError: the run cannot fit this remedy; the message has the nearest that it can fit, or
-            all of them. Or its views were taken one by one.
+        InputError: the run cannot fit this remedy.
         GateError: the adapter was trained or selected on items of the run.
-        RunError: the folder is not a complete run with references.
+
+    Examples:
+        >>> import pact_eval
+        >>> fitted = pact_eval.fit_remedy("runs/method", "k1_additive")
+        >>> sorted(fitted.prior.log_prior)  # numbers of answers
+        [2, 3, 4, 5]
     """
     run = read_run(source)
     trained = refuse_trained_on([run], allow)

@@ -369,7 +369,7 @@ class RunWriter:
     def _open(self, settings: Mapping[str, Json], labels: Mapping[str, Json]) -> None:
         self._provenance = _provenance_of(self.folder, settings, labels)
         self._parts = dict(self.recorded.parts)
-        self._done = {_part_number(part) for part in _check_parts(self.folder)}
+        self._done = {int(part.stem.removeprefix("part-")) for part in _check_parts(self.folder)}
         for stale in (path for path in self.folder.iterdir() if _PARTIAL.fullmatch(path.name)):
             stale.unlink()  # left by a process that was killed while writing
         if self.complete:
@@ -498,8 +498,15 @@ def _provenance_of(
     folder: Path, settings: Mapping[str, Json], labels: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Return the provenance of the run in the folder, or a new one."""
-    if not _holds_rows(folder):
-        return _new_provenance(settings, labels)
+    if not ((folder / _PREDICTIONS).exists() or bool(_parts(folder))):
+        return {
+            "format_version": FORMAT_VERSION,
+            "status": "running",
+            "created": _now(),
+            "settings": dict(settings),
+            **labels,
+            "versions": library_versions(quantised=settings.get("quantisation") is not None),
+        }
     recorded = read_provenance(folder)
     complete = (folder / _PREDICTIONS).exists()
     seal = check_seal(folder, recorded) if complete else None
@@ -535,17 +542,6 @@ def _with_more_labels(
     return sealed(dict(recorded.recorded) | added, rows_of_seal(seal))
 
 
-def _new_provenance(settings: Mapping[str, Json], labels: Mapping[str, Json]) -> dict[str, Json]:
-    return {
-        "format_version": FORMAT_VERSION,
-        "status": "running",
-        "created": _now(),
-        "settings": dict(settings),
-        **labels,
-        "versions": library_versions(quantised=settings.get("quantisation") is not None),
-    }
-
-
 def library_versions(*, quantised: bool = False) -> dict[str, Json]:
     """Return the versions of Python and of the libraries that scores depend on, by name.
 
@@ -578,11 +574,6 @@ def _refuse_other_settings(folder: Path, recorded: Json, requested: Mapping[str,
             f"{folder} has a run with other settings; give another --out, or remove the folder:\n"
             + "\n".join(lines)
         )
-
-
-def _holds_rows(folder: Path) -> bool:
-    """Return whether the run has rows; a run without rows imposes no settings."""
-    return (folder / _PREDICTIONS).exists() or bool(_parts(folder))
 
 
 def _make_folder(folder: Path) -> None:
@@ -641,10 +632,6 @@ def _check_parts(folder: Path) -> list[Path]:
 
 def _parts(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / _PARTS).glob("*") if _PART.fullmatch(path.name))
-
-
-def _part_number(part: Path) -> int:
-    return int(part.stem.removeprefix("part-"))
 
 
 def first_items(opened: RunFolder, items: int) -> Predictions:

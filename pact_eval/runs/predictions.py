@@ -24,13 +24,7 @@ from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
 from pact_eval.runs.provenance import Known, Rounding
 from pact_eval.runs.questions import QUESTION, question_texts
-from pact_eval.runs.rows import (
-    ABLATED,
-    ABLATED_SCHEMA,
-    check_values,
-    metadata_of_rows,
-    type_family,
-)
+from pact_eval.runs.rows import ABLATED, ABLATED_SCHEMA, check_values, metadata_of_rows, type_family
 
 FIRST_REPEAT: Final = " (repeat 1)"
 """What the id of the first repeat has after the id of its item."""
@@ -388,10 +382,12 @@ def decimals(values: Iterable[float]) -> int | None:
         (2, 3, None)
         >>> decimals([1.0, 1e-46, 0.0])
     """
-    array = np.fromiter(values, dtype=np.float64)
+    array = values if isinstance(values, np.ndarray) else np.fromiter(values, np.float64)
     for digits in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
-        # Only a difference of the last bits: a value between two decimals was not rounded.
-        if (np.abs(array - np.round(array, digits)) <= _SAME * array).all():
+        # Only a difference of the last bits: a value between two decimals was not rounded. The
+        # first values nearly always tell.
+        parts = (array[:1000], array)
+        if all((np.abs(x - np.round(x, digits)) <= _SAME * x).all() for x in parts):
             return digits
     return None
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import FloatArray, IntArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.stats._paired_arrays import cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
 from pact_eval.stats.estimate import FEW_CLUSTERS, LEVEL, POWER, ClusterText, differing_text
@@ -85,7 +85,7 @@ class SlotHomogeneity:
         """Positions that are shown to be picked less often than they are correct."""
         return self._shown_slots(self.observed < self.expected)
 
-    def _shown_slots(self, direction: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    def _shown_slots(self, direction: BoolArray) -> tuple[int, ...]:
         if not self.p_value < LEVEL:
             return ()
         return tuple(np.flatnonzero(direction & (self.letter_p_values < LEVEL)).tolist())
@@ -108,11 +108,7 @@ def _check_slots(
             raise ValueError(f"{name}: expected letter positions 0, 1, ..., got {slots.dtype}")
     codes, _ = cluster_codes(labels, len(labels))
     views = picks.shape[1] if picks.ndim == 2 else 1
-    return (
-        picks.ravel().astype(np.int64),
-        truth.ravel().astype(np.int64),
-        np.repeat(codes, views),
-    )
+    return (picks.ravel().astype(np.int64), truth.ravel().astype(np.int64), np.repeat(codes, views))
 
 
 def slot_homogeneity(

@@ -258,12 +258,7 @@ class LinearInference:
 
 
 def linear_inference(
-    value: float,
-    linear: Linearisation,
-    *,
-    n: int,
-    outer: bool = False,
-    heavy_tailed: bool = False,
+    value: float, linear: Linearisation, *, n: int, outer: bool = False, heavy_tailed: bool = False
 ) -> LinearInference:
     r"""Return the inference on a statistic from its linearisation; see `LinearInference`.
 
@@ -303,3 +298,23 @@ def linear_inference(
         degrees = min(degrees, math.floor(2 / excess)) if excess > _ROUNDING else degrees
     large = concentration(rows)
     return LinearInference(value, error, skew, n, clusters, degrees, outer, large)
+
+
+def mean_inference(
+    values: FloatArray, cluster: IntArray, n_clusters: int, *, outer: bool = False
+) -> LinearInference:
+    """Return the inference on a mean over rows; see `linear_inference`.
+
+    Args:
+        values: (n,) finite numbers, one or more.
+        cluster: (n,) cluster code of each row, in 0..n_clusters-1.
+        n_clusters: number of clusters.
+        outer: whether they are differences.
+
+    Examples:
+        >>> values = np.array([0.1, 0.3, 0.2, 0.4])
+        >>> mean_inference(values, np.array([0, 0, 1, 1]), 2).estimate().value
+        0.25
+    """
+    linear = linearised_ratio(values, np.ones(values.size), cluster, n_clusters)
+    return linear_inference(float(values.mean()), linear, n=values.size, outer=outer)

@@ -368,7 +368,7 @@ class _Views:
         return max(living, key=lambda lives: abs(lives.inside.value), default=None)
 
 
-def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def distinct_orders(code_order: npt.ArrayLike) -> BoolArray:
     """Return which views of an item are the first of their letter order.
 
     Args:

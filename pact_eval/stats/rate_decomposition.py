@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats._paired_arrays import check_cluster
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import Linearisation, linear_inference
-
-_BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -20,7 +18,7 @@ class GroupShift:
     """One group of items in both samples.
 
     Attributes:
-        group: its code.
+        group: its name.
         rows: items in A and in B.
         shares: share of the items of A and of B.
         rates: rate in A and in B; NaN without items.
@@ -29,7 +27,7 @@ class GroupShift:
         within: what its other rate adds; 0 likewise.
     """
 
-    group: int
+    group: str
     rows: tuple[int, int]
     shares: tuple[float, float]
     rates: tuple[float, float]
@@ -46,7 +44,7 @@ class MixShift:
         mix: due to other shares of the groups that both samples have.
         within: due to other rates within these groups.
         unshared: due to groups that only one sample has.
-        groups: the parts of each group, by code.
+        groups: the parts of each group, sorted by name.
     """
 
     total: float
@@ -55,6 +53,11 @@ class MixShift:
     unshared: Estimate
     groups: tuple[GroupShift, ...]
 
+    @property
+    def same_groups(self) -> bool:
+        """Whether both samples have every group."""
+        return all(all(group.rows) for group in self.groups)
+
 
 @dataclass(frozen=True)
 class GroupedOutcomes:
@@ -62,16 +65,16 @@ class GroupedOutcomes:
 
     Attributes:
         positive: (n,) outcome of each item, 0 or 1.
-        group: (n,) code of its group, from 0.
-        cluster: (n,) code of its cluster, in codes that both samples share.
+        group: (n,) name of its group.
+        cluster: (n,) label of its cluster, which both samples may have.
     """
 
     positive: FloatArray
-    group: IntArray
-    cluster: IntArray
+    group: npt.NDArray[Any]
+    cluster: npt.NDArray[Any]
 
 
-def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: int) -> MixShift:
+def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes) -> MixShift:
     r"""Decompose the difference of two rates by groups.
 
     With the shares :math:`w_g` of the groups C that both samples have, and the rates :math:`r_g`,
@@ -95,8 +98,6 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
     Args:
         a: items of the first sample.
         b: items of the second sample.
-        groups: number of groups.
-        clusters: number of clusters of both samples together.
 
     Raises:
         ValueError: a sample is empty, or the shapes do not fit.
@@ -112,16 +113,23 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
         >>> easy_then_hard = np.array([1.0, 1.0, 1.0, 0.0])
         >>> a = GroupedOutcomes(easy_then_hard, np.array([0, 0, 0, 1]), np.arange(4))
         >>> b = GroupedOutcomes(easy_then_hard[[0, 3, 3, 3]], np.array([0, 1, 1, 1]), np.arange(4))
-        >>> shift = mix_shift(a, b, groups=2, clusters=4)
+        >>> shift = mix_shift(a, b)
         >>> shift.total, shift.mix.value, shift.within.value
         (-0.5, -0.5, 0.0)
     """
-    samples = tuple(_Sample.of(outcomes, groups, clusters) for outcomes in (a, b))
-    first, second = samples
+    for sample in (a, b):
+        n = len(sample.positive)
+        if not n or not sample.group.shape == sample.cluster.shape == (n,):
+            raise ValueError(f"expected a group and a cluster of 1 or more items, got {n:,} items")
+    names, group = np.unique(np.concatenate([a.group, b.group]), return_inverse=True)
+    clusters, codes = np.unique(np.concatenate([a.cluster, b.cluster]), return_inverse=True)
+    samples = first, second = tuple(
+        _Sample.of(outcomes.positive, of_sample, len(names))
+        for outcomes, of_sample in zip((a, b), np.split(group, [len(a.group)]), strict=True)
+    )
     shared = (first.rows > 0) & (second.rows > 0)
     added_by_a = first.influence(second, shared, -1.0)
     added_by_b = second.influence(first, shared, 1.0)
-    codes = np.concatenate([a.cluster, b.cluster])
     # Groups that one sample lacks have no rate there; they count in the third part alone.
     rate_a, rate_b = (np.where(shared, sample.rates, 0.0) for sample in samples)
     share_a, share_b = (sample.shares_within(shared) for sample in samples)
@@ -134,7 +142,7 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
 
     def estimate(name: str, value: float) -> Estimate:
         added = np.concatenate([added_by_a[name], added_by_b[name]])
-        linear = Linearisation.of_rows(added, codes, clusters, 1.0 / n)
+        linear = Linearisation.of_rows(added, codes, len(clusters), 1.0 / n)
         return linear_inference(value, linear, n=n, outer=True).estimate()
 
     unshared = 0.0 if shared.all() else total - float(mix.sum()) - float(within.sum())
@@ -145,14 +153,14 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
         unshared=estimate("unshared", unshared),
         groups=tuple(
             GroupShift(
-                group=group,
-                rows=(int(first.rows[group]), int(second.rows[group])),
-                shares=(float(first.shares[group]), float(second.shares[group])),
-                rates=(float(first.rates[group]), float(second.rates[group])),
-                mix=float(mix[group]),
-                within=float(within[group]),
+                group=str(name),
+                rows=(int(first.rows[at]), int(second.rows[at])),
+                shares=(float(first.shares[at]), float(second.shares[at])),
+                rates=(float(first.rates[at]), float(second.rates[at])),
+                mix=float(mix[at]),
+                within=float(within[at]),
             )
-            for group in range(groups)
+            for at, name in enumerate(names)
         ),
     )
 
@@ -161,33 +169,30 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
 class _Sample:
     """One sample, with the totals of its groups."""
 
-    of_rows: GroupedOutcomes
+    positive: FloatArray
+    group: IntArray
     rows: FloatArray
     rates: FloatArray
     rate: float
 
     @classmethod
-    def of(cls, sample: GroupedOutcomes, groups: int, clusters: int) -> _Sample:
-        n = len(sample.positive)
-        check_cluster(sample.cluster, clusters, n)
-        if not n or sample.group.shape != (n,):
-            raise ValueError(f"expected one group for each of 1 or more items, got {n:,} items")
-        rows = np.bincount(sample.group, minlength=groups).astype(np.float64)
-        right = np.bincount(sample.group, sample.positive, groups)
+    def of(cls, positive: FloatArray, group: IntArray, groups: int) -> _Sample:
+        rows = np.bincount(group, minlength=groups).astype(np.float64)
+        right = np.bincount(group, positive, groups)
         with np.errstate(invalid="ignore"):
             rates = right / rows
-        return cls(sample, rows, rates, float(sample.positive.mean()))
+        return cls(positive, group, rows, rates, float(positive.mean()))
 
     @property
     def shares(self) -> FloatArray:
         return np.asarray(self.rows / self.rows.sum())
 
-    def shares_within(self, shared: _BoolArray) -> FloatArray:
+    def shares_within(self, shared: BoolArray) -> FloatArray:
         """Return the shares of the shared groups among themselves; 0 elsewhere."""
         kept = np.where(shared, self.rows, 0.0)
         return kept / kept.sum() if kept.any() else kept
 
-    def influence(self, other: _Sample, shared: _BoolArray, sign: float) -> dict[str, FloatArray]:
+    def influence(self, other: _Sample, shared: BoolArray, sign: float) -> dict[str, FloatArray]:
         """Return (n,) what each item of this sample adds to each part.
 
         Args:
@@ -195,7 +200,7 @@ class _Sample:
             shared: (groups,) whether both samples have a group.
             sign: 1 for B, -1 for A.
         """
-        y, group = self.of_rows.positive, self.of_rows.group
+        y, group = self.positive, self.group
         counted = shared[group]
         kept = max(float(counted.sum()), 1.0)
         share, share_other = self.shares_within(shared), other.shares_within(shared)

@@ -223,7 +223,7 @@ def crossed_difference(by_seed: npt.ArrayLike, of_families: Estimate) -> Crossed
     return CrossedDifference(estimate, 2 * t_tail(centre / math.sqrt(both), degrees))
 
 
-def _no_interval(values: npt.NDArray[np.float64], of_families: Estimate) -> ClusterText | None:
+def _no_interval(values: FloatArray, of_families: Estimate) -> ClusterText | None:
     """Say why there is no interval over seeds and families; None if there is one."""
     if values.size < FEWEST_SEEDS:
         few = "one seed" if values.size == 1 else f"{values.size} seeds"

@@ -32,13 +32,7 @@ from pact_eval.prompts.contract import ChatTokenizer, PromptRequest, code_orders
 from pact_eval.prompts.nimble import needs_chat_template
 from pact_eval.prompts.training_prompts import sha256_of_tokenizer
 from pact_eval.prompts.trial import trial_fault
-from pact_eval.templates.files import (
-    PLAIN,
-    TEMPLATE_CONTRACT,
-    TEMPLATE_TASK,
-    TYPES,
-    DecisionFiles,
-)
+from pact_eval.templates.files import PLAIN, TEMPLATE_CONTRACT, TEMPLATE_TASK, TYPES, DecisionFiles
 from pact_eval.templates.trial import PROBE_STATE, PROBES, first_rendering
 
 Order = tuple[int, ...]

@@ -18,14 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pact_eval._files import read_text
-from pact_eval._json import (
-    Json,
-    describe,
-    dumps,
-    dumps_indented,
-    finite_number,
-    sha256_of_json,
-)
+from pact_eval._json import Json, describe, dumps, dumps_indented, finite_number, sha256_of_json
 from pact_eval.data.records import LETTERS, FieldKind
 from pact_eval.errors import AdapterError, InputError, PromptError
 from pact_eval.models.folders import is_base_alone, read_json_object

@@ -31,8 +31,7 @@ PROBES: Final[dict[FieldKind, Field]] = {
         },
     ),
     "score": parse_field(
-        "probe",
-        {"type": "score", "instructions": "How bad?", "criteria": ["Fine", "Bad", "Worse"]},
+        "probe", {"type": "score", "instructions": "How bad?", "criteria": ["Fine", "Bad", "Worse"]}
     ),
 }
 """A question of each kind that a template is probed with."""

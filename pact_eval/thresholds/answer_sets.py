@@ -33,7 +33,7 @@ from pact_eval.results import Writable
 from pact_eval.runs.custody import TrainedOnRun
 from pact_eval.runs.folder import RunSource, unanswered_items
 from pact_eval.runs.predictions import Predictions
-from pact_eval.stats.bootstrap import bootstrap_intervals, mean_statistic
+from pact_eval.stats.bootstrap import mean_statistic, resample
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.proportions import critical_count, rate_limit
 from pact_eval.thresholds.choice import (
@@ -188,7 +188,7 @@ class SetItems:
     """
 
     covering: GateItems
-    sureness: npt.NDArray[np.float64]
+    sureness: FloatArray
     columns: Mapping[str, TextArray]
     unanswered: int
     by: GateGroups = "kind"
@@ -349,21 +349,30 @@ def choose_answer_sets(
     ties_seed: int | None = None,
     settings: Settings | None = None,
 ) -> AnswerSets:
-    """Choose answer sets on a run, as `pact-eval thresholds --sets` does.
+    """Choose answer sets that contain the right answer, as `pact-eval thresholds --sets` does.
 
     Args:
-        source: a complete run with references, of families that nothing was fitted on.
+        source: a run of families on which nothing was fitted.
         coverage: share of new items whose set contains the right answer, in (0, 1).
         by: which items share a level: those of a kind, or of a question.
-        confidence: with which this choice keeps the coverage; None keeps it on average.
+        confidence: with which this choice keeps the coverage; None keeps it on average over
+            choices.
         counting: whether every family counts the same in the guarantee, or every item.
-        ties_seed: breaks ties between probabilities at random; None breaks none.
-        settings: decoding, calibrator, unit and bootstrap.
+        ties_seed: breaks ties between probabilities at random; None keeps all tied answers.
+        settings: decoding, calibrator, unit and bootstrap; None takes the defaults.
+
+    Returns:
+        The sets of every kind, with their sizes and coverage. `write(path)` stores them.
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: a share is not in (0, 1), or the run lacks the decoding, the calibrator,
-            probabilities, or questions of one kind each.
+        InputError: the run lacks the decoding, the calibrator or probabilities.
+
+    Examples:
+        >>> import pact_eval
+        >>> sets = pact_eval.choose_answer_sets("runs/january", 0.9)
+        >>> [kind.kind for kind in sets.kinds]
+        ['choice', 'score']
     """
     for name, share in (("coverage", coverage), ("confidence", confidence)):
         if share is not None and not 0 < share < 1:
@@ -374,8 +383,7 @@ def choose_answer_sets(
     items = set_items(run, rule, ties_seed)
     levels = kind_levels(items, coverage, confidence)
     made = replace(
-        made_sets(items, _thresholds(levels)),
-        covered=_covers_left_out(items, coverage, confidence),
+        made_sets(items, _thresholds(levels)), covered=_covers_left_out(items, coverage, confidence)
     )
     return AnswerSets(
         run=run,
@@ -509,13 +517,13 @@ def described(
     answers = (items.sureness[rows] >= 0).sum(axis=1)
     size = Estimate(float("nan"), float("nan"), float("nan"), 0, 0, None, ClusterText("no items"))
     if len(here):
-        size = bootstrap_intervals(
+        size = resample(
             {"size": mean_statistic(made.sizes[rows], code, n)},
             n_clusters=n,
             n=len(here),
             rng=settings.rng(),
             resamples=settings.resamples or default_resamples(len(here)),
-        )["size"]
+        )["size"].estimate()
     return GroupSets(
         group=group,
         items=len(here),

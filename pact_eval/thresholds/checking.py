@@ -48,12 +48,7 @@ from pact_eval.thresholds.answer_sets import (
     made_sets,
     set_items,
 )
-from pact_eval.thresholds.choice import (
-    gate_items,
-    group_rows,
-    rate_over_units,
-    run_with_answers,
-)
+from pact_eval.thresholds.choice import gate_items, group_rows, rate_over_units, run_with_answers
 from pact_eval.thresholds.files import (
     AnswerSetsFile,
     PromiseFile,
@@ -252,25 +247,30 @@ class ThresholdsCheck(PromiseCheck):
 
 
 def check_thresholds(
-    path: Path, source: RunSource, *, settings: Settings | None = None
+    path: Path | str, source: RunSource, settings: Settings | None = None
 ) -> ThresholdsCheck:
-    """Check the gates of a file on a run of other families.
+    """Check on other families whether thresholds keep their target.
 
     Args:
         path: file of thresholds.
-        source: a complete run with references.
-        settings: the calibrator, if it is not in the run folder.
+        source: a run, or its folder.
+        settings: the calibrator, if it is not in the run folder; None takes the defaults.
 
     Returns:
-        One result per gate. Other models and prompts are reported, not refused.
+        One result per gate: holds, cannot tell or broken.
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: the file cannot be read; the run lacks the decoding of the gates (its views, or
-            their calibrator); or the gates were chosen on families of the run.
+        InputError: the run lacks the decoding of the gates, or they were chosen on its families.
         TamperedError: the file has changed since it was written.
+
+    Examples:
+        >>> import pact_eval
+        >>> file = pact_eval.choose_thresholds("runs/january", 0.3).write("thresholds.json")
+        >>> pact_eval.check_thresholds(file, "runs/march").verdict
+        'holds'
     """
-    file = read_thresholds(path)
+    file = read_thresholds(Path(path))
     run = run_to_check(file, source, settings or Settings())
     items, columns = gate_items(run, file.rule)
     rows, without = _rows_to_check(file, run, columns, file.gates)
@@ -310,10 +310,7 @@ def run_to_check(file: PromiseFile, source: RunSource, settings: Settings) -> Ex
 
 
 def _rows_to_check(
-    file: PromiseFile,
-    run: ExperimentRun,
-    columns: Mapping[str, TextArray],
-    names: Collection[str],
+    file: PromiseFile, run: ExperimentRun, columns: Mapping[str, TextArray], names: Collection[str]
 ) -> tuple[dict[str, BoolArray], int]:
     """Return the items of each group that a file names, and how many belong to no such group.
 
@@ -474,25 +471,30 @@ class AnswerSetsCheck(PromiseCheck):
 
 
 def check_answer_sets(
-    path: Path, source: RunSource, *, settings: Settings | None = None
+    path: Path | str, source: RunSource, settings: Settings | None = None
 ) -> AnswerSetsCheck:
-    """Check the answer sets of a file on a run of other families.
+    """Check on other families whether answer sets keep their coverage.
 
     Args:
         path: file of answer sets.
-        source: a complete run with references.
-        settings: the calibrator, if it is not in the run folder, and the bootstrap.
+        source: a run, or its folder.
+        settings: the calibrator, if it is not in the run folder; None takes the defaults.
 
     Returns:
-        One result per kind. Other models and prompts are reported, not refused.
+        One result per kind: holds, cannot tell or broken.
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: the file cannot be read; the run lacks the decoding of the sets (its views, or
-            their calibrator); or the sets were chosen on families of the run.
+        InputError: the run lacks the decoding of the sets, or they were chosen on its families.
         TamperedError: the file has changed since it was written.
+
+    Examples:
+        >>> import pact_eval
+        >>> file = pact_eval.choose_answer_sets("runs/january", 0.9).write("sets.json")
+        >>> pact_eval.check_answer_sets(file, "runs/march").verdict
+        'cannot tell'
     """
-    file, settings = read_answer_sets(path), settings or Settings()
+    file, settings = read_answer_sets(Path(path)), settings or Settings()
     run = run_to_check(file, source, settings)
     items = set_items(run, file.rule, file.ties_seed)
     made = made_sets(items, file.kinds)

@@ -330,7 +330,7 @@ class Thresholds(Framed, Writable):
 
 def choose_thresholds(
     source: RunSource,
-    target: Target,
+    target: Target | float,
     *,
     signal: Signal = "top",
     by: GateGroups = "all",
@@ -339,24 +339,35 @@ def choose_thresholds(
     counting: Counting = "families",
     settings: Settings | None = None,
 ) -> Thresholds:
-    """Choose gates on a run, as `pact-eval thresholds` does.
+    """Choose which decisions need no review, as `pact-eval thresholds` does.
 
     Args:
-        source: a complete run with references, of families that nothing was fitted on.
-        target: what the gates keep.
-        signal: what they are on.
-        by: which items share a gate.
+        source: a run of families on which nothing was fitted.
+        target: the largest error among accepted items, or a `pact_eval.thresholds.Target`.
+        signal: what the gates are on: top, margin, entropy or disagreement.
+        by: which items share a gate: all, those of a kind, domain or question, or those to which
+            the model gives the same answer.
         confidence: of the guarantee, in (0, 1).
-        together: whether it holds for all gates together.
+        together: whether it holds for all gates together, or for each alone.
         counting: whether every family counts the same in the guarantee, or every item.
-        settings: decoding, calibrator and unit.
+        settings: decoding, calibrator and unit; None takes the defaults.
+
+    Returns:
+        The gates, with their tests, coverage and errors. `write(path)` stores them.
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: the run lacks the decoding, the calibrator or the views of the signal.
+        InputError: the run lacks the decoding, the calibrator or the views.
+
+    Examples:
+        >>> import pact_eval
+        >>> thresholds = pact_eval.choose_thresholds("runs/january", 0.3)
+        >>> [(gate.group, gate.guaranteed) for gate in thresholds.gates]
+        [('all', True)]
     """
     settings = settings or Settings()
     run = run_with_answers(source, settings)
+    target = target if isinstance(target, Target) else Target.of_error(target)
     rule = changed(rule_of(run, signal, by, settings), counting=counting)
     items, groups = gate_items(run, rule)
     rows = group_rows(groups, by)

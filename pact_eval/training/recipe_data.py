@@ -38,10 +38,7 @@ _PROBES: Final = 64
 
 
 def views_sha256(
-    records: Sequence[Record],
-    encoder: Encoder,
-    plan: ViewPlan,
-    unpaired: Sequence[Record] = (),
+    records: Sequence[Record], encoder: Encoder, plan: ViewPlan, unpaired: Sequence[Record] = ()
 ) -> str:
     """Return the SHA-256 of everything that determines the views, as 64 hex digits.
 

@@ -33,11 +33,7 @@ from pact_eval.scoring.model import (
     resolve_device,
     resolve_dtype,
 )
-from pact_eval.scoring.quantisation import (
-    asked_quantisation,
-    check_kernels,
-    no_code_from_the_hub,
-)
+from pact_eval.scoring.quantisation import asked_quantisation, check_kernels, no_code_from_the_hub
 from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt
 from pact_eval.training.recipes import (
     SETTINGS,

@@ -295,7 +295,7 @@ def _audit(conclusion: DataConclusion) -> Json:
     return {
         **attributes(conclusion, "status", "records", "errors", "warnings", "failed"),
         "leaked": list(conclusion.items),
-        "codes": {code.code: code.count for check in conclusion.checks for code in check.codes},
+        "codes": {code: n for check in conclusion.checks for code, n in check.counts.items()},
     }
 
 
@@ -307,16 +307,14 @@ class Spec(Generic[Made]):
     """Entry of the registry of tables or of figures.
 
     Attributes:
-        title: what it shows.
-        needs: what it cannot be made without, in words.
         build: makes it; an InputError is the reason why there is none.
+        title: what a figure shows, for the page.
         views: when its numbers depend on K, so that runs are shown at the views that all have.
         published: whether it can be made from published metrics.
     """
 
-    title: str
-    needs: str
     build: Callable[[Request], Made]
+    title: str = ""
     views: ViewsUse = "ensembles"
     published: bool = False
 

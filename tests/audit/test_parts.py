@@ -97,8 +97,8 @@ def test_the_index_in_parts_is_that_of_one_process(
     index = DataContext.read(source, settings).index
     assert index.frame.equals(whole.frame)
     assert index.facts == whole.facts
-    assert index.damaged_families == whole.damaged_families
-    assert index.damaged_families
+    assert index.bad_lines == whole.bad_lines
+    assert index.bad_lines
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b'{"id": 1}'], ids=["empty", "blank", "bad"])

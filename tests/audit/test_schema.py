@@ -194,18 +194,8 @@ def test_lines_that_are_no_records(tmp_path: Path) -> None:
     ("rows", "incomplete"), [([record()], False), ([record(), "{"], True), ([], True)]
 )
 def test_an_incomplete_file(tmp_path: Path, rows: list[Any], incomplete: bool) -> None:
-    scan = SchemaScan(Collector("schema", 50))
     data = DataFile("x", "eval", write_jsonl(tmp_path / "x.jsonl", rows))
-    assert scan.incomplete(build_index([data], scan)) is incomplete
-
-
-def test_parts_of_a_scan_add_up(tmp_path: Path) -> None:
-    scan, part = SchemaScan(Collector("schema", 50)), SchemaScan(Collector("schema", 50)).part()
-    data = DataFile("x", "eval", write_jsonl(tmp_path / "x.jsonl", [record(), "{", "{"]))
-    index = build_index([data], part)
-    scan.join(part)
-    assert scan.incomplete(index)
-    assert scan.result(index).counts == {"not-json": 2}
+    assert build_index([data]).is_incomplete is incomplete
 
 
 def row(number: int, state: Any, answer: str, options: tuple[str, ...], **changes: Any) -> Any:

@@ -11,24 +11,22 @@ import pytest
 from messages import assert_says
 from msgspec.structs import replace as replaced
 
+from pact_eval.audit.findings import SEVERITIES, TAMPERED, CheckResult
 from pact_eval.errors import InputError, Place
 from pact_eval.evaluation.conclusions.data import (
     TRAINING_NOT_STATED,
-    AuditedCheck,
-    AuditedCode,
     DataConclusion,
     DataLeak,
 )
 from pact_eval.runs.custody import Custody, OtherData, StatedTraining, TrainedOn
 
 STATED = Custody(training=StatedTraining("0" * 64, {}))
-ERROR = AuditedCode("separation-id", "error", 3)
-WARNING = AuditedCode("shortcut", "warning", 2)
-NOTE = AuditedCode("length", "note", 5)
+ERROR, WARNING, NOTE = {"malformed": 3}, {"descriptions-alike": 2}, {"server-only": 5}
+"""Codes of the check "schema", and how often they are found."""
 
 
-def check(name: str, *codes: AuditedCode, skipped: str | None = None) -> dict[str, Any]:
-    entries = {code.code: {"severity": code.severity, "count": code.count} for code in codes}
+def check(name: str, *codes: dict[str, int], skipped: str | None = None) -> dict[str, Any]:
+    entries = {code: {"count": n} for found in codes for code, n in found.items()}
     return {"check": name, "scope": "", "codes": entries, "findings": [], "skipped": skipped}
 
 
@@ -47,10 +45,10 @@ def read(tmp_path: Path, *checks: dict[str, Any], **changes: Any) -> DataConclus
 @pytest.mark.parametrize(
     ("checks", "status", "errors", "warnings", "failed"),
     [
-        ((("a", ERROR, WARNING), ("b", WARNING)), "problems", 3, 4, ("a",)),
-        ((("a", WARNING), ("b", NOTE)), "doubts", 0, 2, ("a",)),
-        ((("a", NOTE), ("b",)), "sound as far as checked", 0, 0, ()),
-        ((("a", NOTE, WARNING), ("b", WARNING)), "doubts", 0, 4, ("a", "b")),
+        ((("schema", ERROR, WARNING), ("schema", WARNING)), "problems", 3, 4, ("schema",)),
+        ((("schema", WARNING), ("schema", NOTE)), "doubts", 0, 2, ("schema",)),
+        ((("schema", NOTE), ("b",)), "sound as far as checked", 0, 0, ()),
+        ((("schema", NOTE, WARNING), ("schema", WARNING)), "doubts", 0, 4, ("schema", "schema")),
     ],
 )
 def test_the_worst_finding_decides(
@@ -77,21 +75,20 @@ def test_checks_that_were_skipped_do_not_make_data_sound(tmp_path: Path) -> None
     assert read(tmp_path).status == "not checked"
 
 
-def test_codes_are_listed_by_severity_with_three_places(tmp_path: Path) -> None:
-    several = check("a", NOTE, ERROR, WARNING)
+def test_codes_and_places_are_read(tmp_path: Path) -> None:
+    several = check("schema", NOTE, ERROR, WARNING)
     several["findings"] = [
-        {"code": ERROR.code, "file": "eval.jsonl", "line": line, "id": f"i{line}"}
-        for line in range(5)
-    ] + [{"code": NOTE.code, "file": "eval.jsonl", "line": None, "id": 7}]
-    several["measured"] = {"gap": 0.5, "flag": True, "list": [1], "none": None}
+        {"code": "malformed", "file": "eval.jsonl", "line": 3, "id": "i3"},
+        {"code": "server-only", "file": "eval.jsonl", "line": None, "id": 7},
+    ]
     (audited,) = read(tmp_path, several).checks
-    assert [code.code for code in audited.codes] == [ERROR.code, WARNING.code, NOTE.code]
-    assert audited.codes[0].places == tuple(
-        Place("eval.jsonl", line, f"i{line}") for line in range(3)
-    )
-    assert audited.codes[2].places == (Place("eval.jsonl", None, None),)
-    assert audited.measured == {"gap": 0.5}
-    assert [audited.count(severity) for severity in ("error", "warning", "note")] == [3, 2, 5]
+    assert audited.counts == NOTE | ERROR | WARNING
+    places = [(found.code, found.place) for found in audited.findings]
+    assert places == [
+        ("malformed", Place("eval.jsonl", 3, "i3")),
+        ("server-only", Place("eval.jsonl", None, None)),
+    ]
+    assert [audited.count(severity) for severity in SEVERITIES] == [3, 2, 5]
 
 
 def leak(file: str, digest: str, *items: str) -> dict[str, Any]:
@@ -110,7 +107,7 @@ def test_leaks_count_for_the_dataset_of_the_run(tmp_path: Path) -> None:
     path = tmp_path / "audit.json"
     content = {
         "files": [{"sha256": "1" * 64, "rows": 1}, {"sha256": "2" * 64, "rows": 2}],
-        "checks": [check("separation", ERROR)],
+        "checks": [check("separation", {"shared-id": 3})],
         "leaks": leaks,
     }
     path.write_text(json.dumps(content))
@@ -136,7 +133,7 @@ def test_leaks_count_for_the_dataset_of_the_run(tmp_path: Path) -> None:
         {"files": [{"sha256": "1" * 64}]},
         {"files": [{"sha256": "1" * 64, "rows": True}]},
         {"checks": [{"check": "a"}]},
-        {"checks": [{"check": "a", "scope": "", "codes": {"x": {"severity": "bad", "count": 1}}}]},
+        {"checks": [{"check": "a", "scope": "", "codes": {"x": {"count": 1}}}]},
         {"leaks": None},
         {"leaks": [{"file": "x"}]},
         {"leaks": [{"file": "x", "sha256": "1", "sources": [1], "items": [], "families": []}]},
@@ -149,8 +146,8 @@ def test_what_is_no_audit_is_refused(tmp_path: Path, changes: dict[str, Any]) ->
 
 def leaking() -> DataConclusion:
     overlap = DataLeak(("i1", "i2"), ("f1", "f2"), ("train.jsonl",))
-    separation = AuditedCheck("separation", "", (ERROR,))
-    shortcuts = AuditedCheck("shortcuts", "", (WARNING,))
+    separation = CheckResult("separation", "", counts={"shared-id": 3})
+    shortcuts = CheckResult("shortcuts", "", counts={"shortcut-suspected": 2})
     return DataConclusion(
         status="leak", checks=(separation, shortcuts), leak=overlap, items=overlap.items
     )
@@ -210,8 +207,6 @@ def test_a_changed_file_is_a_problem_and_a_leak_is_worse() -> None:
 
 
 def test_a_check_that_was_tampered_with_is_found_by_its_code() -> None:
-    from pact_eval.audit.findings import TAMPERED
-
-    for code, expected in ((min(TAMPERED), True), ("shortcut", False)):
-        audited = AuditedCheck("a", "", (AuditedCode(code, "error", 1),))
+    for code, expected in ((min(TAMPERED), True), ("path-outside", False)):
+        audited = CheckResult("hashes", "", counts={code: 1})
         assert DataConclusion(status="problems", checks=(audited,)).tampered == expected

@@ -12,28 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pact_eval.data.files import DataFile, Role
-from pact_eval.data.index import COLUMNS, BadLine, Index, Located, build_index, index_of_records
+from pact_eval.data.index import COLUMNS, Index, build_index, index_of_records
 from pact_eval.errors import InputError, RecordError
 from pact_fixtures.generator.dataset import record_fingerprint
 
 TRAIN, OTHER = "f1-base", "f1-counterfactual"
 
 
-class Seen:
-    def __init__(self) -> None:
-        self.bad: list[BadLine] = []
-        self.records: list[Located] = []
-
-    def bad_line(self, line: BadLine) -> None:
-        self.bad.append(line)
-
-    def record(self, located: Located) -> None:
-        self.records.append(located)
-
-
-def indexed(path: Path, role: Role = "eval") -> tuple[Index, Seen]:
-    seen = Seen()
-    return build_index([DataFile(path.name, role, path)], seen), seen
+def indexed(path: Path, role: Role = "eval") -> Index:
+    return build_index([DataFile(path.name, role, path)])
 
 
 def test_records_are_found_again_between_other_line_ends(tmp_path: Path) -> None:
@@ -42,8 +29,8 @@ def test_records_are_found_again_between_other_line_ends(tmp_path: Path) -> None
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     path = tmp_path / "x.jsonl"
     path.write_bytes(f"{lines[0]}\r\n\n{lines[1]}\n   \r\n{lines[2]}\n{lines[3]}".encode())
-    index, seen = indexed(path)
-    assert not seen.bad
+    index = indexed(path)
+    assert not index.bad_lines
     assert [entry.record.state for entry in index.read(range(4))] == texts
     assert [entry.record.state for entry in index.read([3, 0])] == [texts[3], texts[0]]
     assert index.frame["line"].to_list() == [1, 3, 5, 6]
@@ -71,22 +58,22 @@ def test_the_fingerprint_against_json_of_the_whole_list(
 ) -> None:
     rows = [record(f"f{n}-base", state=state) for n, state in enumerate(states)]
     path = write_jsonl(tmp_path_factory.mktemp("index") / "x.jsonl", rows)
-    index, seen = indexed(path)
-    assert not seen.bad
+    index = indexed(path)
+    assert not index.bad_lines
     assert index.facts[0].fingerprint == record_fingerprint(rows)
 
 
 def test_only_evaluation_files_that_are_json_have_a_fingerprint(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "x.jsonl", [record(), "no json"])
-    assert indexed(path)[0].facts[0].fingerprint is None
+    assert indexed(path).facts[0].fingerprint is None
     path = write_jsonl(tmp_path / "y.jsonl", [record()])
-    assert indexed(path, "train")[0].facts[0].fingerprint is None
+    assert indexed(path, "train").facts[0].fingerprint is None
 
 
 def test_families_need_not_stand_together(tmp_path: Path) -> None:
     names = ["a-base", "b-base", "b-counterfactual", "a-counterfactual", "c-base"]
     path = write_jsonl(tmp_path / "x.jsonl", [record(name) for name in names])
-    families = list(indexed(path)[0].families())
+    families = list(indexed(path).families())
     assert [[entry.record.id for entry in family] for family in families] == [
         ["a-base", "a-counterfactual"],
         ["b-base", "b-counterfactual"],
@@ -97,9 +84,9 @@ def test_families_need_not_stand_together(tmp_path: Path) -> None:
 def test_a_family_with_a_bad_line_is_left_out(tmp_path: Path) -> None:
     bad = record("a-counterfactual", variant="neither")
     path = write_jsonl(tmp_path / "x.jsonl", [record("a-base"), bad, record("b-base"), "[1]"])
-    index, seen = indexed(path)
+    index = indexed(path)
     assert [entries[0].record.family for entries in index.families()] == ["b"]
-    assert [(str(line.place), line.is_json, line.family) for line in seen.bad] == [
+    assert [(str(line.place), line.is_json, line.family) for line in index.bad_lines] == [
         ("x.jsonl:2 (id a-counterfactual)", True, "a"),
         ("x.jsonl:4", True, None),
     ]
@@ -114,7 +101,7 @@ def test_the_same_family_of_two_files_is_two_families(tmp_path: Path) -> None:
 
 def test_a_file_that_changes_during_the_audit_is_told(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "x.jsonl", [record()])
-    index, _ = indexed(path)
+    index = indexed(path)
     path.write_bytes(b"  " + path.read_bytes())
     with pytest.raises(InputError, match="changed during the audit"):
         list(index.read([0]))
@@ -124,7 +111,7 @@ def test_contexts_are_read_again_alone(tmp_path: Path) -> None:
     path = write_jsonl(
         tmp_path / "x.jsonl", [record(f"f{n}-base", state=f"t{n}") for n in range(3)]
     )
-    index, _ = indexed(path)
+    index = indexed(path)
     assert [*index.states()] == [entry.record.state for entry in index.read(range(3))]
     path.write_bytes(path.read_bytes().replace(b'"state"', b'"skate"'))  # as long, and JSON still
     with pytest.raises(InputError, match="changed during the audit"):
@@ -150,5 +137,5 @@ def test_a_strict_index_of_nothing_is_refused(tmp_path: Path, content: bytes) ->
     path.write_bytes(content)
     with pytest.raises(RecordError, match="the file is empty"):
         index_of_records([DataFile("x", "train", path)])
-    index, _ = indexed(path)
+    index = indexed(path)
     assert (len(index), index.facts[0].rows, list(index.families())) == (0, 0, [])

@@ -146,8 +146,9 @@ def test_other_items_have_no_pairs_and_say_where_the_change_is_from(tmp_path: Pa
     parts = result.mix.mix.value + result.mix.within.value + result.mix.unshared.value
     assert parts == pytest.approx(result.mix.total)
     assert result.mix.total == pytest.approx(result.test.change.value)
-    assert not result.mix.same_domains
-    assert {domain.kind for domain in result.mix.domains if not domain.items[1]} == {"score"}
+    assert not result.mix.same_groups
+    gone = {one.group.partition(",")[0] for one in result.mix.groups if not one.rows[1]}
+    assert gone == {"score"}
     text = " ".join(
         run("compare", march, april, "--gate", "--margin", 0.5, "--resamples", 200).stdout.split()
     )

@@ -180,6 +180,13 @@ def test_pairs_name_no_answer(runs: Path, tmp_path: Path) -> None:
     assert "view" in refused("import", written(tmp_path / "v.jsonl", views, ("view", *PAIRS)))
 
 
+def test_a_table_of_one_answer_is_refused(tmp_path: Path) -> None:
+    """A question has two answers or more."""
+    rows = [{"id": f"i{n}", "label": "a", "prediction": "a", "confidence": 0.5} for n in range(3)]
+    table = written(tmp_path / "t.jsonl", rows, ("id", "label", "prediction", "confidence"))
+    assert_says(refused("import", table), "n_choices", "from 2", "got 1")
+
+
 def test_pairs_joined_with_their_records_name_no_answer(tmp_path: Path) -> None:
     rows = [{"id": f"i{n}", "text": f"text {n}", "label": LABELS[n % 3]} for n in range(30)]
     data = written(tmp_path / "data.jsonl", rows, ("id", "text", "label"))

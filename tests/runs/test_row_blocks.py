@@ -40,7 +40,7 @@ def rows_of_table(folder: Path, seed: int) -> list[LogRow]:
     except ShapeError:
         return []
     return [
-        LogRow(None, None, {name: cells[at] for name, cells in block.columns.items()})
+        LogRow(None, None, block.row(at).row)
         for block in blocks
         for at in range(len(block))
     ]

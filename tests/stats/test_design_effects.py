@@ -220,7 +220,7 @@ def test_the_interval_of_a_mix_shift_has_the_design_effect() -> None:
     group = np.zeros(right.size, dtype=np.int64)
     a = GroupedOutcomes(right, group, cluster)
     b = GroupedOutcomes(right, group, cluster + LARGE.size)
-    within = mix_shift(a, b, groups=1, clusters=2 * LARGE.size).within
+    within = mix_shift(a, b).within
     added = np.concatenate([0.5 - right, right - 0.5]) / 150
     error = pooled_error(added, np.concatenate([a.cluster, b.cluster]))
     residual = 1 / 150 * np.sqrt(120)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pact_eval.stats.rate_decomposition import GroupedOutcomes, MixShift, mix_shift
+from pact_eval.stats.rate_decomposition import GroupedOutcomes, mix_shift
 
 
 def sample(counts: list[tuple[int, int]], start: int = 0) -> GroupedOutcomes:
@@ -18,13 +18,9 @@ def sample(counts: list[tuple[int, int]], start: int = 0) -> GroupedOutcomes:
     return GroupedOutcomes(right, group, start + np.arange(right.size))
 
 
-def shift(a: GroupedOutcomes, b: GroupedOutcomes, groups: int) -> MixShift:
-    return mix_shift(a, b, groups=groups, clusters=int(max(a.cluster.max(), b.cluster.max())) + 1)
-
-
 def test_parts_by_hand() -> None:
     # A: 60 items at 90%, 40 at 50%. B: 20 at 80%, 80 at 45%.
-    decomposition = shift(sample([(54, 6), (20, 20)]), sample([(16, 4), (36, 44)], 100), 2)
+    decomposition = mix_shift(sample([(54, 6), (20, 20)]), sample([(16, 4), (36, 44)], 100))
     assert decomposition.total == pytest.approx(0.52 - 0.74)
     # (0.2 - 0.6) 0.85 + (0.8 - 0.4) 0.475;  (0.8 - 0.9) 0.4 + (0.45 - 0.5) 0.6
     assert decomposition.mix.value == pytest.approx(-0.15)
@@ -39,7 +35,7 @@ def test_parts_by_hand() -> None:
 
 def test_a_group_of_one_sample_has_its_own_part() -> None:
     # The shared group is the same in both; B has 50 more items at 20%.
-    decomposition = shift(sample([(45, 5)]), sample([(45, 5), (10, 40)], 50), 2)
+    decomposition = mix_shift(sample([(45, 5)]), sample([(45, 5), (10, 40)], 50))
     assert (decomposition.mix.value, decomposition.within.value) == pytest.approx((0.0, 0.0))
     assert decomposition.unshared.value == pytest.approx(0.55 - 0.9)
     assert decomposition.total == pytest.approx(decomposition.unshared.value)
@@ -60,7 +56,7 @@ def test_errors_are_those_of_the_jackknife_over_families(start: int) -> None:
     if not start:
         b = replace(b, group=a.group)
     clusters = 60 + start
-    whole = mix_shift(a, b, groups=3, clusters=clusters)
+    whole = mix_shift(a, b)
 
     def without(one: GroupedOutcomes, cluster: int) -> GroupedOutcomes:
         kept = one.cluster != cluster
@@ -69,7 +65,7 @@ def test_errors_are_those_of_the_jackknife_over_families(start: int) -> None:
     for name in ("mix", "within"):
         left: Any = [
             getattr(
-                mix_shift(without(a, left_out), without(b, left_out), groups=3, clusters=clusters),
+                mix_shift(without(a, left_out), without(b, left_out)),
                 name,
             ).value
             for left_out in range(clusters)
@@ -84,7 +80,7 @@ def test_errors_are_those_of_the_jackknife_over_families(start: int) -> None:
 def test_the_other_direction_changes_every_sign() -> None:
     rng = np.random.default_rng(5)
     a, b = drawn(rng, 40, 0.0, 0), drawn(rng, 50, 0.2, 40)
-    there, back = shift(a, b, 3), shift(b, a, 3)
+    there, back = mix_shift(a, b), mix_shift(b, a)
     for name in ("mix", "within", "unshared"):
         one, other = getattr(there, name), getattr(back, name)
         assert one.value == pytest.approx(-other.value)

@@ -159,7 +159,7 @@ def _training_run(context: AdapterContext) -> CheckResult:
         )
     _check_base(record, context, collector)
     counted = (
-        f"{len(data.hashes['records']):,} to {_VERBS[role]}" for role, data in record.roles.items()
+        f"{len(data.hashes('records')):,} to {_VERBS[role]}" for role, data in record.roles.items()
     )
     return collector.result(f"records: {', '.join(counted) or 'none'}")
 
@@ -197,10 +197,7 @@ TRAINING: Final[Check[AdapterContext]] = Check(
         "training-edited": ("error", "The training record is not the one that is named."),
         "training-other-weights": ("error", "The training record belongs to other weights."),
         "training-base-differs": ("error", "The adapter was trained on another base model."),
-        "roles-overlap": (
-            "error",
-            "A family was used both to train and to select or calibrate.",
-        ),
+        "roles-overlap": ("error", "A family was used both to train and to select or calibrate."),
         "training-not-stated": ("note", "The adapter does not state its training data."),
     },
 )

@@ -229,7 +229,11 @@ def _check_fit(
         weight = weights.get(name)
         if weight is None:
             collector.add("module-unknown", _WEIGHTS, "modules of the base", shown(name))
-        elif not _is_comparable(weight, settings):
+        elif not (
+            len(weight.shape) == 2
+            and weight.dtype in _UNPACKED
+            and "use_qalora" not in settings.variants
+        ):
             unchecked += 1
         elif (misfit := _misfit(module, weight, model.turned(settings))) is not None:
             expected = f"factors for a weight of {list(weight.shape)}"
@@ -285,14 +289,6 @@ def _check_complete(
         missing = [name for name in missing if not _EXPERT.search(name)]
     for name in missing:
         collector.add("module-not-adapted", _WEIGHTS, "factors for every target", shown(name))
-
-
-def _is_comparable(weight: TensorInfo, settings: LoraSettings) -> bool:
-    return (
-        len(weight.shape) == 2
-        and weight.dtype in _UNPACKED
-        and "use_qalora" not in settings.variants
-    )
 
 
 def _misfit(module: LoraModule, weight: TensorInfo, turned: bool) -> str | None:
@@ -467,11 +463,7 @@ BASE: Final[Check[AdapterContext]] = Check(
     name="base",
     question="Does it fit the base model that it names?",
     run=lambda context: check_base(
-        context.base,
-        context.base_model,
-        context.lora,
-        context.settings,
-        context.collector("base"),
+        context.base, context.base_model, context.lora, context.settings, context.collector("base")
     ),
     codes={
         "base-unusable": ("error", "The base model's folder has no weights that can be read."),

@@ -18,7 +18,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
+
+import msgspec
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, dumps
@@ -309,7 +311,11 @@ ALL_LINEAR: Final = "all-linear"
 
 _PLACE: Final = Place(ADAPTER_CONFIG)
 _TOO_LARGE: Final = 2**31
-_BIASES: Final = ("none", "all", "lora_only")
+_Bias = Literal["none", "all", "lora_only"]
+_COMPULSORY: Final = ("r", "lora_alpha")
+_Whole = Annotated[int, msgspec.Meta(gt=0, lt=_TOO_LARGE)]
+_Number = _Whole | Annotated[float, msgspec.Meta(gt=0, lt=_TOO_LARGE)]
+_Layer = Annotated[int, msgspec.Meta(ge=0)]
 
 # Options that change what the tensors mean, or add tensors that we do not know.
 _VARIANTS: Final = (
@@ -426,56 +432,34 @@ class _Reader:
         self._config = config
         self._collector = collector
 
-    def number(self, key: str, *, whole: bool) -> float | None:
-        """Return a number above 0, which is required."""
+    def value(self, key: str, kind: Any, expected: str, default: Any = None) -> Any:
+        """Return a value of a type; absent or malformed, the default."""
         value = self._config.get(key)
-        if _is_number(value, whole=whole):
+        if value is not None and _fits(value, kind):
             return value
-        self._refuse(key, f"{'an integer' if whole else 'a number'} above 0", value)
-        return None
-
-    def pattern(self, key: str, *, whole: bool) -> dict[str, float]:
-        """Return numbers above 0 by regular expression; none if the key is absent."""
-        value = self._config.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            self._refuse(key, "an object of numbers", value)
-            return {}
-        read: dict[str, float] = {}
-        for name, number in value.items():
-            if not is_regex(name) or not _is_number(number, whole=whole):
-                expected = (
-                    f"a regular expression and {'an integer' if whole else 'a number'} above 0"
-                )
-                self._refuse(key, expected, {name: number})
-                continue
-            read[name] = number
-        return read
+        if value is not None or key in _COMPULSORY:
+            self._refuse(key, expected, value)
+        return default
 
     def flag(self, key: str) -> bool:
         """Return true or false; absent is false."""
-        value = self._config.get(key)
-        if value is not None and not isinstance(value, bool):
-            self._refuse(key, "true or false", value)
-        return value is True
+        flag: bool = self.value(key, bool, "true or false", default=False)
+        return flag
 
-    def text(self, key: str, allowed: tuple[str, ...] = ()) -> str | None:
-        """Return a text, or None if the key is absent."""
-        value = self._config.get(key)
-        if value is None or (isinstance(value, str) and (not allowed or value in allowed)):
-            return value
-        self._refuse(key, f"one of {', '.join(allowed)}" if allowed else "text", value)
-        return None
+    def pattern(self, key: str, kind: Any, expected: str) -> dict[str, Any]:
+        """Return numbers by regular expression; none if the key is absent."""
+        read: dict[str, Any] = {}
+        for name, number in self.value(key, dict, "an object of numbers", {}).items():
+            if is_regex(name) and _fits(number, kind):
+                read[name] = number
+            else:
+                self._refuse(key, f"a regular expression and {expected}", {name: number})
+        return read
 
     def names(self, key: str) -> tuple[str, ...]:
         """Return a list of texts, sorted; one text is a list of one; absent is none."""
-        value = self._config.get(key)
-        value = [value] if isinstance(value, str) else value
-        names = [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
-        if value is not None and (not isinstance(value, list) or len(names) < len(value)):
-            self._refuse(key, "a list of names", value)
-        return tuple(sorted(set(names)))
+        names = self.value(key, str | list[str], "a list of names", [])
+        return tuple(sorted({names} if isinstance(names, str) else {*names}))
 
     def names_or_regex(self, key: str) -> tuple[str, ...] | str | None:
         """Return names, sorted; one regular expression; or None if the key is absent."""
@@ -489,15 +473,10 @@ class _Reader:
 
     def layers(self, key: str) -> tuple[int, ...] | None:
         """Return layer numbers, sorted; None for all layers."""
-        value = self._config.get(key)
-        numbers = value if isinstance(value, list) else [value]
-        layers = [n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and n >= 0]
-        if value is None or not numbers:
+        numbers = self.value(key, _Layer | list[_Layer], "layer numbers")
+        if numbers in (None, []):
             return None
-        if len(layers) < len(numbers):
-            self._refuse(key, "layer numbers", value)
-            return None
-        return tuple(sorted(set(layers)))
+        return tuple(sorted({*(numbers if isinstance(numbers, list) else [numbers])}))
 
     def in_use(self, keys: tuple[str, ...]) -> tuple[str, ...]:
         """Return those of the keys that are set to something."""
@@ -508,12 +487,12 @@ class _Reader:
 
 
 def _settings(read: _Reader) -> LoraSettings:
-    rank = read.number("r", whole=True)
+    whole, number = "an integer above 0", "a number above 0"
     return LoraSettings(
-        rank=None if rank is None else int(rank),
-        alpha=read.number("lora_alpha", whole=False),
-        rank_pattern={name: int(n) for name, n in read.pattern("rank_pattern", whole=True).items()},
-        alpha_pattern=read.pattern("alpha_pattern", whole=False),
+        rank=read.value("r", _Whole, whole),
+        alpha=read.value("lora_alpha", _Number, number),
+        rank_pattern=read.pattern("rank_pattern", _Whole, whole),
+        alpha_pattern=read.pattern("alpha_pattern", _Number, number),
         use_rslora=read.flag("use_rslora"),
         use_dora=read.flag("use_dora"),
         targets=read.names_or_regex("target_modules"),
@@ -522,13 +501,13 @@ def _settings(read: _Reader) -> LoraSettings:
         layers=read.layers("layers_to_transform"),
         layers_patterns=read.names("layers_pattern"),
         modules_to_save=read.names("modules_to_save"),
-        bias=read.text("bias", _BIASES) or "none",
+        bias=read.value("bias", _Bias, f"one of {', '.join(get_args(_Bias))}", "none"),
         lora_bias=read.flag("lora_bias"),
         fan_in_fan_out=read.flag("fan_in_fan_out"),
         trains_tokens=bool(read.in_use(("trainable_token_indices",))),
         variants=read.in_use(_VARIANTS),
-        task_type=read.text("task_type"),
-        peft_version=read.text("peft_version"),
+        task_type=read.value("task_type", str, "text"),
+        peft_version=read.value("peft_version", str, "text"),
     )
 
 
@@ -566,10 +545,12 @@ def _check_safety(config: Mapping[str, Json], collector: Collector) -> None:
         collector.add("value-malformed", _PLACE, expected, _text(mapping))
 
 
-def _is_number(value: Json, *, whole: bool) -> TypeGuard[float]:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+def _fits(value: Json, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
         return False
-    return 0 < value < _TOO_LARGE and (isinstance(value, int) or not whole)
+    return True
 
 
 def _text(value: Json) -> str:

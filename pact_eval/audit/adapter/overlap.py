@@ -40,7 +40,7 @@ from pact_eval.data.files import (
     read_manifest,
     role_of_name,
 )
-from pact_eval.data.index import BadLine, Index, Located, build_index
+from pact_eval.data.index import Index, build_index
 from pact_eval.errors import Place, counted
 from pact_eval.hub.downloads import located, short_name
 
@@ -91,13 +91,15 @@ def check_overlap(
     Raises:
         InputError: a folder or file cannot be read.
     """
-    hashed = _HashedRows()
     learnt_files = [file for role in _learnt(record) for file in role.files]
-    index = build_index(data_files(paths, {file.sha256 for file in learnt_files}), hashed)
-    training_hashes = {name: _learnt_hashes(record, name) for name in hashed.values}
-    shared = {
-        name: are_hashed(values, training_hashes[name]) for name, values in hashed.values.items()
-    }
+    index = build_index(data_files(paths, {file.sha256 for file in learnt_files}))
+    values: dict[str, list[Json]] = {"records": [], "contexts": [], "families": []}
+    for located_record in index.read(range(len(index))):
+        values["records"].append(located_record.value)
+        values["contexts"].append(located_record.record.state)
+        values["families"].append(located_record.record.family)
+    training_hashes = {name: _learnt_hashes(record, name) for name in values}
+    shared = {name: are_hashed(values[name], training_hashes[name]) for name in values}
     roles = np.array([file.role for file in index.files])
     learnt, evaluated = shared["records"], roles[index.frame["file"].to_numpy()] == "eval"
     by_family = evaluated & shared["families"]
@@ -154,25 +156,9 @@ def data_files(paths: Sequence[Path], trained: Collection[str]) -> tuple[DataFil
     return tuple({located(file.path): file for file in files}.values())
 
 
-class _HashedRows:
-    """Keeps, while an index is built, what a training record hashes of every record."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, list[Json]] = {"records": [], "contexts": [], "families": []}
-
-    def bad_line(self, line: BadLine) -> None:
-        """Leave out a line that is not a record: `pact-audit data` reports it."""
-
-    def record(self, located: Located) -> None:
-        """Keep what is compared of a record."""
-        self.values["records"].append(located.value)
-        self.values["contexts"].append(located.record.state)
-        self.values["families"].append(located.record.family)
-
-
 def _learnt_hashes(record: TrainingRecord, name: str) -> Hashes:
     """Return the hashes of a kind in the data that the adapter was trained or selected on."""
-    hashes = (data.hashes[name] for data in _learnt(record))
+    hashes = (data.hashes(name) for data in _learnt(record))
     return np.unique(np.concatenate([hashes_of([]), *hashes]))
 
 

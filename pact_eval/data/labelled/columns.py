@@ -78,64 +78,54 @@ _NO_LABEL: Final = "without a label"
 _NUMBER: Final = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?", re.IGNORECASE)
 _OF_OPTIONS: Final = frozenset({"", "option", "opt", "choice", "answer"})
 
-SETS: Final[Mapping[str, tuple[str, Form | None]]] = {
-    "AGIEval": ("question=query,options=choices,reference=gold", None),
-    "Belebele": (
-        "state=flores_passage,question=question,"
+_COLUMNS_OF_SETS: Final[Mapping[Form | None, Mapping[str, str]]] = {
+    TEXT: {"DREAM": "state=dialogue,question=question,options=choice,reference=answer"},
+    LETTER: {
+        "MedQA": "question=question,options=options,reference=answer_idx",
+        "MMLU-Pro": "question=question,options=options,reference=answer,ignored=answer_index",
+        "RACE": "state=article,question=question,options=options,reference=answer",
+    },
+    POSITIONS[0]: {
+        "BIG-bench": "question=input,options=target_scores,reference=target_scores",
+        "COPA": "state=premise,question=question,options=choice1+choice2,reference=label",
+        "Cosmos QA": "state=context,question=question,"
+        "options=answer0+answer1+answer2+answer3,reference=label",
+        "HellaSwag": "state=ctx,options=endings,reference=label",
+        "MMLU": "question=question,options=choices,reference=answer,ignored=subject",
+        "PIQA": "state=goal,options=sol1+sol2,reference=label",
+        "SWAG": "state=startphrase,options=ending0+ending1+ending2+ending3,reference=label",
+        "TruthfulQA MC1": "question=question,options=mc1_targets,reference=mc1_targets",
+    },
+    POSITIONS[1]: {
+        "Belebele": "state=flores_passage,question=question,"
         "options=mc_answer1+mc_answer2+mc_answer3+mc_answer4,reference=correct_answer_num",
-        POSITIONS[1],
-    ),
-    "BIG-bench": ("question=input,options=target_scores,reference=target_scores", POSITIONS[0]),
-    "claims": ("state=claim+evidence", None),
-    "COPA": (
-        "state=premise,question=question,options=choice1+choice2,reference=label",
-        POSITIONS[0],
-    ),
-    "Cosmos QA": (
-        "state=context,question=question,options=answer0+answer1+answer2+answer3,reference=label",
-        POSITIONS[0],
-    ),
-    "DREAM": ("state=dialogue,question=question,options=choice,reference=answer", TEXT),
-    "GPQA": (
-        "question=Question,options=Correct Answer+Incorrect Answer 1+Incorrect Answer 2+"
-        "Incorrect Answer 3,reference=Correct Answer",
-        None,
-    ),
-    "HellaSwag": ("state=ctx,options=endings,reference=label", POSITIONS[0]),
-    "MedMCQA": ("question=question,options=opa+opb+opc+opd,reference=cop", None),
-    "MedQA": ("question=question,options=options,reference=answer_idx", LETTER),
-    "MMLU": ("question=question,options=choices,reference=answer,ignored=subject", POSITIONS[0]),
-    "MMLU-Pro": (
-        "question=question,options=options,reference=answer,ignored=answer_index",
-        LETTER,
-    ),
-    "OpenBookQA": ("question=question_stem,options=choices,reference=answerKey", None),
-    "pairs of questions": ("state=question1+question2", None),
-    "pairs of sentences": ("state=sentence1+sentence2", None),
-    "PIQA": ("state=goal,options=sol1+sol2,reference=label", POSITIONS[0]),
-    "premises": ("state=premise+hypothesis", None),
-    "PubMedQA": ("state=context,question=question,reference=final_decision", None),
-    "RACE": ("state=article,question=question,options=options,reference=answer", LETTER),
-    "SciQ": (
-        "question=question,options=correct_answer+distractor1+distractor2+distractor3,"
-        "reference=correct_answer",
-        None,
-    ),
-    "Social IQa": (
-        "state=context,question=question,options=answerA+answerB+answerC,reference=label",
-        POSITIONS[1],
-    ),
-    "Story Cloze": (
-        "state=InputSentence1+InputSentence2+InputSentence3+InputSentence4,"
+        "Social IQa": "state=context,question=question,options=answerA+answerB+answerC,"
+        "reference=label",
+        "Story Cloze": "state=InputSentence1+InputSentence2+InputSentence3+InputSentence4,"
         "options=RandomFifthSentenceQuiz1+RandomFifthSentenceQuiz2,reference=AnswerRightEnding",
-        POSITIONS[1],
-    ),
-    "SWAG": (
-        "state=startphrase,options=ending0+ending1+ending2+ending3,reference=label",
-        POSITIONS[0],
-    ),
-    "TruthfulQA MC1": ("question=question,options=mc1_targets,reference=mc1_targets", POSITIONS[0]),
-    "WinoGrande": ("state=sentence,options=option1+option2,reference=answer", POSITIONS[1]),
+        "WinoGrande": "state=sentence,options=option1+option2,reference=answer",
+    },
+    None: {
+        "AGIEval": "question=query,options=choices,reference=gold",
+        "claims": "state=claim+evidence",
+        "GPQA": "question=Question,"
+        "options=Correct Answer+Incorrect Answer 1+Incorrect Answer 2+Incorrect Answer 3,"
+        "reference=Correct Answer",
+        "MedMCQA": "question=question,options=opa+opb+opc+opd,reference=cop",
+        "OpenBookQA": "question=question_stem,options=choices,reference=answerKey",
+        "pairs of questions": "state=question1+question2",
+        "pairs of sentences": "state=sentence1+sentence2",
+        "premises": "state=premise+hypothesis",
+        "PubMedQA": "state=context,question=question,reference=final_decision",
+        "SciQ": "question=question,"
+        "options=correct_answer+distractor1+distractor2+distractor3,reference=correct_answer",
+    },
+}
+
+SETS: Final[Mapping[str, tuple[str, Form | None]]] = {
+    name: (columns, form)
+    for form, sets in _COLUMNS_OF_SETS.items()
+    for name, columns in sets.items()
 }
 """Public sets: their columns as `--columns` names them, and the form of their answers, which is
 taken if it fits every row. Columns that are "ignored" here only tell sets apart."""

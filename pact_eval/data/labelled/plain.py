@@ -12,20 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pact_eval._files import (
-    is_url,
-    new_files,
-    nothing_is_written,
-    sha256_of_file,
-)
+from pact_eval._files import is_url, new_files, nothing_is_written, sha256_of_file
 from pact_eval._json import Json, dumps, dumps_indented
-from pact_eval.data.files import (
-    MANIFEST_NAME,
-    DataFile,
-    FileFacts,
-    make_manifest,
-    role_of_name,
-)
+from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, make_manifest, role_of_name
 from pact_eval.data.index import index_of_records
 from pact_eval.data.labelled.reader import LabelledData, read_labelled
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
@@ -77,7 +66,7 @@ def plain_files(
     labelled = [
         number
         for number, file in enumerate(files)
-        if _is_labelled(file, reading) and not is_spoiled(file)
+        if file.path.is_file() and is_labelled(file.path, reading) and not is_spoiled(file)
     ]
     if not labelled:
         yield tuple(files), ()
@@ -93,10 +82,6 @@ def plain_files(
             plain[number] = replace(file, path=path, origin=file.path, lines=lines)
             read.append(data)
         yield tuple(plain), tuple(read)
-
-
-def _is_labelled(file: DataFile, reading: Reading) -> bool:
-    return file.path.is_file() and is_labelled(file.path, reading)
 
 
 def _write(path: Path, values: Sequence[Mapping[str, Json]]) -> None:

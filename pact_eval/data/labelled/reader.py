@@ -23,12 +23,7 @@ from pact_eval._json import Json, dumps, sha256_of_json
 from pact_eval.data.labelled import questions as named
 from pact_eval.data.labelled.answers import POSITIONS
 from pact_eval.data.labelled.columns import ColumnReading, has_columns, read_columns, unwrapped
-from pact_eval.data.labelled.entries import (
-    Container,
-    Entries,
-    Entry,
-    read_entries,
-)
+from pact_eval.data.labelled.entries import Container, Entries, Entry, read_entries
 from pact_eval.data.labelled.questions import (
     AskedQuestion,
     Draft,

@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from pact_eval._choices import Severity as AuditSeverity
 from pact_eval._files import read_json
-from pact_eval._json import finite_number
 from pact_eval.audit.dataset import DataAudit
-from pact_eval.audit.findings import CODES, TAMPERED, CheckResult, Leak, plain_check
+from pact_eval.audit.findings import (
+    SEVERITIES,
+    TAMPERED,
+    CheckResult,
+    Finding,
+    Leak,
+    codes_of,
+    plain_check,
+)
 from pact_eval.errors import InputError, Place, counted
 from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
@@ -35,54 +42,11 @@ from pact_eval.stats.estimate import Estimate
 
 Sound = Literal["leak", "problems", "doubts", "sound as far as checked", "not checked"]
 
-_SEVERITIES: Final[tuple[AuditSeverity, ...]] = ("error", "warning", "note")
-_MOST_PLACES: Final = 3
-
 _MANIFEST: Final = "files of the manifest"
 
 TRAINING_NOT_STATED: Final = Unchecked("training data", "not stated")
 """Of a run whose adapter has no training record, of a server, an import and a base model alone."""
 _NOT_AN_AUDIT: Final = "expected the output of `pact-audit data --json` of this version"
-
-
-@dataclass(frozen=True)
-class AuditedCode:
-    """The findings of one code.
-
-    Attributes:
-        code: the code, such as "duplicate-exact".
-        severity: error, warning or note.
-        count: number of findings.
-        places: the first of them.
-    """
-
-    code: str
-    severity: AuditSeverity
-    count: int
-    places: tuple[Place, ...] = ()
-
-
-@dataclass(frozen=True)
-class AuditedCheck:
-    """One check of an audit.
-
-    Attributes:
-        check: its name.
-        scope: what it looked at, in words with counts; "" if it did not run.
-        codes: its findings, the worst first.
-        measured: the numbers that it measured, by name, without those that are lists.
-        skipped: why its question is not answered, or None.
-    """
-
-    check: str
-    scope: str
-    codes: tuple[AuditedCode, ...] = ()
-    measured: Mapping[str, float] = field(default_factory=dict)
-    skipped: str | None = None
-
-    def count(self, severity: AuditSeverity) -> int:
-        """Return the number of findings of a severity."""
-        return sum(code.count for code in self.codes if code.severity == severity)
 
 
 @dataclass(frozen=True)
@@ -179,7 +143,7 @@ class DataConclusion(Conclusion):
     errors: int = 0
     warnings: int = 0
     failed: tuple[str, ...] = ()
-    checks: tuple[AuditedCheck, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
     leak: DataLeak | None = None
     changed: tuple[str, ...] = ()
 
@@ -236,7 +200,7 @@ class DataConclusion(Conclusion):
         """Whether a file is not the one that its manifest names."""
         if self.changed or not self.checks:
             return bool(self.changed)
-        return any(code.code in TAMPERED for check in self.checks for code in check.codes)
+        return any(not TAMPERED.isdisjoint(check.counts) for check in self.checks)
 
     @classmethod
     def without_audit(cls, reason: str) -> DataConclusion:
@@ -257,9 +221,8 @@ class DataConclusion(Conclusion):
         audited = {facts.sha256 for facts in audit.facts}
         if data_sha256 is not None and not audited.issuperset(data_sha256):
             data_sha256 = None
-        checks = [_audited_check(check) for check in audit.checks]
         rows = sum(facts.rows for facts in audit.facts)
-        return _conclude(rows, checks, _leak_of(audit.leaks, data_sha256))
+        return _conclude(rows, audit.checks, _leak_of(audit.leaks, data_sha256))
 
     @classmethod
     def read(cls, path: Path, data_sha256: Sequence[str | None]) -> DataConclusion:
@@ -278,6 +241,7 @@ class DataConclusion(Conclusion):
         """
         try:
             audit = convert(read_json(path), _WrittenAudit)
+            checks = [*map(_read_check, audit.checks)]
         except ValueError as error:
             raise InputError(f"{path}: {_NOT_AN_AUDIT}: {error}; audit again") from None
         hashes = {file.sha256 for file in audit.files}
@@ -285,7 +249,7 @@ class DataConclusion(Conclusion):
         if other:
             reason = f"{path.name} is about other files than the runs ({other[0][:12]})"
             return cls.without_audit(reason)
-        rows, checks = sum(file.rows for file in audit.files), [*map(_read_check, audit.checks)]
+        rows = sum(file.rows for file in audit.files)
         return _conclude(rows, checks, _leak_of(audit.leaks, data_sha256))
 
     def of_items(self, families: Mapping[str, str]) -> DataConclusion:
@@ -369,11 +333,9 @@ def after_leak(sentence: str, leak: DataLeak | None) -> str:
     return f"{prefix}{lower_first(sentence)}" if prefix else sentence
 
 
-def _conclude(
-    records: int, checks: Sequence[AuditedCheck], leak: DataLeak | None
-) -> DataConclusion:
+def _conclude(records: int, checks: Sequence[CheckResult], leak: DataLeak | None) -> DataConclusion:
     errors, warnings = (
-        sum(check.count(severity) for check in checks) for severity in _SEVERITIES[:2]
+        sum(check.count(severity) for check in checks) for severity in SEVERITIES[:2]
     )
     worst: AuditSeverity = "error" if errors else "warning"
     return DataConclusion(
@@ -391,7 +353,7 @@ def _conclude(
     )
 
 
-def _status(checks: Sequence[AuditedCheck], changed: Sequence[str] = ()) -> Sound:
+def _status(checks: Sequence[CheckResult], changed: Sequence[str] = ()) -> Sound:
     """Return the status that the findings of checks and changed files give, without a leak."""
     if changed or any(check.count("error") for check in checks):
         return "problems"
@@ -427,26 +389,12 @@ def _join_names(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(names)))
 
 
-def _audited_check(result: CheckResult) -> AuditedCheck:
-    codes = {code: (CODES[code].severity, count) for code, count in result.counts.items()}
-    places = [(finding.code, finding.place) for finding in result.findings]
-    measurements = {} if result.measured is None else _values_of(result.measured)
-    return AuditedCheck(
-        result.check, result.scope, _codes(codes, places), _numbers(measurements), result.skipped
-    )
-
-
-def _values_of(measured: Any) -> dict[str, Any]:
-    return {field.name: getattr(measured, field.name) for field in fields(measured)}
-
-
 class _WrittenFile(Section, frozen=True):
     sha256: str
     rows: int
 
 
 class _WrittenCode(Section, frozen=True):
-    severity: AuditSeverity
     count: int
 
 
@@ -474,33 +422,25 @@ class _WrittenAudit(Section, frozen=True):
     leaks: tuple[Leak, ...]
 
 
-def _read_check(written: _WrittenCheck) -> AuditedCheck:
-    counted = {code: (entry.severity, entry.count) for code, entry in written.codes.items()}
-    places = [
-        (found.code, Place(found.file, found.line, found.id if isinstance(found.id, str) else None))
-        for found in written.findings or ()
-    ]
-    numbers = _numbers(written.measured or {})
-    codes = _codes(counted, places)
-    return AuditedCheck(written.check, written.scope, codes, numbers, written.skipped)
+def _read_check(written: _WrittenCheck) -> CheckResult:
+    """Return the result of a check, with the places of its findings.
 
-
-def _codes(
-    counted: Mapping[str, tuple[AuditSeverity, int]], places: Sequence[tuple[str, Place]]
-) -> tuple[AuditedCode, ...]:
-    """Return the findings by code, the worst first."""
-    audited = [
-        AuditedCode(
-            code,
-            severity,
-            count,
-            tuple(place for place_code, place in places if place_code == code)[:_MOST_PLACES],
+    Raises:
+        ValueError: this version has no such check, or its check no such code.
+    """
+    for code in written.codes:
+        if code not in codes_of(written.check):
+            raise ValueError(f"checks: {written.check}: expected one of its codes, got {code}")
+    findings = (
+        Finding(
+            found.code,
+            Place(found.file, found.line, found.id if isinstance(found.id, str) else None),
+            expected="",
+            actual="",
         )
-        for code, (severity, count) in counted.items()
-    ]
-    return tuple(sorted(audited, key=lambda code: _SEVERITIES.index(code.severity)))
-
-
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers: values that are neither truth values nor undefined."""
-    return {name: value for name, value in values.items() if finite_number(value) is not None}
+        for found in written.findings or ()
+    )
+    counts = {code: entry.count for code, entry in written.codes.items()}
+    return CheckResult(
+        written.check, written.scope, tuple(findings), counts, written.measured, written.skipped
+    )

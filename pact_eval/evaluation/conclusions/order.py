@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from pact_eval._typing import BoolArray
 from pact_eval.data.records import position_name
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import (
@@ -134,10 +134,10 @@ class Ties:
         shown = ~np.isnan(flipped)
         if items.k < 2 or not shown.any():
             return cls()
-        best: npt.NDArray[np.bool_] = most_probable(items.predictions.log_probs_by_view)[shown]
+        best: BoolArray = most_probable(items.predictions.log_probs_by_view)[shown]
         tied = best.sum(axis=2) > 1
         # Some answer is as probable as any other in every view, and not the only one.
-        everywhere: npt.NDArray[np.bool_] = np.all(best, axis=1)
+        everywhere: BoolArray = np.all(best, axis=1)
         open_items = everywhere.any(axis=1) & tied.any(axis=1)
         by_convention = open_items & (flipped[shown] == 1), open_items & (flipped[shown] == 0)
         changed, unchanged = (float(rows.mean()) for rows in by_convention)
@@ -225,7 +225,7 @@ def flip_floor(items: ScoredItems, floor: NoiseFloor) -> float:
     return float(near_ties(items, floor).mean())
 
 
-def near_ties(items: ScoredItems, floor: NoiseFloor) -> npt.NDArray[np.bool_]:
+def near_ties(items: ScoredItems, floor: NoiseFloor) -> BoolArray:
     """Return (n,) whether noise could change the answer of an item at view 0.
 
     Two distributions at a TV of t differ in p_a - p_b by at most 2 t.
@@ -338,11 +338,7 @@ def order_audit(
 
 
 def _gain(
-    name: str,
-    k_views: ResampledGroup,
-    view_0: ResampledGroup,
-    near: npt.NDArray[np.bool_],
-    floor: NoiseFloor,
+    name: str, k_views: ResampledGroup, view_0: ResampledGroup, near: BoolArray, floor: NoiseFloor
 ) -> OrderGain:
     difference, test = metric_difference(name, [(k_views, view_0)])
     return OrderGain(
@@ -355,9 +351,7 @@ def _gain(
     )
 
 
-def _gain_floor(
-    name: str, items: ScoredItems, near: npt.NDArray[np.bool_], floor: NoiseFloor
-) -> float:
+def _gain_floor(name: str, items: ScoredItems, near: BoolArray, floor: NoiseFloor) -> float:
     r"""Return the largest gain that K repeats of view 0 could have given, at TV t or less.
 
     Only near ties can change an answer, and with it an accuracy. For the NLL,

@@ -36,7 +36,7 @@ from pact_eval.numbers import p_value_text, value_text
 from pact_eval.plain_text import short_names, upper_first
 from pact_eval.runs.predictions import FIRST_REPEAT
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.linearised import mean_inference
 from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
 
 WhereStatus = Literal["found", "nothing found", "too few to tell", "no groups"]
@@ -455,11 +455,9 @@ class _Groups:
 
 def _gap(gaps: FloatArray, cluster: IntArray, families: int) -> Estimate:
     """Return the mean of confidence minus accuracy, with its interval over families."""
-    value, one = float(gaps.mean()), np.ones(gaps.size)
-    if not math.isfinite(value):
+    if not np.isfinite(gaps).all():
         return Estimate(math.nan, math.nan, math.nan, gaps.size, families)
-    linear = linearised_ratio(gaps, one, cluster, families)
-    return linear_inference(value, linear, n=gaps.size).estimate()
+    return mean_inference(gaps, cluster, families).estimate()
 
 
 def _direction(gap: Estimate) -> str:

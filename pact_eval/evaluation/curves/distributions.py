@@ -9,10 +9,9 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval._typing import FloatArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.probabilities import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
@@ -214,9 +213,7 @@ def _reference(runs: Sequence[ScoredItems], coverage: FloatArray) -> RiskReferen
 
 
 def _differences(
-    experiment: Experiment,
-    curves: Mapping[str, Sequence[_Curve]],
-    family: npt.NDArray[np.int64],
+    experiment: Experiment, curves: Mapping[str, Sequence[_Curve]], family: IntArray
 ) -> Iterator[CurveDifference]:
     """Yield the main arm minus each other arm, at their shared seeds."""
     curve = {
@@ -239,9 +236,7 @@ def _differences(
         yield CurveDifference(main, other, seeds, lead(np.ones(n)), band)
 
 
-def error_rate_curve(
-    confidence: FloatArray, correct: npt.NDArray[np.bool_], coverage: FloatArray
-) -> _Curve:
+def error_rate_curve(confidence: FloatArray, correct: BoolArray, coverage: FloatArray) -> _Curve:
     """Return a function from (n,) item weights to the error rate at every coverage, (points,).
 
     Items of equal confidence count by their expected order, as in `metrics.risk_coverage`: the
@@ -304,7 +299,7 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
     return ArmCurves(x, tuple(arms), len(family), len(first.families))
 
 
-def _share(reached: npt.NDArray[np.int64], weights: FloatArray) -> FloatArray:
+def _share(reached: IntArray, weights: FloatArray) -> FloatArray:
     """Return the share of weight at or below each value of view TV, (121,).
 
     Args:
@@ -324,7 +319,7 @@ def _arm_curve(
     runs: Sequence[ExperimentRun],
     curves: Sequence[_Curve],
     summary: Sequence[float],
-    family: npt.NDArray[np.int64],
+    family: IntArray,
     *,
     banded: bool = True,
 ) -> ArmCurve:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval._typing import FloatArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.calibration.temperatures import Calibrator, ItemFacts
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
@@ -49,7 +48,7 @@ def band_resamples(settings: Settings, items: int) -> int:
 
 def curve_band(
     curve: Callable[[FloatArray], FloatArray],
-    family: npt.NDArray[np.int64],
+    family: IntArray,
     *,
     rng: np.random.Generator,
     resamples: int,
@@ -135,10 +134,7 @@ def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCu
             drawing.done += len(outcomes)
     low, high = np.quantile(np.concatenate(curves), (_TAIL, 1 - _TAIL), axis=0)
     return RecalibratedCurve(
-        pools=pools,
-        confidence=points,
-        accuracy=pools.at(points),
-        band=Band(low, high),
+        pools=pools, confidence=points, accuracy=pools.at(points), band=Band(low, high)
     )
 
 
@@ -206,7 +202,7 @@ class AnswerConfidence:
         high: upper end of this interval.
     """
 
-    count: npt.NDArray[np.int64]
+    count: IntArray
     median: float
     low: float
     high: float
@@ -312,10 +308,7 @@ def answer_confidence(experiment: Experiment, run: ExperimentRun) -> RunConfiden
 
 
 def _answers(
-    settings: Settings,
-    confidence: FloatArray,
-    which: npt.NDArray[np.bool_],
-    family: npt.NDArray[np.int64],
+    settings: Settings, confidence: FloatArray, which: BoolArray, family: IntArray
 ) -> AnswerConfidence:
     bins = metrics.bin_index(confidence[which], _CONFIDENCE_BINS)
     count = np.bincount(bins, minlength=_CONFIDENCE_BINS)
@@ -412,7 +405,7 @@ class RunTemperatures:
     run: str
     arm: str
     seed: int | None
-    n_choices: npt.NDArray[np.int64]
+    n_choices: IntArray
     temperature: FloatArray
     identified: bool | None
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from pact_eval._typing import FloatArray
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell
 from pact_eval.evaluation.experiment import Experiment
@@ -38,7 +37,7 @@ class Smoothed:
         average: (m,) exponential moving average, see `smoothed`.
     """
 
-    steps: npt.NDArray[np.int64]
+    steps: IntArray
     values: FloatArray
     average: FloatArray
 
@@ -78,7 +77,7 @@ class Trajectory:
 
     arm: str
     seed: int | None
-    steps: npt.NDArray[np.int64]
+    steps: IntArray
     nll_nats: FloatArray
     selected_step: int
     selected_nll_nats: float

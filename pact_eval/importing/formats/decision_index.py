@@ -40,7 +40,6 @@ from pact_eval.importing.source import (
     Log,
     LogFacts,
     LogRow,
-    Outcome,
     Source,
     Start,
     as_dict,
@@ -320,7 +319,7 @@ class _Joined:
             except ValueError as error:
                 yield Problem(result.line, name, str(error))
 
-    def facts(self, _outcome: Outcome) -> LogFacts:
+    def facts(self) -> LogFacts:
         """Return provenance: engines, models, and what `environment.json` says."""
         block: dict[str, Json] = {"engines": dict(self._engines), "models": dict(self._models)}
         block["suites"] = [suite.name for suite in self._suites]

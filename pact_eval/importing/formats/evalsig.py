@@ -46,7 +46,7 @@ class Evalsig(GradedSource):
         facts = {"model": run.get("model_id"), "domain": run.get("task_id")}
         entries = [Entry(n, {**facts, **as_dict(item)}) for n, item in enumerate(items, 1)]
         rows, known = self.rows_of(path, entries, options)
-        return Log(iter(rows), (path,), lambda _: known)
+        return Log(iter(rows), (path,), lambda: known)
 
 
 SOURCE: Final = Evalsig()

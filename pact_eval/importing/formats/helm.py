@@ -39,7 +39,6 @@ from pact_eval.importing.source import (
     Log,
     LogFacts,
     LogRow,
-    Outcome,
     Source,
     Start,
     as_dict,
@@ -314,7 +313,7 @@ class _Log:
         status = "failed" if text else "missing"
         return None, status, f"not one of {', '.join(mapping)}: {text!r:.60}" if text else "empty"
 
-    def facts(self, _outcome: Outcome) -> LogFacts:
+    def facts(self) -> LogFacts:
         """Return provenance; compare our accuracies with those of the statistics."""
         kept = ("method", "max_train_instances", "num_outputs", "temperature", "instructions")
         block: dict[str, Json] = {"run": self._name, "metric": self._metric}

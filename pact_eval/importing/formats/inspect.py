@@ -47,7 +47,6 @@ from pact_eval.importing.source import (
     Log,
     LogFacts,
     LogRow,
-    Outcome,
     Source,
     Start,
     as_dict,
@@ -55,6 +54,7 @@ from pact_eval.importing.source import (
     loads_with_constants,
     read_large_json,
 )
+from pact_eval.importing.table_cells import log_sum
 from pact_eval.importing.zip_members import ZipMembers
 from pact_eval.runs.predictions import mass_of_log_probabilities
 from pact_eval.runs.provenance import REPEATS, SHUFFLED
@@ -521,7 +521,7 @@ class _Log:
             row["answer_mass"] = min(1.0, math.fsum(map(math.exp, listed)))
         return row
 
-    def facts(self, _outcome: Outcome) -> LogFacts:
+    def facts(self) -> LogFacts:
         """Return provenance; compare our accuracy with that of the log."""
         block: dict[str, Json] = {"task": self._task, "status": self._status}
         kept = ("created", "task_version", "model_base_url", "solver", "packages", "revision")
@@ -557,17 +557,14 @@ class _Log:
                 f"{self._part_of_several:,} answers are one of several right letters: right by "
                 "--multi any, and wrong by the scorer of the log, which asks for all of them."
             )
-        if self._after_reasoning():
+        steps = self._plan.get("steps")
+        parameters = [as_dict(x).get("params") for x in (steps if isinstance(steps, list) else ())]
+        if any(as_dict(each).get("cot") for each in parameters):
             block["after_reasoning"] = True
             remarks.append("The model reasons first: each answer depends on what it has written.")
         model = self._eval.get("model")
         problems = tuple(self._contradictions())
         return LogFacts(block, model if isinstance(model, str) else None, tuple(remarks), problems)
-
-    def _after_reasoning(self) -> bool:
-        steps = self._plan.get("steps")
-        plan_steps = steps if isinstance(steps, list) else []
-        return any(as_dict(as_dict(step).get("params")).get("cot") for step in plan_steps)
 
     def _count_unchecked(self) -> dict[str, Json]:
         """Return how many samples of the dataset are read, and how many answers have no check."""
@@ -816,7 +813,7 @@ def _letter_log_probs(entry: Mapping[str, Any], shown: Sequence[int]) -> _Letter
     if answer not in masses:
         return None
     return _LetterLogProbs(
-        tuple(_log_sum(masses[at]) if at in masses else None for at in range(len(shown))),
+        tuple(log_sum(masses[at]) if at in masses else None for at in range(len(shown))),
         min(min(value for _, value in at_token), math.log(max(1.0 - mass, _LEAST_LEFT))),
         answer,
     )
@@ -844,8 +841,3 @@ def _tokens_of_answer(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     first = as_dict(outputs[0]) if isinstance(outputs, list) and outputs else {}
     content = as_dict(first.get("logprobs")).get("content")
     return [as_dict(token) for token in content] if isinstance(content, list) else []
-
-
-def _log_sum(values: Sequence[float]) -> float:
-    most = max(values)
-    return most + math.log(math.fsum(math.exp(value - most) for value in values))

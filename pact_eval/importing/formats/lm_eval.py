@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -96,7 +95,7 @@ class LmEval(Source):
         run = run_at(path, options)
         several = not run.given
         tasks = [_Task(file, run, options, path, several=several) for file in run.samples]
-        return Log(_rows(tasks), run.samples, lambda _outcome: _facts(run, tasks))
+        return Log(_rows(tasks), run.samples, lambda: _facts(run, tasks))
 
 
 SOURCE: Final = LmEval()
@@ -110,15 +109,6 @@ def _rows(tasks: Sequence[_Task]) -> Iterator[LogRow | Problem]:
         named = "; ".join(f"{task.name}: {task.skipped}" for task in tasks)
         message = f"expected a multiple-choice task that is scored as right or wrong; {named}"
         yield Problem(None, None, message)
-
-
-@dataclass(frozen=True)
-class _Fault:
-    """What is wrong with a line, or with a task as a whole."""
-
-    number: int | None
-    name: str | None
-    message: str
 
 
 class _Task:
@@ -172,15 +162,15 @@ class _Task:
             except OtherTaskError as error:
                 self.skipped = str(error)
             except ValueError as error:
-                faults = [_Fault(None, None, str(error))]
+                faults = [Problem(None, None, str(error))]
         if faults or self.skipped:
             yield from self._problems(faults)
         else:
             yield from self._rows()
 
-    def _read(self) -> Iterator[_Fault]:
+    def _read(self) -> Iterator[Problem]:
         """Read all lines, and yield what is wrong with some; a task of another type is skipped."""
-        others: list[_Fault] = []
+        others: list[Problem] = []
         is_faulty = False
         listed = len(delimiters_of(self.results, self.name)) > 1
         for number, content in _entries(self.file):
@@ -191,10 +181,10 @@ class _Task:
                 line = read_line(number, entry, self._options.grouping, listed=listed)
                 self.all_lines.append(line)
             except OtherTaskError as error:
-                others.append(_Fault(number, name, str(error)))
+                others.append(Problem(number, name, str(error)))
             except ValueError as error:
                 is_faulty = True
-                yield _Fault(number, name, str(error))
+                yield Problem(number, name, str(error))
         if not self.all_lines and not is_faulty:
             self.skipped = others[0].message if others else "the file is empty"
         else:
@@ -302,7 +292,7 @@ class _Task:
                 message += f"\n  {name}: the answer is {texts}\n    {command}"
             raise ShapeError(message)
 
-    def _score(self, reading: Reading) -> Iterator[_Fault]:
+    def _score(self, reading: Reading) -> Iterator[Problem]:
         """Keep the right answers of the lines, and yield what contradicts them.
 
         Raises:
@@ -323,7 +313,7 @@ class _Task:
             except OtherTaskError:
                 raise
             except ValueError as error:
-                yield _Fault(line.number, line.name, str(error))
+                yield Problem(line.number, line.name, str(error))
 
     def _rows(self) -> Iterator[LogRow]:
         seen = Counter(line.doc_hash for line, _ in self.scored)
@@ -389,15 +379,11 @@ class _Task:
         """Return the place of a line if the run has several files."""
         return f"{Place(self.file.name, number, name)}: " if self._several else ""
 
-    def _problems(self, faults: Sequence[_Fault]) -> Iterator[Problem]:
+    def _problems(self, faults: Sequence[Problem]) -> Iterator[Problem]:
         """Yield every fault as a problem with its place."""
         for fault in faults:
-            where = self._where(fault.number, fault.name)
-            yield (
-                Problem(None, None, where + fault.message)
-                if where
-                else Problem(fault.number, fault.name, fault.message)
-            )
+            where = self._where(fault.line, fault.record_id)
+            yield Problem(None, None, where + fault.message) if where else fault
 
 
 def _entries(file: Path) -> Iterator[tuple[int | None, Any]]:

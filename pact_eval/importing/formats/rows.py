@@ -146,7 +146,7 @@ def _table_log(
     block = {**table.block, **({} if references is None else references.block)}
     remarks = (*table.remarks, *(() if references is None else references.remarks))
     facts = LogFacts(block, remarks=remarks)
-    return Log(table.rows, parts, lambda _: facts, references=references, mapping=_CHECKED)
+    return Log(table.rows, parts, lambda: facts, references=references, mapping=_CHECKED)
 
 
 def _map_columns(

@@ -20,7 +20,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pact_eval import numbers
-from pact_eval._json import Json
+from pact_eval._json import Json, finite_number
+from pact_eval.audit.findings import SEVERITIES, CheckResult
 from pact_eval.errors import counted
 from pact_eval.evaluation.run_records import cut
 from pact_eval.evaluation.wrong_items import confidence_text
@@ -28,11 +29,13 @@ from pact_eval.plain_text import one_line, upper_first
 from pact_reports.page.item_links import item_href, items_href
 from pact_reports.table import Mark, Table
 from pact_reports.writers.csv import to_csv
+from pact_reports.writers.json import to_json
 from pact_reports.writers.latex import to_latex
 from pact_reports.writers.markdown import to_markdown
 
 _IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _LONGEST: Final = 110
+_MOST_PLACES: Final = 3
 _MAYBE_UNPRINTABLE: Final = re.compile(r"[^ -~]")
 _SIGNS: Final[Mapping[Mark, str]] = {
     "tied": " ~",
@@ -124,6 +127,27 @@ def _decimal(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
+def _codes(check: CheckResult) -> list[dict[str, object]]:
+    """Return what a check found, worst first: each code with its number and its first places."""
+    return [
+        {
+            "name": code,
+            "severity": severity,
+            "count": check.counts[code],
+            "places": [one.place for one in check.findings if one.code == code][:_MOST_PLACES],
+        }
+        for severity in SEVERITIES
+        for code in check.codes(severity)
+    ]
+
+
+def _measured(check: CheckResult) -> dict[str, Json]:
+    """Return the finite numbers that a check measured, by their names."""
+    measured = to_json(check.measured)
+    values = measured.items() if isinstance(measured, dict) else ()
+    return {name: value for name, value in values if finite_number(value) is not None}
+
+
 def _templates() -> Environment:
     templates = Environment(
         autoescape=True,
@@ -135,6 +159,8 @@ def _templates() -> Environment:
     )
     templates.filters |= {
         "data": data_text,
+        "codes": _codes,
+        "measured": _measured,
         "by_name": lambda place: str(replace(place, file=Path(place.file).name)),
         "confidence": confidence_text,
         "decimal": _decimal,

@@ -13,11 +13,9 @@ from pact_eval._json import Json
 from pact_eval.drift.drift import (
     AccuracyChange,
     AnswerChanges,
-    DomainShift,
     Drift,
     GateChange,
     MetricChange,
-    Mix,
 )
 from pact_eval.drift.pairs import ServedTempering, Tempering
 from pact_eval.errors import counted
@@ -36,6 +34,7 @@ from pact_eval.numbers import (
 from pact_eval.plain_text import first_of, one_line
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.rate_decomposition import MixShift
 from pact_eval.thresholds.checking import CheckedGate
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
 from pact_reports.cases import STATUS_OF, CaseStatus, CiReport, data_case, gate_report, judged_case
@@ -259,7 +258,7 @@ def _gate_rows(gate: GateChange) -> Iterator[tuple[str, str, CheckedGate]]:
     yield SIGNAL_NAMES[gate.rule.signal], "B", gate.after
 
 
-def mix_table(mix: Mix, unit: ClusterUnit) -> Table:
+def mix_table(mix: MixShift, unit: ClusterUnit) -> Table:
     """Lay out the parts of a change in accuracy on other items."""
     parts = _named_parts(mix)
     cells = {name: estimate_cell(part, "points", reasons=False) for name, part in parts.items()}
@@ -271,40 +270,36 @@ def mix_table(mix: Mix, unit: ClusterUnit) -> Table:
     return Table("drift-mix", "Where the change is from", caption, columns, rows, keys=1)
 
 
-def domains_table(mix: Mix) -> Table:
+def domains_table(mix: MixShift) -> Table:
     """Lay out kinds and domains, those with the largest parts first."""
-    shown = mix.domains[:_DOMAINS_SHOWN]
+    shown = mix.groups[:_DOMAINS_SHOWN]
     layout = columns_and_rows(
         shown,
-        (Column("kind, domain", "left"), _domain_text),
+        (Column("kind, domain", "left"), lambda domain: one_line(domain.group)),
         (Column("share", below="A -> B"), lambda domain: _from_to(domain.shares)),
-        (Column("accuracy", below="A -> B"), lambda domain: _from_to(domain.accuracies)),
+        (Column("accuracy", below="A -> B"), lambda domain: _from_to(domain.rates)),
         ("by share", lambda domain: value_text(domain.mix, "points")),
         ("by accuracy", lambda domain: value_text(domain.within, "points")),
     )
-    omitted = len(mix.domains) - len(shown)
+    omitted = len(mix.groups) - len(shown)
     more = f" {omitted:,} more; --json lists all." if omitted else ""
     caption = f"Shares and accuracies in %, parts of the change in points.{more}"
     return Table("drift-domains", "", caption, *layout, keys=1)
-
-
-def _domain_text(domain: DomainShift) -> str:
-    return one_line(f"{domain.kind}, {domain.domain}" if domain.domain else domain.kind)
 
 
 def _from_to(pair: tuple[float, float]) -> str:
     return " -> ".join(value_text(value, "percent") for value in pair)
 
 
-def _named_parts(mix: Mix) -> dict[str, Estimate]:
+def _named_parts(mix: MixShift) -> dict[str, Estimate]:
     parts = {
         "other shares of kinds and domains": mix.mix,
         "other accuracy within them": mix.within,
     }
-    return parts if mix.same_domains else parts | {"kinds and domains of one run": mix.unshared}
+    return parts if mix.same_groups else parts | {"kinds and domains of one run": mix.unshared}
 
 
-def _parts_of_change(mix: Mix) -> Iterator[str]:
+def _parts_of_change(mix: MixShift) -> Iterator[str]:
     for name, part in _named_parts(mix).items():
         yield f"{name} {value_text(part.value, 'points')} points"
 
