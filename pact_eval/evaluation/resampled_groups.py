@@ -518,18 +518,11 @@ def metric_difference(
     else:
         inference = entry.difference(drawn)
     groups = [group for pair in pairs for group in pair]
-    basis = joint_basis(groups, metric)
     # Of rates over the errors of a run, each run needs enough of them.
-    fewest = min(basis.families, *(group.basis(metric).families for group in groups))
-    few = too_few(entry, fewest, [group.items for group in groups])
+    fewest = min(group.basis(metric).families for group in groups)
     estimate = _beyond_rounding(entry.within_difference(inference.estimate()))
-    estimate = without_interval(estimate, few)
-    reasons = (group.undefined_reason(metric) for group in groups)
-    reason = next(filter(None, reasons), estimate.reason)
-    return (
-        replace(estimate, n=basis.units, clusters=basis.families, reason=reason),
-        interval_evidence(entry, inference, estimate),
-    )
+    estimate = _of_runs(metric, estimate, groups, fewest)
+    return estimate, interval_evidence(entry, inference, estimate)
 
 
 def _beyond_rounding(difference: Estimate) -> Estimate:
@@ -564,16 +557,27 @@ def mean_estimate(groups: Sequence[ResampledGroup], metric: str) -> Estimate:
         estimate = ece_difference(drawn, parts).estimate()
     else:
         estimate = entry.interval(groups[0].items, drawn, same_stream(groups[0].rng))
+    return _of_runs(metric, entry.within_bounds(estimate), groups)
+
+
+def _of_runs(
+    metric: str, estimate: Estimate, groups: Sequence[ResampledGroup], fewest: float = math.inf
+) -> Estimate:
+    """Return an estimate with what it rests on, without an interval if too few families count.
+
+    Args:
+        metric: name of the metric.
+        estimate: of the runs together.
+        groups: the same group of items in each run.
+        fewest: families that count, if these are fewer than those of the runs together.
+    """
     basis = joint_basis(groups, metric)
-    few = too_few(entry, basis.families, [group.items for group in groups])
-    estimate = without_interval(entry.within_bounds(estimate), few)
-    undefined = next(filter(None, (group.undefined_reason(metric) for group in groups)), None)
-    return replace(
-        estimate,
-        n=basis.units,
-        clusters=basis.families,
-        reason=undefined or estimate.reason,
-    )
+    clusters = int(min(basis.families, fewest))
+    few = too_few(find_metric(metric), clusters, [group.items for group in groups])
+    estimate = without_interval(estimate, few)
+    reasons = (group.undefined_reason(metric) for group in groups)
+    reason = next(filter(None, reasons), estimate.reason)
+    return replace(estimate, n=basis.units, clusters=basis.families, reason=reason)
 
 
 def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:

@@ -76,43 +76,42 @@ class RunComparisons:
 
     experiment: Experiment
 
-    @cached_property
+    @property
     def views_note(self) -> DifferentViews | None:
         """The views of the runs if they differ.
 
         Runs of one view, and of repeats, have no metric of K.
         """
-        ks = {run.label: run.predictions.k for run in self._of_several_views}
-        return self._common_views[1].note(ks, ensembles=True) if ks else None
+        return self._at_common_views[1]
 
     @property
-    def _of_several_views(self) -> tuple[ExperimentRun, ...]:
-        views = ((run, run.predictions) for run in self.experiment.runs)
-        return tuple(
-            run for run, predictions in views if predictions.k > 1 and not predictions.repeats
-        )
-
-    @cached_property
-    def _common_views(self) -> tuple[Sequence[ExperimentRun], SharedViews]:
-        """The runs of several views with those that all have; of other items, the first views."""
-        runs = self._of_several_views
-        if self.experiment.same_items:
-            return at_common_views(runs)
-        k = min(run.predictions.k for run in runs)
-        return tuple(run.with_views(k) for run in runs), SharedViews(k)
-
-    @cached_property
     def at_common_views(self) -> Experiment:
         """The runs with the views that all of them have, for numbers of runs next to each other.
 
         Runs of one view have neither view metrics nor an ensemble, so they do not count.
         """
-        if self.views_note is None:
-            return self.experiment
-        alike = dict(zip(self._of_several_views, self._common_views[0], strict=True))
+        return self._at_common_views[0]
+
+    @cached_property
+    def _at_common_views(self) -> tuple[Experiment, DifferentViews | None]:
+        experiment = self.experiment
+        views = ((run, run.predictions) for run in experiment.runs)
+        runs = [run for run, own in views if own.k > 1 and not own.repeats]
+        if not runs:
+            return experiment, None
+        ks = {run.label: run.predictions.k for run in runs}
+        if experiment.same_items:
+            alike, shared = at_common_views(runs)
+        else:  # of other items, the first views
+            shared = SharedViews(min(ks.values()))
+            alike = [run.with_views(shared.k) for run in runs]
+        note = shared.note(ks, ensembles=True)
+        if note is None:
+            return experiment, None
+        chosen = dict(zip(runs, alike, strict=True))
         return replace(
-            self.experiment, runs=tuple(alike.get(run, run) for run in self.experiment.runs)
-        )
+            experiment, runs=tuple(chosen.get(run, run) for run in experiment.runs)
+        ), note
 
     @cached_property
     def of_first(self) -> tuple[Comparison, ...]:
@@ -133,7 +132,7 @@ class RunComparisons:
         """Compare two runs, without adjusting for the number of tests."""
         settings = self.experiment.settings
         with a.naming_errors():
-            comparison = self._compare(a, b)
+            comparison = compare(self._score(a), self._score(b), settings)
         both = at_common_views((a, b))[0] if settings.decoding == "ensemble" else (a, b)
         of_runs = (
             replace(note, run=name)
@@ -141,24 +140,6 @@ class RunComparisons:
             for note in run.score_notes(settings.decoding, calibrated=settings.calibrated)
         )
         return replace(comparison, notes=(*comparison.notes, *of_runs))
-
-    def _compare(
-        self, a: ExperimentRun, b: ExperimentRun, names: Sequence[str] | None = None
-    ) -> Comparison:
-        return compare(self._score(a), self._score(b), self.experiment.settings, names)
-
-    def rates(self, a: ExperimentRun, b: ExperimentRun) -> GroupComparison:
-        """Compare two runs over all items in the metrics of conclusions alone; computed once.
-
-        Args:
-            a: the first run.
-            b: the second run, with the same items; differences are a minus b.
-
-        Raises:
-            InputError: a run lacks the decoding or a calibrator.
-        """
-        key = ("rates", id(b), self.experiment.settings)
-        return a.once(key, lambda: self._compare(a, b, COMPARED).groups[0])
 
     def differing(self, a: ExperimentRun, b: ExperimentRun) -> tuple[DifferingItem, ...]:
         """Return the items that only one of two runs on the same items answers correctly.
@@ -247,7 +228,9 @@ class RunComparisons:
         return against(by_seed, method)
 
     def matched_rates(self, method: str) -> list[tuple[str, int | None, GroupComparison]]:
-        """Compare the runs of an arm with those of every other arm at shared seeds; see `rates`.
+        """Compare the runs of an arm with those of every other arm at shared seeds; computed once.
+
+        They are compared over all items, in the metrics of conclusions alone.
 
         Args:
             method: name of the arm, whose runs are the first of each comparison.
@@ -259,8 +242,15 @@ class RunComparisons:
             InputError: the item sets differ, or no other arm has a seed in common with the method.
         """
         self.experiment.require_same_items()
+        settings = self.experiment.settings
+
+        def rates(a: ExperimentRun, b: ExperimentRun) -> GroupComparison:
+            scored = self._score(a), self._score(b)
+            key = ("rates", id(b), settings)
+            return a.once(key, lambda: compare(*scored, settings, COMPARED).groups[0])
+
         matched = [
-            (arm, match.seed, self.rates(match.a, match.b))
+            (arm, match.seed, rates(match.a, match.b))
             for arm, matches in self.against(method).items()
             for match in matches
         ]

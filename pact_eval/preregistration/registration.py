@@ -87,7 +87,7 @@ def _hypothesis(hypothesis: Hypothesis) -> Json:
 def _check(check: Check) -> Json:
     # An absent key means its default: new keys in later versions do not change old hashes.
     optional: dict[str, Json] = {
-        "minus": None if check.minus is None else _instead(check.minus),
+        "minus": None if check.minus is None else dict(check.minus.parts),
         "seeds": None if check.seeds is None else [*sorted(check.seeds)],
         "needs": check.needs,
     }
@@ -101,14 +101,10 @@ def _check(check: Check) -> Json:
         "decoding": [str(decoding) for decoding in sorted(check.decodings)],
         "group": [*sorted(check.groups)],
         "is": check.relation,
-        "than": _instead(check.than) if isinstance(check.than, Instead) else check.than,
+        "than": dict(check.than.parts) if isinstance(check.than, Instead) else check.than,
         "judged_on": check.judged_on,
         **{key: value for key, value in optional.items() if value is not None},
     }
-
-
-def _instead(instead: Instead) -> Json:
-    return dict(instead.parts)
 
 
 def _changes(path: tuple[str, ...], before: Json, now: Json) -> list[str]:

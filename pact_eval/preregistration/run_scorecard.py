@@ -195,7 +195,8 @@ class RunDifferences:
         group = self._group_of(replace(row, k=k))
         if group is None:
             return None
-        estimate = group.estimate(row.cell.metric)
+        noisy, metric = find_metric(row.cell.metric).noise_floor, row.cell.metric
+        estimate = group.estimate(metric) if noisy else group.point(metric)
         return replace(MetricRow.of(row.cell, row.seed, estimate), k=k)
 
     def _group_of(self, row: MetricRow) -> ResampledGroup | None:

@@ -13,6 +13,7 @@ import pytest
 from builders import write_jsonl
 from messages import assert_says
 
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_outcomes import item_outcomes
 from pact_eval.evaluation.items import ScoredItems, read_items
@@ -173,6 +174,19 @@ def test_differences_are_those_of_the_means(
     first, *others = experiment.comparisons.better_runs[0].of("accuracy")
     assert first.decoding == "repeats"
     assert bool(others) == (repeats in {2, 3} and not orders)
+
+
+def test_numbers_of_views_are_those_of_a_run_next_to_repeats(
+    folders: list[Path], tmp_path: Path
+) -> None:
+    """A run of orders has its flips, whether it is next to a run of repeats or alone."""
+    orders = imported(tmp_path, "orders", rows(8, 4, orders=True))
+    together = ArmMetrics.of_runs(Experiment.read([folders[0], orders], SETTINGS)).table.rows
+    alone = ArmMetrics.of_runs(Experiment.read([orders], SETTINGS)).table.rows
+    assert [repr(row) for row in together if row.cell.arm == "orders"] == [*map(repr, alone)]
+    flips = [row.value for row in alone if row.cell.metric == "flip_rate"]
+    assert flips
+    assert min(flips) > 0
 
 
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])

@@ -294,13 +294,13 @@ def collection_metrics(experiment: Experiment, *, by: GroupBy) -> MetricTable:
         run does not allow is left out.
     """
     runs = (run for runs in experiment.arms.values() for run in runs)
-    return MetricTable(row for run in runs for row in _rows_of_run(experiment, run, by))
+    return MetricTable(row for run in runs for row in _rows_of_run(run, by))
 
 
-def _rows_of_run(experiment: Experiment, run: ExperimentRun, by: GroupBy) -> Iterator[MetricRow]:
+def _rows_of_run(run: ExperimentRun, by: GroupBy) -> Iterator[MetricRow]:
     for decoding in decodings_of(run):
         try:
-            items = experiment.scored(run, decoding.views, calibrated=decoding.calibrated)
+            items = run.scored(decoding.views, calibrated=decoding.calibrated)
         except ValueError:
             # No such decoding: the views of an item rule out all of its answers, or the
             # calibrator needs prompt lengths that the run does not know.

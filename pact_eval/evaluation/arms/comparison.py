@@ -43,7 +43,6 @@ from pact_eval.evaluation.resampled_groups import (
     resample_items,
 )
 from pact_eval.evaluation.settings import Settings
-from pact_eval.numbers import Unit
 from pact_eval.progress import tracked
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.seeds import SignAgreement, crossed_difference, same_sign, seed_summary
@@ -242,13 +241,6 @@ def _sign(lead: ArmDifference) -> float:
     return lead.tested.value if math.isnan(middle) else middle
 
 
-_UNIT_WORDS: Final[dict[Unit, str]] = {
-    "percent": "points",
-    "points": "points",
-    "nats": "nats",
-    "levels": "levels",
-    "score": "",
-}
 _MARGIN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
@@ -289,7 +281,8 @@ def margin_unit(metric: str) -> str:
         >>> margin_unit("accuracy"), margin_unit("score_mae"), margin_unit("brier")
         ('points', 'levels', '')
     """
-    return _UNIT_WORDS[metric_spec(metric).unit]
+    unit = metric_spec(metric).difference_unit
+    return "" if unit == "score" else unit
 
 
 def parse_margin(text: str, metric: str) -> Margin:

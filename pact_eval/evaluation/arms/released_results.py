@@ -409,9 +409,7 @@ def released_risk_coverage(metrics: ArmMetrics, data: FigureData) -> tuple[RiskC
     if not curves:
         raise InputError(f"{data.label}: no curve: expected risk_coverage_uncalibrated")
     right = metrics.row(MetricCell("accuracy", arm, SINGLE, "all"), seed)
-    choices = Counter[int]()
-    for folder in metrics.folders:
-        choices.update(folder.choices)
+    choices = _counted_choices(metrics)
     n = choices.total()
     guessing = 1 - sum(items / c for c, items in choices.items()) / n if n else math.nan
 
@@ -455,15 +453,17 @@ _SHORTEST: Final = 100
 _POINTS: Final = 60
 
 
+def _counted_choices(metrics: ArmMetrics) -> Counter[int]:
+    return sum((Counter(folder.choices) for folder in metrics.folders), Counter[int]())
+
+
 def _choices(metrics: ArmMetrics) -> dict[int, int]:
     """Return the number of holdout items by C.
 
     Raises:
         InputError: it is not known.
     """
-    counts: Counter[int] = Counter()
-    for folder in metrics.folders:
-        counts.update(folder.choices)
+    counts = _counted_choices(metrics)
     if not counts:
         raise InputError("the numbers of allowed answers are not known: expected holdout_rows.json")
     return dict(sorted(counts.items()))
