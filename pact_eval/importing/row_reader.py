@@ -887,7 +887,7 @@ def confident_logits(confidence: float, answer: int, n_choices: int) -> list[flo
         )
     confidence = max(confidence, least)
     top = math.log(confidence)
-    rest = (1 - confidence) / (n_choices - 1)
+    rest = (1 - confidence) / max(1, n_choices - 1)  # one answer alone is refused later
     other = min(math.log(rest), top - _AHEAD) if rest > 0 else -math.inf
     return [top if index == answer else other for index in range(n_choices)]
 

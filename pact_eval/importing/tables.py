@@ -20,8 +20,8 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import compress
 from operator import or_
@@ -60,7 +60,14 @@ from pact_eval.data.labelled.reading import IGNORED, columns_option
 from pact_eval.data.records import MIN_ANSWERS, Record
 from pact_eval.errors import Problem, ShapeError, counted
 from pact_eval.importing.row_reader import confident_logits, fewest_answers
-from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRows, References, by_column
+from pact_eval.importing.source import (
+    COLUMNS_REMARK,
+    Grouping,
+    LogFacts,
+    LogRows,
+    References,
+    by_column,
+)
 from pact_eval.importing.table_cells import attempted
 from pact_eval.importing.table_items import families_of_rows
 from pact_eval.importing.table_rows import (
@@ -84,27 +91,15 @@ _BOOLEAN: Final = ("false", "true")
 _KINDS: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table that was read.
-
-    Attributes:
-        rows: its rows in our format, and what is wrong with others.
-        remarks: what to know of the reading, one sentence each.
-        block: what `run.json` keeps of it.
-    """
-
-    rows: LogRows
-    remarks: tuple[str, ...] = ()
-    block: Mapping[str, Json] = field(default_factory=dict)
-
-
-def read_table(table: ForeignTable, grouping: Grouping | None = None) -> Table:
+def read_table(table: ForeignTable, grouping: Grouping | None = None) -> tuple[LogRows, LogFacts]:
     """Read a table of others.
 
     Args:
         table: its rows, and what the user says of it.
         grouping: what names families and domains.
+
+    Returns:
+        Its rows in our format, with what is wrong with others; and what to know of the reading.
 
     Raises:
         ShapeError: two readings fit and differ, a check contradicts the only one, or a role has no
@@ -115,7 +110,7 @@ def read_table(table: ForeignTable, grouping: Grouping | None = None) -> Table:
     rows, problems = parse_rows(table, roles)
     problems = [*table.entries.problems, *problems]
     if problems:
-        return Table(LogRows.of(problems))
+        return LogRows.of(problems), LogFacts()
     return _TableReader(table, roles, grouping or Grouping({})).table(rows)
 
 
@@ -147,14 +142,14 @@ class _TableReader:
         self._families: Sequence[str | None] = ()
         self._known: dict[tuple[Any, ...], list[int | None] | None] = {}
 
-    def table(self, rows: TableRows) -> Table:
+    def table(self, rows: TableRows) -> tuple[LogRows, LogFacts]:
         """Return the rows in our format."""
         self._rows = self._keep_labelled(rows)
         self._have = self._rows.have_numbers()
         self._families = self._families_of_texts()
         problems = [] if self._roles.outcomes else self._set_options() or self._set_vectors()
         if problems:
-            return Table(LogRows.of(problems))
+            return LogRows.of(problems), LogFacts()
         self._answered = self._are_answered()
         places = [*compress(range(len(self._rows)), self._answered)]
         answered = self._rows.chosen(places)
@@ -163,7 +158,7 @@ class _TableReader:
         self._right = self._spread(places, chosen.references)
         self._said = self._spread(places, chosen.predictions)
         remarks = (self._remark(chosen), *self._remarks)
-        return Table(self._log_rows(), remarks, self._block(chosen))
+        return self._log_rows(), LogFacts(self._block(chosen), remarks=remarks)
 
     def _spread(self, rows: Sequence[int], values: Sequence[Any] | None) -> list[Any]:
         """Return the values of some rows by row; None for others."""
@@ -645,7 +640,8 @@ class _TableReader:
             indices = [options.index(text, TEXT) for options, text in pairs]
             return {None: [index for index in indices if index is not None]}
         answers = self._answers(rows, column)
-        stated = answers.readings(self._reading.form) if self._reading.form else {}
+        tried = self._reading.form or (TEXT if TEXT in self._forms[:1] else None)
+        stated = answers.readings(tried) if tried else {}
         fitting = stated or answers.readings()
         readings: dict[Form | None, list[int]] = {form: fitting[form] for form in fitting}
         if stated:
@@ -914,9 +910,7 @@ class _TableReader:
         said = self._said[row]
         if said is not None and not self._roles.outcomes:
             try:
-                n_choices = self._count(row)
-                if n_choices >= MIN_ANSWERS:  # one answer is refused later, as in any table
-                    confident_logits(confidence, said, n_choices)
+                confident_logits(confidence, said, self._count(row))
             except ValueError as error:
                 raise ValueError(
                     f"{error}; if {column} is not the probability of {self._prediction}: "
