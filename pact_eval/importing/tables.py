@@ -91,7 +91,7 @@ _BOOLEAN: Final = ("false", "true")
 _KINDS: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 
 
-def read_table(table: ForeignTable, grouping: Grouping | None = None) -> tuple[LogRows, LogFacts]:
+def read_table(table: ForeignTable, grouping: Grouping) -> tuple[LogRows, LogFacts]:
     """Read a table of others.
 
     Args:
@@ -111,7 +111,7 @@ def read_table(table: ForeignTable, grouping: Grouping | None = None) -> tuple[L
     problems = [*table.entries.problems, *problems]
     if problems:
         return LogRows.of(problems), LogFacts()
-    return _TableReader(table, roles, grouping or Grouping({})).table(rows)
+    return _TableReader(table, roles, grouping).table(rows)
 
 
 @dataclass
@@ -448,7 +448,9 @@ class _TableReader:
         labels, _ = distinct_labels([*cells, *right])
         spelling = {fold_label(label): label for label in labels}
         for part in self._rows.numbers:
-            best = part.values == part.values.max(axis=1, keepdims=True, initial=-math.inf)
+            if not part.values.size:  # objects without a number
+                continue
+            best = part.values == part.values.max(axis=1, keepdims=True)
             single = best.sum(axis=1) == 1
             tops = zip(
                 part.rows[single].tolist(), best[single].argmax(axis=1).tolist(), strict=True
