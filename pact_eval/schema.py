@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import NoneType
+from types import NoneType, UnionType
 from typing import (
+    Annotated,
     Any,
     ClassVar,
     Final,
@@ -43,6 +44,7 @@ _WORDS: Final[Mapping[Any, str]] = {
     int: "an integer",
     float: "a number",
     bool: "true or false",
+    bytes: "base64",
     tuple: "a list",
     list: "a list",
     Literal: "one of",
@@ -200,7 +202,8 @@ def _complaint(value: Any, kind: Any) -> str:
 
 def _fault(value: Any, kind: Any, place: str = "") -> str:
     """Return where a value has the wrong type, what was expected and what was found."""
-    complaint, _, path = _complaint(value, kind).partition(" - at `$")
+    complaint, _, path = _complaint(value, kind).partition(" - at `")
+    of_key, path = path.startswith("key"), path.partition("$")[2]
     for step in _STEP.finditer(path):
         name, index = step.groups()
         if name is None and index is None:  # a value of a mapping: msgspec does not say which
@@ -209,6 +212,9 @@ def _fault(value: Any, kind: Any, place: str = "") -> str:
             return _fault(value[key], inside, _joined(place, key))
         key = name or int(index)
         value, kind, place = value[key], _type_inside(kind, key), _joined(place, key)
+    if of_key:
+        kind = get_args(_bare(kind))[0]
+        value = next(key for key in value if _complaint(key, kind))
     message = _sentence(complaint, value, kind)
     return f"{place}: {message}" if place else message
 
@@ -220,8 +226,10 @@ def _joined(place: str, key: str | int) -> str:
 
 
 def _bare(kind: Any) -> Any:
-    """Return a type without its alternative null."""
+    """Return a type without its alternative null and its bounds."""
     members = get_args(kind)
+    if get_origin(kind) is Annotated:
+        return members[0]
     if NoneType not in members:
         return kind
     (member,) = (member for member in members if member is not NoneType)
@@ -263,6 +271,8 @@ def _words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         allowed = ", ".join(map(str, members))
         return allowed if len(members) == 1 else f"{words} {allowed}"
+    if get_origin(kind) is UnionType:
+        return " or ".join(map(_words, members))
     if get_origin(kind) is tuple and Ellipsis not in members:
         return f"{words} of {len(members)} values"
     return words
@@ -275,4 +285,4 @@ def _got(value: Json, kind: Any) -> str:
         return value
     if isinstance(value, list) and get_origin(kind) is tuple:
         return f"{len(value)} values"
-    return describe(value)
+    return "empty text" if value == "" else describe(value)

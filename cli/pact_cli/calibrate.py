@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import emit, warn
-from pact_cli.options import RUN, Json, RunFolder, settings_options
+from pact_cli.console import as_json, emit, warn
+from pact_cli.options import RUN, RunFolder, settings_options
 from pact_eval._choices import Mode
 from pact_eval.calibration.portable import check_decision_file, write_decision_file
 from pact_eval.calibration.runs import fit_on_run
@@ -19,7 +19,7 @@ from pact_eval.runs.places import shown
 from pact_reports.views.calibration import present_fitted_run
 
 
-@command(elsewhere={"--remedy": "pact-eval sweep RUN --fit k1_additive"})
+@command()
 @settings_options("decoding", "allow")
 def calibrate(
     run: Annotated[Path, RUN, "CALIB_RUN"],
@@ -32,7 +32,6 @@ def calibrate(
     force: bool = False,
     full: bool = False,
     settings: Settings,
-    as_json: Json = False,
 ) -> None:
     """Fit a temperature on a run of the calibration split.
 
@@ -68,10 +67,10 @@ def calibrate(
     written = fitted.write(out, overwrite=overwrite, force=force) if fitted.helps or force else ()
     if exported is not None and written:
         write_decision_file(*exported)
-    for folder, effect in fitted.effects.items() if as_json else ():  # tables have these warnings
+    for folder, effect in fitted.effects.items() if as_json() else ():  # tables have these warnings
         warn(f"{shown(folder)}: {note!s}" for note in effect.warnings)
     files = [*written, *([export] if export is not None and written else [])]
     presenter = present_fitted_run(fitted, written, exported)
-    emit(presenter, files=files, warned=warned, full=full, as_json=as_json)
+    emit(presenter, files=files, warned=warned, full=full)
     if not written:
         click.get_current_context().exit(GateError.exit_code)

@@ -42,7 +42,7 @@ import click
 from click.core import ParameterSource
 
 from pact_cli.config import Config, Value, read_config
-from pact_cli.console import CI_FORMAT, QUIET, VERBOSE, announce, warn
+from pact_cli.console import CI_FORMAT, JSON, QUIET, VERBOSE, announce, warn
 from pact_cli.param_types import INTEGER, PATH
 from pact_cli.steps import watched_steps
 from pact_eval._choices import CiFormat
@@ -286,7 +286,7 @@ class PactCommand(click.Command):
                 f"{error.option_name} is not an option of {self.name}; use: {place}", ctx
             ) from None
         refuse(
-            ctx.params.get("as_json") and ctx.meta.get(CI_FORMAT),
+            ctx.meta.get(JSON) and ctx.meta.get(CI_FORMAT),
             "--json and --format both say what stdout has: give one of them",
         )
         return rest
@@ -366,6 +366,7 @@ def command(
     more: Sequence[str] = (),
     settings: Sequence[str] = (),
     for_ci: bool = False,
+    for_json: bool = True,
     **attributes: Any,
 ) -> Callable[[Callable[..., Any]], PactCommand]:
     """Return a decorator that makes a command of a function.
@@ -375,6 +376,7 @@ def command(
         more: parameters that `--help-all` alone shows.
         settings: parameters that are not on the command line, but in pact.toml.
         for_ci: whether it has --format, which `emit` obeys.
+        for_json: whether it has --json, which `emit` obeys.
         attributes: as for `PactCommand`.
     """
     moved: dict[str | None, Group] = {**dict.fromkeys(more, "More")}
@@ -392,7 +394,8 @@ def command(
         own = parameters_of(function, [each for each in names if each not in groups])
         by_name = {each.name: [each] for each in own}
         lists = [groups[each][1] if each in groups else by_name[each] for each in names]
-        lists[-1:-1] = [[_for_ci()]] if for_ci else []
+        lists += [[_for_ci()]] if for_ci else []
+        lists += [[_for_json()]] if for_json else []
         parameters = [
             parameter.moved(moved[parameter.name])
             if isinstance(parameter, Option) and parameter.name in moved
@@ -418,6 +421,21 @@ def _for_ci() -> Option:
         callback=note,
         help="Print the result for CI: SARIF 2.1.0, JUnit XML, or annotations of GitHub Actions, "
         "which also get a summary in $GITHUB_STEP_SUMMARY. Exit codes stay the same.",
+    )
+
+
+def _for_json() -> Option:
+    """Return `--json`, whose value `emit` finds in the context."""
+
+    def note(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+        ctx.meta[JSON] = value
+
+    return Option(
+        ["--json", "as_json"],
+        is_flag=True,
+        expose_value=False,
+        callback=note,
+        help="Print one JSON object and nothing else to stdout.",
     )
 
 

@@ -13,7 +13,7 @@ import click
 
 from pact_cli.commands import command, from_settings, given, refuse
 from pact_cli.console import Shown, announce, ci_format, emit, exit_as, exit_on_leak, warn
-from pact_cli.options import Json, RunPath, named_data, names_of, settings_options
+from pact_cli.options import RunPath, named_data, names_of, settings_options
 from pact_cli.param_types import Count, Parsed
 from pact_cli.places import find_places
 from pact_eval._files import is_url
@@ -43,11 +43,7 @@ _ELSEWHERE: Final = {
     "--latex": f"{_PAPER} --tables all --format latex",
     "--markdown": f"{_PAPER} --tables all --format markdown",
     "--target-error": "pact-eval thresholds RUN --target-error 0.05",
-    "--method": "pact-eval paper RUN... --method ARM",
     "--arms": "NAME=PATTERN in place of runs: pact-eval compare pact='runs/pact-*' ce='runs/ce-*'",
-    "--mcnemar": "pact-eval compare A B --full for the test, or --items 20 for the items",
-    "--calibrated": "--calibration own",
-    "--as-shipped": "--calibration shipped",
     "--bins": "--by COLUMN:BINS",
 }
 
@@ -89,7 +85,6 @@ def compare(
     full: bool = False,
     data: tuple[Path, ...] = (),
     settings: Settings,
-    as_json: Json = False,
 ) -> None:
     """Compare A with B (and with C, ...), item by item.
 
@@ -132,7 +127,7 @@ def compare(
         gate and required,
         "--gate fails NEW that is better, too; --not-worse and --require do not: give one of them",
     )
-    shown = Shown(full or bool(given(["by"])), items, data, as_json)
+    shown = Shown(full or bool(given(["by"])), items, data)
     if gate or (ci_format() and not required and settings.margin is not None):
         _gate(runs, settings, shown)
     elif required:
@@ -162,7 +157,7 @@ def _print_arms(arms: Sequence[str], settings: Settings, shown: Shown) -> None:
     experiment = Experiment.read_arms(arms, settings)
     names, texts = names_of(experiment.arms), _texts(experiment, shown)
     presenter = present_arms(experiment, names, items=shown.items or 0, texts=texts)
-    emit(presenter, full=shown.full, as_json=shown.as_json)
+    emit(presenter, full=shown.full)
     exit_on_leak([experiment.data])
 
 
@@ -181,7 +176,7 @@ def print_comparison(experiment: Experiment, shown: Shown, below: Presenter | No
         raise
     if below is not None:
         presenter = presenter.with_below("reports", below, full=shown.full)
-    emit(presenter, full=shown.full, as_json=shown.as_json)
+    emit(presenter, full=shown.full)
     exit_on_leak([experiment.data])
 
 
@@ -208,7 +203,7 @@ def _gate(arguments: tuple[str, ...], settings: Settings, shown: Shown) -> None:
     if shown.items is not None:
         pair = Experiment.read(arguments[:2], settings, unique_labels=False)
         presenter = presenter.with_below("compare", _present(pair, shown), full=shown.full)
-    emit(presenter, full=shown.full, as_json=shown.as_json)
+    emit(presenter, full=shown.full)
     exit_on_leak([drift.data])
     exit_as(drift.finding)
 
@@ -268,6 +263,6 @@ def print_release(
     presenter = present_release(release, command=f"pact-eval {context.info_name}")
     if below is not None:
         presenter = presenter.with_below(str(context.info_name), below, full=shown.full)
-    emit(presenter, as_json=shown.as_json)
+    emit(presenter)
     exit_on_leak([experiment.data])
     exit_as(release.verdict)

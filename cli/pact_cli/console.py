@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -32,6 +32,9 @@ JSON_PRINTED = "pact.json_printed"
 
 CI_FORMAT = "pact.ci_format"
 """Key in the context of a command: the value of `--format`, if the command has it."""
+
+JSON = "pact.json"
+"""Key in the context of a command: whether it prints one JSON object."""
 
 QUIET = "pact.quiet"
 """Key in the context of a command: whether progress and remarks are left out."""
@@ -55,13 +58,11 @@ class Shown:
         full: every table, instead of the first screen.
         items: number of items to list; None lists none.
         data: datasets with the texts of items.
-        as_json: JSON instead, which has every number.
     """
 
     full: bool = False
     items: int | None = None
     data: tuple[Path, ...] = ()
-    as_json: bool = False
 
 
 FIRST_SCREEN: Final = Shown()
@@ -98,22 +99,31 @@ def print_json(value: Mapping[str, Json]) -> None:
     click.echo(_NOT_ASCII.sub(_json_escape, text))
 
 
+def _noted(key: str) -> Any:
+    """Return what a command noted under a key of its context; None outside a command."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(key)
+
+
 def quiet() -> bool:
     """Return whether the command was started with `-q`."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(QUIET))
+    return bool(_noted(QUIET))
 
 
 def verbose() -> bool:
     """Return whether the command was started with `-v`."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(VERBOSE))
+    return bool(_noted(VERBOSE))
+
+
+def as_json() -> bool:
+    """Return whether the command was started with `--json`."""
+    return bool(_noted(JSON))
 
 
 def ci_format() -> CiFormat | None:
     """Return the value of `--format`; None without it."""
-    context = click.get_current_context(silent=True)
-    return None if context is None else context.meta.get(CI_FORMAT)
+    form: CiFormat | None = _noted(CI_FORMAT)
+    return form
 
 
 def announce(remarks: Iterable[str]) -> None:
@@ -145,7 +155,6 @@ def emit(
     files: Iterable[Path] = (),
     warned: Collection[str] = (),
     full: bool = True,
-    as_json: bool,
 ) -> None:
     """Print a result: its warnings to stderr, and then its JSON, its first screen, or everything.
 
@@ -159,12 +168,11 @@ def emit(
         files: those that were written; JSON does not name them.
         warned: warnings that are printed already.
         full: print everything, and not the first screen alone.
-        as_json: print one JSON object.
     """
     warnings = [sentence for sentence in presenter.warnings if sentence not in warned]
-    if as_json or ci_format():
+    if as_json() or ci_format():
         warn(warnings)
-    if as_json:
+    if as_json():
         print_json({**(provenance or {}), **presenter.json()})
         return
     if form := ci_format():

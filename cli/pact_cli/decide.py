@@ -14,7 +14,7 @@ from pact_cli.model_options import (
     model_or_server_to_ask_options,
     with_allowed,
 )
-from pact_cli.options import ContractAllow, Json, OrderSeed
+from pact_cli.options import ContractAllow, OrderSeed
 from pact_cli.param_types import Count
 from pact_eval.errors import server_extra
 from pact_eval.prompts.requests import read_context, read_schema
@@ -26,7 +26,6 @@ _K_OF_A_SERVER: Final = 4
 
 
 @command(
-    elsewhere={"--allow-contract-mismatch": "--allow other-contract"},
     more=(
         *("order_seed", "dtype", "quantize", "contract", "allow", "wire", "api_key_env"),
         "tokenizer",
@@ -46,7 +45,6 @@ def decide(
     as_shipped: bool = False,
     allow: ContractAllow = (),
     request: ModelRequest | ServerRequest,
-    as_json: Json = False,
 ) -> None:
     """Answer every field of one request.
 
@@ -73,7 +71,7 @@ def decide(
             from pact_eval.scoring.servers.decide import decide_served
 
         served = decide_served(request, state, fields, k=k or _K_OF_A_SERVER, order_seed=order_seed)
-        emit(present_served_decisions(served), as_json=as_json)
+        emit(present_served_decisions(served))
         return
     with needs_model_extra():
         from pact_eval.scoring.contracts import shipped_temperatures
@@ -89,4 +87,4 @@ def decide(
     decisions = decide_request(
         loaded, state, fields, k=k or 1, order_seed=order_seed, temperatures=temperatures
     )
-    emit(present_decide(decisions), as_json=as_json)
+    emit(present_decide(decisions))

@@ -43,7 +43,7 @@ _PLANTED: Final = (
 )
 
 
-@command(tells_steps=True)
+@command(tells_steps=True, for_json=False)
 def demo(
     *,
     out: Path = Path("runs"),

@@ -11,7 +11,7 @@ from pact_cli.commands import command, gathered, parameters_of, refuse
 from pact_cli.console import announce, emit, exit_as
 from pact_cli.import_rows import make_import
 from pact_cli.labelled import some_reading_options
-from pact_cli.options import RUN, Json
+from pact_cli.options import RUN
 from pact_cli.param_types import Rate
 from pact_cli.remedies import remedies_of
 from pact_eval.data.labelled.reading import Reading
@@ -49,7 +49,6 @@ def drift(
     options: ImportOptions,
     reading: Reading,
     full: bool = False,
-    as_json: Json = False,
 ) -> None:
     """Say whether answers changed between two logs without right answers.
 
@@ -88,5 +87,5 @@ def drift(
         announce(f"{side.place}: {remark}" for side in sides[-1:] for remark in side.remarks)
     result = compare_answers(*sides, below=below)
     presenter = present_unlabelled_drift(result)
-    emit(presenter, full=full, as_json=as_json)
+    emit(presenter, full=full)
     exit_as(result.finding)

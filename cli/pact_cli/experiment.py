@@ -8,8 +8,7 @@ from typing import Annotated
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import announce, emit, tell
-from pact_cli.options import Json
+from pact_cli.console import announce, as_json, emit, tell
 from pact_cli.param_types import Count
 from pact_eval._choices import ExperimentStage
 from pact_eval.experiments.experiment import (
@@ -34,7 +33,6 @@ def experiment(
     ray: str | None = None,
     only: str | None = None,
     stage: ExperimentStage | None = None,
-    as_json: Json = False,
 ) -> None:
     """Train, score and judge what PLAN.toml describes.
 
@@ -65,11 +63,11 @@ def experiment(
         --stage STAGE: Run the steps of this stage, such as train or score, and what they need.
     """
     opened = open_experiment(plan, folder=out, arm=only, stage=stage, jobs=jobs, ray=ray)
-    if print_ and not as_json:
+    if print_ and not as_json():
         tell(opened.shell_script())
         return
     outcome = opened.dry_run() if dry_run or print_ else run_shown(opened)
-    emit(present_experiment_outcome(outcome), as_json=as_json)
+    emit(present_experiment_outcome(outcome))
     click.get_current_context().exit(outcome.exit_code)
 
 

@@ -9,7 +9,7 @@ from pact_cli.commands import command
 from pact_cli.console import emit, exit_on_leak
 from pact_cli.errors import needs_model_extra
 from pact_cli.hub_places import resolve_adapter
-from pact_cli.options import Json, RunFolder
+from pact_cli.options import RunFolder
 from pact_cli.param_types import ADAPTER
 from pact_eval._choices import ExportLayout
 from pact_eval.data.records import Record, read_records
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # they load torch, or libraries that may be missing
 _SAMPLE: Final = 64
 
 
-@command(elsewhere={f"--{name}": f"--layout {name}" for name in ("with-base", "merged")})
+@command()
 def export(
     adapter: Annotated[Path, ADAPTER, "ADAPTER"],
     *,
@@ -38,7 +38,6 @@ def export(
     base_model: str | None = None,
     contract: str | None = None,
     results: RunFolder | None = None,
-    as_json: Json = False,
 ) -> None:
     """Write ADAPTER as a decision model of transformers.
 
@@ -87,7 +86,7 @@ def export(
     )
     if card is not None:
         card.write(out / README)
-    emit(present_export(exported_model), as_json=as_json)
+    emit(present_export(exported_model))
     if card is not None:
         exit_on_leak([card.data])
 

@@ -9,10 +9,10 @@ from typing import Annotated, Final
 import click
 
 from pact_cli.commands import Doc, command, config_of, gathered
-from pact_cli.console import Shown, announce
+from pact_cli.console import announce
 from pact_cli.hub_places import resolve_dataset
 from pact_cli.labelled import announce_labelled, some_reading_options
-from pact_cli.options import DATASET, RUN_OR_LOG, Json, label_options
+from pact_cli.options import DATASET, RUN_OR_LOG, label_options
 from pact_cli.param_types import LazyChoice
 from pact_cli.remedies import remedies_of
 from pact_cli.report import print_reports
@@ -119,7 +119,6 @@ def import_rows(
     options: ImportOptions,
     reading: Reading,
     labels: RunLabels,
-    as_json: Json = False,
 ) -> None:
     """Import a log or predictions as a run, and report on it.
 
@@ -152,4 +151,4 @@ def import_rows(
             stored = StoredRun(out, rows.remarks, labelled=rows.labelled)
     announce_labelled([stored.labelled])
     announce(stored.remarks)
-    print_reports([stored.folder], shown=Shown(as_json=as_json))
+    print_reports([stored.folder])

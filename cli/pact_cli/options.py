@@ -64,9 +64,6 @@ LOG_SUFFIXES: Final = (
 RUN_OR_LOG: Final = click.Path(path_type=Path)
 """The type of a log: a path, or a URL."""
 
-Json: TypeAlias = Annotated[
-    bool, Doc("--json", "Print one JSON object and nothing else to stdout.")
-]
 OrderSeed: TypeAlias = Annotated[
     int, Doc("--order-seed", "Seed of the permutations of the answers.", "Views")
 ]

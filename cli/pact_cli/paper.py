@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from pact_cli.commands import command, refuse
-from pact_cli.console import announce, emit, exit_on_leak, verbose, warn
+from pact_cli.console import announce, as_json, emit, exit_on_leak, verbose, warn
 from pact_cli.options import (
-    Json,
     Runs,
     left_out_files,
     named_data,
@@ -35,7 +34,6 @@ _ELSEWHERE: Final = {
     "--latex": "pact-eval paper RUN... --tables all --format latex",
     "--markdown": "pact-eval paper RUN... --tables all --format markdown",
     "--html": "pact-eval report RUN... --html page.html",
-    "--cost-review": "--cost-wrong, the cost of a wrong decision in reviews",
 }
 
 
@@ -64,7 +62,6 @@ def paper(
     format_: str | None = None,
     outputs: Outputs,
     settings: Settings,
-    as_json: Json = False,
 ) -> None:
     """Write figures and tables of RUNs, or of published metrics.
 
@@ -94,23 +91,23 @@ def paper(
     """
     settings = replace(settings, data=named_data(outputs.data))
     if model_card is not None:
-        _write_card(runs, model_card, settings, as_json=as_json)
+        _write_card(runs, model_card, settings)
         if figures is None and tables is None:
             return
     chosen = _chosen(outputs, out, figures=figures, tables=tables, formats=format_)
     experiment, chosen, warned = _read(runs, settings, chosen)
     written = write_report(experiment, chosen)
-    if written.paths or as_json:
+    if written.paths or as_json():
         reasons = verbose() or not (figures is None and tables is None)
         presenter = present_written_report(written, left_out=left_out_files(), reasons=reasons)
-        emit(presenter, warned=warned, as_json=as_json)
+        emit(presenter, warned=warned)
     if not written.paths:
         _refuse_nothing(chosen, skipped_lines(written))
     written.check_registration()
     exit_on_leak([written.data])
 
 
-def _write_card(runs: Sequence[Path], card: Path, settings: Settings, *, as_json: bool) -> None:
+def _write_card(runs: Sequence[Path], card: Path, settings: Settings) -> None:
     """Write the results of the run into a model card, and print them.
 
     Raises:
@@ -126,7 +123,7 @@ def _write_card(runs: Sequence[Path], card: Path, settings: Settings, *, as_json
     files = [card] if card_of_run.write(card) else []
     if not files:
         announce([f"{card}: unchanged; it has these results"])
-    emit(present_run_report(report, full=False), files=files, full=False, as_json=as_json)
+    emit(present_run_report(report, full=False), files=files, full=False)
     exit_on_leak([experiments[0].data])
 
 

@@ -8,7 +8,6 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import emit
-from pact_cli.options import Json
 from pact_cli.param_types import Count, Number
 from pact_eval.errors import InputError
 from pact_eval.sample_sizes import plan_items
@@ -27,7 +26,6 @@ def plan(
     family_size: Count = 1,
     alike: Alike | None = None,
     gate_error: Percent | None = None,
-    as_json: Json = False,
 ) -> None:
     """Say how many items are needed, before anything is run.
 
@@ -57,4 +55,4 @@ def plan(
         )
     except InputError as error:
         raise click.UsageError(str(error)) from error
-    emit(present_sample_plan(planned), as_json=as_json)
+    emit(present_sample_plan(planned))

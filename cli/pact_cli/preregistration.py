@@ -12,7 +12,7 @@ import click
 
 from pact_cli.commands import command, given
 from pact_cli.console import announce, ci_format, emit, tell
-from pact_cli.options import RUN, Json, names_of, output_options, settings_options
+from pact_cli.options import RUN, names_of, output_options, settings_options
 from pact_cli.param_types import Resamples
 from pact_cli.report import page_of
 from pact_eval._choices import Demand
@@ -27,7 +27,7 @@ from pact_reports.views.datasets import present_lock
 from pact_reports.views.hypotheses import present_judged_hypotheses
 
 
-@command()
+@command(for_json=False)
 def register(
     criteria: Annotated[Path, "HYPOTHESES.toml"],
     *,
@@ -52,7 +52,7 @@ def register(
         return
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     lock = register_criteria(criteria, data=data, now=now)
-    emit(present_lock(lock, lock_path(criteria)), as_json=False)
+    emit(present_lock(lock, lock_path(criteria)))
 
 
 class DemandChoice(click.Choice[str]):
@@ -83,7 +83,6 @@ def scorecard(
     outputs: Outputs,
     demand: Annotated[Demand, DemandChoice(get_args(Demand))] | None = None,
     full: bool = False,
-    as_json: Json = False,
 ) -> None:
     """Judge hypotheses on run folders, or on a .csv of metrics.
 
@@ -102,7 +101,7 @@ def scorecard(
     demand = "values" if demand is None and ci_format() else demand
     judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
     presenter = present_judged_hypotheses(judged, names_of(judged.scorecard.arms), criteria, demand)
-    emit(presenter, full=full, as_json=as_json)
+    emit(presenter, full=full)
     if outputs.html is not None:
         of_page = replace(settings, resamples=resamples if given(["resamples"]) else None)
         written = page_of(sources, of_page, replace(outputs, criteria=criteria))

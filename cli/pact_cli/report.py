@@ -14,6 +14,7 @@ from pact_cli.console import (
     FIRST_SCREEN,
     Shown,
     announce,
+    as_json,
     ci_format,
     emit,
     exit_on_leak,
@@ -23,7 +24,6 @@ from pact_cli.console import (
 from pact_cli.labelled import some_reading_options
 from pact_cli.options import (
     RUN,
-    Json,
     left_out_files,
     named_data,
     names_of,
@@ -64,17 +64,11 @@ _ELSEWHERE: Final = {
     "--k": "pact-eval sweep RUN --views 1..4",
     "--views": "pact-eval sweep RUN --views 1..4",
     "--remedies": "pact-eval sweep RUN --remedies",
-    "--fitted": "pact-eval sweep RUN --fitted FILE",
-    "--mcnemar": "pact-eval compare A B --full",
     "--margin": "pact-eval compare A B --margin 0.02",
     "--not-worse": "pact-eval compare NEW OLD --not-worse 2",
     "--gate": "pact-eval compare A B --gate --margin 0.02",
-    "--local-run": "pact-eval compare LOCAL_RUN SERVED_RUN",
     "--sets": "pact-eval thresholds RUN --sets",
-    "--calibrated": "--calibration own",
-    "--as-shipped": "--calibration shipped",
     "--bins": "--by COLUMN:BINS",
-    "--cost-review": "[options.report] cost-wrong = ..., the cost of a wrong decision in reviews",
     **{
         name: f"{_IMPORT} {name} ..., which also reports"
         for name in (
@@ -124,7 +118,6 @@ def report(
     items: Count | None = None,
     open_: bool = False,
     require: Required = (),
-    as_json: Json = False,
 ) -> None:
     """Show what runs, logs or predictions are worth.
 
@@ -168,11 +161,11 @@ def report(
     if outputs.html is not None:
         alone = not (require or more)
         of_page = shown_groups(settings) if require else settings
-        _write_page(places, of_page, outputs, open_page=open_, as_json=as_json, alone=alone)
+        _write_page(places, of_page, outputs, open_page=open_, alone=alone)
         if alone:
             return
     of_terminal = replace(settings, data=named_data(outputs.data))
-    shown = Shown(full, items, outputs.data, as_json)
+    shown = Shown(full, items, outputs.data)
     if require:
         experiment = _judged_run(places, of_terminal)
         told = replace(experiment, settings=shown_groups(of_terminal))
@@ -255,10 +248,10 @@ def _print_list(places: Places, settings: Settings, shown: Shown, reason: str = 
     each = shown.full or shown.items is not None or settings.target_error is not None
     listed = list_runs([*places.folders, *run_folders(places.runs)], settings)
     complete = [run.folder for run in listed if run.state == "complete"]
-    if not (each and (shown.as_json or ci_format())):
+    if not (each and (as_json() or ci_format())):
         names = names_of(run.arm for run in listed if run.arm is not None)
         presenter = present_run_list(listed, names, places.folders, settings, reason=reason)
-        emit(presenter, as_json=shown.as_json)
+        emit(presenter)
     if each and complete:
         print_reports(complete, settings, shown, places.read)
     exit_on_leak([run.data for run in listed if run.data is not None])
@@ -276,7 +269,6 @@ def _write_page(
     outputs: Outputs,
     *,
     open_page: bool,
-    as_json: bool,
     alone: bool,
 ) -> None:
     """Write the page, say where it is, and open it; `alone` exits on a leak, and prints JSON."""
@@ -294,7 +286,7 @@ def _write_page(
         presenter = present_written_report(
             written, left_out=left_out_files(), other_data=other_data, reasons=verbose()
         )
-        emit(presenter, warned=[*map(str, written.warnings)], as_json=as_json)
+        emit(presenter, warned=[*map(str, written.warnings)])
     else:
         announce([f"wrote {written.html}"])
     if open_page and written.html is not None:
@@ -324,7 +316,7 @@ def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, li
     """
     if not from_settings("data") or has_data_of(outputs.data, experiment):
         return outputs, []
-    if remembered_data(experiment.runs).files:
+    if remembered_data(experiment.runs)[0]:
         return replace(outputs, data=()), []
     paths = [*map(str, outputs.data)]
     text = f"{' '.join(paths)}: not the data of these runs, so the page has no texts; give --data"
@@ -361,7 +353,7 @@ def print_reports(
     """
     experiments, skipped = Experiment.read_each(runs, settings)
     warn(map(str, skipped))
-    emit(present_all(experiments, shown, skipped, read), full=shown.full, as_json=shown.as_json)
+    emit(present_all(experiments, shown, skipped, read), full=shown.full)
     return [experiment.data for experiment in experiments]
 
 

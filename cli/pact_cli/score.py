@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import click
 
 from pact_cli.commands import Doc, announce_choices, command, config_of
-from pact_cli.console import Shown, announce, emit
+from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra, needs_ray_extra
 from pact_cli.hub_places import resolve_data_file
 from pact_cli.labelled import announce_labelled, some_reading_options
@@ -26,7 +26,7 @@ from pact_cli.model_options import (
     with_allowed,
     workers_options,
 )
-from pact_cli.options import Json, OrderSeed, ScoreAllow, label_options
+from pact_cli.options import OrderSeed, ScoreAllow, label_options
 from pact_cli.param_types import Count, DatasetPath
 from pact_cli.report import print_reports
 from pact_eval._choices import DataAllowance
@@ -68,7 +68,6 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 _CONVERT: Final = "pact-audit convert FILE OUT.jsonl"
 _ELSEWHERE: Final = {
     "--html": "pact-eval report RUN --html page.html, after the scoring",
-    "--allow-contract-mismatch": "--allow other-contract",
     **{
         f"--{name}": f"{_CONVERT} --{name} ..., and --data OUT.jsonl"
         for name in (
@@ -118,7 +117,6 @@ def score(
     labels: RunLabels,
     request: ModelRequest | ServerRequest,
     workers: WorkersRequest | None,
-    as_json: Json = False,
 ) -> None:
     """Score an adapter on a dataset: write a run and report on it.
 
@@ -158,7 +156,7 @@ def score(
     of_data: list[DataAllowance] = [name for name in allow if name != "other-contract"]
     if only_probe:
         announce_choices()
-        _print_probe(request, as_json=as_json)
+        _print_probe(request)
         return
     file, why = chosen_data(data)
     folder = out
@@ -184,11 +182,11 @@ def score(
             announce(["Scoring the content-free prompts."])
             score_content_free(source, dataset, folder, labels=labels, allow=of_data)
         announce([*custody.remarks, *([remark] if remark is not None else [])])
-        print_reports([folder], shown=Shown(as_json=as_json))
+        print_reports([folder])
     announce([f"Next: {next_command(folder)}"])
 
 
-def _print_probe(request: ModelRequest | ServerRequest, *, as_json: bool) -> None:
+def _print_probe(request: ModelRequest | ServerRequest) -> None:
     """Print what a server is.
 
     Raises:
@@ -201,7 +199,7 @@ def _print_probe(request: ModelRequest | ServerRequest, *, as_json: bool) -> Non
         from pact_eval.scoring.servers.source import probe
 
     probed = probe(request)
-    emit(present_server_probe(probed), as_json=as_json)
+    emit(present_server_probe(probed))
     if probed.faults:
         raise GateError("; ".join(probed.faults))
 

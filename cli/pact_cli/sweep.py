@@ -11,7 +11,7 @@ import click
 
 from pact_cli.commands import command, given
 from pact_cli.console import emit, exit_on_leak, warn
-from pact_cli.options import RUN, Json, named_data, settings_options
+from pact_cli.options import RUN, named_data, settings_options
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.remedies.comparison import remedies_of_run
@@ -63,7 +63,6 @@ def sweep(
     data: tuple[Path, ...] = (),
     full: bool = False,
     settings: Settings,
-    as_json: Json = False,
 ) -> None:
     """Show a run at every number of orders, or with what removes order effects.
 
@@ -115,5 +114,5 @@ def sweep(
     presenter, *others = presenters
     for below in others:
         presenter = presenter.with_below("sweep", below, full=full)
-    emit(presenter, files=files, warned=warned, full=full, as_json=as_json)
+    emit(presenter, files=files, warned=warned, full=full)
     exit_on_leak([experiment.data])

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pact_cli.commands import command, refuse, refuse_given
 from pact_cli.console import emit, exit_as
-from pact_cli.options import RUN, Json, settings_options
+from pact_cli.options import RUN, settings_options
 from pact_cli.param_types import Positive, Rate
 from pact_eval._choices import CONFIDENCE, COVERAGE, Counting, GateGroups, Signal
 from pact_eval.evaluation.settings import Settings
@@ -32,14 +32,10 @@ _OF_CHOICE: Final = (
     "unit",
 )
 _OF_GATES: Final = ("gate", "together")
-_ELSEWHERE: Final = {
-    "--cost-review": "--cost-wrong, the cost of a wrong decision in reviews",
-    "--target-accuracy": "--target-error 0.05, for an accuracy of 95%",
-}
 
 
 @command(
-    elsewhere=_ELSEWHERE,
+    elsewhere={"--target-accuracy": "--target-error 0.05, for an accuracy of 95%"},
     for_ci=True,
     more=("gate", "together", "confidence", "coverage", "counting", "unit", "allow"),
     settings=("ties_seed", "resamples", "bootstrap_seed"),
@@ -63,7 +59,6 @@ def thresholds(
     check: Path | None = None,
     full: bool = False,
     settings: Settings,
-    as_json: Json = False,
 ) -> None:
     """Choose which decisions of RUN need no review.
 
@@ -122,7 +117,7 @@ def thresholds(
         sets and gates_by not in ("all", "kind", "question"),
         f"--gates-by {gates_by} is for gates; answer sets are of kinds, or of questions",
     )
-    emit_result = partial(emit, full=full, as_json=as_json)
+    emit_result = partial(emit, full=full)
     if check is not None and sets:
         checked_sets = check_answer_sets(check, run, settings=settings)
         emit_result(present_answer_sets_check(checked_sets))
@@ -149,7 +144,7 @@ def thresholds(
     target = _target(*numbers)
     acting = None if out else acting_without_probabilities(run, target, confidence or CONFIDENCE)
     if acting is not None:
-        emit(present_acting(acting), as_json=as_json)
+        emit(present_acting(acting))
         return
     chosen = choose_thresholds(
         run,

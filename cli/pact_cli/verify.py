@@ -8,7 +8,7 @@ from typing import Final
 
 from pact_cli.commands import command, given
 from pact_cli.console import emit
-from pact_cli.options import Json, Runs
+from pact_cli.options import Runs
 from pact_eval.errors import GateError, InconclusiveError, InputError, TamperedError
 from pact_eval.runs.folder import open_run
 from pact_eval.verification.report_file import verify_report
@@ -34,7 +34,6 @@ def verify(
     criteria: Path | None = None,
     thresholds: tuple[Path, ...] = (),
     strict: bool = False,
-    as_json: Json = False,
 ) -> None:
     """Check each RUN against the hashes in its run.json.
 
@@ -77,7 +76,7 @@ def verify(
     if report is not None:
         below, presenter = presenter, present_checked_report(report)
         presenter = presenter.with_below("verified", below, full=True) if folders else presenter
-    emit(presenter, as_json=as_json)
+    emit(presenter)
     if report is not None and report.reasons:
         raise TamperedError(f"{report.path}: not the report on these runs")
     _judge(checked, roles, strict=strict)

@@ -19,7 +19,6 @@ from pact_eval.calibration.likelihood import (
     TEMPERATURE_BOUNDS,
     CalibrationItems,
     Design,
-    TemperatureLikelihood,
     make_design,
 )
 from pact_eval.calibration.temperatures import (
@@ -83,49 +82,40 @@ class Minimum:
         return cls(point, nowhere, nowhere, converged=True)
 
 
-def penalised_nll(
-    fitted: FloatArray, likelihood: TemperatureLikelihood, design: Design, ridge: float
-) -> tuple[float, FloatArray]:
+def penalised_nll(fitted: FloatArray, design: Design, ridge: float) -> tuple[float, FloatArray]:
     r"""Return the mean NLL with its ridge, and the gradient.
 
     .. math:: \frac1n \Big(\sum_i NLL_i(x_i \theta) + \frac{ridge}2 \sum_{slopes} \theta_j^2\Big)
 
     Args:
         fitted: (p,) the point theta.
-        likelihood: of n items, 1 or more.
-        design: its columns x.
+        design: columns x of n items, 1 or more.
         ridge: strength on the scaled slopes: the precision of a normal prior around 0 for the
             change of u that one standard deviation of log C or log L makes.
     """
     n = len(design.matrix)
     # A sum over columns, not a matrix product: its rounding depends on no other row.
     u = (design.matrix * fitted).sum(axis=1)
-    nll, slope = likelihood.nll_and_slope(u)
+    nll, slope = design.items.likelihood.nll_and_slope(u)
     pull = np.where(design.is_slope, ridge * fitted, 0.0)
     value = float(nll.sum()) + 0.5 * float(pull @ fitted)
     return value / n, (design.matrix.T @ slope + pull) / n
 
 
-def minimise(
-    likelihood: TemperatureLikelihood,
-    design: Design,
-    ridge: float = 0.0,
-    start: FloatArray | None = None,
-) -> Minimum:
+def minimise(design: Design, ridge: float = 0.0, start: FloatArray | None = None) -> Minimum:
     """Minimise the NLL by L-BFGS-B from T = 1, within the bounds of the design.
 
     Slopes start at the best level without slopes, so more freedom never costs NLL.
 
     Args:
-        likelihood: of n items.
-        design: the columns of those items.
+        design: the columns of the items.
         ridge: see `penalised_nll`.
         start: (p,) where to start instead, such as the fit with another ridge.
     """
     bounds, slope = design.bounds, design.is_slope
     if not len(design.matrix):
         return Minimum.free_at(design.start)
-    separated = _separated(likelihood, design)
+    separated = _separated(design)
     box = bounds.copy()
     box[separated, 1] = box[separated, 0]
     if separated[0]:
@@ -133,9 +123,9 @@ def minimise(
     level = box.copy()
     level[slope] = 0.0
     if start is None:
-        start = _search(design.start, likelihood, design, 0.0, level)
-    fitted = _search(start, likelihood, design, ridge, box)
-    _, gradient = penalised_nll(fitted, likelihood, design, ridge)
+        start = _search(design.start, design, 0.0, level)
+    fitted = _search(start, design, ridge, box)
+    _, gradient = penalised_nll(fitted, design, ridge)
     downhill = _step_downhill(fitted, gradient, box)
     near = np.abs(fitted[:, None] - bounds).min(axis=1) <= _AT_BOUND
     return Minimum(
@@ -146,9 +136,9 @@ def minimise(
     )
 
 
-def _separated(likelihood: TemperatureLikelihood, design: Design) -> BoolArray:
+def _separated(design: Design) -> BoolArray:
     columns = [
-        not slope and likelihood.separated(column != 0)
+        not slope and design.items.likelihood.separated(column != 0)
         for column, slope in zip(design.matrix.T, design.is_slope, strict=True)
     ]
     return np.array(columns, dtype=np.bool_)
@@ -156,43 +146,30 @@ def _separated(likelihood: TemperatureLikelihood, design: Design) -> BoolArray:
 
 def _step_downhill(point: FloatArray, gradient: FloatArray, bounds: FloatArray) -> FloatArray:
     """Return (p,) a step against the gradient that stays within the bounds."""
-    step: FloatArray = np.clip(point - gradient, bounds[:, 0], bounds[:, 1]) - point
-    return step
+    return np.asarray(np.clip(point - gradient, bounds[:, 0], bounds[:, 1]) - point)
 
 
-def _search(
-    start: FloatArray,
-    likelihood: TemperatureLikelihood,
-    design: Design,
-    ridge: float,
-    bounds: FloatArray,
-) -> FloatArray:
+def _search(start: FloatArray, design: Design, ridge: float, bounds: FloatArray) -> FloatArray:
     from scipy import optimize  # reports on raw runs do without it
 
     with one_blas_thread():
         start = np.clip(start, bounds[:, 0], bounds[:, 1])
-        _, gradient = penalised_nll(start, likelihood, design, ridge)
+        _, gradient = penalised_nll(start, design, ridge)
         if np.abs(_step_downhill(start, gradient, bounds)).max() <= _GRADIENT_TOLERANCE:
             return start  # as L-BFGS-B does, after a set-up that takes ten times as long
         result = optimize.minimize(
             penalised_nll,
             start,
-            args=(likelihood, design, ridge),
+            args=(design, ridge),
             jac=True,
             method="L-BFGS-B",
             bounds=optimize.Bounds(bounds[:, 0], bounds[:, 1]),
             options={"gtol": _GRADIENT_TOLERANCE, "ftol": 1e-15, "maxiter": 500},
         )
-        return _polished(np.asarray(result.x), likelihood, design, ridge, bounds)
+        return _polished(np.asarray(result.x), design, ridge, bounds)
 
 
-def _polished(
-    point: FloatArray,
-    likelihood: TemperatureLikelihood,
-    design: Design,
-    ridge: float,
-    bounds: FloatArray,
-) -> FloatArray:
+def _polished(point: FloatArray, design: Design, ridge: float, bounds: FloatArray) -> FloatArray:
     """Return a point near a minimum after Newton steps in what no bound holds.
 
     L-BFGS-B ends where the NLL cannot fall by more than rounding, which leaves 1e-8 of the numbers
@@ -200,8 +177,8 @@ def _polished(
     """
     for _ in range(_POLISHING):
         free = (point > bounds[:, 0]) & (point < bounds[:, 1])
-        _, gradient = penalised_nll(point, likelihood, design, ridge)
-        hessian = observed_information(point, likelihood, design, ridge) / len(design.matrix)
+        _, gradient = penalised_nll(point, design, ridge)
+        hessian = observed_information(point, design, ridge) / len(design.matrix)
         try:
             lower = np.linalg.cholesky(hessian[np.ix_(free, free)])
             step = np.linalg.solve(lower.T, np.linalg.solve(lower, gradient[free]))
@@ -218,7 +195,7 @@ def _polished(
 def best_scalar(items: CalibrationItems) -> Calibrator:
     """Return the scalar calibrator of least NLL, without what a reader needs to judge the fit."""
     design = make_design(items, "scalar")
-    return design.calibrator(minimise(TemperatureLikelihood.of_items(items), design).fitted)
+    return design.calibrator(minimise(design).fitted)
 
 
 def best_by_question(items: CalibrationItems, own: Collection[str]) -> Calibrator:
@@ -397,15 +374,17 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
         raise InputError(f"ridge: expected a finite number, 0 or more, got {ridge}")
     if mode == "per-question":
         return _fit_questions(items)
-    likelihood = TemperatureLikelihood.of_items(items)
     design = make_design(items, mode)
-    minimum = minimise(likelihood, design, ridge)
+    minimum = minimise(design, ridge)
     calibrator = design.calibrator(minimum.fitted)
     before = item_mean(items.nll(neutral_calibrator()))
     improved = item_mean(items.nll(calibrator)) < before - _NO_GAIN
     if not improved:
         minimum, calibrator = Minimum.free_at(design.start), neutral_calibrator(mode)
-    evidence = _evidence(items, likelihood, design, minimum, ridge)
+    fitted, held = minimum.fitted, minimum.held
+    # what the data say with the ridge, and alone
+    penalised, data = (uncertainty(fitted, held, design, strength) for strength in (ridge, 0.0))
+    evidence = FitEvidence(design, fitted, held, penalised, data)
     parameters, temperature = weight_parameters(evidence), calibrator.temperatures(items)
     fit = CalibratorFit(
         calibrator=calibrator,
@@ -421,7 +400,7 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
         improved=improved,
         converged=minimum.converged,
         at_bound=tuple(parameter.name for parameter in parameters if parameter.at_bound),
-        notes=_notes(items, design, minimum, temperature, improved=improved),
+        notes=_notes(design, minimum, temperature, improved=improved),
     )
     return replace(fit, calibrator=calibrator.with_provenance(**fit_as_json(fit, items)))
 
@@ -515,32 +494,11 @@ def _difference(names: Sequence[str], levels: Sequence[Parameter]) -> list[str]:
     return [f"{text} ({p_value_text(float(adjusted[most]))})"]
 
 
-def _evidence(
-    items: CalibrationItems,
-    likelihood: TemperatureLikelihood,
-    design: Design,
-    minimum: Minimum,
-    ridge: float,
-) -> FitEvidence:
-    """Return what the data say of the fitted numbers, with the ridge and alone."""
-    fitted, held = minimum.fitted, minimum.held
-    cluster, _ = items.family_codes()
-    data, penalised = (
-        uncertainty(fitted, held, likelihood, design, cluster=cluster, ridge=strength)
-        for strength in (0.0, ridge)
-    )
-    return FitEvidence(design, fitted, held, likelihood, penalised, data)
-
-
 def _notes(
-    items: CalibrationItems,
-    design: Design,
-    minimum: Minimum,
-    temperature: FloatArray,
-    *,
-    improved: bool,
+    design: Design, minimum: Minimum, temperature: FloatArray, *, improved: bool
 ) -> tuple[str, ...]:
     """Say in sentences what a reader must know before trusting a fit."""
+    items = design.items
     notes = [_separation(design, minimum)] if minimum.separated.any() else []
     hot = minimum.held & ~design.is_slope & ~minimum.separated & (minimum.fitted > 1)
     if not len(items):

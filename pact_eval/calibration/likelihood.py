@@ -22,6 +22,7 @@ need not be convex.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -145,6 +146,15 @@ class CalibrationItems:
             question=predictions.question,
         )
 
+    @cached_property
+    def likelihood(self) -> TemperatureLikelihood:
+        """The NLL as a function of the temperatures.
+
+        Raises:
+            InputError: a right answer has probability 0.
+        """
+        return TemperatureLikelihood.of(self.log_probs, self.reference)
+
     def family_codes(self) -> tuple[IntArray, int]:
         """Number the families from 0 on; an item of unknown family is one of its own.
 
@@ -233,6 +243,7 @@ class Design:
     """The columns of a form of calibrator on some items.
 
     Attributes:
+        items: the items.
         mode: the form.
         matrix: (n, p) columns: 1 for all items, or for those of one kind; then scaled slopes.
         raw: (p, p) takes the fitted numbers to the parameters called `names`.
@@ -241,6 +252,7 @@ class Design:
         unvaried: by slope that is not fitted, why not.
     """
 
+    items: CalibrationItems
     mode: Mode
     matrix: FloatArray
     raw: FloatArray
@@ -289,11 +301,12 @@ def make_design(items: CalibrationItems, mode: Mode) -> Design:
         return _contextual(items)
     n = len(items)
     if mode == "scalar":
-        return Design(mode, np.ones((n, 1)), np.eye(1), ("bias",), {}, {})
+        return Design(items, mode, np.ones((n, 1)), np.eye(1), ("bias",), {}, {})
     present = [kind for kind in KINDS if (items.kind == kind).any()]
     matrix = (items.kind[:, None] == np.array(present, dtype=np.str_)).astype(np.float64)
     names = tuple(f"bias_{kind}" for kind in present)
-    return Design(mode, matrix.reshape(n, len(present)), np.eye(len(present)), names, {}, {})
+    matrix = matrix.reshape(n, len(present))
+    return Design(items, mode, matrix, np.eye(len(present)), names, {}, {})
 
 
 def _contextual(items: CalibrationItems) -> Design:
@@ -323,7 +336,7 @@ def _contextual(items: CalibrationItems) -> Design:
     raw[0, 1:] = [-m / s for m, s in zip(centre, spread, strict=True)]
     spans = {name: float(np.ptp(logs[name])) for name in varied}
     matrix = np.column_stack([np.ones(len(items)), *columns])
-    return Design("contextual", matrix, raw, ("bias", *varied), spans, unvaried)
+    return Design(items, "contextual", matrix, raw, ("bias", *varied), spans, unvaried)
 
 
 def _only(values: FloatArray, name: str) -> str:
@@ -370,11 +383,6 @@ class TemperatureLikelihood:
             )
         finite = np.where(np.isneginf(shifted), 0.0, shifted)
         return cls(shifted, finite, of_reference)
-
-    @classmethod
-    def of_items(cls, items: CalibrationItems) -> TemperatureLikelihood:
-        """Prepare items; see `of`."""
-        return cls.of(items.log_probs, items.reference)
 
     def nll_and_slope(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return NLL in nats and dNLL/du, each (n,); the slope is 0 where T is held at the floor.

@@ -14,18 +14,8 @@ import numpy as np
 
 from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.calibration.fitting import (
-    CalibratorFit,
-    best_by_question,
-    fit_calibrator,
-    minimise,
-)
-from pact_eval.calibration.likelihood import (
-    NO_QUESTION,
-    CalibrationItems,
-    TemperatureLikelihood,
-    make_design,
-)
+from pact_eval.calibration.fitting import CalibratorFit, best_by_question, fit_calibrator, minimise
+from pact_eval.calibration.likelihood import NO_QUESTION, CalibrationItems, make_design
 from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, neutral_calibrator
 from pact_eval.errors import counted
 from pact_eval.metrics import item_mean
@@ -343,14 +333,13 @@ def _held_out_nll(
     for left_out in tracked(folds, "Cross-validating", "folds"):
         train, test = items.take(fold != left_out), fold == left_out
         unseen = items.take(test)
-        likelihood = TemperatureLikelihood.of_items(train)
         designs = {mode: make_design(train, mode) for mode, _ in forms if mode != "per-question"}
         fitted: dict[Mode, FloatArray] = {}
         for mode, ridge in forms:
             if mode == "per-question":
                 nll[mode, ridge][test] = unseen.nll(best_by_question(train, own))
                 continue
-            minimum = minimise(likelihood, designs[mode], ridge, start=fitted.get(mode))
+            minimum = minimise(designs[mode], ridge, start=fitted.get(mode))
             fitted[mode] = minimum.fitted
             nll[mode, ridge][test] = unseen.nll(designs[mode].calibrator(minimum.fitted))
     return nll

@@ -32,12 +32,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.calibration.likelihood import (
-    SLOPE_BOUND,
-    TEMPERATURE_BOUNDS,
-    Design,
-    TemperatureLikelihood,
-)
+from pact_eval.calibration.likelihood import SLOPE_BOUND, TEMPERATURE_BOUNDS, Design
 from pact_eval.calibration.temperatures import softplus
 from pact_eval.stats.bootstrap import cluster_sums
 from pact_eval.stats.clusters import pooled_design_effect
@@ -100,48 +95,38 @@ class Uncertainty:
         return bool((share > _TOUCHES).any())
 
 
-def observed_information(
-    fitted: FloatArray, likelihood: TemperatureLikelihood, design: Design, ridge: float = 0.0
-) -> FloatArray:
+def observed_information(fitted: FloatArray, design: Design, ridge: float = 0.0) -> FloatArray:
     """Return the (p, p) Hessian of the summed NLL, with the ridge on its slopes, at `fitted`."""
     u = (design.matrix * fitted).sum(axis=1)
-    curvature = likelihood.curvature(u)
+    curvature = design.items.likelihood.curvature(u)
     hessian = design.matrix.T @ (design.matrix * curvature[:, None])
     return np.asarray(hessian + np.diag(np.where(design.is_slope, ridge, 0.0)))
 
 
 def uncertainty(
-    fitted: FloatArray,
-    held: BoolArray,
-    likelihood: TemperatureLikelihood,
-    design: Design,
-    *,
-    cluster: IntArray,
-    ridge: float = 0.0,
+    fitted: FloatArray, held: BoolArray, design: Design, ridge: float = 0.0
 ) -> Uncertainty:
     """Measure how well the data determine the fitted numbers.
 
     Args:
         fitted: (p,) the fit.
         held: (p,) which numbers a bound holds; the others are judged as if those were known.
-        likelihood: of n items.
-        design: the columns of those items.
-        cluster: (n,) family codes in 0..F-1.
+        design: the columns of n items.
         ridge: as in the fit; the covariances are then those of the shrunken estimate.
     """
     p, n = len(fitted), len(design.matrix)
     free = np.flatnonzero(~held)
-    information = observed_information(fitted, likelihood, design, ridge)[np.ix_(free, free)]
+    information = observed_information(fitted, design, ridge)[np.ix_(free, free)]
     inverse, loose, condition = _inverse(information)
     open_directions = np.zeros((p, loose.shape[1] + p - len(free)))
     open_directions[free, : loose.shape[1]] = loose
     open_directions[held, loose.shape[1] :] = np.eye(p - len(free))
     covariance = np.zeros((p, p))
     covariance[np.ix_(free, free)] = inverse
-    clusters = int(cluster.max()) + 1 if n else 0
+    cluster, clusters = design.items.family_codes()
     robust, effects = np.full((p, p), np.nan), np.ones(p)
     if clusters > max(len(free), 1) and n > len(free):
-        _, slope = likelihood.nll_and_slope((design.matrix * fitted).sum(axis=1))
+        _, slope = design.items.likelihood.nll_and_slope((design.matrix * fitted).sum(axis=1))
         gradients = design.matrix * slope[:, None]
         sums = cluster_sums(gradients[:, free], cluster, clusters)
         correction = clusters / (clusters - 1) * (n - 1) / (n - len(free))
@@ -233,7 +218,6 @@ class FitEvidence:
         design: the columns of n items.
         fitted: (p,) the fit.
         held: (p,) which numbers a bound holds.
-        likelihood: of the items.
         penalised: with the ridge of the fit; standard errors come from it.
         data: without any ridge; identification is judged by it.
     """
@@ -241,7 +225,6 @@ class FitEvidence:
     design: Design
     fitted: FloatArray
     held: BoolArray
-    likelihood: TemperatureLikelihood
     penalised: Uncertainty
     data: Uncertainty
 
@@ -322,12 +305,13 @@ def _likelihood_ends(fit: FitEvidence, j: int, reach: float) -> tuple[float, flo
     from scipy import optimize  # reports on raw runs do without it
 
     column, fitted = fit.design.matrix[:, j], float(fit.fitted[j])
+    likelihood = fit.design.items.likelihood
     u = (fit.design.matrix * fit.fitted).sum(axis=1)
-    information = float((column**2 * fit.likelihood.curvature(u)).sum())
-    allowed = float(fit.likelihood.nll_and_slope(u)[0].sum()) + reach**2 * information / 2
+    information = float((column**2 * likelihood.curvature(u)).sum())
+    allowed = float(likelihood.nll_and_slope(u)[0].sum()) + reach**2 * information / 2
 
     def excess(level: float) -> float:
-        return float(fit.likelihood.nll_and_slope(u + column * (level - fitted))[0].sum()) - allowed
+        return float(likelihood.nll_and_slope(u + column * (level - fitted))[0].sum()) - allowed
 
     low, high = (
         bound if excess(bound) <= 0 else float(optimize.brentq(excess, fitted, bound))

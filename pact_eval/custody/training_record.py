@@ -17,7 +17,6 @@ this one's. A record that was false when it was written does pass.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -80,47 +80,37 @@ class UsedFile(Section, frozen=True, omit_defaults=False):
     manifest_sha256: str | None = None
 
 
-class WrittenRole(Section, frozen=True):
-    """The data of one role in a training record: files, and hashes in base64."""
-
-    files: tuple[UsedFile, ...]
-    records: str
-    contexts: str
-    families: str
-    source_families: str
-
-
-@dataclass(frozen=True)
-class HashedData:
-    """The data of one role.
+class HashedData(Section, frozen=True):
+    """The data of one role: its files, and by what is hashed, sorted big-endian integers.
 
     Attributes:
         files: the files.
-        hashes: of the records, contexts, families and source families, by these names.
+        records: hashes of the records.
+        contexts: hashes of their contexts.
+        families: hashes of their families.
+        source_families: hashes of their source families.
     """
 
     files: tuple[UsedFile, ...]
-    hashes: Mapping[str, Hashes]
+    records: bytes
+    contexts: bytes
+    families: bytes
+    source_families: bytes
+
+    def __post_init__(self) -> None:
+        for name in HASHED:
+            whole = len(getattr(self, name)) % _BYTES == 0
+            if not whole or not np.all(self.hashes(name)[1:] > self.hashes(name)[:-1]):
+                raise ValueError(f"{name}: expected sorted 64-bit hashes, each once")
+
+    def hashes(self, name: str) -> Hashes:
+        """Return the hashes that one of `HASHED` names."""
+        return np.frombuffer(getattr(self, name), dtype=">u8").astype(np.uint64)
 
     @property
     def digest(self) -> str:
         """SHA-256 over the hashes of the records: equal for the same records in any order."""
-        return hashlib.sha256(_bytes(self.hashes["records"])).hexdigest()
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the role as the training record holds it; see `training_record`."""
-        files: list[Json] = [file.to_json() for file in self.files]
-        return {"files": files, **{name: _pack(self.hashes[name]) for name in HASHED}}
-
-    @classmethod
-    def of_json(cls, value: Json) -> HashedData:
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError: it is something else; the message says what was expected.
-        """
-        role = convert(value, WrittenRole)
-        return cls(role.files, {name: _unpack(getattr(role, name), name) for name in HASHED})
+        return hashlib.sha256(self.records).hexdigest()
 
 
 def hashes_of(values: Iterable[Json]) -> Hashes:
@@ -160,7 +150,8 @@ def hash_data(used: Sequence[UsedData]) -> HashedData:
     """
     values: dict[str, list[Json]] = {name: [] for name in HASHED}
     files = tuple(_add(data, values) for data in used)
-    return HashedData(files, {name: np.unique(hashes_of(values[name])) for name in HASHED})
+    hashes = (np.unique(hashes_of(values[name])) for name in HASHED)
+    return HashedData(files, *(each.astype(">u8").tobytes() for each in hashes))
 
 
 def _add(data: UsedData, values: Mapping[str, list[Json]]) -> UsedFile:
@@ -201,38 +192,17 @@ def _normal_of_v1(value: Json) -> str:
     return " ".join(value.casefold().split())
 
 
-def _bytes(hashes: Hashes) -> bytes:
-    return hashes.astype(">u8").tobytes()
-
-
-def _pack(hashes: Hashes) -> str:
-    return base64.b64encode(_bytes(hashes)).decode("ascii")
-
-
-def _unpack(text: str, name: str) -> Hashes:
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except ValueError:  # not base64, or not ASCII
-        raw = None
-    if raw is None or len(raw) % _BYTES:
-        raise ValueError(f"{name}: expected 64-bit hashes in base64")
-    hashes = np.frombuffer(raw, dtype=">u8").astype(np.uint64)
-    if not np.all(hashes[1:] > hashes[:-1]):
-        raise ValueError(f"{name}: expected sorted hashes, each once")
-    return hashes
-
-
 TRAINING_RECORD: Final = "training_data.json"
 """Name of the file in an adapter's folder."""
 
 TRAINING_RECORD_KEY: Final = "training_data_sha256"
 """Key of `schema_config.json` with the SHA-256 of the record."""
 
-FORMAT: Final = "pact-training-data-v2"
+FORMATS: Final = ("pact-training-data-v1", "pact-training-data-v2")
+"""Formats that are read; the last one is written."""
 
 
-@dataclass(frozen=True)
-class TrainingRecord:
+class TrainingRecord(Section, frozen=True):
     """Data that an adapter was trained, selected and calibrated on.
 
     Attributes:
@@ -245,7 +215,7 @@ class TrainingRecord:
 
     weights_sha256: str
     roles: Mapping[TrainingRole, HashedData]
-    training: Mapping[str, Json]
+    training: Mapping[str, Any]
     sha256: str | None = None
 
     @property
@@ -253,16 +223,6 @@ class TrainingRecord:
         """SHA-256 of the weights of the base model in the training, if the record says so."""
         stated = self.training.get("base_sha256")
         return stated if isinstance(stated, str) else None
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the content of the file."""
-        roles: dict[str, Json] = {role: data.to_json() for role, data in self.roles.items()}
-        return {
-            "format": FORMAT,
-            "weights_sha256": self.weights_sha256,
-            "roles": roles,
-            "training": {**self.training},
-        }
 
 
 def write_training_record(folder: Path, record: TrainingRecord) -> str:
@@ -272,7 +232,7 @@ def write_training_record(folder: Path, record: TrainingRecord) -> str:
         InputError: the file cannot be written.
     """
     path = folder / TRAINING_RECORD
-    write_atomically(path, dumps_indented(record.to_json()))
+    write_atomically(path, dumps_indented({"format": FORMATS[-1], **record.to_json()}))
     return sha256_of_file(path)
 
 
@@ -291,11 +251,15 @@ def read_training_record(folder: Path) -> TrainingRecord | None:
     except InputError as error:
         raise AdapterError(str(error)) from None
     try:
-        return _record(value, sha256)
+        if not isinstance(value, dict) or value.get("format") not in FORMATS:
+            raise ValueError(f"expected an object with the format {' or '.join(FORMATS)}")
+        record = convert(value, TrainingRecord)
     except ValueError as error:
         raise AdapterError(
             f"{path}: not a training record: {error}; restore the file that came with the adapter"
         ) from None
+    roles = {role: record.roles[role] for role in TRAINING_ROLES if role in record.roles}
+    return msgspec.structs.replace(record, roles=roles, sha256=sha256)
 
 
 @dataclass(frozen=True)
@@ -369,29 +333,6 @@ def adapter_record(files: AdapterFiles) -> TrainingRecord | None:
     return record
 
 
-class _Record(Section, frozen=True):
-    """The file, as `loads` returns it."""
-
-    format: Literal["pact-training-data-v1", "pact-training-data-v2"]
-    weights_sha256: str
-    roles: Mapping[str, Any]
-    training: Mapping[str, Any]
-
-
-def _record(value: Json, sha256: str) -> TrainingRecord:
-    record = convert(value, _Record)
-    if not set(record.roles) <= set(TRAINING_ROLES):
-        raise ValueError(f"roles: expected an object with {', '.join(TRAINING_ROLES)}")
-    roles: dict[TrainingRole, HashedData] = {}
-    for role in TRAINING_ROLES:
-        if role in record.roles:
-            try:
-                roles[role] = HashedData.of_json(record.roles[role])
-            except ValueError as error:
-                raise ValueError(f"roles: {role}: {error}") from None
-    return TrainingRecord(record.weights_sha256, roles, record.training, sha256)
-
-
 LEARNT: Final[tuple[TrainingRole, ...]] = ("train", "selection")
 """Roles whose data the weights have learnt from, or were chosen by."""
 
@@ -436,8 +377,8 @@ def overlap_with(record: TrainingRecord, evaluated: Sequence[Record]) -> Overlap
         data = record.roles.get(role)
         if data is None:
             continue
-        in_families = are_hashed(families, data.hashes["families"])
-        same = are_hashed(contexts, data.hashes["contexts"])
+        in_families = are_hashed(families, data.hashes("families"))
+        same = are_hashed(contexts, data.hashes("contexts"))
         if in_families.any() or same.any():
             roles.append(role)
         by_family |= in_families
@@ -464,7 +405,7 @@ def shared_between(record: TrainingRecord) -> Mapping[tuple[TrainingRole, Traini
     shared = {
         (one, other): len(
             np.intersect1d(
-                record.roles[one].hashes["families"], record.roles[other].hashes["families"]
+                record.roles[one].hashes("families"), record.roles[other].hashes("families")
             )
         )
         for place, one in enumerate(roles)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Annotated, Literal
 
-from pact_eval._json import Json, describe, dumps
+import msgspec
+
+from pact_eval._json import Json
+from pact_eval.schema import Section, convert
 
 FactState = Literal["supported", "refuted", "unknown", "inconsistent"]
 """What a context says of a fact."""
-
-_FACT_STATES: Final[tuple[FactState, ...]] = get_args(FactState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,38 @@ class Certificate:
         return changed[0]
 
 
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _Atom(Section, frozen=True):
+    id: _Text
+    statement: _Text
+
+
+class _Evidence(Section, frozen=True):
+    text: _Text
+    path: tuple[str | int, ...] = ()
+
+
+class _Spec(Section, frozen=True):
+    atoms: tuple[_Atom, ...]
+    focus_atom: _Text
+    focus_evidence: tuple[_Evidence, _Evidence]
+
+
+class _Pair(Section, frozen=True):
+    left: _Text
+    negative_left: _Text
+    right: _Text
+    negative_right: _Text
+
+
+class _Certificate(Section, frozen=True):
+    spec: _Spec
+    fact_states: Mapping[str, FactState]
+    verified_pair: _Pair
+
+
 def parse_certificate(value: Mapping[str, Json]) -> Certificate:
     """Read the `evidence_certificate` of a record.
 
@@ -95,79 +128,20 @@ def parse_certificate(value: Mapping[str, Json]) -> Certificate:
         >>> certificate.changed.counterfactual
         'Box 3 says shut.'
     """
-    spec = _object(value, "spec")
-    evidence = spec.get("focus_evidence")
-    if not isinstance(evidence, list) or len(evidence) != 2:
-        raise ValueError("spec.focus_evidence: expected a list of two sentences")
-    pair = _object(value, "verified_pair")
-    wordings = [
-        (_text(pair, "left"), _text(pair, "negative_left")),
-        (_text(pair, "right"), _text(pair, "negative_right")),
-    ]
-    quoted = [_text(_as_object(item, "focus evidence"), "text") for item in evidence]
+    written = convert({**value}, _Certificate)
+    spec, pair = written.spec, written.verified_pair
+    wordings = [(pair.left, pair.negative_left), (pair.right, pair.negative_right)]
+    quoted = [evidence.text for evidence in spec.focus_evidence]
     if quoted[0] in wordings[1] and quoted[0] not in wordings[0]:
         wordings.reverse()
     first, second = (
-        FocusSentence(_path(item), base, counterfactual, text)
-        for item, text, (base, counterfactual) in zip(evidence, quoted, wordings, strict=True)
+        FocusSentence(evidence.path, base, counterfactual, evidence.text)
+        for evidence, (base, counterfactual) in zip(spec.focus_evidence, wordings, strict=True)
     )
-    states = _object(value, "fact_states")
-    atoms = _atoms(spec)
-    focus_atom = _text(spec, "focus_atom")
-    if focus_atom not in atoms:
-        raise ValueError(f"spec.focus_atom: expected one of the atoms, got {focus_atom}")
-    return Certificate(
-        focus=(first, second),
-        atoms=atoms,
-        focus_atom=focus_atom,
-        fact_states={name: _fact_state(name, state) for name, state in states.items()},
-    )
-
-
-def _atoms(spec: Mapping[str, Json]) -> dict[str, str]:
-    atoms = spec.get("atoms")
-    if not isinstance(atoms, list):
-        raise ValueError(f"spec.atoms: expected a list, got {describe(atoms)}")
-    objects = [_as_object(atom, "an atom") for atom in atoms]
-    names = [_text(atom, "id") for atom in objects]
-    if len(set(names)) < len(names):
-        raise ValueError(f"spec.atoms: expected different ids, got {', '.join(names)}")
-    return {_text(atom, "id"): _text(atom, "statement") for atom in objects}
-
-
-def _fact_state(name: str, value: Json) -> FactState:
-    for state in _FACT_STATES:
-        if state == value:
-            return state
-    raise ValueError(f"fact_states.{name}: expected {', '.join(_FACT_STATES)}, got {dumps(value)}")
-
-
-def _path(item: Json) -> tuple[str | int, ...]:
-    path = _as_object(item, "focus evidence").get("path", [])
-    if not isinstance(path, list):
-        raise ValueError(f"focus evidence: expected path to be a list, got {describe(path)}")
-    steps: list[str | int] = []
-    for step in path:
-        if isinstance(step, bool) or not isinstance(step, str | int):
-            message = f"focus evidence: expected steps of text or numbers, got {describe(step)}"
-            raise ValueError(message)
-        steps.append(step)
-    return tuple(steps)
-
-
-def _object(value: Mapping[str, Json], key: str) -> dict[str, Json]:
-    return _as_object(value.get(key), key)
-
-
-def _as_object(value: Json, what: str) -> dict[str, Json]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{what}: expected an object, got {describe(value)}")
-    return value
-
-
-def _text(value: Mapping[str, Json], key: str) -> str:
-    text = value.get(key)
-    if not isinstance(text, str) or not text:
-        message = f"{key}: expected text, got {'empty text' if text == '' else describe(text)}"
-        raise ValueError(message)
-    return text
+    atoms = {atom.id: atom.statement for atom in spec.atoms}
+    if len(atoms) < len(spec.atoms):
+        names = ", ".join(atom.id for atom in spec.atoms)
+        raise ValueError(f"spec.atoms: expected different ids, got {names}")
+    if spec.focus_atom not in atoms:
+        raise ValueError(f"spec.focus_atom: expected one of the atoms, got {spec.focus_atom}")
+    return Certificate((first, second), atoms, spec.focus_atom, written.fact_states)

@@ -19,14 +19,7 @@ import numpy as np
 
 from pact_eval._choices import GroupBy
 from pact_eval.calibration.notes import CalibrationWarning
-from pact_eval.drift.pairs import (
-    Distance,
-    PairedRuns,
-    Pairing,
-    Tempering,
-    opened_runs,
-    temperings,
-)
+from pact_eval.drift.pairs import Distance, PairedRuns, Pairing, Tempering, opened_runs, temperings
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun

@@ -29,8 +29,7 @@ _LEAST_SHARED: Final = 2
 _SHORT: Final = 8
 _DIGITS: Final = 9
 _NAMES: Final = pl.coalesce(
-    pl.col("options").list.get(pl.col("at"), null_on_oob=True),
-    (pl.col("at") + 1).cast(pl.String),
+    pl.col("options").list.get(pl.col("at"), null_on_oob=True), (pl.col("at") + 1).cast(pl.String)
 )
 """The answers: their names, or their numbers from 1."""
 

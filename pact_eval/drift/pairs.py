@@ -20,7 +20,7 @@ import numpy as np
 from pact_eval._choices import ClusterUnit
 from pact_eval._typing import BoolArray, FloatArray, TextArray
 from pact_eval.calibration.fitting import fit_calibrator
-from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood
+from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.temperatures import KINDS, inverse_softplus
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.comparison import SharedViews, views_in_common
@@ -336,9 +336,8 @@ def _fit(items: CalibrationItems) -> _Fit:
     if level.at_bound or not level.identified:
         return _Fit(temperature, np.zeros(n), families, level.reason or "a bound holds the fit")
     u = np.full(n, inverse_softplus(level.value))
-    likelihood = TemperatureLikelihood.of_items(items)
-    _, slope = likelihood.nll_and_slope(u)
-    information = float(likelihood.curvature(u).sum())
+    _, slope = items.likelihood.nll_and_slope(u)
+    information = float(items.likelihood.curvature(u).sum())
     # dT/du = sigmoid(u) = 1 - exp(-T)
     of_log = -math.expm1(-level.value) / level.value
     return _Fit(temperature, -slope * of_log / information, families, None)

@@ -35,11 +35,7 @@ from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import FEWEST, LEVEL, Estimate, Method
 from pact_eval.stats.group_permutation import group_permutation_test
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.proportions import (
-    few_clusters,
-    rate_estimate,
-    without_interval,
-)
+from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
 
 LOG_COLUMNS: Final = {
     "id": pl.String,
@@ -336,8 +332,7 @@ class _Rows:
             numbers, cluster, second, higher=change.value > 0, rng=rng.spawn(1)[0]
         )
         yield Shift(
-            *(what, name, question, test.outside, test.inside, change),
-            p=min(1.0, 2 * test.p_value),
+            *(what, name, question, test.outside, test.inside, change), p=min(1.0, 2 * test.p_value)
         )
 
 

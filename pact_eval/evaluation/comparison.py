@@ -28,7 +28,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._choices import ClusterUnit, Decoding, GroupBy
@@ -126,7 +125,9 @@ def shared_views(code_orders: Sequence[IntArray]) -> SharedViews:
     letters = min(orders.shape[2] for orders in code_orders)
     of_runs = [orders[:, :, :letters] for orders in code_orders]
     by_place = np.logical_or(
-        np.logical_and.reduce([_same(of_runs[0][:, :k], orders[:, :k]) for orders in of_runs]),
+        np.logical_and.reduce(
+            [(of_runs[0][:, :k] == orders[:, :k]).all(axis=(1, 2)) for orders in of_runs]
+        ),
         np.logical_or.reduce([(orders[:, :, 0] < 0).any(axis=1) for orders in of_runs]),
     )
     if k == 1 or by_place.all():
@@ -173,10 +174,6 @@ def common_repeats(runs: Iterable[ExperimentRun], decoding: Decoding) -> int:
     """
     repeats = [run.predictions.k if run.predictions.repeats else 1 for run in runs]
     return max(repeats) if decoding == "single" else min(repeats)
-
-
-def _same(a: IntArray, b: IntArray) -> npt.NDArray[np.bool_]:
-    return np.asarray((a == b).all(axis=(1, 2)), dtype=np.bool_)
 
 
 def _views_of_common_orders(orders: Sequence[IntArray]) -> list[list[int]]:

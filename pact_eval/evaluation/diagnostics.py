@@ -92,15 +92,9 @@ CATALOGUE: Final[Mapping[str, Kind]] = {
         "A difference between them may come from what else differs, not from the adapter.",
     ),
     "same-weights": Kind(
-        "better",
-        "One run under two seeds",
-        "Means and deviations over seeds count this run twice.",
+        "better", "One run under two seeds", "Means and deviations over seeds count this run twice."
     ),
-    "same-run": Kind(
-        "better",
-        "One run twice",
-        "A comparison of a run with itself says nothing.",
-    ),
+    "same-run": Kind("better", "One run twice", "A comparison of a run with itself says nothing."),
     "matched-by-line": Kind(
         "better",
         "Items matched by their line",
@@ -171,9 +165,7 @@ CATALOGUE: Final[Mapping[str, Kind]] = {
         "The members of a family are not independent, so the families are the sample size.",
     ),
     "notes": Kind(
-        "runs",
-        "Notes of the report",
-        "What the report of a run says in addition to its numbers.",
+        "runs", "Notes of the report", "What the report of a run says in addition to its numbers."
     ),
     "settings": Kind(
         "better",

@@ -25,6 +25,7 @@ from typing import Final
 from pact_eval._choices import Decoding
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.comparison import choose_arm
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import (
@@ -228,11 +229,8 @@ class Experiment:
                 opened,
                 arm=arm or "",
                 first=members[0] if members else None,
-                calibration=settings.calibration,
-                shipped=settings.shipped,
-                allow=settings.allow,
+                settings=settings,
                 without=without,
-                ece_bins=settings.ece_bins,
             )
             if refuse is not None and members is runs:
                 refuse(runs, run)
@@ -306,8 +304,7 @@ class Experiment:
         try:
             without = self.without_leaks()._accuracy(row)
         except InputError:
-            nothing = ClusterText("every item leaks")
-            without = Estimate(math.nan, math.nan, math.nan, 0, 0, None, nothing)
+            without = Estimate.point(math.nan, reason=ClusterText("every item leaks"))
         leak = replace(
             conclusion.leak,
             accuracy=accuracy,
@@ -497,15 +494,10 @@ class Experiment:
         Raises:
             InputError: no run has the named arm, or there is no run.
         """
-        method, arms = self.settings.method, self.arms
-        if method is not None:
-            if method not in arms:
-                raise InputError(f"no run of arm {method!r}; there are {', '.join(arms) or 'none'}")
-            return method
-        if not arms:
+        if not self.runs and self.settings.method is None:
             raise InputError("no run on full contexts")
-        seeded = (arm for arm, runs in arms.items() if runs[-1].seed is not None)
-        return next(seeded, next(iter(arms)))
+        seeded = {arm: runs[-1].seed is not None for arm, runs in self.arms.items()}
+        return choose_arm(seeded, self.settings.method)
 
     def evaluation(
         self,

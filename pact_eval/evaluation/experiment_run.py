@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pact_eval._choices import Allowance, Decoding
+from pact_eval._choices import Decoding
 from pact_eval._typing import IntArray
 from pact_eval.calibration.effect import calibration_notes
 from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
@@ -31,7 +31,7 @@ from pact_eval.evaluation.notes import (
     several_right,
 )
 from pact_eval.evaluation.registry import find_metric
-from pact_eval.metrics import BINS
+from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.places import naming_urls
 from pact_eval.runs.predictions import Predictions
@@ -50,12 +50,9 @@ class ExperimentRun:
         arm: its recipe: the recorded arm, or without one the name of the resolved folder;
             or the name that the command line gives it.
         first: the first run of its type in the experiment, whose items give the order.
-        calibration: calibrator file; None uses the one in the run folder.
-        shipped: apply the temperatures that the decision template of the run ships.
-        allow: differences that are accepted between the run and that of its calibrator.
+        settings: name the calibrator, what it may differ in, and the bins of ECE.
         views: number of views, or (n, k) the views of each item, that are used; None uses all.
         without: ids of the items that are left out.
-        ece_bins: number of bins of ECE.
         name: name of the resolved folder.
         seed: seed of the training; None for a base model, or if the run does not record one.
         label: arm and seed, for legends and rows: "pact, seed 17", or "base" without a seed.
@@ -64,12 +61,9 @@ class ExperimentRun:
     run: RunFolder
     arm: str = ""
     first: ExperimentRun | None = None
-    calibration: Path | None = None
-    shipped: bool = False
-    allow: tuple[Allowance, ...] = ()
+    settings: Settings = field(default_factory=Settings)
     views: int | IntArray | None = None
     without: frozenset[str] = frozenset()
-    ece_bins: int = BINS
     name: str = field(init=False)
     seed: int | None = field(init=False)
     label: str = field(init=False)
@@ -159,13 +153,14 @@ class ExperimentRun:
 
     @cached_property
     def _calibrator(self) -> tuple[Calibrator | None, tuple[CalibrationNote, ...]]:
-        if self.shipped:
+        settings = self.settings
+        if settings.shipped:
             return calibrator_as_shipped(self.provenance, self.place), ()
-        path = self.calibration or self.folder / CALIBRATION_NAME
-        if self.calibration is None and not path.exists():
+        path = settings.calibration or self.folder / CALIBRATION_NAME
+        if settings.calibration is None and not path.exists():
             return None, ()
         with naming_urls():
-            return calibrator_for(path, self.provenance, self.predictions, allow=self.allow)
+            return calibrator_for(path, self.provenance, self.predictions, allow=settings.allow)
 
     @cached_property
     def temperature(self) -> TemperatureSummary | None:
@@ -226,7 +221,8 @@ class ExperimentRun:
         if not calibrated or self.calibrator is None:
             return None
         if decoding is not None:
-            check_decoding(self.calibrator, decoding, allow=self.allow, where=self.place)
+            allow = self.settings.allow
+            check_decoding(self.calibrator, decoding, allow=allow, where=self.place)
         return self.calibrator
 
     def scored(self, decoding: Decoding = "single", *, calibrated: bool = False) -> ScoredItems:
@@ -243,7 +239,7 @@ class ExperimentRun:
 
         def score() -> ScoredItems:
             items = ScoredItems.of(self.predictions, decoding, calibrator)
-            return replace(items, ece_bins=self.ece_bins)
+            return replace(items, ece_bins=self.settings.ece_bins)
 
         return self.once(("scored", decoding, calibrated), score)
 

@@ -419,10 +419,7 @@ def _worse(
 
 
 def _detectable(
-    sample: _Sample,
-    columns: Mapping[str, _Cells],
-    standings: Mapping[str, _Standing],
-    tests: int,
+    sample: _Sample, columns: Mapping[str, _Cells], standings: Mapping[str, _Standing], tests: int
 ) -> DetectableGroup | None:
     """Return how far from the others the median group would be found; None without a group.
 

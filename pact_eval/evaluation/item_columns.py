@@ -11,7 +11,6 @@ import polars as pl
 from pact_eval._typing import IntArray
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import MOST_NUMBERS, MOST_TEXTS, Labels, column_labels, text_labels
-from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.questions import MISSING
 from pact_eval.runs.rows import PREFIX, collected
 
@@ -48,7 +47,14 @@ def item_columns(items: ScoredItems, path: Path | None = None) -> Iterator[tuple
         path: that file, with the K views of an item next to each other; None for items in memory.
     """
     if path is None:
-        yield from _columns_in_memory(items.predictions)
+        views = items.predictions
+        further = pl.DataFrame() if views.metadata is None else views.metadata
+        for name in _names(further.columns):
+            own_values = getattr(views, _STORED.get(name, ""), None)
+            if own_values is None:
+                yield name, further[name]
+            else:
+                yield name, pl.Series(own_values.tolist(), strict=False)
         return
     scan = pl.scan_parquet(path, glob=False)
     stored = scan.collect_schema().names()
@@ -58,15 +64,6 @@ def item_columns(items: ScoredItems, path: Path | None = None) -> Iterator[tuple
         if column in stored:
             values = collected(path, scan.select(column))
             yield name, values.gather_every(items.k).to_series()
-
-
-def _columns_in_memory(views: Predictions) -> Iterator[tuple[str, pl.Series]]:
-    further = pl.DataFrame() if views.metadata is None else views.metadata
-    for name in _names(further.columns):
-        if name in _STORED:
-            yield name, pl.Series(getattr(views, _STORED[name]).tolist(), strict=False)
-        else:
-            yield name, further[name]
 
 
 def _names(own: Sequence[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._choices import ClusterUnit, Decoding
 from pact_eval._typing import FloatArray
-from pact_eval.errors import NO_PROBABILITIES
+from pact_eval.errors import NO_PROBABILITIES, counted
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import PAIR_MARGIN, find_metric, pair_margins
@@ -113,7 +113,7 @@ class RoundedProbabilities(Note):
         if not ends:
             return ""
         hides = "The log" if self.decimals is None else "Rounding"
-        items = f"{self.undecided:,} item{'' if self.undecided == 1 else 's'}"
+        items = counted(self.undecided, "item")
         text = f"{hides} hides the most probable answer of {items}: accuracy is {ends}."
         return f"{self.run}: {text[0].lower()}{text[1:]}" if self.run else text
 
@@ -133,7 +133,7 @@ class RoundedProbabilities(Note):
             nll = f"at least {least} nats, without an upper bound ({items})"
         accuracy = _between(self.accuracy, "percent", "%")
         if accuracy:
-            items = f"{self.undecided:,} item{'' if self.undecided == 1 else 's'}"
+            items = counted(self.undecided, "item")
             accuracy += f": {hides} hides the most probable answer of {items}"
         ends = {"NLL": nll, "AURC": _between(self.aurc, "percent", "%"), "accuracy": accuracy}
         scores = ", ".join(f"{name} {text}" for name, text in ends.items() if text)
@@ -469,9 +469,9 @@ class NearTies(Note):
     noise: float
 
     def __str__(self) -> str:
-        counted = "1 item" if self.items == 1 else f"{self.items:,} items"
+        items = counted(self.items, "item")
         return (
-            f"The two best answers of {counted} have logits that differ by {2 * self.noise:.2g} or "
+            f"The two best answers of {items} have logits that differ by {2 * self.noise:.2g} or "
             "less (view 0): rounding could change which comes first."
         )
 
@@ -532,9 +532,9 @@ class DifferentViews(Note):
         if self.ensembles:
             what = "Ensembles, view TV, flip rate and ensemble gain"
         if self.unlike:
-            count = "1 item" if self.unlike == 1 else f"{self.unlike:,} items"
+            items = counted(self.unlike, "item")
             return (
-                f"The runs show {count} in different letter orders ({listed}). {what} are compared "
+                f"The runs show {items} in different letter orders ({listed}). {what} are compared "
                 "on the orders that all runs have."
             )
         orders = "order" if self.common == 1 else f"{self.common} orders"
@@ -775,7 +775,7 @@ def _between(ends: tuple[float, float], unit: Unit, word: str) -> str:
 
 
 def _items(number: int) -> str:
-    return "1 item has" if number == 1 else f"{number:,} items have"
+    return f"{counted(number, 'item')} {'has' if number == 1 else 'have'}"
 
 
 def rounded_scores(

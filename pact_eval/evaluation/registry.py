@@ -27,7 +27,6 @@ from pact_eval.stats.bootstrap import (
     InfluenceStatistic,
     LazyRowSums,
     Resampled,
-    ResampledInference,
     RowSums,
     Statistic,
     TotalsStatistic,
@@ -311,7 +310,7 @@ def _linear(drawn: Resampled, *, outer: bool, heavy_tailed: bool = False) -> Inf
     """Student's t, or percentiles of resamples if families have no finite influence."""
     linear = drawn.linearised()
     if linear is None:
-        return ResampledInference(drawn)
+        return drawn
     return linear_inference(drawn.value, linear, n=drawn.n, outer=outer, heavy_tailed=heavy_tailed)
 
 

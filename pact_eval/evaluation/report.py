@@ -261,7 +261,14 @@ def evaluate_items(
     """
     drawn = resampled_groups(items, by, rng=rng, resamples=resamples)
     groups = tuple(map(group_numbers, drawn))
-    ties = None if noise is None else near_ties(items.facts.logit_gap, noise)
+    facts = items.facts
+    ties = None if noise is None else near_ties(facts.logit_gap, noise)
+    letters = None
+    if items.reference is not None:  # over all views whose letter order is known
+        clusters = items.cluster[facts.of_item]
+        letters = slot_homogeneity(facts.picked, facts.held, clusters, facts.weight)
+        if not facts.of_item.size:
+            letters = replace(letters, reason=ClusterText(_NO_ORDERS))
     return Evaluation(
         contexts=items.contexts,
         decoding=items.decoding,
@@ -272,9 +279,9 @@ def evaluate_items(
         unit=items.unit,
         metrics=registered_metrics(items.contexts),
         groups=groups,
-        letters=_letters(items),
-        mean_answer_mass=items.facts.answer_mass,
-        smallest_probability=items.facts.smallest_probability,
+        letters=letters,
+        mean_answer_mass=facts.answer_mass,
+        smallest_probability=facts.smallest_probability,
         near_ties=ties,
         notes=(
             *RepeatedPrompts.of(items, shuffled=shuffled),
@@ -305,18 +312,6 @@ def group_numbers(group: ResampledGroup) -> Group:
         pairs=pairs,
         nll=None if nll is None or np.isnan(nll).any() else metrics.nll_summary(nll),
         top_answers=TopAnswers.of(group),
-    )
-
-
-def _letters(items: ScoredItems) -> SlotHomogeneity | None:
-    """Test the letters over all views whose letter order is known."""
-    if items.reference is None:
-        return None
-    facts = items.facts
-    clusters = items.cluster[facts.of_item]
-    homogeneity = slot_homogeneity(facts.picked, facts.held, clusters, facts.weight)
-    return (
-        homogeneity if facts.of_item.size else replace(homogeneity, reason=ClusterText(_NO_ORDERS))
     )
 
 

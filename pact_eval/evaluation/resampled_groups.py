@@ -324,7 +324,7 @@ class ResampledGroup:
         """Return a metric without an interval; nothing is resampled for it."""
         basis, value = self.basis(metric), self.drawn[metric].value
         reason = _reason_text(basis.reason_if_none) if math.isnan(value) else None
-        return Estimate(value, math.nan, math.nan, basis.units, basis.families, None, reason)
+        return Estimate.point(value, basis.units, basis.families, reason)
 
     def estimate(self, metric: str) -> Estimate:
         """Return a metric with its interval; computed once, since a run is in several pairs."""
@@ -337,7 +337,7 @@ class ResampledGroup:
         entry = find_metric(metric)
         undefined = self.undefined_reason(metric)
         if not entry.defined_for(self.items.known):
-            return Estimate(math.nan, math.nan, math.nan, 0, 0, None, undefined)
+            return Estimate.point(math.nan, reason=undefined)
         estimate = entry.interval(self.items, self.drawn[metric], same_stream(self.rng))
         estimate = entry.within_bounds(estimate)
         few = too_few(entry, self.basis(metric).families, [self.items])
@@ -489,7 +489,6 @@ def _draw_group(
             n=len(members),
             rng=same_stream(rng),
             resamples=resamples,
-            lazily=True,
         )
     return ResampledGroup(name, items, drawn, bases, same_stream(rng))
 

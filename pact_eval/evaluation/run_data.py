@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -56,38 +56,34 @@ def _references(run: ExperimentRun) -> Mapping[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-@dataclass(frozen=True)
-class RememberedData:
-    """Datasets that `run.json` names, of runs that were scored on them or joined with them.
+def remembered_data(runs: Sequence[ExperimentRun]) -> tuple[tuple[Path, ...], str]:
+    """Return the datasets that runs remember, which are used unless the user gives others.
 
-    Attributes:
-        files: the files, each once; none unless those of all runs are there, unchanged.
-        lacking: why there are none.
+    They are those that `run.json` names, of runs that were scored on them or joined with them.
+
+    Returns:
+        The files, each once; none unless those of all runs are there, unchanged. And why there are
+        none.
     """
-
-    files: tuple[Path, ...] = ()
-    lacking: str = _NO_DATA
-
-
-def remembered_data(runs: Sequence[ExperimentRun]) -> RememberedData:
-    """Return the datasets that runs remember, which are used unless the user gives others."""
     files: list[Path] = []
     for run in runs:
         recorded, sha256 = run.provenance, data_hash(run)
         named = recorded.data_file if scored_hash(run) else recorded.references_file
         if named is None or sha256 is None:
-            return RememberedData()
+            return (), _NO_DATA
         places = [Path(named)]
         if recorded.data_from_run is not None:
             places.append(Path(os.path.normpath(run.folder.resolve() / recorded.data_from_run)))
         hashes = {_hash_at(place): place for place in reversed(places)}  # as given, if it is
         if sha256 not in hashes:
             change = "is not there" if hashes.keys() == {None} else "was changed since"
-            return RememberedData(lacking=f"{named} {change}: {_NO_DATA}")
-        if _without_contexts(data_reading(run)):
-            return RememberedData(lacking=f"{named} has no contexts: {_NO_DATA}")
+            return (), f"{named} {change}: {_NO_DATA}"
+        reading = data_reading(run)
+        # Of right answers only, ids stand for the contexts.
+        if reading.bare and reading.columns.get("state") == reading.columns.get("id", ()):
+            return (), f"{named} has no contexts: {_NO_DATA}"
         files.append(hashes[sha256])
-    return RememberedData(tuple(dict.fromkeys(files)))
+    return tuple(dict.fromkeys(files)), _NO_DATA
 
 
 def _hash_at(place: Path) -> str | None:
@@ -96,11 +92,6 @@ def _hash_at(place: Path) -> str | None:
         return sha256_of_file(place) if place.is_file() else None
     except (OSError, InputError):
         return None
-
-
-def _without_contexts(reading: Reading) -> bool:
-    """Return whether a file has right answers only: ids stand for the contexts."""
-    return reading.bare and reading.columns.get("state") == reading.columns.get("id", ())
 
 
 def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataConclusion:
@@ -137,12 +128,12 @@ def _audit_remembered(
     runs: Sequence[ExperimentRun], hashes: Sequence[str | None]
 ) -> DataConclusion:
     """Audit the datasets that runs remember, but for what takes seconds; say why they cannot be."""
-    remembered = remembered_data(runs)
-    if not remembered.files:
-        return DataConclusion.without_audit(remembered.lacking)
+    files, lacking = remembered_data(runs)
+    if not files:
+        return DataConclusion.without_audit(lacking)
     quick = tuple(name for name in DATA_CHECKS if name != _SLOW.name)
     try:
-        conclusion = _audit_files(remembered.files, hashes, _common_reading(runs), quick)
+        conclusion = _audit_files(files, hashes, _common_reading(runs), quick)
         return replace(conclusion, unchecked=(*conclusion.unchecked, _SLOW))
     except InputError as error:  # what nobody asked for does not end a report
         return DataConclusion.without_audit(f"{str(error).splitlines()[0]}; {_NO_DATA}")

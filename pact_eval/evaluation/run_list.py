@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,14 +20,14 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.spending import Spent, spent
 from pact_eval.progress import tracked
 from pact_eval.runs.folder import RunFolder, open_run, views_written
-from pact_eval.runs.provenance import EVALUATION, NAME, Provenance, read_provenance
+from pact_eval.runs.provenance import EVALUATION, NAME, read_provenance
 from pact_eval.runs.seal import PREDICTIONS, seal_digest
 from pact_eval.stats.estimate import ClusterText, Estimate
 
 RunState = Literal["complete", "resumable", "tampered", "unreadable"]
 """Whether a run can be read: complete, or waiting for its command to be repeated, or neither."""
 
-_NO_REFERENCES: Final = "ablated contexts have no references"
+_NO_REFERENCES: Final = ClusterText("ablated contexts have no references")
 
 
 @dataclass(frozen=True)
@@ -128,37 +129,43 @@ def _looks_like_a_run(folder: Path) -> bool:
 
 def _read_listed(folder: Path, settings: Settings) -> ListedRun:
     try:
-        provenance = read_provenance(folder)
+        recorded = read_provenance(folder)
+        listed = ListedRun(
+            folder=folder,
+            state="resumable",
+            arm=recorded.named(recorded.arm or folder.resolve().name),
+            seed=recorded.seed,
+            role=recorded.role or EVALUATION,
+            items=recorded.data.records,
+            k=recorded.k,
+            data_sha256=recorded.data.sha256,
+            created=recorded.created,
+        )
         if (folder / PREDICTIONS).exists():
-            return _complete(open_run(folder), settings)
-        return _read_unfinished(folder, provenance)
+            return _complete(listed, open_run(folder), settings)
+        items, k = listed.items, listed.k
+        wanted = None if items is None or k is None else items * k
+        return replace(listed, views=views_written(folder), views_wanted=wanted)
     except TamperedError as error:
         return ListedRun(folder, "tampered", str(error))
     except (RunError, OSError) as error:
         return ListedRun(folder, "unreadable", str(error))
 
 
-def _complete(run: RunFolder, settings: Settings) -> ListedRun:
+def _complete(listed: ListedRun, run: RunFolder, settings: Settings) -> ListedRun:
     seal = run.seal
-    listed = ListedRun(
-        folder=run.folder,
+    listed = replace(
+        listed,
         state="complete",
-        arm=run.arm,
-        seed=run.seed,
-        role=run.role,
         items=seal.items,
         k=seal.k,
         views=seal.views,
         views_wanted=seal.views,
-        data_sha256=run.provenance.data.sha256,
         digest=seal_digest(seal),
-        created=run.provenance.created,
         gaps=gap_notes(run.provenance),
     )
     if run.ablated:
-        nothing = float("nan")
-        undefined = Estimate(nothing, nothing, nothing, 0, 0, None, ClusterText(_NO_REFERENCES))
-        return replace(listed, accuracy=undefined)
+        return replace(listed, accuracy=Estimate.point(math.nan, reason=_NO_REFERENCES))
     try:
         return _conclude(listed, run, settings)
     except InputError as error:
@@ -183,21 +190,4 @@ def _conclude(listed: ListedRun, run: RunFolder, settings: Settings) -> ListedRu
         probabilities=experiment.probabilities(only),
         data=experiment.data,
         spent=spent(only),
-    )
-
-
-def _read_unfinished(folder: Path, provenance: Provenance) -> ListedRun:
-    items, k = provenance.data.records, provenance.k
-    return ListedRun(
-        folder=folder,
-        state="resumable",
-        arm=provenance.named(provenance.arm or folder.resolve().name),
-        seed=provenance.seed,
-        role=provenance.role or EVALUATION,
-        items=items,
-        k=k,
-        views=views_written(folder),
-        views_wanted=None if items is None or k is None else items * k,
-        data_sha256=provenance.data.sha256,
-        created=provenance.created,
     )

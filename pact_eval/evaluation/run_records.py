@@ -170,7 +170,7 @@ def texts_of(run: ExperimentRun, records: Mapping[str, Record]) -> ItemTexts:
 def _read_records(
     run: ExperimentRun, paths: Sequence[Path], *, required: bool
 ) -> Mapping[str, Record]:
-    files = list(files_of_paths(paths or remembered_data([run]).files))
+    files = list(files_of_paths(paths or remembered_data([run])[0]))
     table = _imported_table(run, files)
     named = [*files, *([] if table is None else [table])]
     if not named or not (required or sum(map(count_lines, named)) <= MOST_AUDITED):

@@ -197,10 +197,7 @@ def wrong_items(run: ExperimentRun, items: ScoredItems, texts: ItemTexts, most: 
 
 
 def _surest(
-    confidence: FloatArray,
-    wrong: BoolArray,
-    ids_of: Callable[[IntArray], Sequence[str]],
-    most: int,
+    confidence: FloatArray, wrong: BoolArray, ids_of: Callable[[IntArray], Sequence[str]], most: int
 ) -> IntArray:
     """Return (m,) the rows of the surest wrong answers; ties in the order of their ids."""
     rows: IntArray = np.flatnonzero(wrong)

@@ -174,7 +174,6 @@ class RunDifferences:
             n=groups[0].basis(metric.name).units,
             rng=self._rng(),
             resamples=resamples,
-            lazily=True,
         ).values()
         weighted = [(term.weight, run) for term, run in zip(terms, runs, strict=True)]
         drawn = Resampled.weighted_sum(weighted)

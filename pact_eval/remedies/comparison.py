@@ -414,10 +414,7 @@ def compare_remedies(
 
 
 def remedies_of_run(
-    experiment: Experiment,
-    run: ExperimentRun,
-    files: Sequence[Path] = (),
-    scope: Scope = "all",
+    experiment: Experiment, run: ExperimentRun, files: Sequence[Path] = (), scope: Scope = "all"
 ) -> RemedyComparison:
     """Compare the remedies of a run of an experiment, with its resamples, seed and units.
 

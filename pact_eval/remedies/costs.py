@@ -51,8 +51,7 @@ def prompts_of_views(predictions: Predictions) -> IntArray:
     """
     if predictions.repeats:
         return np.tile(np.arange(1, predictions.k + 1), (len(predictions), 1))
-    prompts: IntArray = distinct_orders(predictions.code_order).cumsum(axis=1)
-    return prompts
+    return np.asarray(distinct_orders(predictions.code_order).cumsum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -128,10 +127,7 @@ class RemedyCost:
 
 
 def cost_of(
-    views: int,
-    prompts: Sequence[float],
-    tokens: ItemTokens,
-    content_free: ItemTokens | None = None,
+    views: int, prompts: Sequence[float], tokens: ItemTokens, content_free: ItemTokens | None = None
 ) -> RemedyCost:
     """Return the cost of a remedy.
 

@@ -44,8 +44,7 @@ class LetterPrior:
 
     def covers(self, n_choices: IntArray) -> BoolArray:
         """Return (n,) whether there is a prior for items of these numbers of answers."""
-        covered: BoolArray = np.isin(n_choices, list(self.log_prior))
-        return covered
+        return np.asarray(np.isin(n_choices, list(self.log_prior)))
 
     def removed(self, predictions: Predictions) -> FloatArray:
         """Return the log-probabilities of every view without the prior, shape (n, K, C).
@@ -127,8 +126,7 @@ def _additive(log_probs: FloatArray, letters: IntArray) -> FloatArray | None:
     gram = rows.T @ rows
     if n == 0 or np.linalg.matrix_rank(gram) < n_choices - 1:
         return None
-    log_prior: FloatArray = np.linalg.lstsq(gram, rows.T @ centred.reshape(-1), rcond=None)[0]
-    return log_prior
+    return np.asarray(np.linalg.lstsq(gram, rows.T @ centred.reshape(-1), rcond=None)[0])
 
 
 def _batch(log_probs: FloatArray, letters: IntArray) -> FloatArray | None:
@@ -142,8 +140,7 @@ def _batch(log_probs: FloatArray, letters: IntArray) -> FloatArray | None:
         return None
     by_letter = np.empty(log_probs[:, 0].shape)
     np.put_along_axis(by_letter, letters[:, 0], log_probs[:, 0], axis=1)
-    log_prior: FloatArray = np.log(np.exp(by_letter).mean(axis=0))
-    return log_prior
+    return np.asarray(np.log(np.exp(by_letter).mean(axis=0)))
 
 
 _ESTIMATORS: Final[Mapping[PriorMethod, Callable[[FloatArray, IntArray], FloatArray | None]]] = {

@@ -203,8 +203,8 @@ def _stated_training(record: TrainingRecord) -> StatedTraining:
 def _role(data: HashedData) -> TrainedRole:
     return TrainedRole(
         tuple(file.name for file in data.files),
-        len(data.hashes["records"]),
-        len(data.hashes["families"]),
+        len(data.hashes("records")),
+        len(data.hashes("families")),
         data.digest,
     )
 

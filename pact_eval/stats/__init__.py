@@ -5,10 +5,11 @@ The names here are for users; what only this package calls is in the modules.
 
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.bootstrap import (
-    bootstrap_intervals,
+    Resampled,
     mean_statistic,
     percentile_estimate,
     ratio_statistic,
+    resample,
 )
 from pact_eval.stats.equivalence import (
     EquivalenceVerdict,
@@ -69,13 +70,13 @@ __all__ = [
     "Method",
     "MixShift",
     "PairedRates",
+    "Resampled",
     "SeedSummary",
     "SignAgreement",
     "SignFlipTest",
     "SlotHomogeneity",
     "SlotPreference",
     "SlotPreferences",
-    "bootstrap_intervals",
     "crossed_difference",
     "detectable_difference",
     "equivalence_verdict",
@@ -93,6 +94,7 @@ __all__ = [
     "rate_estimate",
     "rate_limit",
     "ratio_statistic",
+    "resample",
     "same_sign",
     "seed_summary",
     "sign_flip_test",

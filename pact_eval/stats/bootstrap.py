@@ -246,10 +246,7 @@ SampleStatistic: TypeAlias = TotalsStatistic | InfluenceStatistic
 
 
 def ratio_statistic(
-    numerator: npt.ArrayLike,
-    denominator: npt.ArrayLike,
-    cluster: npt.ArrayLike,
-    n_clusters: int,
+    numerator: npt.ArrayLike, denominator: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int
 ) -> Statistic:
     """Build the statistic sum(numerator) / sum(denominator) over resampled rows.
 
@@ -341,82 +338,11 @@ def _ratio_of_totals(totals: FloatArray) -> FloatArray:
     return ratio
 
 
-def bootstrap_intervals(
-    statistics: Mapping[str, Statistic],
-    *,
-    n_clusters: int,
-    n: int,
-    rng: np.random.Generator,
-    resamples: int = 10_000,
-    confidence: float = 0.95,
-    expanded: bool = True,
-) -> dict[str, Estimate]:
-    r"""Expanded percentile intervals over clusters; all statistics see the same resamples.
-
-    .. math:: [\,q_a, q_{1-a}\,] \text{ of } \theta(w_1), ..., \theta(w_B),
-              \quad w_b \sim Multinomial(F, 1/F)
-
-    with the level :math:`a` of `expanded_tail`, which makes up for how much the bootstrap
-    understates the spread of few clusters. Quantiles are interpolated linearly, as in
-    `scipy.stats.bootstrap(method="percentile")`, except next to an infinite replicate, where the
-    outer neighbour is taken. NaN replicates are left out.
-
-    Args:
-        statistics: By name, functions from (b, F) cluster weights to (b,) values.
-        n_clusters: Number of clusters F.
-        n: Number of rows, for the record.
-        rng: Source of the resamples, which depend on nothing else but F and their number.
-        resamples: Number of resamples.
-        confidence: Nominal coverage of the intervals, in (0, 1).
-        expanded: Expand the intervals for few clusters; see `percentile_estimate`.
-
-    Returns:
-        By name, an `Estimate`. The interval is NaN, with a reason, where the value is NaN, there
-        is one cluster only, or all resamples agree, which does not mean certainty; a reason also
-        says where the value is infinite or more than 1% of the replicates were NaN.
-
-    Raises:
-        ValueError: A count is negative, `confidence` is outside (0, 1), or a statistic does not
-            return one value per resample.
-
-    References:
-        Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter 13. Hesterberg,
-        "What teachers should know about the bootstrap", The American Statistician 2015.
-
-    Examples:
-        >>> import numpy as np
-        >>> from pact_eval.stats.bootstrap import bootstrap_intervals, mean_statistic
-        >>> loss = mean_statistic([1, 1, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2], 3)
-        >>> rng = np.random.default_rng(7)
-        >>> estimate = bootstrap_intervals({"loss": loss}, n_clusters=3, n=6, rng=rng)["loss"]
-        >>> estimate.low, round(estimate.value, 3)
-        (0.5, 0.667)
-    """
-    _check_bootstrap(n_clusters, n, resamples, confidence)
-    drawn = resample(statistics, n_clusters=n_clusters, n=n, rng=rng, resamples=resamples)
-    return {
-        name: resampled.estimate(confidence, expanded=expanded) for name, resampled in drawn.items()
-    }
-
-
 def _same(left: BoolArray | None, right: BoolArray | None) -> bool:
     """Return whether two statistics count the same rows; None counts all."""
     if left is None or right is None:
         return left is right
     return np.array_equal(left, right)
-
-
-@dataclass(frozen=True, eq=False)
-class LazyReplicates:
-    """The (b,) values of a statistic on resamples, which are drawn when they are first needed.
-
-    Attributes:
-        resamples: Their number, b.
-        draw: Returns the values.
-    """
-
-    resamples: int
-    draw: Callable[[], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,27 +353,24 @@ class Resampled:
 
     Attributes:
         value: The statistic on the rows themselves.
-        drawn: (b,) the statistic on the resamples; NaN if it is undefined.
+        resamples: Number of resamples, b.
+        draw: Returns the (b,) values on the resamples, which many intervals never need.
         n: Rows.
         n_clusters: Clusters that the rows form.
         terms: What was resampled, as a weighted sum: weights and statistics.
     """
 
     value: float
-    drawn: FloatArray | LazyReplicates
+    resamples: int
+    draw: Callable[[], FloatArray]
     n: int
     n_clusters: int
     terms: tuple[tuple[float, Statistic], ...] = ()
 
-    @property
-    def resamples(self) -> int:
-        """Number of resamples, b."""
-        return self.drawn.resamples if isinstance(self.drawn, LazyReplicates) else len(self.drawn)
-
     @cached_property
     def replicates(self) -> FloatArray:
         """(b,) the statistic on the resamples; NaN if it is undefined."""
-        return self.drawn.draw() if isinstance(self.drawn, LazyReplicates) else self.drawn
+        return self.draw()
 
     @property
     def statistic(self) -> Statistic | None:
@@ -491,8 +414,8 @@ class Resampled:
             return total[counted], first.cluster[counted]
         return total, first.cluster
 
-    def estimate(self, confidence: float = 0.95, *, expanded: bool = True) -> Estimate:
-        """Return the value with its percentile interval; see `percentile_estimate`.
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Return the value with its expanded percentile interval; see `percentile_estimate`.
 
         A value that is NaN has no interval, so its replicates are not drawn.
         """
@@ -503,8 +426,12 @@ class Resampled:
             n=self.n,
             n_clusters=self.n_clusters,
             confidence=confidence,
-            expanded=expanded,
+            expanded=True,
         )
+
+    def p_value(self) -> float:
+        """Return the level at which the interval ends at 0; NaN without an interval."""
+        return inverted_p_value(self.estimate, self.resamples, self.n_clusters)
 
     def __sub__(self, other: Resampled) -> Resampled:
         """Return this minus another; NaN if either is NaN or both are the same infinity."""
@@ -513,15 +440,7 @@ class Resampled:
     @classmethod
     def mean(cls, parts: Sequence[Resampled]) -> Resampled:
         """Return the mean of one or more, such as a difference at several seeds."""
-        total = cls.weighted_sum([(1.0, part) for part in parts])
-        seeds = len(parts)
-        return cls(
-            total.value / seeds,
-            LazyReplicates(total.resamples, lambda: total.replicates / seeds),
-            total.n,
-            total.n_clusters,
-            tuple((weight / seeds, statistic) for weight, statistic in total.terms),
-        )
+        return cls.weighted_sum([(1 / len(parts), part) for part in parts])
 
     @classmethod
     def weighted_sum(cls, parts: Sequence[tuple[float, Resampled]]) -> Resampled:
@@ -535,7 +454,8 @@ class Resampled:
         with np.errstate(invalid="ignore"):
             return cls(
                 float(np.sum([weight * part.value for weight, part in parts])),
-                LazyReplicates(parts[0][1].resamples, summed),
+                parts[0][1].resamples,
+                summed,
                 parts[0][1].n,
                 parts[0][1].n_clusters,
                 tuple(
@@ -553,18 +473,16 @@ def resample(
     n: int,
     rng: np.random.Generator,
     resamples: int = 10_000,
-    lazily: bool = False,
 ) -> dict[str, Resampled]:
-    """Compute statistics on the rows and on resamples of clusters, the same ones for all.
+    """Compute statistics on the rows, and on resamples of clusters when these are needed.
 
     Args:
         statistics: By name, functions from (b, F) cluster weights to (b,) values.
         n_clusters: Number of clusters F.
         n: Number of rows, for the record.
-        rng: Source of the resamples, which depend on nothing else but F and their number.
+        rng: Source of the resamples, which depend on nothing else but F and their number. They are
+            the same for all statistics: its state does not change, and nothing else may change it.
         resamples: Number of resamples.
-        lazily: Draw them when a replicate is first needed, which many intervals never do; nothing
-            else may use `rng` then.
 
     Returns:
         By name, value and replicates; all replicates are NaN if there are fewer than two clusters.
@@ -584,43 +502,36 @@ def resample(
         (0.25, 0.0, 0.5)
     """
     _check_bootstrap(n_clusters, n, resamples)
-    values = {
-        name: _value(name, statistic, n_clusters) if n_clusters else math.nan
-        for name, statistic in statistics.items()
-    }
-    replicates: Mapping[str, FloatArray | LazyReplicates]
-    if lazily:
-
-        def draw(name: str) -> FloatArray:
-            only = {name: statistics[name]}
-            return _draw(only, n_clusters, n, same_stream(rng), resamples)[name]
-
-        replicates = {name: LazyReplicates(resamples, partial(draw, name)) for name in statistics}
-    else:
-        replicates = _draw(statistics, n_clusters, n, rng, resamples)
     return {
-        name: Resampled(value, replicates[name], n, n_clusters, ((1.0, statistics[name]),))
-        for name, value in values.items()
+        name: Resampled(
+            _value(name, statistic, n_clusters),
+            resamples,
+            partial(_draw, name, statistic, n_clusters, n, rng, resamples),
+            n,
+            n_clusters,
+            ((1.0, statistic),),
+        )
+        for name, statistic in statistics.items()
     }
 
 
 def _draw(
-    statistics: Mapping[str, Statistic],
+    name: str,
+    statistic: Statistic,
     n_clusters: int,
     n: int,
     rng: np.random.Generator,
     resamples: int,
-) -> dict[str, FloatArray]:
-    """Return the (b,) values of each statistic on the same resamples of clusters."""
-    replicates = {name: np.full(resamples, np.nan) for name in statistics}
+) -> FloatArray:
+    """Return the (b,) values of a statistic on resamples of clusters."""
+    replicates = np.full(resamples, np.nan)
     if n_clusters < 2:
         return replicates
-    of_weights = {name: _summed_once(statistic) for name, statistic in statistics.items()}
-    batches = weight_batches(n_clusters, max(n, n_clusters), resamples, rng)
+    of_weights = _summed_once(statistic)
+    batches = weight_batches(n_clusters, max(n, n_clusters), resamples, same_stream(rng))
     with one_blas_thread(), step("Resampling", resamples, "resamples") as drawn:
         for batch, weights in batches:
-            for name, statistic in of_weights.items():
-                replicates[name][batch] = _check_weights(name, statistic(weights), weights)
+            replicates[batch] = _check_weights(name, of_weights(weights), weights)
             drawn.done = batch.stop
     return replicates
 
@@ -644,6 +555,8 @@ def _summed_once(statistic: Statistic) -> Statistic:
 
 
 def _value(name: str, statistic: Statistic, n_clusters: int) -> float:
+    if not n_clusters:
+        return math.nan
     if isinstance(statistic, SampleStatistic):
         return statistic.on_rows()
     ones = np.ones((1, n_clusters))
@@ -659,7 +572,7 @@ def percentile_estimate(
     confidence: float,
     expanded: bool,
 ) -> Estimate:
-    """Turn replicates into the percentile interval and the reasons of `bootstrap_intervals`.
+    """Turn replicates into a percentile interval, and the reasons for what is not there.
 
     Args:
         value: The point estimate.
@@ -671,7 +584,9 @@ def percentile_estimate(
             (1 - confidence) / 2 and its counterpart, as published intervals do.
 
     Returns:
-        The estimate; what is undefined has a reason.
+        The estimate. The interval is NaN, with a reason, where the value is NaN, there is one
+        cluster only, or all resamples agree, which does not mean certainty; a reason also says
+        where the value is infinite or more than 1% of the replicates were NaN.
 
     Raises:
         ValueError: A count is negative, there is no replicate, or `confidence` is outside (0, 1).
@@ -865,34 +780,7 @@ def least_p_value(resamples: int, n_clusters: int) -> float:
         >>> round(least_p_value(10_000, 162), 5), round(least_p_value(10_000, 8), 3)
         (0.00029, 0.01)
     """
-    return _level_of_tail(1 / (resamples + 1), n_clusters)
-
-
-@dataclass(frozen=True, eq=False)
-class ResampledInference:
-    """Interval and test of a statistic by resamples of its clusters.
-
-    Attributes:
-        drawn: The statistic on the rows and on the resamples.
-        interval: Makes the interval from them; None takes the expanded percentile interval.
-    """
-
-    drawn: Resampled
-    interval: Callable[[Resampled, float], Estimate] | None = None
-
-    def estimate(self, confidence: float = 0.95) -> Estimate:
-        """Return the statistic with its interval."""
-        if self.interval is None:
-            return self.drawn.estimate(confidence)
-        return self.interval(self.drawn, confidence)
-
-    def p_value(self) -> float:
-        """Return the level at which the interval ends at 0; NaN without an interval."""
-        return inverted_p_value(self.estimate, self.drawn.resamples, self.drawn.n_clusters)
-
-
-def _level_of_tail(share: float, n_clusters: int) -> float:
-    """Return the two-sided level whose expanded tail is a share of the replicates."""
+    share = 1 / (resamples + 1)
     if share >= 0.5:
         return 1.0
     t = math.sqrt((n_clusters - 1) / n_clusters) * normal_quantile(share)

@@ -285,10 +285,9 @@ def centred_sums(sums: npt.ArrayLike, *, rng: np.random.Generator, resamples: in
     spread = totals - totals.mean(axis=0)
     if families > _MANY:
         covariance = families / (families - 1) * (spread.T @ spread)
-        draws: FloatArray = rng.multivariate_normal(
-            np.zeros(columns), covariance, resamples, method="eigh"
+        return np.asarray(
+            rng.multivariate_normal(np.zeros(columns), covariance, resamples, method="eigh")
         )
-        return draws
     # One multinomial for each draw takes five times as long as counting the families drawn.
     drawn = [weights @ spread for _, weights in weight_batches(families, families, resamples, rng)]
     scale = np.sqrt(families / rng.chisquare(families - 1, (resamples, 1)))

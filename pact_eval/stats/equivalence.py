@@ -100,11 +100,7 @@ class EquivalenceVerdict:
 
 
 def equivalence_verdict(
-    difference: Estimate,
-    margin: float,
-    *,
-    better: Literal[-1, 0, 1] = 1,
-    shown: bool = True,
+    difference: Estimate, margin: float, *, better: Literal[-1, 0, 1] = 1, shown: bool = True
 ) -> EquivalenceVerdict:
     r"""Judge a difference by its interval: inside the margin, beyond 0, both or neither.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -133,6 +134,18 @@ class Estimate:
     method: Method | None = None
     reason: ClusterText | None = None
     concentration: ClusterText | None = None
+
+    @classmethod
+    def point(
+        cls, value: float, n: int = 0, clusters: int = 0, reason: ClusterText | None = None
+    ) -> Self:
+        """Return a value without an interval; the arguments are as the attributes.
+
+        Examples:
+            >>> Estimate.point(0.82, n=324).low
+            nan
+        """
+        return cls(value, math.nan, math.nan, n, clusters, None, reason)
 
     @property
     def excludes_zero(self) -> bool:

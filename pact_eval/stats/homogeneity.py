@@ -108,11 +108,7 @@ def _check_slots(
             raise ValueError(f"{name}: expected letter positions 0, 1, ..., got {slots.dtype}")
     codes, _ = cluster_codes(labels, len(labels))
     views = picks.shape[1] if picks.ndim == 2 else 1
-    return (
-        picks.ravel().astype(np.int64),
-        truth.ravel().astype(np.int64),
-        np.repeat(codes, views),
-    )
+    return (picks.ravel().astype(np.int64), truth.ravel().astype(np.int64), np.repeat(codes, views))
 
 
 def slot_homogeneity(

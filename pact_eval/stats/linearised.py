@@ -258,12 +258,7 @@ class LinearInference:
 
 
 def linear_inference(
-    value: float,
-    linear: Linearisation,
-    *,
-    n: int,
-    outer: bool = False,
-    heavy_tailed: bool = False,
+    value: float, linear: Linearisation, *, n: int, outer: bool = False, heavy_tailed: bool = False
 ) -> LinearInference:
     r"""Return the inference on a statistic from its linearisation; see `LinearInference`.
 

@@ -33,7 +33,7 @@ from pact_eval.results import Writable
 from pact_eval.runs.custody import TrainedOnRun
 from pact_eval.runs.folder import RunSource, unanswered_items
 from pact_eval.runs.predictions import Predictions
-from pact_eval.stats.bootstrap import bootstrap_intervals, mean_statistic
+from pact_eval.stats.bootstrap import mean_statistic, resample
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.proportions import critical_count, rate_limit
 from pact_eval.thresholds.choice import (
@@ -383,8 +383,7 @@ def choose_answer_sets(
     items = set_items(run, rule, ties_seed)
     levels = kind_levels(items, coverage, confidence)
     made = replace(
-        made_sets(items, _thresholds(levels)),
-        covered=_covers_left_out(items, coverage, confidence),
+        made_sets(items, _thresholds(levels)), covered=_covers_left_out(items, coverage, confidence)
     )
     return AnswerSets(
         run=run,
@@ -518,13 +517,13 @@ def described(
     answers = (items.sureness[rows] >= 0).sum(axis=1)
     size = Estimate(float("nan"), float("nan"), float("nan"), 0, 0, None, ClusterText("no items"))
     if len(here):
-        size = bootstrap_intervals(
+        size = resample(
             {"size": mean_statistic(made.sizes[rows], code, n)},
             n_clusters=n,
             n=len(here),
             rng=settings.rng(),
             resamples=settings.resamples or default_resamples(len(here)),
-        )["size"]
+        )["size"].estimate()
     return GroupSets(
         group=group,
         items=len(here),

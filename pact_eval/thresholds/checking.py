@@ -48,12 +48,7 @@ from pact_eval.thresholds.answer_sets import (
     made_sets,
     set_items,
 )
-from pact_eval.thresholds.choice import (
-    gate_items,
-    group_rows,
-    rate_over_units,
-    run_with_answers,
-)
+from pact_eval.thresholds.choice import gate_items, group_rows, rate_over_units, run_with_answers
 from pact_eval.thresholds.files import (
     AnswerSetsFile,
     PromiseFile,
@@ -315,10 +310,7 @@ def run_to_check(file: PromiseFile, source: RunSource, settings: Settings) -> Ex
 
 
 def _rows_to_check(
-    file: PromiseFile,
-    run: ExperimentRun,
-    columns: Mapping[str, TextArray],
-    names: Collection[str],
+    file: PromiseFile, run: ExperimentRun, columns: Mapping[str, TextArray], names: Collection[str]
 ) -> tuple[dict[str, BoolArray], int]:
     """Return the items of each group that a file names, and how many belong to no such group.
 

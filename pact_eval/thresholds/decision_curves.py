@@ -28,13 +28,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.checking import run_to_check
-from pact_eval.thresholds.choice import (
-    Rule,
-    gate_items,
-    group_rows,
-    rate_over_units,
-    rule_of,
-)
+from pact_eval.thresholds.choice import Rule, gate_items, group_rows, rate_over_units, rule_of
 from pact_eval.thresholds.files import ThresholdsFile, read_thresholds
 from pact_eval.thresholds.gates import ROUNDING, GateItems, Target
 
@@ -225,10 +219,7 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
     every = np.ones(len(items))
     values = np.split(curve(every), 3)
     band = curve_band(
-        curve,
-        items.units.codes,
-        rng=settings.rng(),
-        resamples=band_resamples(settings, len(items)),
+        curve, items.units.codes, rng=settings.rng(), resamples=band_resamples(settings, len(items))
     )
     lows, highs = np.split(band.low, 3), np.split(band.high, 3)
     bands = [Band(low, high) for low, high in zip(lows, highs, strict=True)]

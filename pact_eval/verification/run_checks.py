@@ -627,7 +627,7 @@ def _roles_of_adapter(
     record = None if folder is None or not folder.is_dir() else read_training_record(folder)
     for role, data in () if record is None else record.roles.items():
         used[role].sources |= dict.fromkeys(file.name for file in data.files)
-        used[role].hashes.append(data.hashes["families"])
+        used[role].hashes.append(data.hashes("families"))
     for run in runs:
         families = dict.fromkeys(read_any_run(run).predictions.family.tolist())
         used[_role(run)].add(run.place, [family for family in families if family])

@@ -159,7 +159,7 @@ def _records(experiment: Experiment, outputs: Outputs) -> ItemRecords | None:
     """Read the records of the items: of the given data, those that runs remember, or imports."""
     if outputs.data:
         return read_item_records(outputs.data, experiment)
-    files = remembered_data(experiment.runs).files
+    files, _ = remembered_data(experiment.runs)
     if not files:
         return imported_item_records(experiment)
     try:

@@ -307,16 +307,14 @@ class Spec(Generic[Made]):
     """Entry of the registry of tables or of figures.
 
     Attributes:
-        title: what it shows.
-        needs: what it cannot be made without, in words.
         build: makes it; an InputError is the reason why there is none.
+        title: what a figure shows, for the page.
         views: when its numbers depend on K, so that runs are shown at the views that all have.
         published: whether it can be made from published metrics.
     """
 
-    title: str
-    needs: str
     build: Callable[[Request], Made]
+    title: str = ""
     views: ViewsUse = "ensembles"
     published: bool = False
 

@@ -5,11 +5,11 @@ A report is a list of parts in reading order: tables, and lines of text between 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, TypeVar
 
-Align = Literal["left", "right", "center"]
+Align = Literal["left", "right"]
 """Alignment of the cells of a column."""
 
 Mark = Literal["best", "tied", "significant", "clearly better", "better", "worse", "clearly worse"]
@@ -241,6 +241,12 @@ class Table:
         """The marks that occur and are explained below the table, with their meanings."""
         pairs = ((mark, self.meaning(mark)) for mark in self.marks)
         return tuple((mark, meaning) for mark, meaning in pairs if meaning)
+
+    def only(self, places: Sequence[int]) -> Table:
+        """Return the table with some of its columns, by their places."""
+        rows = (replace(row, cells=tuple(row.cells[at] for at in places)) for row in self.rows)
+        columns = tuple(self.columns[at] for at in places)
+        return replace(self, columns=columns, rows=tuple(rows))
 
     def meaning(self, mark: Mark) -> str:
         """Return what a mark means in this table; "" if a `Legend` of the report says it."""

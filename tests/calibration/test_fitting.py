@@ -153,11 +153,11 @@ def test_no_other_start_finds_less_nll(seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b, c = rng.normal([1.5, 0, 0], [0.5, 0.5, 1.0])
     items = simulate(int(rng.integers(60, 250)), rng, contextual(a, b, c))
-    likelihood, design = TemperatureLikelihood.of_items(items), make_design(items, "contextual")
+    design = make_design(items, "contextual")
 
     def least(start: FloatArray | None) -> float:
-        fitted = minimise(likelihood, design, start=start).fitted
-        return penalised_nll(fitted, likelihood, design, 0.0)[0]
+        fitted = minimise(design, start=start).fitted
+        return penalised_nll(fitted, design, 0.0)[0]
 
     best = least(None)
     for _ in range(8):
@@ -345,10 +345,10 @@ def test_a_strong_ridge_leaves_the_scalar_fit() -> None:
 
 def test_without_a_ridge_the_gradient_of_the_nll_alone_is_0() -> None:
     items = simulate(200, np.random.default_rng(7), contextual(1.5, -1.0, -2.0))
-    design, likelihood = make_design(items, "contextual"), TemperatureLikelihood.of_items(items)
-    fitted = minimise(likelihood, design).fitted
-    assert np.abs(penalised_nll(fitted, likelihood, design, 0.0)[1]).max() < 1e-4
-    assert np.abs(penalised_nll(fitted, likelihood, design, 1.0)[1]).max() > 1e-3
+    design = make_design(items, "contextual")
+    fitted = minimise(design).fitted
+    assert np.abs(penalised_nll(fitted, design, 0.0)[1]).max() < 1e-4
+    assert np.abs(penalised_nll(fitted, design, 1.0)[1]).max() > 1e-3
 
 
 def test_the_file_records_ranges_and_counts_by_hand() -> None:
@@ -415,8 +415,8 @@ def test_zero_probabilities_of_used_slots_alone_are_counted() -> None:
 def test_a_level_at_its_bound_holds_the_slopes_at_zero() -> None:
     items = simulate(100, np.random.default_rng(25), constant(1.0))
     items = replace(items, reference=items.log_probs.argmax(axis=1))
-    likelihood, design = TemperatureLikelihood.of_items(items), make_design(items, "contextual")
-    minimum = minimise(likelihood, design)
+    design = make_design(items, "contextual")
+    minimum = minimise(design)
     assert minimum.separated.tolist() == [True, False, False]
     assert minimum.held.tolist() == [True, True, True]
     assert minimum.fitted[1:].tolist() == [0.0, 0.0]

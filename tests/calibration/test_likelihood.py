@@ -24,7 +24,7 @@ def items() -> CalibrationItems:
 
 def test_nll_against_the_decoding_with_a_temperature(items: CalibrationItems) -> None:
     u = np.random.default_rng(6).normal(0.5, 1.5, len(items))
-    nll, _ = TemperatureLikelihood.of_items(items).nll_and_slope(u)
+    nll, _ = items.likelihood.nll_and_slope(u)
     log_probs = log_softmax(items.log_probs / softplus(u)[:, None], items.n_choices)
     np.testing.assert_allclose(nll, nll_nats(log_probs, items.reference), rtol=1e-12, atol=1e-12)
 
@@ -34,9 +34,9 @@ def test_nll_against_the_decoding_with_a_temperature(items: CalibrationItems) ->
 def test_gradient_against_finite_differences(
     items: CalibrationItems, mode: Mode, point: list[float]
 ) -> None:
-    design, likelihood = make_design(items, mode), TemperatureLikelihood.of_items(items)
+    design = make_design(items, mode)
     fitted = np.array(point[: len(design.names)])
-    arguments = (likelihood, design, 3.0)
+    arguments = (design, 3.0)
 
     def value(x: npt.NDArray[np.float64]) -> float:
         return penalised_nll(x, *arguments)[0]
@@ -57,23 +57,23 @@ def test_gradient_against_finite_differences(
 def test_information_against_finite_differences_of_the_gradient(
     items: CalibrationItems, mode: Mode, point: list[float]
 ) -> None:
-    design, likelihood = make_design(items, mode), TemperatureLikelihood.of_items(items)
+    design = make_design(items, mode)
     fitted, step = np.array(point[: len(design.names)]), 1e-5
 
     def gradient(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return len(items) * penalised_nll(x, likelihood, design, 3.0)[1]
+        return len(items) * penalised_nll(x, design, 3.0)[1]
 
     central = [
         (gradient(fitted + e) - gradient(fitted - e)) / (2 * step)
         for e in step * np.eye(len(fitted))
     ]
-    information = observed_information(fitted, likelihood, design, 3.0)
+    information = observed_information(fitted, design, 3.0)
     np.testing.assert_allclose(information, central, rtol=1e-6, atol=1e-5)
     np.testing.assert_allclose(information, information.T, rtol=1e-12)
 
 
 def test_derivatives_vanish_where_the_floor_holds_the_temperature() -> None:
-    likelihood = TemperatureLikelihood.of_items(items_of(np.log([[0.9, 0.1]]), [1]))
+    likelihood = items_of(np.log([[0.9, 0.1]]), [1]).likelihood
     u = np.array([-20.0])
     assert likelihood.nll_and_slope(u)[1].tolist() == [0.0]
     assert likelihood.curvature(u).tolist() == [0.0]

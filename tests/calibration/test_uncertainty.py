@@ -18,7 +18,6 @@ from pact_eval.calibration.likelihood import (
     TEMPERATURE_BOUNDS,
     CalibrationItems,
     Design,
-    TemperatureLikelihood,
     make_design,
 )
 from pact_eval.calibration.temperatures import inverse_softplus, softplus
@@ -144,11 +143,11 @@ def test_errors_by_family_need_more_families_than_parameters(
 def contextual_fit() -> tuple[CalibrationItems, CalibratorFit, Design, FloatArray]:
     """Return items, the fit of the contextual form, its design and the observed information."""
     items = simulate(300, np.random.default_rng(5), contextual(1.5, -1.0, -1.0))
-    design, likelihood = make_design(items, "contextual"), TemperatureLikelihood.of_items(items)
+    design = make_design(items, "contextual")
     fit = fit_calibrator(items, mode="contextual")
     weights = np.array([parameter.value for parameter in fit.parameters])
     fitted: FloatArray = np.linalg.solve(design.raw, weights)
-    return items, fit, design, observed_information(fitted, likelihood, design)
+    return items, fit, design, observed_information(fitted, design)
 
 
 def test_the_bias_of_the_contextual_form_by_the_delta_method() -> None:
@@ -229,29 +228,26 @@ def test_the_error_of_a_sum_by_hand() -> None:
 def test_a_held_number_is_open_and_the_other_is_judged_as_if_it_were_known() -> None:
     items = simulate(200, np.random.default_rng(9), contextual(1.5, -1.0, 0.0))
     items = replace(items, prompt_tokens=np.full(200, 500.0))
-    design, likelihood = make_design(items, "contextual"), TemperatureLikelihood.of_items(items)
+    design = make_design(items, "contextual")
     fitted = np.array([1.0, -0.4])
-    cluster, families = items.family_codes()
-    of_level = uncertainty(fitted, np.array([False, True]), likelihood, design, cluster=cluster)
-    information = observed_information(fitted, likelihood, design)
-    assert of_level.clusters == families == 100
+    of_level = uncertainty(fitted, np.array([False, True]), design)
+    information = observed_information(fitted, design)
+    assert of_level.clusters == items.family_codes()[1] == 100
     assert of_level.covariance == pytest.approx(np.diag([1 / information[0, 0], 0.0]))
     assert of_level.open_directions.tolist() == [[0.0], [1.0]]
     assert of_level.is_open(np.array([0.0, 1.0]))
     assert of_level.is_open(np.array([1.0, 0.1]))
     assert not of_level.is_open(np.array([1.0, 0.0]))
     assert of_level.condition_number == 1.0
-    both = uncertainty(fitted, np.array([True, True]), likelihood, design, cluster=cluster)
+    both = uncertainty(fitted, np.array([True, True]), design)
     assert np.isnan(both.condition_number)
     assert both.open_directions.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_a_ridge_adds_to_the_information_of_slopes_alone() -> None:
     items = simulate(50, np.random.default_rng(5), constant(1.5))
-    design, likelihood = make_design(items, "contextual"), TemperatureLikelihood.of_items(items)
-    plain, ridged = (
-        observed_information(design.start, likelihood, design, ridge) for ridge in (0.0, 7.0)
-    )
+    design = make_design(items, "contextual")
+    plain, ridged = (observed_information(design.start, design, ridge) for ridge in (0.0, 7.0))
     assert ridged - plain == pytest.approx(np.diag([0.0, 7.0, 7.0]), abs=1e-12)
 
 
@@ -289,10 +285,7 @@ def test_slopes_are_not_identified_above_a_condition_number_of_1000(
     covariance = 1e-6 * np.eye(3)
     sure = Uncertainty(covariance, covariance, np.zeros((3, 0)), condition, 30, np.ones(3))
     fitted, held = np.array([1.0, 2.0, -2.0]), np.zeros(3, dtype=np.bool_)
-    likelihood = TemperatureLikelihood.of_items(items)
-    bias, *slopes = weight_parameters(
-        FitEvidence(design, fitted, held, likelihood, penalised=sure, data=sure)
-    )
+    bias, *slopes = weight_parameters(FitEvidence(design, fitted, held, penalised=sure, data=sure))
     assert bias.identified
     assert [slope.identified for slope in slopes] == [identified] * 2
 
@@ -310,9 +303,8 @@ def test_an_open_sign_matters_if_it_can_move_the_temperature_by_a_quarter(
     covariance = np.diag([1e-6, error**2])
     unsure_of = Uncertainty(covariance, covariance, np.zeros((2, 0)), 1.0, 30, np.ones(2))
     fitted, held = np.array([inverse_softplus(1.0), 0.0]), np.zeros(2, dtype=np.bool_)
-    likelihood = TemperatureLikelihood.of_items(items)
     _, slope, _ = weight_parameters(
-        FitEvidence(design, fitted, held, likelihood, penalised=unsure_of, data=unsure_of)
+        FitEvidence(design, fitted, held, penalised=unsure_of, data=unsure_of)
     )
     assert slope.identified == identified
     assert slope.by_family.high == pytest.approx(half)

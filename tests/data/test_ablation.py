@@ -181,14 +181,20 @@ def test_a_certificate_without_a_change_is_told() -> None:
         _ = parse_certificate(value).changed
 
 
+PAIR = ("left", "negative_left", "right", "negative_right")
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"spec": None}, "spec: expected an object, got null"),
-        ({"spec": {"focus_evidence": []}}, "a list of two sentences"),
-        ({"verified_pair": {"left": "x"}}, "negative_left: expected text"),
-        ({"verified_pair": {"left": ""}}, "left: expected text, got empty text"),
-        ({"fact_states": {"open": 1}}, "fact_states.open: expected supported, refuted"),
+        ({"spec": {"focus_evidence": []}}, "spec: focus_evidence: expected a list of 2 values"),
+        ({"verified_pair": {"left": "x"}}, "verified_pair: expected negative_left, right, "),
+        (
+            {"verified_pair": dict.fromkeys(PAIR, "")},
+            "verified_pair: left: expected text, got empty text",
+        ),
+        ({"fact_states": {"open": 1}}, "fact_states: open: expected one of supported, refuted"),
     ],
 )
 def test_a_malformed_certificate_is_told(changes: dict[str, Any], words: str) -> None:

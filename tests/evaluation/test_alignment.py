@@ -181,7 +181,6 @@ def test_arms_of_a_table_by_hand() -> None:
     assert unseeded.main_arm() == "a"
     assert unseeded.seeds("base") == (None,)
     assert ArmMetrics(MetricTable([base])).main_arm() == "base"
-    assert [entry.value for entry in metrics.rows_of("score")] == [0.7]
     assert metrics.known_decodings("accuracy", (SINGLE, ENSEMBLE)) == (SINGLE,)
     cell = MetricCell("accuracy", "a", SINGLE_CALIBRATED, "all")
     assert metrics.row(cell, 17).reason == "no calibrator"

@@ -203,8 +203,8 @@ def test_many_answers_have_a_list_of_mistakes(tmp_path: Path) -> None:
     given = np.where(np.arange(39) % 3 == 0, (right + 1) % 13, right)
     folder = imported(tmp_path / "run", [f"n{at:02}" for at in range(13)], right, given)
     text = run("report", folder, "--full", "--resamples", 100).stdout
-    assert_says(text, "Most frequent mistakes: n00 taken for n01: 1 of 3; n01 taken for n02")
-    assert "Right answers and given answers" not in text
+    rows = [line.strip("| ").split() for line in text.splitlines() if line.startswith("| n")]
+    assert ["n00", "|", "n01", "|", "1", "|", "3"] in rows
 
 
 def coverage_of_macro_f1(seed: int, draws: int) -> float:

@@ -11,12 +11,12 @@ from pact_eval.stats.bootstrap import (
     LazyRowSums,
     RowSums,
     Statistic,
-    bootstrap_intervals,
     cluster_sums,
     expanded_tail,
     mean_statistic,
     percentile_estimate,
     ratio_statistic,
+    resample,
 )
 from pact_eval.stats.estimate import Estimate
 
@@ -28,14 +28,14 @@ def interval_of(
     resamples: int = 10_000,
     confidence: float = 0.95,
 ) -> Estimate:
-    return bootstrap_intervals(
+    drawn = resample(
         {"value": statistic},
         n_clusters=n_clusters,
         n=2 * n_clusters,
         rng=np.random.default_rng(seed),
         resamples=resamples,
-        confidence=confidence,
-    )["value"]
+    )
+    return drawn["value"].estimate(confidence)
 
 
 def correlated_pairs(
@@ -171,12 +171,13 @@ def test_the_interval_does_not_depend_on_the_batches(
 def test_all_statistics_see_the_same_resamples() -> None:
     values, cluster = correlated_pairs(np.random.default_rng(11), 20)
     statistic = mean_statistic(values, cluster, 20)
-    both = bootstrap_intervals(
+    drawn = resample(
         {"a": statistic, "b": statistic, "gap": lambda w: statistic(w) - statistic(w)},
         n_clusters=20,
         n=40,
         rng=np.random.default_rng(1),
     )
+    both = {name: resampled.estimate() for name, resampled in drawn.items()}
     assert both["a"] == both["b"] == interval_of(statistic, 20)
     assert both["gap"].value == 0.0
     assert str(both["gap"].reason).startswith("all resamples agree")
@@ -262,14 +263,13 @@ def test_few_undefined_resamples_pass_without_a_word() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    rng = np.random.default_rng(0)
-    for arguments, message in (
-        ({"n_clusters": -1}, "n_clusters >= 0"),
-        ({"resamples": 0}, "resamples: expected at least 1"),
-        ({"confidence": 95.0}, "confidence: expected a number in"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            bootstrap_intervals({}, **({"n_clusters": 2, "n": 2, "rng": rng} | arguments))  # type: ignore[arg-type]
+    two = mean_statistic([1.0, 2.0], [0, 1], 2)
+    with pytest.raises(ValueError, match="n_clusters >= 0"):
+        interval_of(two, -1)
+    with pytest.raises(ValueError, match="resamples: expected at least 1"):
+        interval_of(two, 2, resamples=0)
+    with pytest.raises(ValueError, match="confidence: expected a number in"):
+        interval_of(two, 2, confidence=95.0)
     with pytest.raises(ValueError, match=r"statistic 'value': expected shape \(1,\)"):
         interval_of(lambda weights: weights, 3)
     with pytest.raises(ValueError, match=r"cluster: .*0\.\.1, got 0\.\.2"):
@@ -290,19 +290,15 @@ def test_replicates_do_not_depend_on_who_asks_first() -> None:
     statistics = {
         name: mean_statistic(row, cluster, 10) for name, row in zip("abc", values, strict=True)
     }
-    eager, lazy = (
+    first, second = (
         bootstrap.resample(
-            statistics,
-            n_clusters=10,
-            n=20,
-            rng=np.random.default_rng(4),
-            resamples=50,
-            lazily=lazily,
+            statistics, n_clusters=10, n=20, rng=np.random.default_rng(4), resamples=50
         )
-        for lazily in (False, True)
+        for _ in range(2)
     )
+    expected = {name: first[name].replicates for name in "abc"}
     for name in "bca":
-        np.testing.assert_allclose(lazy[name].replicates, eager[name].replicates, rtol=1e-12)
+        np.testing.assert_array_equal(second[name].replicates, expected[name])
 
 
 def defined_once(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -10,7 +10,6 @@ from scipy import stats
 
 from pact_eval.stats.bootstrap import (
     Resampled,
-    ResampledInference,
     inverted_p_value,
     least_p_value,
     mean_statistic,
@@ -24,8 +23,8 @@ def test_least_p_value_by_hand() -> None:
     assert least_p_value(9, 5) == pytest.approx(2 * stats.t.cdf(t, 4))
     assert least_p_value(9, 10**7) == pytest.approx(0.2, abs=1e-6)
     assert least_p_value(1, 5) == 1.0
-    beyond = Resampled(1.0, np.linspace(0.5, 1.5, 9), 5, 5)
-    assert ResampledInference(beyond).p_value() == least_p_value(9, 5)
+    beyond = Resampled(1.0, 9, lambda: np.linspace(0.5, 1.5, 9), 5, 5)
+    assert beyond.p_value() == least_p_value(9, 5)
 
 
 @settings(max_examples=10, deadline=None)
@@ -33,7 +32,8 @@ def test_least_p_value_by_hand() -> None:
 def test_inverted_intervals_against_every_level(values: list[float], clusters: int) -> None:
     """The smallest level of 40 at which the interval leaves 0 out."""
     assume(max(values) > min(values))
-    drawn = Resampled(float(np.mean(values)), np.array(values), clusters, clusters)
+    mean, n = float(np.mean(values)), len(values)
+    drawn = Resampled(mean, n, lambda: np.array(values), clusters, clusters)
     p_value = inverted_p_value(drawn.estimate, len(values), clusters)
     for level in np.linspace(0.0125, 0.9875, 40):
         interval = drawn.estimate(1 - level)
@@ -49,11 +49,11 @@ def test_p_values_are_near_those_of_the_t_test() -> None:
         values = rng.normal(lead, 1, 150)
         statistic = mean_statistic(values, np.arange(150), 150)
         drawn = resample({"mean": statistic}, n_clusters=150, n=150, rng=rng)["mean"]
-        assert ResampledInference(drawn).p_value() == pytest.approx(
+        assert drawn.p_value() == pytest.approx(
             float(stats.ttest_1samp(values, 0).pvalue), abs=0.02
         )
 
 
 def test_no_interval_is_no_p_value() -> None:
-    none = Resampled(math.nan, np.full(10, math.nan), 0, 0)
+    none = Resampled(math.nan, 10, lambda: np.full(10, math.nan), 0, 0)
     assert math.isnan(inverted_p_value(none.estimate, 10, 2))

@@ -404,7 +404,7 @@ def test_some_source_families_choose_the_checkpoint(
         assert (card["selected_step"], card[SELECTION_NLL]) == log.selected
         record = read_training_record(out)
         assert record is not None
-        assert len(record.roles["selection"].hashes["source_families"]) == families
+        assert len(record.roles["selection"].hashes("source_families")) == families
         steps.append(card["selected_step"])
     assert steps[0] != steps[1]
 
@@ -418,7 +418,7 @@ def test_families_to_train_on_are_evenly_spaced(
     )
     record = read_training_record(tmp_path / "adapter")
     assert record is not None
-    assert len(record.roles["train"].hashes["source_families"]) == 2  # the first and the fourth
+    assert len(record.roles["train"].hashes("source_families")) == 2  # the first and the fourth
     with pytest.raises(InputError, match="at most 6"):
         train_recipe(of_recipe(base, files, train_families=7), tmp_path / "other")
 

@@ -15,7 +15,6 @@ from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.hub_places import resolve_adapter, resolve_data_file, resolve_dataset
 from pact_cli.labelled import announce_labelled, reading_options
-from pact_cli.options import Json
 from pact_cli.param_types import AdapterPath, Count, DatasetPath, Natural, Share
 from pact_eval._choices import (
     DATA_CHECK_NAMES,
@@ -95,7 +94,6 @@ def data(
     fail_on: FailOn = "error",
     max_findings: MaxFindings = FINDINGS_KEPT,
     full: bool = False,
-    as_json: Json = False,
 ) -> None:
     """Audit a dataset, and conclude whether to trust evaluations on it.
 
@@ -150,7 +148,7 @@ def data(
     source = replace(_source(folder, train, eval_, manifest), reading=reading)
     audit = audit_data(source, settings)
     presenter = present_data_audit(audit, fail_on)
-    emit(presenter, provenance=provenance(), full=full, as_json=as_json)
+    emit(presenter, provenance=provenance(), full=full)
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
 
 
@@ -185,7 +183,6 @@ def adapter(
     near_duplicate: NearDuplicate = NEAR_DUPLICATE,
     fail_on: FailOn = "error",
     max_findings: MaxFindings = FINDINGS_KEPT,
-    as_json: Json = False,
 ) -> None:
     """Audit a LoRA adapter without loading it.
 
@@ -227,7 +224,7 @@ def adapter(
     ]
     comparison = None if other is None else compare_adapters(*audits)
     presenter = present_adapter_audit(*audits, comparison=comparison, fail_on=fail_on)
-    emit(presenter, provenance=provenance(), as_json=as_json)
+    emit(presenter, provenance=provenance())
     checks = [check for audit in audits for check in audit.checks]
     exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))
 
@@ -263,7 +260,7 @@ _FAIL_ON: Final[Severity] = "warning"
 
 
 @command()
-def manifest(folder: Annotated[Path, "DIR"], *, check: bool = False, as_json: Json = False) -> None:
+def manifest(folder: Annotated[Path, "DIR"], *, check: bool = False) -> None:
     """Write or update DIR/manifest.json, or check it.
 
     It holds the hashes, roles and rows of the dataset's files. Unknown keys are kept.
@@ -274,10 +271,10 @@ def manifest(folder: Annotated[Path, "DIR"], *, check: bool = False, as_json: Js
     """
     if not check:
         written = present_written_manifest(write_manifest(folder))
-        emit(written, provenance=provenance(), as_json=as_json)
+        emit(written, provenance=provenance())
         return
     audit = audit_data(DatasetSource.of_folder(folder), DataAuditSettings(only=["hashes"]))
-    emit(present_data_audit(audit, _FAIL_ON), provenance=provenance(), as_json=as_json)
+    emit(present_data_audit(audit, _FAIL_ON), provenance=provenance())
     exit_with(audit.checks, _FAIL_ON, tampered=audit.tampered)
 
 
@@ -288,7 +285,6 @@ def convert(
     out: Annotated[Path, "OUT.jsonl"],
     *,
     reading: Reading,
-    as_json: Json = False,
 ) -> None:
     """Write a labelled file in the full format, with a manifest.
 
@@ -298,7 +294,7 @@ def convert(
     default, and every record lists its defaults.
     """
     written = convert_file(resolve_data_file(source), out, reading)
-    emit(present_converted_file(written), provenance=provenance(), as_json=as_json)
+    emit(present_converted_file(written), provenance=provenance())
 
 
 _DRAWN: Final = 2
@@ -316,7 +312,6 @@ def split(
     calibrate: tuple[str, ...] = (),
     seed: int = 17,
     reading: Reading,
-    as_json: Json = False,
 ) -> None:
     """Split a training file by source family.
 
@@ -353,7 +348,7 @@ def split(
         parts = split_training_file(file, out, held_out, reading, announce_labelled)
     except RoleError as error:
         raise click.UsageError(str(error)) from error
-    emit(present_split(parts), files=[out / MANIFEST_NAME], as_json=as_json)
+    emit(present_split(parts), files=[out / MANIFEST_NAME])
 
 
 def _held(option: str, values: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
@@ -373,7 +368,6 @@ def ablate(
     *,
     out: Path,
     allow_missing: bool = False,
-    as_json: Json = False,
 ) -> None:
     """Write the context of every pair without its evidence.
 
@@ -386,7 +380,7 @@ def ablate(
         --allow-missing: Skip pairs whose context cannot be ablated.
     """
     written = write_ablated_records(source, out, allow_missing=allow_missing)
-    emit(present_ablated_file(written), provenance=provenance(), as_json=as_json)
+    emit(present_ablated_file(written), provenance=provenance())
 
 
 @command()
@@ -395,7 +389,6 @@ def diff(
     new: Annotated[Path, "NEW.jsonl"],
     *,
     max_shown: Natural = 20,
-    as_json: Json = False,
 ) -> None:
     """Show which records and references differ in two versions.
 
@@ -404,4 +397,4 @@ def diff(
     Output:
         --max-shown: Records shown in each list; the rest are counted. JSON always has all.
     """
-    emit(present_dataset_diff(diff_datasets(old, new), max_shown), as_json=as_json)
+    emit(present_dataset_diff(diff_datasets(old, new), max_shown))

@@ -159,7 +159,7 @@ def _training_run(context: AdapterContext) -> CheckResult:
         )
     _check_base(record, context, collector)
     counted = (
-        f"{len(data.hashes['records']):,} to {_VERBS[role]}" for role, data in record.roles.items()
+        f"{len(data.hashes('records')):,} to {_VERBS[role]}" for role, data in record.roles.items()
     )
     return collector.result(f"records: {', '.join(counted) or 'none'}")
 

@@ -158,7 +158,7 @@ def data_files(paths: Sequence[Path], trained: Collection[str]) -> tuple[DataFil
 
 def _learnt_hashes(record: TrainingRecord, name: str) -> Hashes:
     """Return the hashes of a kind in the data that the adapter was trained or selected on."""
-    hashes = (data.hashes[name] for data in _learnt(record))
+    hashes = (data.hashes(name) for data in _learnt(record))
     return np.unique(np.concatenate([hashes_of([]), *hashes]))
 
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import ArmSummary, with_standings
+from pact_eval.evaluation.arms.comparison import ArmSummary, choose_arm, with_standings
 from pact_eval.evaluation.arms.released_folder import ReleasedFolder
 from pact_eval.evaluation.arms.released_training import ReleasedTraining
 from pact_eval.evaluation.calibration_error import CalibrationError
@@ -167,11 +169,15 @@ class MetricTable:
         """Return a table of these rows and more."""
         return MetricTable([*self._rows.values(), *rows])
 
+    def find(self, cell: MetricCell, seed: int | None) -> MetricRow | None:
+        """Return a row; None if there is none."""
+        return self._rows.get((cell, seed if self.seeds(cell.arm) else None))
+
     def row(self, cell: MetricCell, seed: int | None) -> MetricRow:
         """Return a number, or NaN with the reason why there is none."""
-        seed_there = seed if self.seeds(cell.arm) else None
-        row = self._rows.get((cell, seed_there))
+        row = self.find(cell, seed)
         if row is None:
+            seed_there = seed if self.seeds(cell.arm) else None
             return MetricRow(cell, seed_there, math.nan, reason=self._why_absent(cell, seed_there))
         if math.isnan(row.value):
             where = f"{cell.metric} of {row.run} ({cell.decoding}, {cell.group})"
@@ -216,16 +222,12 @@ def _problems(row: MetricRow, before: MetricRow | None) -> list[str]:
         return [
             f"{where}: {row.cell.metric} under {row.cell.decoding} is not a metric and decoding"
         ]
-    if before is None or _same(before.value, row.value):
+    if before is None or np.array_equal(before.value, row.value, equal_nan=True):
         return []
     return [
         f"{where}: two runs say {row.cell.metric}: {before.value:.6g} and {row.value:.6g}; "
         "give one of them, or name their arms or seeds apart"
     ]
-
-
-def _same(first: float, second: float) -> bool:
-    return first == second or (math.isnan(first) and math.isnan(second))
 
 
 def rows_from_evaluation(
@@ -424,10 +426,7 @@ class ArmMetrics:
         Raises:
             InputError: no row is of the named arm, or there is no row.
         """
-        if method in self.arms or (self.arms and method is None):
-            seeded = (arm for arm in self.arms if self.table.seeds(arm))
-            return method or next(seeded, self.arms[0])
-        raise InputError(f"no row of arm {method!r}; there are {', '.join(self.arms) or 'none'}")
+        return choose_arm({arm: bool(self.table.seeds(arm)) for arm in self.arms}, method)
 
     @property
     def repeated_arms(self) -> tuple[str, ...]:
@@ -494,17 +493,15 @@ class ArmMetrics:
 
         `ensemble_gain` is the difference of the accuracies if the table does not have it.
         """
-        row = self.table.row(cell, seed)
+        row, known = self.table.row(cell, seed), self.table.find(cell, seed)
         if math.isnan(row.value) and cell.metric == "ensemble_gain":
             single = self.table.row(replace(cell, metric="accuracy", decoding=SINGLE), seed)
             together = self.table.row(replace(cell, metric="accuracy"), seed)
             row = replace(row, value=together.value - single.value, n=single.n)
         if not math.isnan(row.value):
             return replace(row, reason=None)
-        where = f"{cell.metric} of {row.run} ({cell.decoding}, {cell.group}): "
-        reason = row.reason or "undefined"
-        if reason.startswith(where):
-            return replace(row, reason=reason.removeprefix(where))
+        if known is not None:
+            return replace(row, reason=known.reason or "undefined")
         unknown = "no calibrator" if cell.decoding.calibrated else "not known under this decoding"
         return replace(row, reason=unknown)
 
@@ -516,10 +513,6 @@ class ArmMetrics:
             self._with_noise(self.row(MetricCell(metric, arm, decoding, "all"), seed))
             for metric, decoding in questions
         )
-
-    def rows_of(self, group: str) -> tuple[MetricRow, ...]:
-        """Return every number of a group of items."""
-        return tuple(row for row in self.table.rows if row.cell.group == group)
 
     def another_run(self, arm: str, seed: int | None, accuracy: float) -> str | None:
         """Say so if an accuracy differs from that of a run at view 0, on all items.
@@ -587,7 +580,11 @@ class ArmMetrics:
 
     def _summary(self, arm: str, cell: MetricCell) -> ArmSummary:
         rows = {seed: self.row(cell, seed) for seed in self.seeds(arm)}
-        summary = ArmSummary.of(arm, {seed: _estimate(row) for seed, row in rows.items()})
+        estimates = {
+            seed: row.calibration or Estimate(row.value, row.low, row.high, row.n or 0, 0)
+            for seed, row in rows.items()
+        }
+        summary = ArmSummary.of(arm, estimates)
         undefined = [row for row in rows.values() if math.isnan(row.value)]
         if not undefined:
             return summary
@@ -611,10 +608,6 @@ class ArmMetrics:
         except InputError:
             # No calibrator, or it needs prompt lengths that the run does not record.
             return {}
-
-
-def _estimate(row: MetricRow) -> Estimate:
-    return row.calibration or Estimate(row.value, row.low, row.high, row.n or 0, 0)
 
 
 _OF_VIEWS: Final[tuple[MetricQuestion, ...]] = (

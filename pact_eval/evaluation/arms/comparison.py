@@ -116,6 +116,26 @@ def against(
     return {arm: matched_seeds(arms[method], runs) for arm, runs in arms.items() if arm != method}
 
 
+def choose_arm(arms: Mapping[str, bool], method: str | None) -> str:
+    """Return the arm that the others are compared with.
+
+    Args:
+        arms: whether each arm has a seed.
+        method: the arm that a user named; None takes the first arm with a seed, or else the first.
+
+    Raises:
+        InputError: there is no such arm, or none.
+
+    Examples:
+        >>> choose_arm({"base": False, "pact": True}, None)
+        'pact'
+    """
+    if method in arms or (arms and method is None):
+        return method or next((arm for arm, seeded in arms.items() if seeded), next(iter(arms)))
+    named = "" if method is None else f" of arm {method!r}"
+    raise InputError(f"no run{named}; there are {', '.join(arms) or 'none'}")
+
+
 def sorted_seeds(runs: Mapping[int | None, object]) -> list[int | None]:
     """Return the seeds in ascending order, a run without a seed first."""
     return sorted(runs, key=lambda seed: (seed is not None, seed or 0))
@@ -535,7 +555,7 @@ def _estimate(group: ResampledGroup, metric: str) -> Estimate:
     if find_metric(metric).noise_floor:
         return replace(group.estimate(metric), value=group.drawn[metric].value)
     basis = group.basis(metric)
-    return Estimate(group.drawn[metric].value, math.nan, math.nan, basis.units, basis.families)
+    return Estimate.point(group.drawn[metric].value, basis.units, basis.families)
 
 
 def _differences(

@@ -11,7 +11,7 @@ import numpy as np
 
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell
 from pact_eval.evaluation.arms.comparison import (
     ArmSummary,
     SeedMatch,
@@ -149,7 +149,7 @@ def ece_by_kind(source: Source, decoding: Decoding = "single") -> EceByKind:
     if isinstance(source, ArmMetrics):
         source = source.by_group("kind")
         names = dict.fromkeys(row.cell.group for row in source.table.rows)
-        items = {name: _items(source.rows_of(name)) for name in names}
+        items = {name: _published_items(source, name) for name in names}
     else:
         source.require("ece")
         groups = source.evaluation(source.runs[0], calibrated=False).groups
@@ -164,68 +164,57 @@ def ece_by_kind(source: Source, decoding: Decoding = "single") -> EceByKind:
 def _counts(source: Source) -> tuple[int, int | None]:
     """Return the number of all items, and of their families; None for published metrics."""
     if isinstance(source, ArmMetrics):
-        return _items(source.rows_of("all")), None
+        return _published_items(source, "all"), None
     views = source.shared_items().predictions
     return len(views), len(set(views.family.tolist()))
+
+
+def _published_items(metrics: ArmMetrics, group: str) -> int:
+    """Return the largest number of items of published metrics; 0 if none is known."""
+    cells = ((row.cell, row.n or 0) for row in metrics.table.rows)
+    items = (n for cell, n in cells if (cell.metric, cell.group) == ("accuracy", group))
+    return max(items, default=0)
 
 
 def _means(
     source: Source, metric: str, decoding: Decoding, group: str = "all"
 ) -> tuple[ArmSummary, ...]:
-    """Return the means of every arm; of a calibration error, also after T(x)."""
-    if isinstance(source, ArmMetrics):
-        return _summarise_published(source, metric, decoding, group)
-    calibrated = find_metric(metric).noise_floor
-    return tuple(_arm(source, arm, metric, group, calibrated=calibrated) for arm in source.arms)
-
-
-def _summarise_published(
-    metrics: ArmMetrics, metric: str, decoding: Decoding, group: str
-) -> tuple[ArmSummary, ...]:
-    """Summarise a metric of every arm; also after T(x) if that changes the metric."""
+    """Return the means of every arm; also after T(x) if that changes the metric and all have it."""
     entry = find_metric(metric)
-    views: Decoding = "ensemble" if entry.uses_all_views else decoding
-    raw, after = (
-        metrics.summaries(metrics.arms, metric, MetricDecoding(views, calibrated), group)
-        for calibrated in (False, True)
-    )
-    calibrated = (entry.noise_floor or entry.uses_all_views) and not entry.argmax_only
-    return tuple(
-        replace(summary, calibrated=after[arm])
-        if calibrated and not math.isnan(after[arm].mean)
-        else summary
-        for arm, summary in raw.items()
-    )
+    if isinstance(source, ArmMetrics):
+        changed = (entry.noise_floor or entry.uses_all_views) and not entry.argmax_only
+        views: Decoding = "ensemble" if entry.uses_all_views else decoding
+        raw, after = (
+            source.summaries(source.arms, metric, MetricDecoding(views, calibrated), group)
+            for calibrated in (False, True)
+        )
+        after = {arm: mean for arm, mean in after.items() if changed and not math.isnan(mean.mean)}
+    else:
+        raw = {arm: _mean_of_runs(source, arm, metric, group) for arm in source.arms}
+        after = {
+            arm: _mean_of_runs(source, arm, metric, group, calibrated=True)
+            for arm, runs in source.arms.items()
+            if entry.noise_floor and all(run.calibrator is not None for run in runs)
+        }
+    return tuple(replace(mean, calibrated=after.get(arm)) for arm, mean in raw.items())
 
 
 def _is_undefined(arm: ArmSummary) -> bool:
     return math.isnan(arm.mean) and arm.calibrated is None
 
 
-def _items(rows: Sequence[MetricRow]) -> int:
-    """Return the largest number of items of published metrics; 0 if none is known."""
-    return max((row.n or 0 for row in rows if row.cell.metric == "accuracy"), default=0)
-
-
-def _arm(
-    experiment: Experiment, arm: str, metric: str, name: str, *, calibrated: bool
+def _mean_of_runs(
+    experiment: Experiment, arm: str, metric: str, name: str, *, calibrated: bool = False
 ) -> ArmSummary:
-    """Return the mean of an arm; with `calibrated`, also after T(x) if every run has one."""
-
-    def mean(*, calibrated: bool) -> ArmSummary:
-        groups = [
-            group
-            for run in runs
-            for group in _groups(experiment, run, calibrated=calibrated)
-            if group.name == name
-        ]
-        return _summary(arm, runs, groups, metric)
-
+    """Return the mean of an arm in a group of items."""
     runs = experiment.arms[arm]
-    raw = mean(calibrated=False)
-    if calibrated and all(run.calibrator is not None for run in runs):
-        return replace(raw, calibrated=mean(calibrated=True))
-    return raw
+    groups = [
+        group
+        for run in runs
+        for group in _groups(experiment, run, calibrated=calibrated)
+        if group.name == name
+    ]
+    return _summary(arm, runs, groups, metric)
 
 
 def _summary(
@@ -426,6 +415,6 @@ def _published_groups(
             if not values or any(map(math.isnan, values)):
                 continue
             items = rows[0][0].n or 0
-            mean = Estimate(float(np.mean(values)), math.nan, math.nan, items, 0)
+            mean = Estimate.point(float(np.mean(values)), items)
             kind: Grouping = "all" if name == "all" else by
             yield GroupDifference(kind, name, items, tuple(values), mean)

@@ -344,12 +344,8 @@ def released_sweep(metrics: ArmMetrics) -> ReleasedSweep:
 
 def _arm_sweep(name: str, points: Sequence[SweepPoint], key: str) -> ArmSweep:
     values = [getattr(point, key) for point in points]
-    means = (ArmSummary.of(name, {None: _without_interval(value)}) for value in values)
+    means = (ArmSummary.of(name, {None: Estimate.point(value)}) for value in values)
     return ArmSweep(name, tuple(point.k for point in points), tuple(means))
-
-
-def _without_interval(value: float, n: int = 0) -> Estimate:
-    return Estimate(value, math.nan, math.nan, n, 0)
 
 
 _LOGGED: Final = {"pc": "pcr", "pair_margin": "cf_delta", "ablated_gap": "necessity_gap"}
@@ -394,7 +390,7 @@ def _bins(bins: Sequence[ReliabilityBin], *, calibrated: int) -> ReliabilityCurv
         np.array([getattr(each, name) for each in bins]) for name in ("confidence", "accuracy")
     )
     gaps = np.nan_to_num(count * (confidence - accuracy))
-    ece = _without_interval(float(ece_of_gaps(count.sum(), gaps)), int(count.sum()))
+    ece = Estimate.point(float(ece_of_gaps(count.sum(), gaps)), int(count.sum()))
     unknown = np.full(count.size, math.nan)
     edges = np.linspace(0, 1, count.size + 1)
     reliability = Reliability(edges, count, confidence, accuracy)

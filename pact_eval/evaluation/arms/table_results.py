@@ -404,19 +404,14 @@ def _training(run: RunFolder) -> Mapping[str, Json]:
     if named is None:
         return {}
     for above in (Path(), *run.folder.resolve().parents):
-        facts = _record_facts(above / named) | _read(above / named / TRAINING_NAME)
+        recorded = _read(above / named / TRAINING_RECORD).get("training")
+        facts = recorded if isinstance(recorded, dict) else {}
+        seconds = _number(facts.get("wall_seconds"))
+        facts = facts if seconds is None else facts | {"wall_minutes": seconds / 60}
+        facts |= _read(above / named / TRAINING_NAME)
         if facts:
             return facts
     return {}
-
-
-def _record_facts(adapter: Path) -> dict[str, Json]:
-    """Return the facts of a training record, with its wall time in minutes."""
-    facts = _read(adapter / TRAINING_RECORD).get("training")
-    if not isinstance(facts, dict):
-        return {}
-    seconds = _number(facts.get("wall_seconds"))
-    return facts if seconds is None else facts | {"wall_minutes": seconds / 60}
 
 
 def _read(path: Path) -> dict[str, Json]:
@@ -472,7 +467,7 @@ def arm_costs(metrics: ArmMetrics) -> tuple[ArmCost, ...]:
 
 def _arm_cost(runs: list[ReleasedTraining], accuracy: ArmSummary) -> ArmCost:
     arm = runs[0].arm
-    hours = {run.seed: Estimate(run.wall_seconds / 3600, math.nan, math.nan, 0, 0) for run in runs}
+    hours = {run.seed: Estimate.point(run.wall_seconds / 3600) for run in runs}
     peaks = [run.peak_gib for run in runs if run.peak_gib is not None]
     return ArmCost(
         arm=arm,

@@ -338,11 +338,7 @@ def order_audit(
 
 
 def _gain(
-    name: str,
-    k_views: ResampledGroup,
-    view_0: ResampledGroup,
-    near: BoolArray,
-    floor: NoiseFloor,
+    name: str, k_views: ResampledGroup, view_0: ResampledGroup, near: BoolArray, floor: NoiseFloor
 ) -> OrderGain:
     difference, test = metric_difference(name, [(k_views, view_0)])
     return OrderGain(

@@ -213,9 +213,7 @@ def _reference(runs: Sequence[ScoredItems], coverage: FloatArray) -> RiskReferen
 
 
 def _differences(
-    experiment: Experiment,
-    curves: Mapping[str, Sequence[_Curve]],
-    family: IntArray,
+    experiment: Experiment, curves: Mapping[str, Sequence[_Curve]], family: IntArray
 ) -> Iterator[CurveDifference]:
     """Yield the main arm minus each other arm, at their shared seeds."""
     curve = {

@@ -134,10 +134,7 @@ def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCu
             drawing.done += len(outcomes)
     low, high = np.quantile(np.concatenate(curves), (_TAIL, 1 - _TAIL), axis=0)
     return RecalibratedCurve(
-        pools=pools,
-        confidence=points,
-        accuracy=pools.at(points),
-        band=Band(low, high),
+        pools=pools, confidence=points, accuracy=pools.at(points), band=Band(low, high)
     )
 
 
@@ -311,10 +308,7 @@ def answer_confidence(experiment: Experiment, run: ExperimentRun) -> RunConfiden
 
 
 def _answers(
-    settings: Settings,
-    confidence: FloatArray,
-    which: BoolArray,
-    family: IntArray,
+    settings: Settings, confidence: FloatArray, which: BoolArray, family: IntArray
 ) -> AnswerConfidence:
     bins = metrics.bin_index(confidence[which], _CONFIDENCE_BINS)
     count = np.bincount(bins, minlength=_CONFIDENCE_BINS)

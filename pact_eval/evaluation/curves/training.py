@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -170,7 +169,7 @@ def released_trajectories(metrics: ArmMetrics) -> tuple[Trajectory, ...]:
                 np.array([point.nll_nats for point in run.history]),
                 run.selected.step,
                 run.selected.nll_nats,
-                Estimate(row.value, math.nan, math.nan, row.n or 0, 0),
+                Estimate.point(row.value, row.n or 0),
                 np.array([point.accuracy for point in run.history]),
             )
         )

@@ -315,7 +315,6 @@ def build_main(request: Request) -> Built:
         inches=0.55 + (_ROW_INCHES + 0.06) * min(len(results[0].arms), _MOST_ARMS),
         panel_inches=1.35,
         shared_rows=True,
-        basis=basis,
         note="; ".join(filter(None, (basis, _PUBLISHED if published else _TRUE_ERROR))),
         caption="" if published else CALIBRATION_ERROR,
     )
@@ -332,7 +331,6 @@ def build_ece_by_kind(request: Request) -> Built:
         f"ECE by field kind, {_PUBLISHED if published else 'with 95% intervals over families'}",
         (panel,),
         inches=2.1,
-        basis=counts_text(result.items, result.families),
         note=_PUBLISHED if published else _TRUE_ERROR,
         caption="" if published else CALIBRATION_ERROR,
     )
@@ -354,7 +352,6 @@ def build_views(request: Request) -> Built:
         f"{swept} against the number of views K, {shows}",
         tuple(partial(draw_sweep, result, looks=request.looks) for result in results),
         inches=1.7,
-        basis=counts_text(results[0].items, results[0].families),
         note=note,
     )
     return Built((file,), single_views(request))
@@ -396,6 +393,5 @@ def _file_of(result: ArmDifferences, looks: Looks) -> FigureFile:
         ),
         inches=0.85 + _ROW_INCHES * min(len(result.groups), _MOST_GROUPS),
         panel_inches=3.0,
-        basis=counts_text(result.items, result.families),
         note="; ".join(filter(None, notes)),
     )

@@ -195,7 +195,6 @@ def build_risk_coverage(request: Request) -> Built:
         "Risk-coverage",
         panels,
         inches=2.0,
-        basis=counts_text(result.items, result.families),
         caption=_MARKS if marks else "",
         shows=shows,
     )
@@ -217,8 +216,7 @@ def build_view_tv(request: Request) -> Built:
     result = view_tv_distribution(request.experiment)
     title = "Distribution of TV between the views of an item, 95% bands over families"
     panel = partial(draw_view_tv, result, looks=request.looks)
-    basis = counts_text(result.items, result.families)
-    file = FigureFile("tv", title, (panel,), inches=2.0, basis=basis)
+    file = FigureFile("tv", title, (panel,), inches=2.0)
     return Built((file,), single_views(request, view_tv=True))
 
 

@@ -145,7 +145,6 @@ def build_costs(request: Request) -> Built:
             f"Costs of {name}",
             panels,
             inches=2.0,
-            basis=counts_text(result.items, result.families),
             shows=f"what every gate costs, and its value; {prices}",
         )
 

@@ -37,7 +37,6 @@ class FigureFile:
         square: whether axes are as high as they are wide, whatever `inches` is.
         panel_inches: the width from which on one more panel fits into a row.
         shared_rows: whether rows have names, which only the first panel of each line shows.
-        basis: counts of items and families, for a caption.
         note: text below all panels: what marks mean that the legend cannot show.
         caption: what else a reader must know, as sentences, if there is room.
         shows: what its title leaves out, for a second line.
@@ -51,7 +50,6 @@ class FigureFile:
     square: bool = False
     panel_inches: float = 2.5
     shared_rows: bool = False
-    basis: str = ""
     note: str = ""
     caption: str = ""
     shows: str = ""

@@ -295,7 +295,6 @@ def build_reliability(request: Request) -> Built:
 
 def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -> FigureFile:
     alone = len(runs) == 1
-    basis = counts_text(runs[0].items, runs[0].families)
     panels: list[Panel] = []
     for number, run in enumerate(runs):
         title = "" if alone else shown(looks.names.run(run.run), _LONGEST_TITLE)
@@ -309,8 +308,7 @@ def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -
         shows="accuracy against confidence",
         square=True,
         panel_inches=2.5 if alone else 1.5,
-        basis=basis,
-        note="" if alone else basis,
+        note="" if alone else counts_text(runs[0].items, runs[0].families),
         caption="" if runs[0].families is None else f"{CALIBRATION_ERROR} {CONSISTENCY}",
     )
 

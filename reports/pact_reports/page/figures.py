@@ -6,7 +6,7 @@ and read aloud.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final
@@ -29,7 +29,6 @@ from pact_eval.evaluation.registry import (
 from pact_eval.evaluation.report import Group
 from pact_eval.numbers import UNDEFINED, methods_text
 from pact_eval.progress import tracked
-from pact_eval.stats.estimate import Estimate
 from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import inline_svg
 from pact_reports.figures.registry import FIGURES
@@ -240,7 +239,6 @@ def reliability_diagrams(experiment: Experiment, looks: Looks) -> list[dict[str,
 
 
 _SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips", "order_accuracy": "Mean over orders"}
-_BRACKETS: Final = "In brackets: {}. If there is no interval, the reason is given."
 
 
 def runs_table(experiment: Experiment, names: ArmNames) -> Table:
@@ -256,24 +254,27 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
     common = experiment.comparisons.at_common_views
     decoding = experiment.settings.decoding
     raw, calibrated = MetricDecoding(decoding), MetricDecoding(decoding, calibrated=True)
+    groups = [common.evaluation(run, calibrated=False).groups[0] for run in common.runs]
     columns = [Column("Run", "left"), count_column("Items")]
     specs = [
         spec
         for spec in registered_metrics("full", "every run")
-        if has_row(
-            spec, [_everything(common, run).estimates[spec.name].value for run in common.runs]
-        )
+        if has_row(spec, [group.estimates[spec.name].value for group in groups])
     ]
     for spec in specs:
         columns.append(metric_column(spec, raw, _SHORT.get(spec.name)))
         if find_metric(spec.name).noise_floor:
             columns.append(metric_column(spec, calibrated, f"{spec.title} after T(x)"))
     rows, before = [], None
-    for run, shortened in zip(experiment.runs, common.runs, strict=True):
-        cells = [Cell(names.run(run.label)), *_cells(common, shortened, specs)]
+    for run, group in zip(common.runs, groups, strict=True):
+        cells = [Cell(names.run(run.label)), _items_cell(group)]
+        for spec in specs:
+            cells.append(_estimated(group, spec))
+            if find_metric(spec.name).noise_floor:
+                cells.append(_calibration_cell(common, run, spec))
         rows.append(table_row(*cells, rule=run.arm != before))
         before = run.arm
-    first = experiment.evaluation(experiment.runs[0], calibrated=False)
+    first = experiment.evaluation(experiment.runs[0], calibrated=False).groups[0]
     return Table(
         name="runs",
         title="Every run",
@@ -285,45 +286,30 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
         columns=tuple(columns),
         rows=tuple(rows),
         notes=(NOISE, *views_notes(experiment, "always", names)),
-        brackets=f"{_brackets(first.groups[0].estimates.values())} {CALIBRATION_ERROR}",
+        brackets=f"{_brackets(first)} {CALIBRATION_ERROR}",
     )
-
-
-def _everything(experiment: Experiment, run: ExperimentRun) -> Group:
-    return experiment.evaluation(run, calibrated=False).groups[0]
-
-
-def _brackets(estimates: Iterable[Estimate]) -> str:
-    return _BRACKETS.format(methods_text(estimates))
-
-
-def _cells(experiment: Experiment, run: ExperimentRun, specs: Sequence[MetricSpec]) -> list[Cell]:
-    everything = _everything(experiment, run)
-    estimates = everything.estimates
-    cells = [_items_cell(everything.items, everything.families)]
-    for spec in specs:
-        estimate = estimates[spec.name]
-        few = few_pairs(estimate) if "pairs" in find_metric(spec.name).needs else ""
-        cells.append(_estimated(estimate, spec, few))
-        if find_metric(spec.name).noise_floor:
-            cells.append(_calibration_cell(experiment, run, spec))
-    return cells
 
 
 def _calibration_cell(experiment: Experiment, run: ExperimentRun, spec: MetricSpec) -> Cell:
     if calibrated_items(experiment, run) is None:
         return Cell("–", reason="no calibrator in the run folder, or none that can be applied")
-    after = experiment.evaluation(run, calibrated=True).groups[0]
-    return _estimated(after.estimates[spec.name], spec)
+    return _estimated(experiment.evaluation(run, calibrated=True).groups[0], spec)
 
 
-def _items_cell(items: int, families: int) -> Cell:
+def _items_cell(group: Group) -> Cell:
     """Write the number of items and, below, the number of their families."""
-    return replace(count_cell(items), interval=f"of {families:,} families")
+    return replace(count_cell(group.items), interval=f"of {group.families:,} families")
 
 
-def _estimated(estimate: Estimate, spec: MetricSpec, few: str = "") -> Cell:
+def _estimated(group: Group, spec: MetricSpec) -> Cell:
+    estimate = group.estimates[spec.name]
+    few = few_pairs(estimate) if "pairs" in find_metric(spec.name).needs else ""
     return with_interval(value_cell(estimate.value, spec, estimate.reason), estimate, spec, few=few)
+
+
+def _brackets(group: Group) -> str:
+    method = methods_text(group.estimates.values())
+    return f"In brackets: {method}. If there is no interval, the reason is given."
 
 
 def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
@@ -346,9 +332,8 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
     rows = []
     for run, evaluation in evaluations:
         group = evaluation.groups[0]
-        cells = [Cell(names.run(run.label)), _items_cell(group.items, group.families)]
-        cells += [_estimated(group.estimates[spec.name], spec) for spec in evaluation.metrics]
-        rows.append(table_row(*cells))
+        cells = (_estimated(group, spec) for spec in evaluation.metrics)
+        rows.append(table_row(Cell(names.run(run.label)), _items_cell(group), *cells))
     return Table(
         name="ablated-runs",
         title="Runs on ablated contexts",
@@ -360,7 +345,7 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
         ),
         columns=tuple(columns),
         rows=tuple(rows),
-        brackets=_brackets(first.groups[0].estimates.values()),
+        brackets=_brackets(first.groups[0]),
     )
 
 
@@ -386,9 +371,5 @@ def without_empty_columns(table: Table) -> Table:
             kept.append(at)
     if not empty:
         return table
-    return replace(
-        table,
-        columns=tuple(table.columns[at] for at in kept),
-        rows=tuple(replace(row, cells=tuple(row.cells[at] for at in kept)) for row in table.rows),
-        notes=(*table.notes, f"No row has: {', '.join(empty)}."),
-    )
+    notes = (*table.notes, f"No row has: {', '.join(empty)}.")
+    return replace(table.only(kept), notes=notes)

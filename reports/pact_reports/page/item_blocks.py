@@ -618,8 +618,8 @@ def pack_items(
         "system": None,
     }
     if records is not None and views.known not in UNNAMED:
-        texts = _Texts(views, records, contract)
-        packed["texts"] = {"size": _TEXTS, "blocks": [*texts.blocks(store)]}
+        blocks: list[Json] = [*_pack_texts(store, views, records, contract)]
+        packed["texts"] = {"size": _TEXTS, "blocks": blocks}
         if contract is not None:
             packed["system"] = system_message(contract, records[ids[0]])
     return packed
@@ -711,27 +711,24 @@ def _columns(store: BlockStore, columns: Sequence[Column]) -> Json:
     }
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """The texts of the items that some runs share."""
-
-    views: Predictions
-    records: Mapping[str, Record]
-    contract: ChatContract | None
-
-    def blocks(self, store: BlockStore) -> Iterator[int]:
-        ids = self.views.ids.tolist()
-        other = pair_partners(self.views).tolist()
-        prompt = _prompts(self.contract, self.records)
-        for at in tracked(range(0, len(ids), _TEXTS), "Packing texts", "parts"):
-            rows = range(at, min(at + _TEXTS, len(ids)))
-            texts: list[Json] = []
-            for row in rows:
-                pair = [ids[row]] if other[row] < 0 else [ids[row], ids[other[row]]]
-                record, partner = self.records[pair[0]], self.records[pair[-1]]
-                marks = marked(prompt(pair[0]), prompt(pair[-1])) if prompt else None
-                texts.append(item_text(record, partner if len(pair) > 1 else None, marks))
-            yield store.add_json(texts)
+def _pack_texts(
+    store: BlockStore,
+    views: Predictions,
+    records: Mapping[str, Record],
+    contract: ChatContract | None,
+) -> Iterator[int]:
+    """Yield the blocks of the texts of items; a record of a pair marks what its partner changes."""
+    ids = views.ids.tolist()
+    other = pair_partners(views).tolist()
+    prompt = _prompts(contract, records)
+    for at in tracked(range(0, len(ids), _TEXTS), "Packing texts", "parts"):
+        texts: list[Json] = []
+        for row in range(at, min(at + _TEXTS, len(ids))):
+            pair = [ids[row]] if other[row] < 0 else [ids[row], ids[other[row]]]
+            record, partner = records[pair[0]], records[pair[-1]]
+            marks = marked(prompt(pair[0]), prompt(pair[-1])) if prompt else None
+            texts.append(item_text(record, partner if len(pair) > 1 else None, marks))
+        yield store.add_json(texts)
 
 
 def _prompts(

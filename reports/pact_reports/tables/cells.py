@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.arms.comparison import ArmSummary, Standing
+from pact_eval.evaluation.arms.comparison import ArmSummary
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.registry import (
@@ -126,10 +126,15 @@ def value_cell(value: float, spec: MetricSpec, reason: str | None = None) -> Cel
 
 def chance_column(column: Column, unit: str) -> Column:
     """Return a column of ECE with the numbers that `chance_cell` adds."""
-    names = ("noise floor", "lowest p if calibrated", "highest p if calibrated")
-    units = (f" ({unit})", "", "")
-    added = (f"{column.title} {name}{of}" for name, of in zip(names, units, strict=True))
-    return replace(column, numbers=(*column.numbers, *added))
+    return replace(column, numbers=(*column.numbers, *_chance_numbers(column.title, unit)))
+
+
+def _chance_numbers(title: str, unit: str) -> tuple[str, ...]:
+    return (
+        f"{title} noise floor ({unit})",
+        f"{title} lowest p if calibrated",
+        f"{title} highest p if calibrated",
+    )
 
 
 def chance_cell(cell: Cell, chance: ChanceError | None) -> Cell:
@@ -354,13 +359,8 @@ def mean_column(spec: MetricSpec, decoding: MetricDecoding, title: str | None = 
 
 def noise_column(title: str, decoding: MetricDecoding) -> Column:
     """Return the column that follows a column of ECE: its noise floor, and p of calibration."""
-    unit = unit_of(metric_spec("ece"), decoding)
-    names = (
-        f"{title} noise floor ({unit})",
-        f"{title} lowest p if calibrated",
-        f"{title} highest p if calibrated",
-    )
-    return Column(f"{title} noise", numbers=names)
+    numbers = _chance_numbers(title, unit_of(metric_spec("ece"), decoding))
+    return Column(f"{title} noise", numbers=numbers)
 
 
 def noise_cell(chance: ChanceError | None) -> Cell:
@@ -395,11 +395,6 @@ def mean_cell(summary: ArmSummary, spec: MetricSpec) -> Cell:
         text += f" ± {spec.shown(summary.deviation).lstrip('+')}"
     why = None if math.isfinite(summary.mean) else summary.reason
     return Cell(text, (summary.mean, summary.deviation, len(summary.runs)), reason=why)
-
-
-def standing_cells(cells: Sequence[Cell], standings: Sequence[Standing | None]) -> list[Cell]:
-    """Mark the arms of a column that are best or tied with the best; the others are not marked."""
-    return [replace(cell, mark=mark) for cell, mark in zip(cells, standings, strict=True)]
 
 
 def items_and_pairs(sizes: Mapping[str, tuple[int, int]]) -> str:

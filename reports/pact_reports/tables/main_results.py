@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.arms.arm_metrics import (
     ArmSummaries,
     MetricQuestion,
@@ -33,7 +33,6 @@ from pact_reports.tables.cells import (
     mean_column,
     noise_cell,
     noise_column,
-    standing_cells,
     with_interval,
 )
 
@@ -51,33 +50,39 @@ def build_main(request: Request) -> Table:
     results = main_results(request.metrics, request.decoding)
     decoding = decoding_words(MetricDecoding(request.decoding))
     calibrated = any(decoding.calibrated for _, decoding in results.questions)
-    return means_table(
-        results,
-        name="main",
-        title="Main results",
-        caption=f"Decoding: {decoding}{', except for ECE after T(x)' if calibrated else ''}.",
-        names=request.names,
+    caption = f"Decoding: {decoding}{', except for ECE after T(x)' if calibrated else ''}."
+    return _means_table(results, request.names, "main", "Main results", caption)
+
+
+def build_views(request: Request) -> Table:
+    """Make the table of K-view decoding of runs.
+
+    Raises:
+        InputError: the runs do not compare, or have one view.
+    """
+    results = k_views(request.metrics)
+    k = "K"
+    if not results.published:
+        k = str(max(run.predictions.k for run in request.comparable))
+    caption = (
+        f"Decoding: {k} views together; raw, except for the columns after T(x), which are "
+        "calibrated. TV: mean total variation between views; flips: items whose answer the "
+        "views change; gain: accuracy minus that of view 0 alone, in points."
     )
+    return _means_table(results, request.names, "views", "K-view decoding", caption)
 
 
-def means_table(
-    results: ArmSummaries,
-    *,
-    name: str,
-    title: str,
-    caption: str,
-    short: Mapping[str, str] | None = None,
-    names: ArmNames = KEYS,
+def _means_table(
+    results: ArmSummaries, names: ArmNames, name: str, title: str, caption: str
 ) -> Table:
     """Lay out metrics of arms: one row per arm; the best of each metric, or those tied, marked.
 
     Args:
         results: what to show; the best of published metrics are marked by value.
+        names: display names of arms.
         name: of the table's files.
         title: what it shows.
         caption: names the decodings; what numbers rest on is added.
-        short: titles of metrics, if they are not their own.
-        names: display names of arms.
     """
     arms = list(results.arms)
     columns = [Column("Arm", "left"), count_column("Runs")]
@@ -87,7 +92,7 @@ def means_table(
     ]
     for at, (metric, decoding) in enumerate(results.questions):
         spec = metric_spec(metric)
-        head = (short or {}).get(metric, spec.title)
+        head = _SHORT.get(metric, spec.title) if name == "views" else spec.title
         head += " after T(x)" if decoding.calibrated else ""
         summaries = [results.arms[arm][at] for arm in arms]
         cells = [mean_cell(summary, spec) for summary in summaries]
@@ -103,32 +108,30 @@ def means_table(
         own_noise = find_metric(metric).noise_floor
         if own_noise:  # a column of its own has it
             cells = [replace(cell, below="") for cell in cells]
-        by_column.append(standing_cells(cells, _standings(summaries)))
+        marks = _standings(summaries)
+        by_column.append([replace(c, mark=mark) for c, mark in zip(cells, marks, strict=True)])
         if own_noise:
             columns.append(noise_column(head, decoding))
             by_column.append([noise_cell(summary.chance) for summary in summaries])
     legend = _BY_VALUE if results.published else STANDING_LEGEND
-    marks = {cell.mark for cells in by_column for cell in cells}
+    shown = {cell.mark for cells in by_column for cell in cells}
+    left_out = ", ".join(map(names.arm, results.left_out))
+    notes = () if results.published else (NOISE,)
+    if left_out:
+        notes = (*notes, f"Left out because trained with one seed only: {left_out}")
     return Table(
         name=name,
         title=title,
         caption=f"{caption} {_scope(results)}".strip(),
         columns=tuple(columns),
         rows=tuple(Row(cells) for cells in zip(*by_column, strict=True)),
-        legend=tuple(entry for entry in legend if entry[0] in marks),
-        notes=(*(() if results.published else (NOISE,)), *_note_left_out(results, names)),
+        legend=tuple(entry for entry in legend if entry[0] in shown),
+        notes=notes,
         brackets=(
             "In brackets for arms with one run: 95% interval over families, left out if there "
             f"is none. {CALIBRATION_ERROR}"
         ),
     )
-
-
-def _note_left_out(results: ArmSummaries, names: ArmNames) -> tuple[str, ...]:
-    if not results.left_out:
-        return ()
-    left_out = ", ".join(map(names.arm, results.left_out))
-    return (f"Left out because trained with one seed only: {left_out}",)
 
 
 def _scope(results: ArmSummaries) -> str:
@@ -178,38 +181,3 @@ def _runs(results: ArmSummaries, arm: str) -> int | None:
 
 
 _SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips", "ensemble_gain": "Gain"}
-
-
-def k_views_table(results: ArmSummaries, k: str = "K views", names: ArmNames = KEYS) -> Table:
-    """Lay out the ensemble of the K views of runs.
-
-    Args:
-        results: of `k_views`.
-        k: the number of views in words.
-        names: display names of arms.
-    """
-    return means_table(
-        results,
-        name="views",
-        title="K-view decoding",
-        caption=(
-            f"Decoding: {k} together; raw, except for the columns after T(x), which are "
-            "calibrated. TV: mean total variation between views; flips: items whose answer the "
-            "views change; gain: accuracy minus that of view 0 alone, in points."
-        ),
-        short=_SHORT,
-        names=names,
-    )
-
-
-def build_views(request: Request) -> Table:
-    """Make the table of K-view decoding of runs.
-
-    Raises:
-        InputError: the runs do not compare, or have one view.
-    """
-    results = k_views(request.metrics)
-    if results.published:
-        return k_views_table(results, names=request.names)
-    k = max(run.predictions.k for run in request.comparable)
-    return k_views_table(results, f"{k} views", request.names)

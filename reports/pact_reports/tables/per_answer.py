@@ -13,7 +13,7 @@ from pact_eval.evaluation.run_records import cut, item_texts
 from pact_eval.numbers import UNDEFINED
 from pact_eval.plain_text import one_line, short_names
 from pact_reports.request import Request
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, table_row
+from pact_reports.table import Cell, Column, Part, Row, Table, table_row
 from pact_reports.tables.cells import (
     RUN_COLUMNS,
     arm_cell,
@@ -63,14 +63,7 @@ def answers_parts(questions: Sequence[QuestionAnswers]) -> Iterator[Part]:
         return
     run = RunAnswers((), questions)
     yield answers_table([run])
-    if _as_matrix([run]):
-        yield confusion_table([run])
-        return
-    for question in questions:
-        mistakes = question.mistakes(_MISTAKES)
-        listed = "; ".join(_short(mistake.words, 2 * _LONGEST_NAME + 24) for mistake in mistakes)
-        where = _of_one_question([RunAnswers((), [question])])
-        yield Line(f"Most frequent mistakes{where}: {listed or 'none'}.")
+    yield confusion_table([run])
 
 
 def build_answers(request: Request) -> Table:
@@ -159,8 +152,7 @@ def confusion_table(runs: Sequence[RunAnswers], decoding: MetricDecoding = SINGL
         decoding: of the answers.
     """
     named = _run_columns(runs)
-    lay_out = _matrix if _as_matrix(runs) else _mistakes
-    columns, rows, caption = lay_out(runs)
+    columns, rows, caption = (_matrix if _as_matrix(runs) else _mistakes)(runs)
     words = f"Decoding: {decoding_words(decoding)}. " if named else ""
     return Table(
         name="confusion",

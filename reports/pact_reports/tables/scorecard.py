@@ -14,7 +14,6 @@ from pact_eval.evaluation.registry import metric_spec
 from pact_eval.numbers import UNDEFINED, ends_text, has_width, methods_text, value_text
 from pact_eval.preregistration.criteria import Quantity
 from pact_eval.preregistration.registration import Registration
-from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import (
     CheckComparison,
     HypothesisResult,
@@ -212,38 +211,10 @@ def views_text(comparison: CheckComparison) -> str:
     return f"at K = {views[-1]}: runs have K = {' and '.join(map(str, views))}" if views else ""
 
 
-def scorecard_parts(judged: JudgedHypotheses, names: ArmNames = KEYS) -> tuple[Part, ...]:
-    """Lay out a scorecard for a terminal.
-
-    Returns:
-        Each hypothesis with its evidence, then all verdicts, then what the registration proves.
-    """
-    scorecard, registration = judged.scorecard, judged.registration
-    layout = columns_and_rows(
-        scorecard.results,
-        (Column("hypothesis", "left", width=0.4), _named),
-        (Column("verdict", "left"), _verdict_cell),
-        (Column("shown", "left", width=0.3), lambda result: result.shown_words or UNDEFINED),
-    )
-    caption = f"Differences are first - second. {scorecard_legend(scorecard)}"
-    tone: Tone = "good" if registration.holds else "caution"
-    if registration.broken:
-        tone = "bad"
-    when = "" if registration.registered_at is None else f" ({registration.registered_at})"
-    return (
-        *(_evidence_table(result, names) for result in scorecard.results),
-        Table("verdicts", "Verdicts", caption, *layout),
-        Line(f"{registration.status}{when}", tone),
-        *(Line(f"  {reason}") for reason in registration.reasons),
-    )
-
-
-def _named(result: HypothesisResult) -> str:
-    return f"{result.hypothesis.id} {result.hypothesis.title}"
-
-
-def _verdict_cell(result: HypothesisResult) -> Cell:
-    return Cell(result.verdict, tone=VERDICT_TONES[result.verdict])
+def scorecard_parts(scorecard: Scorecard, names: ArmNames = KEYS) -> Iterator[Part]:
+    """Lay out the evidence of each hypothesis, and explain it."""
+    yield from (_evidence_table(result, names) for result in scorecard.results)
+    yield Line(f"Differences are first - second. {scorecard_legend(scorecard)}")
 
 
 def _evidence_table(result: HypothesisResult, names: ArmNames) -> Table:
@@ -252,7 +223,7 @@ def _evidence_table(result: HypothesisResult, names: ArmNames) -> Table:
     checks += [("not decisive: ", check) for check in result.beside]
     return Table(
         name=f"hypothesis-{result.hypothesis.id}",
-        title=f"{_named(result)}: {result.conclusion}",
+        title=f"{result.hypothesis.id} {result.hypothesis.title}: {result.conclusion}",
         caption=f"{result.hypothesis.claim} ({result.because})",
         columns=(
             Column("check", "left", width=0.3),

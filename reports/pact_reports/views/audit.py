@@ -64,22 +64,12 @@ def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Present
         to_json=partial(_json, audit, fail_on),
         headline=lambda: [data_verdict(audit, fail_on)],
         leak=lambda: DataLeak.joined(audit.leaks),
-        remarks=partial(_remarks, audit),
+        remarks=lambda: (
+            Line(remark) for data in audit.labelled or () for remark in labelled_remarks(data)
+        ),
         ci=partial(data_report, audit, fail_on),
         tool="pact-audit",
     )
-
-
-def _remarks(audit: DataAudit) -> tuple[Line, ...]:
-    if not audit.labelled:
-        return ()
-    return tuple(Line(remark) for data in audit.labelled for remark in labelled_remarks(data))
-
-
-def _labelled_json(audit: DataAudit) -> dict[str, Json]:
-    if not audit.labelled:
-        return {}
-    return {"labelled": labelled_json(audit.labelled)}
 
 
 def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
@@ -95,7 +85,7 @@ def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
             file_json(file, facts) | {"families": families}
             for file, facts, families in zip(audit.files, audit.facts, audit.families, strict=True)
         ],
-        **_labelled_json(audit),
+        **({"labelled": labelled_json(audit.labelled)} if audit.labelled else {}),
         **checks_json(audit.checks, fail_on),
         "answer": {"data": {**conclusion, "text": data_verdict(audit, fail_on)}},
         "conclusion": conclusion,

@@ -429,12 +429,8 @@ def _difference_not_shown(conclusion: BetterConclusion, names: Sequence[str]) ->
 
 def cautions(experiment: Experiment) -> Iterator[Line]:
     """Yield which runs are one, and in what runs differ that are compared nevertheless."""
-    for same in experiment.same_runs:
-        yield Line(f"Caution: {one_line(str(same))}.", "caution")
-    for lines in experiment.matched_by_line:
-        yield Line(f"Caution: {one_line(str(lines))}.", "caution")
-    for unlike in experiment.unlike:
-        yield Line(f"Caution: {unlike!s}.", "caution")
+    for found in (*experiment.same_runs, *experiment.matched_by_line, *experiment.unlike):
+        yield Line(f"Caution: {one_line(str(found))}.", "caution")
 
 
 def _where(comparison: RunComparison, names: Sequence[str], turn: int) -> Iterator[Fact]:

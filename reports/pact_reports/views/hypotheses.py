@@ -36,8 +36,7 @@ def present_judged_hypotheses(
     """
     return Presenter(
         first=partial(_first, judged),
-        retold=True,
-        tables=partial(scorecard_parts, judged, names),
+        tables=partial(scorecard_parts, judged.scorecard, names),
         to_json=partial(_json, judged),
         headline=lambda: [scorecard_answer(judged)],
         warnings=[*map(str, judged.warnings)],

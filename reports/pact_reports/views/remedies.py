@@ -22,9 +22,8 @@ from pact_eval.remedies.comparison import (
 from pact_eval.remedies.costs import NoTokens
 from pact_eval.remedies.decodings import temperature_of
 from pact_eval.remedies.fitting import FittedRemedy, remedy_json
-from pact_eval.remedies.priors import LetterPrior
-from pact_reports.table import Cell, Column, Line, Part, Table, Tone, columns_and_rows, table_row
-from pact_reports.tables.cells import count_cell, unit_of, value_cell
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, columns_and_rows
+from pact_reports.tables.cells import unit_of, value_cell
 from pact_reports.views.brief import Brief, Fact, line_count
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json
@@ -240,45 +239,18 @@ def _from_one(row: RemedyRow, name: str) -> str:
     return f"{difference}{'*' if against.marked else ''}"
 
 
-def fitted_remedy_parts(fitted: FittedRemedy) -> Iterator[Part]:
-    """Lay out a fitted remedy: its letter prior by number of answers, and its temperature."""
+def fitted_remedy_parts(fitted: FittedRemedy) -> Iterator[Line]:
+    """Say what was fitted: the letter prior by number of answers, and the temperature after it."""
     if fitted.prior is not None:
-        yield _prior_table(fitted, fitted.prior)
+        sizes = ", ".join(
+            f"{n:,} items of {count}" for count, n in sorted(fitted.prior.items.items())
+        )
+        yield Line(f"Letter prior of {sizes} answers: in the file, and with --json.")
     if fitted.calibrator is None:
         text = "No temperature can be fitted on these items."
     else:
         text = f"Temperature after it: {temperature_of(fitted.calibrator):.3f}."
     yield Line(f"{fitted.remedy.title}. {text}")
-
-
-def _prior_table(fitted: FittedRemedy, prior: LetterPrior) -> Table:
-    widest = max(prior.log_prior)
-    letters = [position_name(place) for place in range(widest)]
-    return Table(
-        name="letter-prior",
-        title=f"Letter prior: {fitted.remedy.title}",
-        caption="What the model adds to the log-probability of a letter, in nats, with a mean of "
-        "0. Views: of each item of the fit.",
-        columns=(
-            Column("Answers", numbers=("answers",)),
-            Column("Items", numbers=("items",)),
-            Column("Views", numbers=("views",)),
-            *(Column(letter, numbers=(f"{letter} (nats)",)) for letter in letters),
-        ),
-        rows=tuple(
-            table_row(
-                count_cell(count),
-                count_cell(prior.items[count]),
-                count_cell(prior.views[count]),
-                *(
-                    Cell(f"{value:+.3f}", (float(value),))
-                    for value in prior.log_prior[count].tolist()
-                ),
-                *(Cell("", (math.nan,)) for _ in range(widest - count)),
-            )
-            for count in sorted(prior.log_prior)
-        ),
-    )
 
 
 def remedies_answer(comparison: RemedyComparison) -> str:

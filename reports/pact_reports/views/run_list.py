@@ -159,7 +159,7 @@ def run_list_parts(
     """
     title, names = _names(runs)
     low = any(map(_has_low_mass, runs))  # then it is a finding, and has its interval
-    columns, rows = columns_and_rows(
+    layout = columns_and_rows(
         [run for group in _groups(runs) for run in group],
         (Column("run", "left"), lambda run: _name_cell(run, names[run.folder], arms)),
         ("items", lambda run: "" if run.items is None else f"{run.items:,}"),
@@ -175,15 +175,16 @@ def run_list_parts(
     )
     sound = any(run.data is not None and run.data.tone == "good" for run in runs)
     settings = settings or Settings()
-    told = [at for at in range(len(columns)) if any(_tells(row.cells[at]) for row in rows)]
-    columns = tuple(columns[at] for at in told)
-    rows = tuple(replace(row, cells=tuple(row.cells[at] for at in told)) for row in rows)
+    table = Table("runs", title, "", *layout, _LEGEND, keys=1)
+    cells = ((at, row.cells[at]) for at in range(len(table.columns)) for row in table.rows)
+    table = table.only(
+        sorted({at for at, cell in cells if cell.text not in _NOTHING or cell.reason})
+    )
     probabilities = plain_decoding(1, settings.calibration_name)
     caption = _CAPTION.format(_ORDERS[settings.decoding], probabilities)
-    caption += "".join(_EXPLAINED.get(column.title, "") for column in columns)
+    caption += "".join(_EXPLAINED.get(column.title, "") for column in table.columns)
     caption += _SOUND if sound else ""
-    table = Table("runs", title, caption, columns, rows, _LEGEND, keys=1)
-    return (table, *_advice(runs, names))
+    return (replace(table, caption=caption), *_advice(runs, names))
 
 
 def _name_cell(run: ListedRun, name: str, arms: ArmNames) -> Cell:
@@ -193,10 +194,6 @@ def _name_cell(run: ListedRun, name: str, arms: ArmNames) -> Cell:
 def _state_cell(run: ListedRun) -> Cell:
     reason = None if run.reason is None else one_line(run.reason)
     return Cell(run.state, reason=reason, tone=_TONES[run.state])
-
-
-def _tells(cell: Cell) -> bool:
-    return cell.text not in _NOTHING or bool(cell.reason)
 
 
 def _names(runs: Sequence[ListedRun]) -> tuple[str, dict[Path, str]]:

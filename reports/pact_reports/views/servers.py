@@ -12,7 +12,17 @@ from pact_eval._json import Json, dumps
 from pact_eval.errors import counted
 from pact_eval.plain_text import one_line
 from pact_eval.prompts.requests import Decision
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone, right_columns, table_row
+from pact_reports.table import (
+    Cell,
+    Column,
+    Line,
+    Part,
+    Table,
+    Tone,
+    left_columns,
+    right_columns,
+    table_row,
+)
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import attributes
 
@@ -25,8 +35,9 @@ if TYPE_CHECKING:  # they lead to torch and to a client
 
 def present_decide(decisions: Sequence[Decision]) -> Presenter:
     """Present one decision per field."""
+    answered = [(decision, ()) for decision in decisions]
     return Presenter(
-        tables=lambda: [decision_table(decisions)],
+        tables=lambda: [decision_table(answered, "changes with the letters")],
         to_json=lambda: {"answers": {**answers_json(decisions)}},
     )
 
@@ -94,80 +105,50 @@ def present_server_probe(probe: ServerProbe) -> Presenter:
     )
 
 
-def decision_table(decisions: Sequence[Decision]) -> Table:
-    """Lay out one block of rows per field: its answer, the probability of every answer, the mass.
-
-    The first row of a block has the field's answer; every row has one answer and its probability,
-    in falling order.
-    """
-    rows = []
-    for decision in decisions:
-        answers = _rank(decision, [f"{p:.1%}" for p in decision.probabilities])
-        first = (
-            Cell(decision.field.name),
-            Cell(decision.field.kind),
-            _answer(decision, "changes with the letters"),
-        )
-        masses = [Cell(_mass(decision)), *[Cell("")] * (len(answers) - 1)]
-        rows += [
-            table_row(*(first if number == 0 else (Cell(""),) * 3), *cells, mass, rule=number == 0)
-            for number, (cells, mass) in enumerate(zip(answers, masses, strict=True))
-        ]
-    heads = ("field", "kind", "answer", "probability", "of", "answer mass")
-    return _table(heads, ("probability", "answer mass"), rows)
-
-
-def _served_table(fields: Sequence[ServedField]) -> Table:
-    """Lay out decisions likewise; each probability with its range over the orders."""
-    rows = []
-    for served in fields:
-        if served.decision is None:
-            continue
-        shown = [f"{p:.1%}" for p in served.decision.probabilities]
-        if len(served.orders) > 1:
-            shown = [
-                f"{text} ({100 * low:.1f} to {100 * high:.1f})"
-                for text, (low, high) in zip(shown, served.ranges, strict=True)
-            ]
-        first = (Cell(served.field.name), _answer(served.decision, "changes with the order"))
-        rows += [
-            table_row(*(first if number == 0 else (Cell(""),) * 2), *cells, rule=number == 0)
-            for number, cells in enumerate(_rank(served.decision, shown))
-        ]
-    probability = "probability (by order)"
-    notes = ("In brackets, the lowest and the highest probability over the orders.",)
-    return _table(("field", "answer", probability, "of"), (probability,), rows, notes)
-
-
-def _table(
-    heads: Sequence[str], right: Sequence[str], rows: Sequence[Row], notes: tuple[str, ...] = ()
+def decision_table(
+    decisions: Sequence[tuple[Decision, Sequence[tuple[float, float]]]], changes: str
 ) -> Table:
-    return Table(
+    """Lay out one block of rows per field: its answer, then every answer, most probable first.
+
+    Args:
+        decisions: each with the range of every probability over the orders; empty for one order.
+        changes: what is said of an answer on which the orders do not agree.
+    """
+    rows, notes = [], set[str]()
+    for decision, ranges in decisions:
+        texts = [f"{p:.1%}" for p in decision.probabilities]
+        if ranges:
+            notes.add("In brackets, the lowest and the highest probability over the orders.")
+            texts = [
+                f"{text} ({100 * low:.1f} to {100 * high:.1f})"
+                for text, (low, high) in zip(texts, ranges, strict=True)
+            ]
+        answer = decision.answer
+        if decision.expected_level is not None:
+            answer = f"{answer} (expected level {decision.expected_level:.2f})"
+        below = changes if decision.views_agree is False else ""
+        first = (decision.field.name, decision.field.kind, Cell(answer, below=below))
+        mass = "–" if decision.answer_mass is None else f"{decision.answer_mass:.1%}"
+        ranked = sorted(
+            zip(decision.field.answers, decision.probabilities, texts, strict=True),
+            key=lambda entry: -entry[1],
+        )
+        for number, (option, _, text) in enumerate(ranked):
+            *left, right = ("",) * 4 if number else (*first, mass)
+            rows.append(table_row(*left, text, option.key, right, rule=number == 0))
+    table = Table(
         name="decisions",
-        columns=tuple(Column(head) if head in right else Column(head, "left") for head in heads),
+        columns=(
+            *left_columns("field", "kind", "answer"),
+            Column("probability"),
+            Column("of", "left"),
+            Column("answer mass"),
+        ),
         rows=tuple(rows),
-        notes=notes,
+        notes=tuple(notes),
     )
-
-
-def _answer(decision: Decision, changes: str) -> Cell:
-    answer = decision.answer
-    if decision.expected_level is not None:
-        answer = f"{answer} (expected level {decision.expected_level:.2f})"
-    return Cell(answer, below=changes if decision.views_agree is False else "")
-
-
-def _rank(decision: Decision, shown: Sequence[str]) -> list[tuple[Cell, Cell]]:
-    """Return the probability of each answer, as it is shown, and its key, most probable first."""
-    ranked = sorted(
-        zip(decision.field.answers, decision.probabilities, shown, strict=True),
-        key=lambda entry: -entry[1],
-    )
-    return [(Cell(text), Cell(answer.key)) for answer, _, text in ranked]
-
-
-def _mass(decision: Decision) -> str:
-    return "–" if decision.answer_mass is None else f"{decision.answer_mass:.1%}"
+    known = any(decision.answer_mass is not None for decision, _ in decisions)
+    return table if known else table.only(range(len(table.columns) - 1))
 
 
 def served_parts(decisions: ServedDecisions) -> tuple[Part, ...]:
@@ -184,8 +165,13 @@ def served_parts(decisions: ServedDecisions) -> tuple[Part, ...]:
         f"{decisions.model} was asked, {by}: wire {decisions.wire}, "
         f"{decisions.requests:,} requests{rounded}"
     )
+    answered = [
+        (field.decision, field.ranges if len(field.orders) > 1 else ())
+        for field in decisions.fields
+        if field.decision is not None
+    ]
     return (
-        _served_table(decisions.fields),
+        decision_table(answered, "changes with the order"),
         _spread_table(decisions.fields),
         *missing,
         Line(one_line(who)),

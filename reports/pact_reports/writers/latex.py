@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
 from pact_eval.plain_text import one_line
@@ -88,7 +87,7 @@ def _sign(sign: str) -> str:
 
 
 _ARROW: Final = {1: r"~$\uparrow$", -1: r"~$\downarrow$", 0: ""}
-_LETTER: Final = {"left": "l", "right": "r", "center": "c"}
+_LETTER: Final = {"left": "l", "right": "r"}
 _SIGN: Final[dict[Mark, str]] = {
     "tied": r"$^{\sim}$",
     "significant": r"$^{\dagger}$",
@@ -174,16 +173,8 @@ def _parts(table: Table) -> list[Table]:
     if _signs(table, stacked=True) <= _SMALL_PAGE_SIGNS or len(table.columns) < keys + 2:
         return [table]
     middle = (keys + len(table.columns) + 1) // 2
-    return [
-        replace(
-            table,
-            columns=tuple(table.columns[at] for at in shown),
-            rows=tuple(
-                replace(row, cells=tuple(row.cells[at] for at in shown)) for row in table.rows
-            ),
-        )
-        for shown in (range(middle), [*range(keys), *range(middle, len(table.columns))])
-    ]
+    shown = (range(middle), [*range(keys), *range(middle, len(table.columns))])
+    return [table.only(places) for places in shown]
 
 
 def _tabular(table: Table, reasons: tuple[str, ...], *, stacked: bool, small: bool) -> list[str]:

@@ -10,7 +10,7 @@ from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Mark, Table
 
 _ARROW: Final = {1: " ↑", -1: " ↓", 0: ""}
-_RULES: Final = {"left": ":---", "right": "---:", "center": ":---:"}
+_RULES: Final = {"left": ":---", "right": "---:"}
 _SIGN: Final[dict[Mark, str]] = {
     "tied": " ~",
     "significant": "†",
