@@ -555,12 +555,7 @@ class RowReader:
         return [_text(cell, name, other) for cell, other in zip(cells, defaults, strict=False)]
 
     def _wholes(
-        self,
-        rows: _Rows,
-        column: str,
-        low: int,
-        high: int | list[int],
-        default: int | None = None,
+        self, rows: _Rows, column: str, low: int, high: int | list[int], default: int | None = None
     ) -> list[int]:
         """Return integers; where there is none, the default."""
         cells: Any = self._cells(rows, column)

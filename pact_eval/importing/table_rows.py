@@ -768,10 +768,7 @@ def _numbers_of_column(
 
 
 def _of_group(
-    kind: str,
-    group: Mapping[str, str],
-    rest: str | None,
-    row: Sequence[float | ValueError | None],
+    kind: str, group: Mapping[str, str], rest: str | None, row: Sequence[float | ValueError | None]
 ) -> Scores | None:
     """Return the numbers of a row, of one column for each answer.
 

@@ -48,12 +48,7 @@ from pact_eval.data.labelled.answers import (
     sort_labels,
     two_readings,
 )
-from pact_eval.data.labelled.columns import (
-    check_truths,
-    check_unread,
-    levels_by_value,
-    minus_one,
-)
+from pact_eval.data.labelled.columns import check_truths, check_unread, levels_by_value, minus_one
 from pact_eval.data.labelled.identity import counts_in_order, is_constant
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, columns_option
