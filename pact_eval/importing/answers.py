@@ -25,14 +25,7 @@ from pact_eval.importing.table_cells import number_or_none
 from pact_eval.importing.writing import find_source
 from pact_eval.runs.folder import open_run, unanswered_items
 from pact_eval.runs.places import log_path, naming_urls, shown
-from pact_eval.runs.provenance import (
-    OUTCOMES,
-    REPEATS,
-    TRIALS,
-    UNNAMED,
-    UNSURE,
-    known_by_values,
-)
+from pact_eval.runs.provenance import OUTCOMES, REPEATS, TRIALS, UNNAMED, UNSURE, known_by_values
 from pact_eval.runs.rows import PREFIX, collected
 
 SCHEMA: Final[Mapping[str, Any]] = {

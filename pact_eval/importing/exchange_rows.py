@@ -42,14 +42,7 @@ from pact_eval.importing.exchanges import (
     several_models,
 )
 from pact_eval.importing.labels_file import LABELS, NO_LABELS, LabelsFile, read_labels
-from pact_eval.importing.source import (
-    ImportOptions,
-    Log,
-    LogFacts,
-    LogRow,
-    Source,
-    Start,
-)
+from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Source, Start
 from pact_eval.importing.wire import Asked, Said, asked_by, asked_of, read_answer
 
 _STATES: Final = ("state", "input", "state_sha256", "state_hash", "messages")

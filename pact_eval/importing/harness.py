@@ -647,7 +647,8 @@ class HarnessRun:
     def results_file(self) -> Path | None:
         """The results next to the samples; None if they are not there."""
         name = "results.json" if self.date is None else f"*_{self.date}.json"
-        return next(iter(sorted(self.folder.glob(name), key=_other_than_results)), None)
+        found = sorted(self.folder.glob(name))
+        return next((path for path in found if path.name.startswith("results_")), (*found, None)[0])
 
     @cached_property
     def results(self) -> Mapping[str, Any] | None:
@@ -742,10 +743,6 @@ def _old_model(file: Path) -> str:
     """Return what comes before the task in a name of version 0.4.2: the arguments of the model."""
     run = HarnessRun((file,), file.parent, None)
     return file.stem.removesuffix(run.task_of(file))
-
-
-def _other_than_results(path: Path) -> tuple[bool, str]:
-    return not path.name.startswith("results_"), path.name
 
 
 def _several(path: Path, runs: Sequence[HarnessRun], options: ImportOptions) -> str:

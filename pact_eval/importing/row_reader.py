@@ -555,12 +555,7 @@ class RowReader:
         return [_text(cell, name, other) for cell, other in zip(cells, defaults, strict=False)]
 
     def _wholes(
-        self,
-        rows: _Rows,
-        column: str,
-        low: int,
-        high: int | list[int],
-        default: int | None = None,
+        self, rows: _Rows, column: str, low: int, high: int | list[int], default: int | None = None
     ) -> list[int]:
         """Return integers; where there is none, the default."""
         cells: Any = self._cells(rows, column)
@@ -887,7 +882,7 @@ def confident_logits(confidence: float, answer: int, n_choices: int) -> list[flo
         )
     confidence = max(confidence, least)
     top = math.log(confidence)
-    rest = (1 - confidence) / (n_choices - 1)
+    rest = (1 - confidence) / max(1, n_choices - 1)  # one answer alone is refused later
     other = min(math.log(rest), top - _AHEAD) if rest > 0 else -math.inf
     return [top if index == answer else other for index in range(n_choices)]
 

@@ -180,22 +180,18 @@ def how_read(folder: Path) -> str:
         words["probabilities"] = f"probability of {log['probability_of']}"
     if "percent" in log:
         words["confidence"] = "confidence in percent"
-    parts = [
-        _role_text(_column_names(names), words.get(role) or role)
-        for role, names in columns.items()
-        if isinstance(names, list) and names != ["id"]
-    ]
+    parts = []
+    for role, names in columns.items():
+        if isinstance(names, list) and names != ["id"]:
+            column, word = _column_names(names), words.get(role) or role
+            is_said = word in (column, f"{column} in percent")
+            parts.append(word if is_said else f"{column} = {word}")
     for what in ("text", "id"):
         number = log.get(f"{what}s")
         if isinstance(number, int) and number > 1:
             parts.append(f"rows with one {what} belong together: {number:,} {what}s")
     of_data = [] if references is None else [f"right answers from {references}"]
     return ", ".join([*parts, *of_data, *_slices(folder)])
-
-
-def _role_text(column: str, word: str) -> str:
-    """Return a column and its role, or the role alone if the column is called so."""
-    return word if word in (column, f"{column} in percent") else f"{column} = {word}"
 
 
 def _source_text(log: Mapping[str, Json]) -> str:

@@ -57,7 +57,8 @@ def number_of(cell: Json) -> float | None:
     if cell is None or cell == "":
         return None
     if isinstance(cell, int | float) and not isinstance(cell, bool):
-        return float(cell)
+        with suppress(OverflowError):  # an integer of JSON has any length
+            return float(cell)
     text = cell.strip() if isinstance(cell, str) else ""
     if text.lower() in ("-inf", "-infinity"):
         return -math.inf

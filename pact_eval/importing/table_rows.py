@@ -650,7 +650,8 @@ def parse_rows(table: ForeignTable, roles: TableRoles) -> tuple[TableRows, list[
     texts = texts_of_rows(entries, roles)
     ids, requests = ids_of_rows(entries, roles, texts, joined=references is not None)
     numbers, failures = _numbers(entries, roles)
-    confidences, truths = _confidences(entries, roles), _truths(entries, roles)
+    confidences = _of_column(entries, roles.first("confidence"), partial(_confidence, roles))
+    truths = _of_column(entries, roles.first("correct"), truth_of)
     records: list[Any] = [None] * size
     if references is not None:
         records = [*map(attempted(references.record), ids)]
@@ -767,10 +768,7 @@ def _numbers_of_column(
 
 
 def _of_group(
-    kind: str,
-    group: Mapping[str, str],
-    rest: str | None,
-    row: Sequence[float | ValueError | None],
+    kind: str, group: Mapping[str, str], rest: str | None, row: Sequence[float | ValueError | None]
 ) -> Scores | None:
     """Return the numbers of a row, of one column for each answer.
 
@@ -805,29 +803,27 @@ def _with_rest(column: str, number: float, answer: str, rest: str) -> Scores:
     return Scores("probabilities", (number, other), (answer, rest))
 
 
-def _confidences(entries: Entries, roles: TableRoles) -> list[float | ValueError | None]:
-    """Return the probability of the answer of every row, or why it cannot be read."""
-    column = roles.first("confidence")
+def _of_column(entries: Entries, column: str | None, function: Callable[[Json], Any]) -> list[Any]:
+    """Return a function of every cell of a column, or why a cell cannot be read."""
     if column is None:
         return [None] * len(entries.entries)
-
-    def confidence(cell: Json) -> float | None:
-        try:
-            number = number_of(cell) if roles.percent else None
-            return confidence_of(cell if number is None else number / 100)
-        except ValueError as error:
-            other = f"if it is not the probability of the answer: --columns {IGNORED}={column}"
-            raise ValueError(f"{error}; {other}") from None
-
-    return of_texts(attempted(confidence, column), entries.column(column))
+    return of_texts(attempted(function, column), entries.column(column))
 
 
-def _truths(entries: Entries, roles: TableRoles) -> list[bool | ValueError | None]:
-    """Return whether the answer of every row is right, as it says, or why it cannot be read."""
-    column = roles.first("correct")
-    if column is None:
-        return [None] * len(entries.entries)
-    return of_texts(attempted(truth_of, column), entries.column(column))
+def _confidence(roles: TableRoles, cell: Json) -> float | None:
+    """Return the probability of the answer of a row.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        number = number_of(cell) if roles.percent else None
+        return confidence_of(cell if number is None else number / 100)
+    except ValueError as error:
+        raise ValueError(
+            f"{error}; if it is not the probability of the answer: --columns "
+            f"{IGNORED}={roles.first('confidence')}"
+        ) from None
 
 
 def indices_of_names(numbers: Numbers, options: Options, form: Form) -> list[int | None] | None:

@@ -20,8 +20,8 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import compress
 from operator import or_
@@ -48,19 +48,21 @@ from pact_eval.data.labelled.answers import (
     sort_labels,
     two_readings,
 )
-from pact_eval.data.labelled.columns import (
-    check_truths,
-    check_unread,
-    levels_by_value,
-    minus_one,
-)
+from pact_eval.data.labelled.columns import check_truths, check_unread, levels_by_value, minus_one
 from pact_eval.data.labelled.identity import counts_in_order, is_constant
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, columns_option
 from pact_eval.data.records import MIN_ANSWERS, Record
 from pact_eval.errors import Problem, ShapeError, counted
 from pact_eval.importing.row_reader import confident_logits, fewest_answers
-from pact_eval.importing.source import COLUMNS_REMARK, Grouping, LogRows, References, by_column
+from pact_eval.importing.source import (
+    COLUMNS_REMARK,
+    Grouping,
+    LogFacts,
+    LogRows,
+    References,
+    by_column,
+)
 from pact_eval.importing.table_cells import attempted
 from pact_eval.importing.table_items import families_of_rows
 from pact_eval.importing.table_rows import (
@@ -84,27 +86,15 @@ _BOOLEAN: Final = ("false", "true")
 _KINDS: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table that was read.
-
-    Attributes:
-        rows: its rows in our format, and what is wrong with others.
-        remarks: what to know of the reading, one sentence each.
-        block: what `run.json` keeps of it.
-    """
-
-    rows: LogRows
-    remarks: tuple[str, ...] = ()
-    block: Mapping[str, Json] = field(default_factory=dict)
-
-
-def read_table(table: ForeignTable, grouping: Grouping | None = None) -> Table:
+def read_table(table: ForeignTable, grouping: Grouping) -> tuple[LogRows, LogFacts]:
     """Read a table of others.
 
     Args:
         table: its rows, and what the user says of it.
         grouping: what names families and domains.
+
+    Returns:
+        Its rows in our format, with what is wrong with others; and what to know of the reading.
 
     Raises:
         ShapeError: two readings fit and differ, a check contradicts the only one, or a role has no
@@ -115,8 +105,8 @@ def read_table(table: ForeignTable, grouping: Grouping | None = None) -> Table:
     rows, problems = parse_rows(table, roles)
     problems = [*table.entries.problems, *problems]
     if problems:
-        return Table(LogRows.of(problems))
-    return _TableReader(table, roles, grouping or Grouping({})).table(rows)
+        return LogRows.of(problems), LogFacts()
+    return _TableReader(table, roles, grouping).table(rows)
 
 
 @dataclass
@@ -147,14 +137,14 @@ class _TableReader:
         self._families: Sequence[str | None] = ()
         self._known: dict[tuple[Any, ...], list[int | None] | None] = {}
 
-    def table(self, rows: TableRows) -> Table:
+    def table(self, rows: TableRows) -> tuple[LogRows, LogFacts]:
         """Return the rows in our format."""
         self._rows = self._keep_labelled(rows)
         self._have = self._rows.have_numbers()
         self._families = self._families_of_texts()
         problems = [] if self._roles.outcomes else self._set_options() or self._set_vectors()
         if problems:
-            return Table(LogRows.of(problems))
+            return LogRows.of(problems), LogFacts()
         self._answered = self._are_answered()
         places = [*compress(range(len(self._rows)), self._answered)]
         answered = self._rows.chosen(places)
@@ -163,7 +153,7 @@ class _TableReader:
         self._right = self._spread(places, chosen.references)
         self._said = self._spread(places, chosen.predictions)
         remarks = (self._remark(chosen), *self._remarks)
-        return Table(self._log_rows(), remarks, self._block(chosen))
+        return self._log_rows(), LogFacts(self._block(chosen), remarks=remarks)
 
     def _spread(self, rows: Sequence[int], values: Sequence[Any] | None) -> list[Any]:
         """Return the values of some rows by row; None for others."""
@@ -453,7 +443,9 @@ class _TableReader:
         labels, _ = distinct_labels([*cells, *right])
         spelling = {fold_label(label): label for label in labels}
         for part in self._rows.numbers:
-            best = part.values == part.values.max(axis=1, keepdims=True, initial=-math.inf)
+            if not part.values.size:  # objects without a number
+                continue
+            best = part.values == part.values.max(axis=1, keepdims=True)
             single = best.sum(axis=1) == 1
             tops = zip(
                 part.rows[single].tolist(), best[single].argmax(axis=1).tolist(), strict=True
@@ -645,7 +637,8 @@ class _TableReader:
             indices = [options.index(text, TEXT) for options, text in pairs]
             return {None: [index for index in indices if index is not None]}
         answers = self._answers(rows, column)
-        stated = answers.readings(self._reading.form) if self._reading.form else {}
+        tried = self._reading.form or (TEXT if TEXT in self._forms[:1] else None)
+        stated = answers.readings(tried) if tried else {}
         fitting = stated or answers.readings()
         readings: dict[Form | None, list[int]] = {form: fitting[form] for form in fitting}
         if stated:
@@ -914,9 +907,7 @@ class _TableReader:
         said = self._said[row]
         if said is not None and not self._roles.outcomes:
             try:
-                n_choices = self._count(row)
-                if n_choices >= MIN_ANSWERS:  # one answer is refused later, as in any table
-                    confident_logits(confidence, said, n_choices)
+                confident_logits(confidence, said, self._count(row))
             except ValueError as error:
                 raise ValueError(
                     f"{error}; if {column} is not the probability of {self._prediction}: "

@@ -86,3 +86,9 @@ def test_numbers_of_columns_are_those_of_their_cells() -> None:
     for _ in range(300):
         column = [rng.choice(cells) for _ in range(rng.randint(1, 3))]
         assert said(numbers_in, column) == said(lambda each: [*map(number_of, each)], column)
+
+
+def test_an_integer_beyond_all_floats_is_no_number() -> None:
+    """Integers of JSON have any length (RFC 8259)."""
+    with pytest.raises(ValueError, match="expected a number, got 1000"):
+        number_of(10**400)

@@ -182,7 +182,7 @@ def test_pairs_name_no_answer(runs: Path, tmp_path: Path) -> None:
 
 def test_a_table_of_one_answer_is_refused(tmp_path: Path) -> None:
     """A question has two answers or more."""
-    rows = [{"id": f"i{n}", "label": "a", "prediction": "a", "confidence": 0.5} for n in range(3)]
+    rows = [{"id": f"i{n}", "label": "a", "prediction": "a", "confidence": 1.0} for n in range(3)]
     table = written(tmp_path / "t.jsonl", rows, ("id", "label", "prediction", "confidence"))
     assert_says(refused("import", table), "n_choices", "from 2", "got 1")
 

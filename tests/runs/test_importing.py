@@ -332,6 +332,14 @@ def test_extreme_values_are_imported_and_every_report_shows_them(
             json.loads(result.stdout)
 
 
+def test_objects_without_a_number_name_no_answers(tmp_path: Path) -> None:
+    """Neither names nor an order of the answers are there, so the import asks for them."""
+    no_number = {"label": "yes", "probabilities": {"yes": None, "no": None}}
+    path = write_jsonl(tmp_path / "t.jsonl", [{"id": n, **no_number} for n in range(3)])
+    with pytest.raises(ShapeError, match="Name the answers in their order: --options"):
+        read_rows(path)
+
+
 def test_a_logit_beyond_any_floating_point_number_of_a_model_is_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "rows.jsonl", [row(probabilities=None, logits=[1e39, 0.0])])
     with pytest.raises(RecordError, match=r"from -3.4e\+38 to 3.4e\+38, got \[1e\+39, 0.0\]"):

@@ -39,11 +39,7 @@ def rows_of_table(folder: Path, seed: int) -> list[LogRow]:
         blocks = [*find_source(path).open(path, options).blocks]
     except ShapeError:
         return []
-    return [
-        LogRow(None, None, block.row(at).row)
-        for block in blocks
-        for at in range(len(block))
-    ]
+    return [LogRow(None, None, block.row(at).row) for block in blocks for at in range(len(block))]
 
 
 def spoiled(rows: list[LogRow], rng: Random) -> list[LogRow]:

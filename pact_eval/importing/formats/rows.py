@@ -142,11 +142,11 @@ def _table_log(
         reading = replace(reading, columns={})
     entries, reading = _map_columns(entries, reading, options.mapping)
     foreign = ForeignTable(entries, reading, str(path), references)
-    table = read_table(foreign, options.grouping)
-    block = {**table.block, **({} if references is None else references.block)}
-    remarks = (*table.remarks, *(() if references is None else references.remarks))
-    facts = LogFacts(block, remarks=remarks)
-    return Log(table.rows, parts, lambda: facts, references=references, mapping=_CHECKED)
+    rows, facts = read_table(foreign, options.grouping)
+    if references is not None:
+        remarks = (*facts.remarks, *references.remarks)
+        facts = LogFacts({**facts.block, **references.block}, remarks=remarks)
+    return Log(rows, parts, lambda: facts, references=references, mapping=_CHECKED)
 
 
 def _map_columns(
