@@ -151,7 +151,6 @@ def tell(lines: Iterable[str]) -> None:
 def emit(
     presenter: Presenter,
     *,
-    provenance: Mapping[str, Json] | None = None,
     files: Iterable[Path] = (),
     warned: Collection[str] = (),
     full: bool = True,
@@ -164,7 +163,6 @@ def emit(
 
     Args:
         presenter: the result.
-        provenance: what JSON has before the result.
         files: those that were written; JSON does not name them.
         warned: warnings that are printed already.
         full: print everything, and not the first screen alone.
@@ -173,7 +171,9 @@ def emit(
     if as_json() or ci_format():
         warn(warnings)
     if as_json():
-        print_json({**(provenance or {}), **presenter.json()})
+        # The command line follows the tool and its version, which the result has.
+        heads = dict.fromkeys(("tool", "version")) | {"command_line": [*sys.argv]}
+        print_json({**(heads if presenter.tool else {}), **presenter.json()})
         return
     if form := ci_format():
         command = f"pact-eval {click.get_current_context().info_name}"

@@ -152,9 +152,9 @@ TEMPERED_METRICS: Final = ("nll_nats", "ece")
 
 _DECIDING: Final = ("accuracy", "nll_nats")
 
-Scope: TypeAlias = Literal["all", "raw", "deciding"]
-"""all: raw and tempered metrics; raw: the raw metrics alone, in a third of the time; deciding:
-accuracy and NLL alone, in a seventh of it, for simulations of many runs."""
+Scope: TypeAlias = Literal["all", "deciding"]
+"""all: raw and tempered metrics; deciding: accuracy and NLL alone, in a seventh of the time, for
+simulations of many runs."""
 
 
 @dataclass(frozen=True)
@@ -414,7 +414,7 @@ def compare_remedies(
 
 
 def remedies_of_run(
-    experiment: Experiment, run: ExperimentRun, files: Sequence[Path] = (), scope: Scope = "all"
+    experiment: Experiment, run: ExperimentRun, files: Sequence[Path] = ()
 ) -> RemedyComparison:
     """Compare the remedies of a run of an experiment, with its resamples, seed and units.
 
@@ -422,7 +422,6 @@ def remedies_of_run(
         experiment: the runs and their settings.
         run: a run on full contexts.
         files: fitted remedies of other families, to be compared too.
-        scope: what is computed; see `Scope`.
 
     Raises:
         InputError: see `compare_remedies`; or a file cannot be read or belongs to another model.
@@ -447,10 +446,8 @@ def remedies_of_run(
         fitted=tuple(fitted.values()),
         tokens=ItemTokens.of_run(run.provenance, run.predictions),
         content_free=ContentFree.of_run(run.run, run.predictions),
-        scope=scope,
     )
-    leak = experiment.data.leak if scope == "all" else None
-    return replace(comparison, fit_notes=fit_notes, leak=leak)
+    return replace(comparison, fit_notes=fit_notes, leak=experiment.data.leak)
 
 
 def _decode(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -22,33 +22,43 @@ from pact_eval.runs.provenance import UNNAMED, UNSURE
 from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.choice import Thresholds
 
-Row: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = tuple[Any, ...]
 
-_INTERVAL: Final = ("low", "high", "n", "clusters", "method", "reason")
-_REPORT: Final = ("group", "metric", "decoding", "value", *_INTERVAL)
-_COMPARISON: Final = (
-    *("group", "metric", "a", "b", "difference", *_INTERVAL),
-    *("p_value", "adjusted_p_value", "marked"),
-)
-_GATES: Final = (
-    *("group", "signal", "decoding", "threshold", "items", "unanswered"),
-    *("share", "share_low", "share_high", "error", "error_low", "error_high", "families_needed"),
-)
-_FINDINGS: Final = ("check", "code", "severity", "file", "line", "id", "expected", "found")
-_FLOATS: Final = (
-    *("value", "low", "high", "a", "b", "difference", "p_value", "adjusted_p_value", "threshold"),
-    *("share", "share_low", "share_high", "error", "error_low", "error_high"),
-)
-_INTEGERS: Final = ("n", "clusters", "items", "unanswered", "families_needed", "line")
+_INTERVAL: Final = {
+    **dict.fromkeys(("low", "high"), pl.Float64),
+    **dict.fromkeys(("n", "clusters"), pl.Int64),
+    **dict.fromkeys(("method", "reason"), pl.String),
+}
+_REPORT: Final = {
+    **dict.fromkeys(("group", "metric", "decoding"), pl.String),
+    "value": pl.Float64,
+    **_INTERVAL,
+}
+_COMPARISON: Final = {
+    **dict.fromkeys(("group", "metric"), pl.String),
+    **dict.fromkeys(("a", "b", "difference"), pl.Float64),
+    **_INTERVAL,
+    **dict.fromkeys(("p_value", "adjusted_p_value"), pl.Float64),
+    "marked": pl.Boolean,
+}
+_GATES: Final = {
+    **dict.fromkeys(("group", "signal", "decoding"), pl.String),
+    "threshold": pl.Float64,
+    "items": pl.Int64,
+    "unanswered": pl.Int64,
+    **dict.fromkeys(("share", "share_low", "share_high"), pl.Float64),
+    **dict.fromkeys(("error", "error_low", "error_high"), pl.Float64),
+    "families_needed": pl.Int64,
+}
+_FINDINGS: Final = dict.fromkeys(
+    ("check", "code", "severity", "file", "line", "id", "expected", "found"), pl.String
+) | {"line": pl.Int64}
 
 
-def _frame(rows: Iterable[Row], columns: Sequence[str]) -> pl.DataFrame:
-    """Return a frame whose columns have their types even without rows."""
-    types: dict[str, Any] = dict.fromkeys(columns, pl.String)
-    types |= {name: pl.Float64 for name in columns if name in _FLOATS}
-    types |= {name: pl.Int64 for name in columns if name in _INTEGERS}
-    types |= {name: pl.Boolean for name in columns if name == "marked"}
-    return pl.DataFrame([*rows], schema=types)
+def _frame(rows: Iterable[Row], columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Return a frame whose columns have their types even without rows; NaN becomes null."""
+    frame = pl.DataFrame([*rows], schema=dict(columns), orient="row")
+    return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
 def frame_of(result: Framed) -> pl.DataFrame:
@@ -127,8 +137,7 @@ def _probabilities(items: ScoredItems) -> Iterator[list[float]]:
 def _metric(evaluation: Evaluation, group: str, metric: str, estimate: Estimate) -> Row:
     calibrated = "" if evaluation.calibration == "raw" else "_calibrated"
     decoding = f"{evaluation.decoding_name}{calibrated}"
-    labels = {"group": group, "metric": metric, "decoding": decoding}
-    return {**labels, "value": _number(estimate.value), **_interval(estimate)}
+    return (group, metric, decoding, estimate.value, *_interval(estimate))
 
 
 def _of_answers(evaluation: Evaluation) -> Iterator[Row]:
@@ -150,69 +159,33 @@ def _metrics(evaluation: Evaluation) -> Iterator[Row]:
 def _differences(comparison: RunComparison) -> Iterator[Row]:
     for group in comparison.groups:
         for name, metric in group.metrics.items():
-            evidence = metric.evidence
-            yield {
-                "group": group.name,
-                "metric": name,
-                "a": _number(metric.a.value),
-                "b": _number(metric.b.value),
-                "difference": _number(metric.difference.value),
-                **_interval(metric.difference),
-                "p_value": _number(evidence.p_value),
-                "adjusted_p_value": _number(evidence.adjusted_p_value),
-                "marked": metric.marked,
-            }
+            values = (metric.a.value, metric.b.value, metric.difference.value)
+            p_values = (metric.evidence.p_value, metric.evidence.adjusted_p_value)
+            interval = _interval(metric.difference)
+            yield (group.name, name, *values, *interval, *p_values, metric.marked)
 
 
 def _gates(thresholds: Thresholds) -> Iterator[Row]:
     rule = thresholds.rule
-    calibrated = "" if rule.calibration == "raw" else "_calibrated"
+    decoding = f"{rule.decoding}{'' if rule.calibration == 'raw' else '_calibrated'}"
     for gate in thresholds.gates:
-        share, error = gate.coverage, gate.realised_error
-        yield {
-            "group": gate.group,
-            "signal": rule.signal,
-            "decoding": f"{rule.decoding}{calibrated}",
-            "threshold": gate.chosen.threshold,
-            "items": gate.items,
-            "unanswered": gate.unanswered,
-            "share": _number(share.value),
-            "share_low": _number(share.low),
-            "share_high": _number(share.high),
-            "error": _number(error.value),
-            "error_low": _number(error.low),
-            "error_high": _number(error.high),
-            "families_needed": gate.needed,
-        }
+        rates = (
+            end
+            for rate in (gate.coverage, gate.realised_error)
+            for end in (rate.value, rate.low, rate.high)
+        )
+        counts = (gate.chosen.threshold, gate.items, gate.unanswered)
+        yield (gate.group, rule.signal, decoding, *counts, *rates, gate.needed)
 
 
 def _findings(audit: DataAudit | AdapterAudit) -> Iterator[Row]:
     for check in audit.checks:
         for finding in check.findings:
-            place = finding.place
-            yield {
-                "check": check.check,
-                "code": finding.code,
-                "severity": finding.severity,
-                "file": place.file,
-                "line": place.line,
-                "id": place.record_id,
-                "expected": finding.expected,
-                "found": finding.actual,
-            }
+            place = (finding.place.file, finding.place.line, finding.place.record_id)
+            code = (check.check, finding.code, finding.severity)
+            yield (*code, *place, finding.expected, finding.actual)
 
 
 def _interval(estimate: Estimate) -> Row:
-    return {
-        "low": _number(estimate.low),
-        "high": _number(estimate.high),
-        "n": estimate.n,
-        "clusters": estimate.clusters,
-        "method": None if estimate.method is None else str(estimate.method),
-        "reason": None if estimate.reason is None else str(estimate.reason),
-    }
-
-
-def _number(value: float | None) -> float | None:
-    """Return a number, or None for NaN."""
-    return None if value is None or math.isnan(value) else value
+    words = (None if text is None else str(text) for text in (estimate.method, estimate.reason))
+    return (estimate.low, estimate.high, estimate.n, estimate.clusters, *words)

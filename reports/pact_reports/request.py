@@ -22,6 +22,7 @@ from pact_eval.evaluation.curves.training import (
     released_trajectories,
     selection_trajectory,
 )
+from pact_eval.evaluation.diagnostics import Topic
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_records import ItemRecords
@@ -308,12 +309,14 @@ class Spec(Generic[Made]):
 
     Attributes:
         build: makes it; an InputError is the reason why there is none.
+        topic: the section of a page that has it; what compares runs is with them if there is one.
         title: what a figure shows, for the page.
         views: when its numbers depend on K, so that runs are shown at the views that all have.
         published: whether it can be made from published metrics.
     """
 
     build: Callable[[Request], Made]
+    topic: Topic
     title: str = ""
     views: ViewsUse = "ensembles"
     published: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from pact_eval._choices import (
     NEAR_DUPLICATE,
     Severity,
 )
-from pact_eval._json import Json as JsonValue
 from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.audit.adapter.compare import compare_adapters
 from pact_eval.audit.context import DataAuditSettings, DatasetSource, NamedTokenizer
@@ -48,7 +46,6 @@ from pact_reports.views.datasets import (
     present_split,
     present_written_manifest,
 )
-from pact_reports.views.presenter import tool_json
 
 _HERE: Final = Path("data")
 _MORE: Final = ("shape", "levels", "positions_from", "question", "questions")
@@ -148,7 +145,7 @@ def data(
     source = replace(_source(folder, train, eval_, manifest), reading=reading)
     audit = audit_data(source, settings)
     presenter = present_data_audit(audit, fail_on)
-    emit(presenter, provenance=provenance(), full=full)
+    emit(presenter, full=full)
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
 
 
@@ -224,7 +221,7 @@ def adapter(
     ]
     comparison = None if other is None else compare_adapters(*audits)
     presenter = present_adapter_audit(*audits, comparison=comparison, fail_on=fail_on)
-    emit(presenter, provenance=provenance())
+    emit(presenter)
     checks = [check for audit in audits for check in audit.checks]
     exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))
 
@@ -251,11 +248,6 @@ def exit_with(
     click.get_current_context().exit(code)
 
 
-def provenance() -> dict[str, JsonValue]:
-    """Return the provenance of an audit: the tool, its version, and the command line as given."""
-    return tool_json("pact-audit") | {"command_line": [*sys.argv]}
-
-
 _FAIL_ON: Final[Severity] = "warning"
 
 
@@ -271,10 +263,10 @@ def manifest(folder: Annotated[Path, "DIR"], *, check: bool = False) -> None:
     """
     if not check:
         written = present_written_manifest(write_manifest(folder))
-        emit(written, provenance=provenance())
+        emit(written)
         return
     audit = audit_data(DatasetSource.of_folder(folder), DataAuditSettings(only=["hashes"]))
-    emit(present_data_audit(audit, _FAIL_ON), provenance=provenance())
+    emit(present_data_audit(audit, _FAIL_ON))
     exit_with(audit.checks, _FAIL_ON, tampered=audit.tampered)
 
 
@@ -294,7 +286,7 @@ def convert(
     default, and every record lists its defaults.
     """
     written = convert_file(resolve_data_file(source), out, reading)
-    emit(present_converted_file(written), provenance=provenance())
+    emit(present_converted_file(written))
 
 
 _DRAWN: Final = 2
@@ -380,7 +372,7 @@ def ablate(
         --allow-missing: Skip pairs whose context cannot be ablated.
     """
     written = write_ablated_records(source, out, allow_missing=allow_missing)
-    emit(present_ablated_file(written), provenance=provenance())
+    emit(present_ablated_file(written))
 
 
 @command()

@@ -70,32 +70,20 @@ def run_matrix(request: Request, conclusions: Sequence[RunConclusions]) -> dict[
         href = items_href(run, b=at)
         return difference_row("", claim, href, worded=one_each and at == chosen)
 
-    references = [
-        {
-            "at": at,
-            "run": request.called[at],
-            "chosen": at == chosen,
-            "rows": [
-                claim and (row(claim, run, at), claim.status) for run, claim in enumerate(claims)
-            ],
-        }
-        for at, claims in rows.items()
-    ]
     return {
-        "references": references,
+        "names": request.called,
+        "chosen": chosen,
+        "references": {
+            at: [claim and (row(claim, run, at), claim.status) for run, claim in enumerate(claims)]
+            for at, claims in rows.items()
+        },
         "axis": Axis.of_rates(end for run in conclusions for end in ends_of(run.accuracy)),
         "runs": [
-            {
-                "at": at,
-                "name": request.called[at],
-                "chosen": at == chosen,
-                "accuracy": Row("", run.accuracy, href=items_href(at, outcome="wrong")),
-                "answers": _answers(run),
-            }
+            (Row("", run.accuracy, href=items_href(at, outcome="wrong")), _answers(run))
             for at, run in enumerate(conclusions)
         ],
         "tones": BetterConclusion.tones,
-        "hint": _hint(len(rows)),
+        "most": MOST_REFERENCES,
     }
 
 
@@ -108,15 +96,6 @@ def _differences(request: Request) -> tuple[int, Mapping[int, Sequence[Claim | N
     runs = len(experiment.runs)
     every = range(runs) if runs <= MOST_REFERENCES else (chosen,)
     return chosen, dict(zip(every, run_differences(experiment, every, chosen), strict=True))
-
-
-def _hint(references: int) -> str:
-    text = "Accuracy in %, with 95% intervals; differences in points, run minus reference."
-    if not references:
-        return "With 95% intervals. The runs have different items, so none is compared."
-    if references > 1:
-        return f"{text} Choose a run to make it the reference."
-    return f"{text} With more than {MOST_REFERENCES} runs, the reference is fixed."
 
 
 def _answers(run: RunConclusions) -> list[tuple[str, str, str, str]]:

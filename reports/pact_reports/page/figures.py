@@ -35,7 +35,7 @@ from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import Looks
 from pact_reports.page.questions import SECTIONS
 from pact_reports.page.svg import page_svg, variable
-from pact_reports.request import Request, reason
+from pact_reports.request import Request, Spec, reason
 from pact_reports.table import Cell, Column, Table, table_row
 from pact_reports.tables.cells import (
     CALIBRATION_ERROR,
@@ -48,29 +48,11 @@ from pact_reports.tables.cells import (
     value_cell,
     with_interval,
 )
+from pact_reports.tables.registry import TABLES
 from pact_reports.views.report import has_row
 from pact_reports.writers.files import BuiltTables
 
 _OPEN_FILES: Final = 4
-_FIGURES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
-    "better": ("main",),
-    "where": ("differences", "pairs", "margins"),
-    "order": ("tv", "views"),
-    "probabilities": (
-        *("reliability", "confidence", "ece-kind", "temperature-length", "temperature-choices"),
-    ),
-    "acting": ("risk-coverage", "costs"),
-}
-_TABLES_OF_TOPIC: Final[Mapping[Topic, tuple[str, ...]]] = {
-    "better": ("main", "paired", "ablations", "scorecard"),
-    "where": ("kinds", "domains", "answers", "confusion"),
-    "order": ("views", "order"),
-    "probabilities": ("calibration", "answer-scores"),
-    "acting": ("risk-coverage", "gates"),
-    "data": ("splits",),
-}
-"""Other figures and tables are with the runs."""
-
 PAPER_TABLES: Final = ("mcnemar", "settings")
 """Tables that a page leaves to `paper`: another p-value of a difference that the page tests, and
 settings, which released folders have."""
@@ -144,11 +126,11 @@ def make_contents(
     left = {*PAPER_TABLES, *(() if request.tables else single)}
     for name, table in built.tables.items():
         if name not in left:
-            section = contents[_topic(_TABLES_OF_TOPIC, name, request)]
+            section = contents[_topic(TABLES[name], request)]
             where = section.open_tables if name == "scorecard" else section.tables
             where.append(without_empty_columns(table))
     for name in (name for name in built.skipped if name not in left):
-        section = contents[_topic(_TABLES_OF_TOPIC, name, request)]
+        section = contents[_topic(TABLES[name], request)]
         section.left_out["Not made"][name] = built.skipped[name]
     _add_tables_of_runs(request, contents["runs"])
     if groups is not None:
@@ -164,7 +146,7 @@ def _add_figures(
     if names is None:
         names = tuple(name for name in FIGURES if name not in single)
     for name in tracked(names, "Drawing figures", "figures"):
-        section = contents[_topic(_FIGURES_OF_TOPIC, name, request)]
+        section = contents[_topic(FIGURES[name], request)]
         drawings: list[Drawing] = []
         try:
             figure, notes = FIGURES[name].made(request)
@@ -202,15 +184,8 @@ def _add_tables_of_runs(request: Request, contents: Contents) -> None:
     contents.tables[:0] = map(without_empty_columns, tables)
 
 
-def _topic(names: Mapping[Topic, tuple[str, ...]], name: str, request: Request) -> Topic:
-    """Return the topic of a figure or table that the page has a section on."""
-    for topic, members in names.items():
-        if name in members and (topic != "better" or request.compares):
-            return topic
-    return "runs"
-
-
-"""Height of the numbers of items below a diagram."""
+def _topic(spec: Spec[Any], request: Request) -> Topic:
+    return spec.topic if spec.topic != "better" or request.compares else "runs"
 
 
 def reliability_diagrams(experiment: Experiment, looks: Looks) -> list[dict[str, Any]]:

@@ -30,9 +30,7 @@ from pact_eval.evaluation.arms.table_results import (
 )
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.comparison import GroupComparison
-from pact_eval.evaluation.curves.training import (
-    Trajectory,
-)
+from pact_eval.evaluation.curves.training import Trajectory
 from pact_eval.evaluation.item_records import Split, data_splits
 from pact_eval.evaluation.registry import (
     DIFFERENCE,

@@ -553,18 +553,15 @@ def adapters_report(audits: Sequence[AdapterAudit], fail_on: Severity) -> CiRepo
     """
     cases: list[Case] = []
     for audit in audits:
-        prefix = f"{audit.folder}: " if len(audits) > 1 else ""
-        cases += _check_cases(audit.checks, _adapter_paths(audit.folder), fail_on, prefix)
+        folder, prefix = audit.folder, f"{audit.folder}: " if len(audits) > 1 else ""
+
+        def path_of(name: str, folder: Path = folder) -> Path:
+            return _existing(folder, name) or _existing(Path(), name) or folder
+
+        cases += _check_cases(audit.checks, path_of, fail_on, prefix)
     rules = _check_rules(check for audit in audits for check in audit.checks)
     answer = " ".join(adapter_verdict(audit, fail_on) for audit in audits)
     return CiReport("pact-audit adapter", answer, tuple(cases), rules)
-
-
-def _adapter_paths(folder: Path) -> Callable[[str], Path]:
-    def path_of(name: str) -> Path:
-        return _existing(folder, name) or _existing(Path(), name) or folder
-
-    return path_of
 
 
 def _existing(folder: Path, name: str) -> Path | None:
@@ -581,27 +578,15 @@ def _check_cases(
     fail_on: Severity,
     prefix: str = "",
 ) -> tuple[Case, ...]:
-    return tuple(
-        Case(
-            f"{prefix}{check.check}",
-            _check_status(check, fail_on),
-            check.basis,
-            tuple(_annotation(finding, path_of) for finding in check.findings),
-            _counted_only(check),
-        )
-        for check in checks
-    )
-
-
-def _check_status(check: CheckResult, fail_on: Severity) -> CaseStatus:
-    if failed([check], fail_on):
-        return "failed"
-    return "passed" if check.skipped is None else "skipped"
-
-
-def _counted_only(check: CheckResult) -> dict[str, int]:
-    kept = Counter(finding.code for finding in check.findings)
-    return {code: n - kept[code] for code, n in check.counts.items() if n > kept[code]}
+    cases = []
+    for check in checks:
+        status: CaseStatus = "passed" if check.skipped is None else "skipped"
+        status = "failed" if failed([check], fail_on) else status
+        kept = Counter(finding.code for finding in check.findings)
+        more = {code: n - kept[code] for code, n in check.counts.items() if n > kept[code]}
+        annotations = tuple(_annotation(finding, path_of) for finding in check.findings)
+        cases.append(Case(f"{prefix}{check.check}", status, check.basis, annotations, more))
+    return tuple(cases)
 
 
 def _annotation(finding: Finding, path_of: Callable[[str], Path]) -> Annotation:

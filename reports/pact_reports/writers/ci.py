@@ -106,26 +106,37 @@ def error_commands(error: PactError) -> list[str]:
 
 def to_step_summary(report: CiReport) -> str:
     """Return Markdown: the answer, the cases, and the first 50 annotations with their places."""
-    lines = [f"### {_SIGNS[_worst(report)]} {markdown_text(report.command)}", ""]
+    statuses = {case.status for case in report.cases}
+    worst_first: tuple[CaseStatus, ...] = ("failed", "cannot tell", "passed", "skipped")
+    worst: CaseStatus = next((one for one in worst_first if one in statuses), "skipped")
+    lines = [f"### {_SIGNS[worst]} {markdown_text(report.command)}", ""]
     lines += [f"{markdown_text(report.answer)}", ""]
     for warning in report.warnings:
         lines += [f"> {markdown_text(warning)}", ""]
     lines += ["| check | result | scope |", "| :--- | :--- | :--- |"]
-    lines += [_case_row(case) for case in report.cases]
+    lines += [
+        _row(case.name, f"{_SIGNS[case.status]} {case.status}", case.text) for case in report.cases
+    ]
     annotations = [*report.annotations]
     if annotations:
         lines += ["", "| place | severity | code | finding |", "| :--- | :--- | :--- | :--- |"]
-        lines += [_annotation_row(annotation) for annotation in annotations[:_MOST_LISTED]]
+        lines += [
+            _row(_place(one), one.severity, one.code, one.message)
+            for one in annotations[:_MOST_LISTED]
+        ]
     left = len(annotations[_MOST_LISTED:]) + sum(sum(case.more.values()) for case in report.cases)
     if left:
         lines += ["", f"... and {left:,} more."]
     return "\n".join([*lines, "", ""])
 
 
-def _worst(report: CiReport) -> CaseStatus:
-    statuses = {case.status for case in report.cases}
-    worst_first: tuple[CaseStatus, ...] = ("failed", "cannot tell", "passed", "skipped")
-    return next((status for status in worst_first if status in statuses), "skipped")
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(map(markdown_text, cells))} |"
+
+
+def _place(annotation: Annotation) -> str:
+    path = repository_path(annotation.file).as_posix()
+    return path if annotation.line is None else f"{path}:{annotation.line}"
 
 
 def _command(annotation: Annotation) -> str:
@@ -145,18 +156,6 @@ def _data(text: str) -> str:
 def _property(text: str) -> str:
     """Escape what ends a property as well."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _case_row(case: Case) -> str:
-    cells = (case.name, f"{_SIGNS[case.status]} {case.status}", case.text)
-    return f"| {' | '.join(map(markdown_text, cells))} |"
-
-
-def _annotation_row(annotation: Annotation) -> str:
-    path = repository_path(annotation.file).as_posix()
-    place = path if annotation.line is None else f"{path}:{annotation.line}"
-    cells = (place, annotation.severity, annotation.code, annotation.message)
-    return f"| {' | '.join(map(markdown_text, cells))} |"
 
 
 def to_junit(report: CiReport) -> str:
@@ -202,8 +201,7 @@ def _add(suite: ET.Element, case: Case, class_name: str) -> None:
 
 
 def _line(annotation: Annotation) -> str:
-    path = one_line(repository_path(annotation.file).as_posix())
-    where = path if annotation.line is None else f"{path}:{annotation.line}"
+    where = one_line(_place(annotation))
     return f"{where}: {annotation.severity} {annotation.code}: {one_line(annotation.message)}"
 
 
