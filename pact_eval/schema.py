@@ -92,7 +92,8 @@ class Section(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return the object for the file."""
-        return {key: _plain(value) for key, value in msgspec.to_builtins(self).items()}
+        built = msgspec.to_builtins(self, str_keys=True)
+        return {key: _plain(value) for key, value in built.items()}
 
 
 def convert(value: Any, kind: type[Content]) -> Content:
@@ -113,7 +114,7 @@ def convert(value: Any, kind: type[Content]) -> Content:
         ValueError: seeds[1]: expected an integer, got a number
     """
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, str_keys=True)
     except msgspec.ValidationError:
         message = _fault(value, kind)
     raise ValueError(message)
@@ -193,7 +194,7 @@ def _plain(value: Any) -> Json:
 def _complaint(value: Any, kind: Any) -> str:
     """Return what msgspec says of a value; nothing if it has the right type."""
     try:
-        msgspec.convert(value, kind)
+        msgspec.convert(value, kind, str_keys=True)
     except msgspec.ValidationError as error:
         return str(error)
     return ""
@@ -202,7 +203,8 @@ def _complaint(value: Any, kind: Any) -> str:
 def _fault(value: Any, kind: Any, place: str = "") -> str:
     """Return where a value has the wrong type, what was expected and what was found."""
     complaint, _, path = _complaint(value, kind).partition(" - at `$")
-    for step in _STEP.finditer(path):
+    complaint, _, of_keys = complaint.partition(" - at `key` in `$")
+    for step in _STEP.finditer(path or of_keys):
         name, index = step.groups()
         if name is None and index is None:  # a value of a mapping: msgspec does not say which
             inside = _type_inside(kind, "")
@@ -211,6 +213,8 @@ def _fault(value: Any, kind: Any, place: str = "") -> str:
         key = name or int(index)
         value, kind, place = value[key], _type_inside(kind, key), _joined(place, key)
     message = _sentence(complaint, value, kind)
+    if of_keys:
+        message = "expected whole numbers as keys"
     return f"{place}: {message}" if place else message
 
 

@@ -270,10 +270,7 @@ def _prior_table(fitted: FittedRemedy, prior: LetterPrior) -> Table:
                 count_cell(count),
                 count_cell(prior.items[count]),
                 count_cell(prior.views[count]),
-                *(
-                    Cell(f"{value:+.3f}", (float(value),))
-                    for value in prior.log_prior[count].tolist()
-                ),
+                *(Cell(f"{value:+.3f}", (value,)) for value in prior.log_prior[count]),
                 *(Cell("", (math.nan,)) for _ in range(widest - count)),
             )
             for count in sorted(prior.log_prior)
