@@ -69,8 +69,8 @@ def names(module: str) -> str:
     """Return what a module exports: functions, whose names are in small letters, before the rest.
 
     Example:
-        >>> names("pact_eval.metrics").split(",")[-1]
-        'ScoreDecomposition'
+        >>> names("pact_eval.metrics").split(",")[0]
+        'answer_gap_nats'
     """
     return ",".join(
         sorted(exported(import_module(module)), key=lambda name: (not name.islower(), name))
