@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -68,11 +69,27 @@ def names(module: str) -> str:
     """Return what a module exports: functions, whose names are in small letters, before the rest.
 
     Example:
-        >>> names("pact_eval.metrics").split(",")[-1]
-        'ScoreDecomposition'
+        >>> names("pact_eval.metrics").split(",")[0]
+        'answer_gap_nats'
     """
-    exported: Sequence[str] = import_module(module).__all__
-    return ",".join(sorted(exported, key=lambda name: not name.islower()))
+    return ",".join(
+        sorted(exported(import_module(module)), key=lambda name: (not name.islower(), name))
+    )
+
+
+def exported(package: ModuleType) -> list[str]:
+    """Return the names that a package exports: those of its `__all__`, or what it imports.
+
+    Example:
+        >>> exported(import_module("pact_eval.stats"))[0]
+        't_quantile'
+    """
+    imported = [
+        name
+        for name, value in vars(package).items()
+        if not (name.startswith("_") or isinstance(value, ModuleType))
+    ]
+    return list(getattr(package, "__all__", imported))
 
 
 def commands() -> str:

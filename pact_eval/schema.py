@@ -94,7 +94,8 @@ class Section(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return the object for the file."""
-        return {key: _plain(value) for key, value in msgspec.to_builtins(self).items()}
+        built = msgspec.to_builtins(self, str_keys=True)
+        return {key: _plain(value) for key, value in built.items()}
 
 
 def convert(value: Any, kind: type[Content]) -> Content:
@@ -115,7 +116,7 @@ def convert(value: Any, kind: type[Content]) -> Content:
         ValueError: seeds[1]: expected an integer, got a number
     """
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, str_keys=True)
     except msgspec.ValidationError:
         message = _fault(value, kind)
     raise ValueError(message)
@@ -194,7 +195,7 @@ def _plain(value: Any) -> Json:
 def _complaint(value: Any, kind: Any) -> str:
     """Return what msgspec says of a value; nothing if it has the right type."""
     try:
-        msgspec.convert(value, kind)
+        msgspec.convert(value, kind, str_keys=True)
     except msgspec.ValidationError as error:
         return str(error)
     return ""

@@ -18,6 +18,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import site_hooks
 from commands import runner
 from run_frames import ablated_rows, rows, write_run
 from thresholds.simulated import run as simulated
@@ -74,7 +75,7 @@ def test_every_function_has_an_example_that_calls_it() -> None:
     lacking = []
     packages = ("pact_eval", "pact_losses", *(f"pact_eval.{name}" for name in PACKAGES))
     for package in map(importlib.import_module, packages):
-        for name in package.__all__:
+        for name in site_hooks.exported(package):
             function = getattr(package, name)
             text = inspect.getdoc(function) or ""
             parsed = doctest.DocTestParser().get_examples(text)

@@ -23,8 +23,6 @@ from pact_eval.notes import Note
 from pact_eval.runs.provenance import NAME
 from pact_eval.runs.seal import PREDICTIONS
 
-__all__ = ["compare_answers", "read_place"]
-
 _LEAST_SHARED: Final = 2
 _SHORT: Final = 8
 _DIGITS: Final = 9

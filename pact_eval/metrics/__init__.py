@@ -5,137 +5,62 @@ unused slots; `reference` is (n,) canonical indices; `logits` is (n, K, C_max). 
 rows are NaN.
 """
 
-from pact_eval.metrics._arrays import (
-    TIE,
-    check_log_probs,
-    check_reference,
-    check_whole,
-    item_mean,
-    mean_answer_mass,
-    rows_of,
-)
-from pact_eval.metrics.blocks import ItemBlock, item_blocks
-from pact_eval.metrics.calibration_error import (
-    BINS,
-    Reliability,
-    bin_index,
-    confident_errors,
-    ece,
-    ece_of_gaps,
-    is_confident,
-    reliability,
-    smooth_ece,
-    smooth_ece_samples,
-)
-from pact_eval.metrics.decoding import (
-    confidence,
-    correct,
-    decode_ensemble,
-    decode_single,
-    flipped,
-    log_softmax,
-    pairwise_tv,
-    predicted,
-)
-from pact_eval.metrics.likelihood import (
-    NllSummary,
-    answer_gap_nats,
-    brier,
-    expected_level_error,
-    level_error,
-    nll_nats,
-    nll_summary,
-    rps,
-)
-from pact_eval.metrics.pairs import (
-    PairIndex,
-    PairOutcomes,
-    lead_nats,
-    pair_accuracy,
-    pair_correct,
-    pair_margin_nats,
-    pair_outcomes,
-    pair_rows,
-    pairs_of_codes,
-)
-from pact_eval.metrics.recalibration import (
-    AnswerScores,
-    Recalibration,
-    ResampledRecalibration,
-    ScoreDecomposition,
-    answer_scores,
-    isotonic_pools,
-    miscalibration_samples,
-    recalibrate,
-    recalibrate_samples,
-)
-from pact_eval.metrics.selective import (
-    RiskCoverage,
-    aurc,
-    aurc_bounds,
-    aurc_influence,
-    oracle_error_rate,
-    risk_coverage,
-)
-
-__all__ = [
-    "BINS",
-    "TIE",
-    "AnswerScores",
-    "ItemBlock",
-    "NllSummary",
-    "PairIndex",
-    "PairOutcomes",
-    "Recalibration",
-    "Reliability",
-    "ResampledRecalibration",
-    "RiskCoverage",
-    "ScoreDecomposition",
-    "answer_gap_nats",
-    "answer_scores",
-    "aurc",
-    "aurc_bounds",
-    "aurc_influence",
-    "bin_index",
-    "brier",
-    "check_log_probs",
-    "check_reference",
-    "check_whole",
-    "confidence",
-    "confident_errors",
-    "correct",
-    "decode_ensemble",
-    "decode_single",
-    "ece",
-    "ece_of_gaps",
-    "expected_level_error",
-    "flipped",
-    "is_confident",
-    "isotonic_pools",
-    "item_blocks",
-    "item_mean",
-    "lead_nats",
-    "level_error",
-    "log_softmax",
-    "mean_answer_mass",
-    "miscalibration_samples",
-    "nll_nats",
-    "nll_summary",
-    "oracle_error_rate",
-    "pair_accuracy",
-    "pair_correct",
-    "pair_margin_nats",
-    "pair_outcomes",
-    "pair_rows",
-    "pairs_of_codes",
-    "pairwise_tv",
-    "predicted",
-    "recalibrate",
-    "recalibrate_samples",
-    "reliability",
-    "risk_coverage",
-    "rows_of",
-    "rps",
-    "smooth_ece",
-    "smooth_ece_samples",
-]
+from pact_eval.metrics._arrays import TIE as TIE
+from pact_eval.metrics._arrays import check_log_probs as check_log_probs
+from pact_eval.metrics._arrays import check_reference as check_reference
+from pact_eval.metrics._arrays import check_whole as check_whole
+from pact_eval.metrics._arrays import item_mean as item_mean
+from pact_eval.metrics._arrays import mean_answer_mass as mean_answer_mass
+from pact_eval.metrics._arrays import rows_of as rows_of
+from pact_eval.metrics.blocks import ItemBlock as ItemBlock
+from pact_eval.metrics.blocks import item_blocks as item_blocks
+from pact_eval.metrics.calibration_error import BINS as BINS
+from pact_eval.metrics.calibration_error import Reliability as Reliability
+from pact_eval.metrics.calibration_error import bin_index as bin_index
+from pact_eval.metrics.calibration_error import confident_errors as confident_errors
+from pact_eval.metrics.calibration_error import ece as ece
+from pact_eval.metrics.calibration_error import ece_of_gaps as ece_of_gaps
+from pact_eval.metrics.calibration_error import is_confident as is_confident
+from pact_eval.metrics.calibration_error import reliability as reliability
+from pact_eval.metrics.calibration_error import smooth_ece as smooth_ece
+from pact_eval.metrics.calibration_error import smooth_ece_samples as smooth_ece_samples
+from pact_eval.metrics.decoding import confidence as confidence
+from pact_eval.metrics.decoding import correct as correct
+from pact_eval.metrics.decoding import decode_ensemble as decode_ensemble
+from pact_eval.metrics.decoding import decode_single as decode_single
+from pact_eval.metrics.decoding import flipped as flipped
+from pact_eval.metrics.decoding import log_softmax as log_softmax
+from pact_eval.metrics.decoding import pairwise_tv as pairwise_tv
+from pact_eval.metrics.decoding import predicted as predicted
+from pact_eval.metrics.likelihood import NllSummary as NllSummary
+from pact_eval.metrics.likelihood import answer_gap_nats as answer_gap_nats
+from pact_eval.metrics.likelihood import brier as brier
+from pact_eval.metrics.likelihood import expected_level_error as expected_level_error
+from pact_eval.metrics.likelihood import level_error as level_error
+from pact_eval.metrics.likelihood import nll_nats as nll_nats
+from pact_eval.metrics.likelihood import nll_summary as nll_summary
+from pact_eval.metrics.likelihood import rps as rps
+from pact_eval.metrics.pairs import PairIndex as PairIndex
+from pact_eval.metrics.pairs import PairOutcomes as PairOutcomes
+from pact_eval.metrics.pairs import lead_nats as lead_nats
+from pact_eval.metrics.pairs import pair_accuracy as pair_accuracy
+from pact_eval.metrics.pairs import pair_correct as pair_correct
+from pact_eval.metrics.pairs import pair_margin_nats as pair_margin_nats
+from pact_eval.metrics.pairs import pair_outcomes as pair_outcomes
+from pact_eval.metrics.pairs import pair_rows as pair_rows
+from pact_eval.metrics.pairs import pairs_of_codes as pairs_of_codes
+from pact_eval.metrics.recalibration import AnswerScores as AnswerScores
+from pact_eval.metrics.recalibration import Recalibration as Recalibration
+from pact_eval.metrics.recalibration import ResampledRecalibration as ResampledRecalibration
+from pact_eval.metrics.recalibration import ScoreDecomposition as ScoreDecomposition
+from pact_eval.metrics.recalibration import answer_scores as answer_scores
+from pact_eval.metrics.recalibration import isotonic_pools as isotonic_pools
+from pact_eval.metrics.recalibration import miscalibration_samples as miscalibration_samples
+from pact_eval.metrics.recalibration import recalibrate as recalibrate
+from pact_eval.metrics.recalibration import recalibrate_samples as recalibrate_samples
+from pact_eval.metrics.selective import RiskCoverage as RiskCoverage
+from pact_eval.metrics.selective import aurc as aurc
+from pact_eval.metrics.selective import aurc_bounds as aurc_bounds
+from pact_eval.metrics.selective import aurc_influence as aurc_influence
+from pact_eval.metrics.selective import oracle_error_rate as oracle_error_rate
+from pact_eval.metrics.selective import risk_coverage as risk_coverage

@@ -30,7 +30,7 @@ from pact_eval.remedies.decodings import (
     temperature_of,
     untouched,
 )
-from pact_eval.remedies.priors import ContentFree, LetterPrior, WrittenPrior, fit_letter_prior
+from pact_eval.remedies.priors import ContentFree, LetterPrior, fit_letter_prior
 from pact_eval.results import Result
 from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_json
 from pact_eval.runs.folder import Run, RunSource, read_run
@@ -141,7 +141,7 @@ class WrittenRemedy(Section, frozen=True, omit_defaults=False, forbid_unknown_fi
 
     format: str
     decoding: str = msgspec.field(name="remedy")
-    letter_prior: WrittenPrior | None
+    letter_prior: LetterPrior | None
     temperature: float | None
     fit: dict[str, Any]
     sha256: str
@@ -153,6 +153,8 @@ class WrittenRemedy(Section, frozen=True, omit_defaults=False, forbid_unknown_fi
             raise ValueError(f"remedy: {error}") from None
         if (self.letter_prior and self.letter_prior.method) != remedy.prior:
             raise ValueError(f"letter_prior: expected that of {remedy.name}")
+        if self.letter_prior is not None and not self.letter_prior.log_prior:
+            raise ValueError("letter_prior: expected log_prior of one number of answers or more")
         if self.temperature is not None and self.temperature <= 0:
             raise ValueError("temperature: expected a number above 0, or null")
 
@@ -163,7 +165,7 @@ def remedy_json(fitted: FittedRemedy) -> dict[str, Json]:
     content: dict[str, Json] = {
         "format": FORMAT,
         "remedy": fitted.remedy.name,
-        "letter_prior": None if prior is None else WrittenPrior.of(prior).to_json(),
+        "letter_prior": None if prior is None else prior.to_json(),
         "temperature": None if calibrator is None else temperature_of(calibrator),
         "fit": dict(fitted.fit),
     }
@@ -182,10 +184,10 @@ def read_remedy(path: Path) -> FittedRemedy:
         what = describe(value) if not isinstance(value, dict) else "another format"
         raise InputError(f'{path}: expected a remedy of format "{FORMAT}", got {what}')
     written = convert_hashed(value, WrittenRemedy, where=str(path), advice=_ADVICE)
-    prior, temperature = written.letter_prior, written.temperature
+    temperature = written.temperature
     return FittedRemedy(
         remedy_of_name(written.decoding),
-        None if prior is None else prior.prior(),
+        written.letter_prior,
         None if temperature is None else calibrator_of(temperature),
         written.fit,
     )
@@ -324,8 +326,7 @@ def exported_prior(path: Path, adapter_sha256: str, records: Sequence[Record]) -
     why = "; a letter prior is applied to other families: fit it on a run of the calibration split"
     families = frozenset(record.family for record in records)
     _refuse_families(str(path), fitted, families, "--data", why)
-    prior = WrittenPrior.of(fitted.prior).to_json()
-    return {"format": PRIOR_FORMAT, **prior, "fit": dict(fitted.fit)}
+    return {"format": PRIOR_FORMAT, **fitted.prior.to_json(), "fit": dict(fitted.fit)}
 
 
 def _refuse_families(

@@ -25,22 +25,34 @@ PriorMethod = Literal["additive", "batch"]
 """Estimator of a letter prior."""
 
 
-@dataclass(frozen=True)
-class LetterPrior:
+class LetterPrior(Section, frozen=True, forbid_unknown_fields=True):
     """Preference of a model for letters.
 
     Attributes:
         method: its estimator.
-        log_prior: by number of answers C, (C,) log-preference of letters A, B, ... in nats, with a
+        log_prior: by number of answers C, C log-preferences of letters A, B, ... in nats, with a
             mean of 0.
         items: by number of answers, the number of items of the fit.
         views: by number of answers, the number of views of each of these items that the fit took.
+
+    Raises:
+        ValueError: the numbers of answers differ, or a value is not possible.
     """
 
     method: PriorMethod
-    log_prior: Mapping[int, FloatArray]
-    items: Mapping[int, int]
-    views: Mapping[int, int]
+    log_prior: dict[int, tuple[float, ...]]
+    items: dict[int, int]
+    views: dict[int, int]
+
+    def __post_init__(self) -> None:
+        for count, row in self.log_prior.items():
+            if count < 2 or len(row) != count:
+                raise ValueError(f"log_prior: {count}: expected {max(2, count)} finite numbers")
+        for name, numbers in (("items", self.items), ("views", self.views)):
+            if numbers.keys() != self.log_prior.keys():
+                raise ValueError(f"{name}: expected those of each number of answers")
+            if min(numbers.values(), default=1) < 1:
+                raise ValueError(f"{name}: expected whole numbers from 1")
 
     def covers(self, n_choices: IntArray) -> BoolArray:
         """Return (n,) whether there is a prior for items of these numbers of answers."""
@@ -64,7 +76,7 @@ class LetterPrior:
             ...     "kind": "boolean", "variant": "base", "reference": 1, "n_choices": 2,
             ...     "view": [0], "code_order": [[1, 0]], "logits": [[0.0, 0.0]],
             ...     "prompt_tokens": 9, "answer_mass": 1.0}))
-            >>> prior = LetterPrior("additive", {2: np.log([2.0, 0.5])}, {2: 9}, {2: 2})
+            >>> prior = LetterPrior("additive", {2: (0.693, -0.693)}, {2: 9}, {2: 2})
             >>> np.exp(prior.removed(views)).round(2).tolist()  # letter A is next to answer 1
             [[[0.8, 0.2]]]
         """
@@ -72,7 +84,7 @@ class LetterPrior:
         shifts = np.zeros(predictions.logits.shape)
         for n_choices, log_prior in self.log_prior.items():
             rows = predictions.n_choices == n_choices
-            shifts[rows, :, :n_choices] = log_prior[letters[rows, :, :n_choices]]
+            shifts[rows, :, :n_choices] = np.array(log_prior)[letters[rows, :, :n_choices]]
         return log_softmax(predictions.logits - shifts, predictions.n_choices)
 
 
@@ -92,7 +104,7 @@ def fit_letter_prior(predictions: Predictions, method: PriorMethod) -> LetterPri
     if predictions.known != "probabilities":
         raise missing_probabilities("a letter prior", predictions.known)
     letters = letters_of_answers(predictions)
-    priors: dict[int, FloatArray] = {}
+    priors: dict[int, tuple[float, ...]] = {}
     items: dict[int, int] = {}
     views: dict[int, int] = {}
     for n_choices in np.unique(predictions.n_choices).tolist():
@@ -101,7 +113,7 @@ def fit_letter_prior(predictions: Predictions, method: PriorMethod) -> LetterPri
         possible = np.isfinite(log_probs).all(axis=(1, 2))
         estimate = _ESTIMATORS[method](log_probs[possible], letters[rows][possible, :, :n_choices])
         if estimate is not None:
-            priors[n_choices] = estimate - estimate.mean()
+            priors[n_choices] = tuple((estimate - estimate.mean()).tolist())
             items[n_choices] = int(possible.sum())
             views[n_choices] = 1 if method == "batch" else predictions.k
     return LetterPrior(method, priors, items, views)
@@ -249,49 +261,3 @@ def contextually_calibrated(predictions: Predictions, content_free: FloatArray) 
     calibrated = log_probs.copy()
     calibrated[rows] = log_softmax(ratios, predictions.n_choices[rows])
     return calibrated
-
-
-class WrittenPrior(Section, frozen=True, forbid_unknown_fields=True):
-    """A letter prior in a file: of each number of answers as text, what `LetterPrior` has.
-
-    Raises:
-        ValueError: the numbers of answers differ, or a value is not possible.
-    """
-
-    method: PriorMethod
-    log_prior: dict[str, tuple[float, ...]]
-    items: dict[str, int]
-    views: dict[str, int]
-
-    def __post_init__(self) -> None:
-        for count, row in self.log_prior.items():
-            if not (count.isascii() and count.isdigit() and int(count) > 1):
-                raise ValueError("log_prior: expected an object by number of answers, from 2")
-            if len(row) != int(count):
-                raise ValueError(f"log_prior: {count}: expected {count} finite numbers")
-        for name, numbers in (("items", self.items), ("views", self.views)):
-            if not self.log_prior or numbers.keys() != self.log_prior.keys():
-                raise ValueError(f"{name}: expected those of each number of answers")
-            if min(numbers.values()) < 1:
-                raise ValueError(f"{name}: expected whole numbers from 1")
-
-    @classmethod
-    def of(cls, prior: LetterPrior) -> WrittenPrior:
-        """Return the content of the file for a prior."""
-        rows = {str(count): tuple(map(float, row)) for count, row in prior.log_prior.items()}
-        items, views = (
-            {str(count): number for count, number in numbers.items()}
-            for numbers in (prior.items, prior.views)
-        )
-        return cls(prior.method, rows, items, views)
-
-    def prior(self) -> LetterPrior:
-        """Return the prior that was written."""
-        items, views = (
-            {int(count): number for count, number in numbers.items()}
-            for numbers in (self.items, self.views)
-        )
-        rows = {
-            int(count): np.array(row, dtype=np.float64) for count, row in self.log_prior.items()
-        }
-        return LetterPrior(self.method, rows, items, views)

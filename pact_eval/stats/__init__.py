@@ -3,104 +3,50 @@
 The names here are for users; what only this package calls is in the modules.
 """
 
-from pact_eval.stats._quantiles import t_quantile
-from pact_eval.stats.bootstrap import (
-    Resampled,
-    mean_statistic,
-    percentile_estimate,
-    ratio_statistic,
-    resample,
-)
-from pact_eval.stats.equivalence import (
-    EquivalenceVerdict,
-    MarginFinding,
-    MarginTest,
-    detectable_difference,
-    equivalence_verdict,
-    margin_test,
-)
-from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
-from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
-from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.paired_tests import (
-    McNemarTest,
-    SignFlipTest,
-    item_accuracy_difference,
-    mcnemar,
-    mcnemar_from_counts,
-    sign_flip_test,
-)
-from pact_eval.stats.permuted_slots import (
-    GroupPreference,
-    SlotPreference,
-    SlotPreferences,
-    slot_preferences,
-)
-from pact_eval.stats.proportions import (
-    p_value_above,
-    p_value_below,
-    rate_estimate,
-    rate_limit,
-    trials_needed,
-    wilson_interval,
-)
-from pact_eval.stats.rate_decomposition import GroupedOutcomes, GroupShift, MixShift, mix_shift
-from pact_eval.stats.rate_differences import PairedRates, paired_rates
-from pact_eval.stats.seeds import (
-    CrossedDifference,
-    SeedSummary,
-    SignAgreement,
-    crossed_difference,
-    same_sign,
-    seed_summary,
-)
-
-__all__ = [
-    "LEVEL",
-    "ClusterText",
-    "CrossedDifference",
-    "EquivalenceVerdict",
-    "Estimate",
-    "GroupPreference",
-    "GroupShift",
-    "GroupedOutcomes",
-    "MarginFinding",
-    "MarginTest",
-    "McNemarTest",
-    "Method",
-    "MixShift",
-    "PairedRates",
-    "Resampled",
-    "SeedSummary",
-    "SignAgreement",
-    "SignFlipTest",
-    "SlotHomogeneity",
-    "SlotPreference",
-    "SlotPreferences",
-    "crossed_difference",
-    "detectable_difference",
-    "equivalence_verdict",
-    "holm",
-    "item_accuracy_difference",
-    "margin_test",
-    "mcnemar",
-    "mcnemar_from_counts",
-    "mean_statistic",
-    "mix_shift",
-    "p_value_above",
-    "p_value_below",
-    "paired_rates",
-    "percentile_estimate",
-    "rate_estimate",
-    "rate_limit",
-    "ratio_statistic",
-    "resample",
-    "same_sign",
-    "seed_summary",
-    "sign_flip_test",
-    "slot_homogeneity",
-    "slot_preferences",
-    "t_quantile",
-    "trials_needed",
-    "wilson_interval",
-]
+from pact_eval.stats._quantiles import t_quantile as t_quantile
+from pact_eval.stats.bootstrap import Resampled as Resampled
+from pact_eval.stats.bootstrap import mean_statistic as mean_statistic
+from pact_eval.stats.bootstrap import percentile_estimate as percentile_estimate
+from pact_eval.stats.bootstrap import ratio_statistic as ratio_statistic
+from pact_eval.stats.bootstrap import resample as resample
+from pact_eval.stats.equivalence import EquivalenceVerdict as EquivalenceVerdict
+from pact_eval.stats.equivalence import MarginFinding as MarginFinding
+from pact_eval.stats.equivalence import MarginTest as MarginTest
+from pact_eval.stats.equivalence import detectable_difference as detectable_difference
+from pact_eval.stats.equivalence import equivalence_verdict as equivalence_verdict
+from pact_eval.stats.equivalence import margin_test as margin_test
+from pact_eval.stats.estimate import LEVEL as LEVEL
+from pact_eval.stats.estimate import ClusterText as ClusterText
+from pact_eval.stats.estimate import Estimate as Estimate
+from pact_eval.stats.estimate import Method as Method
+from pact_eval.stats.homogeneity import SlotHomogeneity as SlotHomogeneity
+from pact_eval.stats.homogeneity import slot_homogeneity as slot_homogeneity
+from pact_eval.stats.multiplicity import holm as holm
+from pact_eval.stats.paired_tests import McNemarTest as McNemarTest
+from pact_eval.stats.paired_tests import SignFlipTest as SignFlipTest
+from pact_eval.stats.paired_tests import item_accuracy_difference as item_accuracy_difference
+from pact_eval.stats.paired_tests import mcnemar as mcnemar
+from pact_eval.stats.paired_tests import mcnemar_from_counts as mcnemar_from_counts
+from pact_eval.stats.paired_tests import sign_flip_test as sign_flip_test
+from pact_eval.stats.permuted_slots import GroupPreference as GroupPreference
+from pact_eval.stats.permuted_slots import SlotPreference as SlotPreference
+from pact_eval.stats.permuted_slots import SlotPreferences as SlotPreferences
+from pact_eval.stats.permuted_slots import slot_preferences as slot_preferences
+from pact_eval.stats.proportions import p_value_above as p_value_above
+from pact_eval.stats.proportions import p_value_below as p_value_below
+from pact_eval.stats.proportions import rate_estimate as rate_estimate
+from pact_eval.stats.proportions import rate_limit as rate_limit
+from pact_eval.stats.proportions import trials_needed as trials_needed
+from pact_eval.stats.proportions import wilson_interval as wilson_interval
+from pact_eval.stats.rate_decomposition import GroupedOutcomes as GroupedOutcomes
+from pact_eval.stats.rate_decomposition import GroupShift as GroupShift
+from pact_eval.stats.rate_decomposition import MixShift as MixShift
+from pact_eval.stats.rate_decomposition import mix_shift as mix_shift
+from pact_eval.stats.rate_differences import PairedRates as PairedRates
+from pact_eval.stats.rate_differences import paired_rates as paired_rates
+from pact_eval.stats.seeds import CrossedDifference as CrossedDifference
+from pact_eval.stats.seeds import SeedSummary as SeedSummary
+from pact_eval.stats.seeds import SignAgreement as SignAgreement
+from pact_eval.stats.seeds import crossed_difference as crossed_difference
+from pact_eval.stats.seeds import same_sign as same_sign
+from pact_eval.stats.seeds import seed_summary as seed_summary

@@ -67,7 +67,7 @@ def test_the_file_has_the_prior_and_its_fit(home: Path) -> None:
     assert fitted.prior is not None
     assert prior["format"] == "pact-letter-prior-1"
     for count, values in fitted.prior.log_prior.items():
-        assert prior["log_prior"][str(count)] == pytest.approx(values.tolist())
+        assert prior["log_prior"][str(count)] == pytest.approx(values)
     assert set(prior["fit"]["families"]) == fitted.members.families
     assert "letter_prior" not in json.loads((home / "model" / "decision.json").read_bytes())
 
