@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
@@ -438,30 +438,20 @@ def model_extra(purpose: str = "this command") -> Iterator[None]:
 
 
 @contextmanager
-def server_extra() -> Iterator[None]:
-    """Name the extra `server` if the block cannot import httpx2.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+def _extra(module: str, purpose: str, library: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name != "httpx2":
+        if error.name != module:
             raise
-        raise missing_extra("--server", "httpx2", "server") from error
+        raise missing_extra(purpose, library, extra) from error
 
 
-@contextmanager
-def ray_extra() -> Iterator[None]:
-    """Name the extra `ray` if the block cannot import Ray.
+def server_extra() -> AbstractContextManager[None]:
+    """Name the extra `server` if the block cannot import httpx2, in a `MissingExtraError`."""
+    return _extra("httpx2", "--server", "httpx2", "server")
 
-    Raises:
-        MissingExtraError: it is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        raise missing_extra("--workers (or --ray)", "Ray", "model,ray") from error
+
+def ray_extra() -> AbstractContextManager[None]:
+    """Name the extra `ray` if the block cannot import Ray, in a `MissingExtraError`."""
+    return _extra("ray", "--workers (or --ray)", "Ray", "model,ray")

@@ -13,7 +13,7 @@ from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.index import Located
 from pact_eval.data.records import LeafPath, defaults_of_record
 from pact_eval.data.word_diff import WordDiff, edited_words, same_words, word_diff
-from pact_eval.errors import Place, counted
+from pact_eval.errors import counted
 
 _LABELS = ("split", "domain", "source_family")
 
@@ -62,6 +62,7 @@ class _FamilyCheck:
 
     def __init__(self, keep: int, max_edit_words: int) -> None:
         self.findings = Collector("families", keep)
+        self._add = self.findings.add
         self.families = 0
         self.unpaired = 0
         self._max_edit_words = max_edit_words
@@ -123,11 +124,6 @@ class _FamilyCheck:
             elif edited > self._max_edit_words:
                 expected = f"an edit of {self._max_edit_words} words at most"
                 self._add("edit-too-long", other.place, expected, f"{edited}", word_diff(*texts))
-
-    def _add(
-        self, code: str, place: Place, expected: str, actual: str, diff: WordDiff | None = None
-    ) -> None:
-        self.findings.add(code, place, expected, actual, diff)
 
 
 def _question(member: Located) -> str:

@@ -15,7 +15,7 @@ import re
 import shlex
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from pathlib import Path
@@ -302,15 +302,19 @@ def read_records(
     problems: list[Problem] = []
     line_of: dict[str, int] = {}
     needs = {"require_reference": require_reference, "allow_ablated": allow_ablated}
-    for item in iter_records(path, **needs):
-        if isinstance(item, Problem):
-            problems.append(item)
-        elif item.id in line_of:
-            message = f"the id already occurs at line {line_of[item.id]}; ids must be unique"
-            problems.append(Problem(item.line, item.id, message))
-        else:
-            line_of[item.id] = item.line
-            records.append(item)
+    for number, raw in read_lines(path):
+        record_id: str | None = None
+        try:
+            value = loads(decoded(raw, number))
+            record_id = name_of(value, "id")
+            read = parse_record(value, line=number, **needs)
+            if read.id in line_of:
+                first = line_of[read.id]
+                raise ValueError(f"the id already occurs at line {first}; ids must be unique")
+            line_of[read.id] = number
+            records.append(read)
+        except ValueError as error:
+            problems.append(Problem(number, record_id, str(error)))
     if require_reference:
         problems += _mixed_types(records)
     if not records and not problems:
@@ -330,30 +334,6 @@ def with_remedy(problems: Iterable[Problem], path: Path) -> list[Problem]:
     command = f"pact-audit data {shlex.quote(str(path))}"
     remedy = f"Correct the file; `{command}` checks all of it."
     return [replace(problem, remedy=problem.remedy or remedy) for problem in problems]
-
-
-def iter_records(
-    path: Path, *, require_reference: bool = True, allow_ablated: bool = False
-) -> Iterator[Record | Problem]:
-    """Stream a dataset file: a `Record` a good line, a `Problem` a bad one, in file order.
-
-    Args:
-        path: JSON lines, split on line feeds only.
-        require_reference: as for `parse_record`.
-        allow_ablated: as for `parse_record`.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    for number, raw in read_lines(path):
-        record_id: str | None = None
-        try:
-            value = loads(decoded(raw, number))
-            record_id = name_of(value, "id")
-            needs = {"require_reference": require_reference, "allow_ablated": allow_ablated}
-            yield parse_record(value, line=number, **needs)
-        except ValueError as error:
-            yield Problem(number, record_id, str(error))
 
 
 def parse_record(

@@ -18,11 +18,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pact_eval._files import read_text
-from pact_eval._json import Json, describe, dumps, dumps_indented, finite_number, sha256_of_json
+from pact_eval._json import Json, describe, dumps, dumps_indented, sha256_of_json
 from pact_eval.data.records import LETTERS, FieldKind
 from pact_eval.errors import AdapterError, InputError, PromptError
 from pact_eval.models.folders import is_base_alone, read_json_object
 from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.schema import convert
 
 DECISION_CONFIG: Final = "decision.json"
 DECISION_TEMPLATE: Final = "decision_template.jinja"
@@ -67,6 +68,16 @@ class DecisionFiles:
     adapter: str | None = None
     source: Path | None = None
     ignored: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, number in self.temperature.items():
+            if number <= 0:
+                raise ValueError(f"temperature: {name}: expected a number above 0, got {number:g}")
+        if {*self.noul_options} != {"true", "false"}:
+            raise ValueError('noul_options: expected "true" and "false" in some order')
+        folder = PurePosixPath(self.adapter or "")
+        if ".." in folder.parts or folder.is_absolute():
+            raise ValueError(f"adapter: expected the name of a subfolder, got {self.adapter}")
 
     def labels_of(self, kind: FieldKind) -> tuple[str, ...]:
         """Return the labels of a field kind, in order.
@@ -199,67 +210,18 @@ def _template_inside(config: Mapping[str, Json], path: Path) -> str | None:
 
 
 def _parse(config: Mapping[str, Json], source: Path, *, template: str | None) -> DecisionFiles:
-    sanitize = config.get("sanitize_control_tokens", True)
-    if not isinstance(sanitize, bool):
-        raise _error(source, "sanitize_control_tokens", "true or false", sanitize)
-    read_keys = (*_KEYS, "chat_template")
-    return DecisionFiles(
+    stated = {key: config[key] for key in _KEYS if config.get(key) is not None}
+    try:
+        files = convert(stated, DecisionFiles)
+    except ValueError as error:
+        raise AdapterError(f"{source}: {error}") from None
+    return replace(
+        files,
         template=template,
-        labels=_labels(config.get("labels", {}), source),
-        temperature=_temperature(config.get("temperature", {}), source),
-        noul_options=_noul_options(config.get("noul_options", ["true", "false"]), source),
-        sanitize_control_tokens=sanitize,
-        adapter=_subfolder(config.get("adapter"), source),
+        adapter=files.adapter or None,
         source=source,
-        ignored=tuple(key for key in config if key not in read_keys),
+        ignored=tuple(key for key in config if key not in (*_KEYS, "chat_template")),
     )
-
-
-def _labels(value: Json, source: Path) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict):
-        raise _error(source, "labels", "an object of lists by question type", value)
-    labels: dict[str, tuple[str, ...]] = {}
-    for name, listed in value.items():
-        texts = listed if isinstance(listed, list) else [None]
-        labels[name] = tuple(text for text in texts if isinstance(text, str))
-        if len(labels[name]) != len(texts):
-            raise _error(source, f"labels.{name}", "a list of texts", listed)
-    return labels
-
-
-def _temperature(value: Json, source: Path) -> dict[str, float]:
-    if not isinstance(value, dict):
-        raise _error(source, "temperature", "an object of numbers by question type", value)
-    temperatures: dict[str, float] = {}
-    for name, number in value.items():
-        finite = finite_number(number)
-        if finite is None or finite <= 0:
-            raise _error(source, f"temperature.{name}", "a number above 0", number)
-        temperatures[name] = finite
-    return temperatures
-
-
-def _noul_options(value: Json, source: Path) -> tuple[str, str]:
-    if value == ["true", "false"]:
-        return ("true", "false")
-    if value == ["false", "true"]:
-        return ("false", "true")
-    raise _error(source, "noul_options", '["true", "false"] or ["false", "true"]', value)
-
-
-def _subfolder(value: Json, source: Path) -> str | None:
-    if value is None or value == "":
-        return None
-    inside = isinstance(value, str) and ".." not in PurePosixPath(value).parts
-    if not isinstance(value, str) or not inside or PurePosixPath(value).is_absolute():
-        raise _error(source, "adapter", "the name of a subfolder", value)
-    return value
-
-
-def _error(source: Path, key: str, expected: str, value: Json) -> AdapterError:
-    shown = dumps(value)
-    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-    return AdapterError(f"{source}: {key}: expected {expected}, got {shown}")
 
 
 PLAIN: Final = "plain"

@@ -9,11 +9,10 @@ from messages import assert_says
 
 from pact_eval.data.records import (
     AblatedFrom,
-    iter_records,
     parse_record,
     read_records,
 )
-from pact_eval.errors import Problem, RecordError
+from pact_eval.errors import RecordError
 
 
 def test_a_choice_keeps_the_order_of_its_schema() -> None:
@@ -188,7 +187,9 @@ def test_a_whole_number_is_a_name(tmp_path: Path, number: int) -> None:
 def test_bytes_that_are_no_utf8_and_a_byte_order_mark_are_told(tmp_path: Path) -> None:
     path = tmp_path / "eval.jsonl"
     path.write_bytes(b"\xef\xbb\xbf{}\n" + b'{"id": "\xff"}\n')
-    problems = [item for item in iter_records(path) if isinstance(item, Problem)]
+    with pytest.raises(RecordError) as refused:
+        read_records(path)
+    problems = refused.value.problems
     assert "byte order mark" in problems[0].message
     assert_says(problems[1].message, "UTF-8", "byte 9")
 

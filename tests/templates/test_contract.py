@@ -193,11 +193,11 @@ def test_models_with_a_trained_head_are_refused(tmp_path: Path, name: str, conte
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"labels": {"noul": "AB"}}, 'labels.noul: expected a list of texts, got "AB"'),
-        ({"labels": {"noul": ["A", 2]}}, "labels.noul: expected a list of texts"),
-        ({"temperature": {"noul": 0}}, "temperature.noul: expected a number above 0, got 0"),
-        ({"temperature": {"noul": 10**400}}, "temperature.noul: expected a number above 0"),
-        ({"temperature": {"noul": True}}, "temperature.noul: expected a number above 0"),
+        ({"labels": {"noul": "AB"}}, "labels: noul: expected a list, got text"),
+        ({"labels": {"noul": ["A", 2]}}, r"labels: noul\[1\]: expected text, got an integer"),
+        ({"temperature": {"noul": 0}}, "temperature: noul: expected a number above 0, got 0"),
+        ({"temperature": {"noul": 10**400}}, "temperature: noul: expected a number that fits"),
+        ({"temperature": {"noul": True}}, "temperature: noul: expected a number, got true"),
         ({"noul_options": ["yes", "no"]}, "noul_options: expected"),
         ({"sanitize_control_tokens": "no"}, "sanitize_control_tokens: expected true or false"),
         ({"adapter": "../elsewhere"}, "adapter: expected the name of a subfolder"),

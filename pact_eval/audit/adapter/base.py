@@ -153,8 +153,9 @@ def check_base(
     if lora is None:
         _note_unchecked("the adapter's tensors cannot be read", collector)
         return collector.result(f"{len(weights):,} weights of {place.file}")
-    model = _model_kind(folder)
-    _check_fit(lora, settings or LoraSettings(), model.loaded(weights, lora), model, collector)
+    is_shell, has_conv1d = _model_kind(folder)
+    loaded = _as_loaded(weights, lora.modules, shell=is_shell is not False)
+    _check_fit(lora, settings or LoraSettings(), loaded, has_conv1d, collector)
     scope = f"{len(lora.modules):,} modules against {len(weights):,} weights of {place.file}"
     return collector.result(scope)
 
@@ -211,7 +212,7 @@ def _check_fit(
     lora: LoraTensors,
     settings: LoraSettings,
     weights: Mapping[str, TensorInfo],
-    model: _ModelKind,
+    has_conv1d: bool | None,
     collector: Collector,
 ) -> None:
     plain = {
@@ -221,7 +222,9 @@ def _check_fit(
     }
     if len(plain) < len(lora.modules):
         _note_unchecked("target_parameters: their shapes are not compared", collector)
-    if settings.fan_in_fan_out and model.has_conv1d is False:
+    # PEFT corrects a configuration that says otherwise than the base.
+    turned = settings.fan_in_fan_out if has_conv1d is None else has_conv1d
+    if settings.fan_in_fan_out and not turned:
         expected = "fan_in_fan_out false: the base has linear layers"
         collector.add("layout-reset", _CONFIG, expected, "true, which PEFT resets with a warning")
     unchecked = 0
@@ -235,7 +238,7 @@ def _check_fit(
             and "use_qalora" not in settings.variants
         ):
             unchecked += 1
-        elif (misfit := _misfit(module, weight, model.turned(settings))) is not None:
+        elif (misfit := _misfit(module, weight, turned)) is not None:
             expected = f"factors for a weight of {list(weight.shape)}"
             collector.add("shape-misfit", _WEIGHTS, expected, f"{shown(name)}: {misfit}")
     if unchecked:
@@ -365,35 +368,19 @@ def _as_loaded(
     return max(readings, key=lambda reading: len(loaded_names & reading.keys()))
 
 
-@dataclass(frozen=True)
-class _ModelKind:
-    """What the `config.json` of a base says of its modules; None if it does not say.
+def _model_kind(folder: Path) -> tuple[bool | None, bool | None]:
+    """Return what the `config.json` of a base says of its modules; None if it does not say.
 
-    Attributes:
-        is_shell: whether the language model is a part of a multimodal shell.
-        has_conv1d: whether weights are stored as (in, out), as in GPT-2.
+    Returns:
+        Whether the language model is a part of a multimodal shell; and whether weights are stored
+        as (in, out), as in GPT-2.
     """
-
-    is_shell: bool | None = None
-    has_conv1d: bool | None = None
-
-    def loaded(self, stored: Mapping[str, TensorInfo], lora: LoraTensors) -> dict[str, TensorInfo]:
-        """Return the stored weights under the names that they have in memory."""
-        return _as_loaded(stored, lora.modules, shell=self.is_shell is not False)
-
-    def turned(self, settings: LoraSettings) -> bool:
-        """Return whether weights are (in, out): PEFT corrects a configuration that says else."""
-        return settings.fan_in_fan_out if self.has_conv1d is None else self.has_conv1d
-
-
-def _model_kind(folder: Path) -> _ModelKind:
-    """Read the kind of a base model; a `config.json` that cannot be read says nothing."""
     try:
         config = read_json_object(folder / "config.json")
     except AdapterError:
-        return _ModelKind()
+        return None, None
     parts = {name for name, value in config.items() if isinstance(value, dict)}
-    return _ModelKind(not parts.isdisjoint(_PARTS_OF_SHELLS), config.get("model_type") in _CONV1D)
+    return not parts.isdisjoint(_PARTS_OF_SHELLS), config.get("model_type") in _CONV1D
 
 
 def _rename(stored: Mapping[str, TensorInfo], rename: Rename) -> dict[str, TensorInfo]:

@@ -6,6 +6,7 @@ by its exact name: `ROLES` and `PREDICTED` list them.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -105,24 +106,13 @@ class Reading:
 
     def to_json(self) -> dict[str, Json]:
         """Return what the user says, for `run.json`."""
-        value: dict[str, Json] = {}
-        if self.shape is not None:
-            value["shape"] = self.shape
-        if self.columns:
-            value["columns"] = {role: [*names] for role, names in self.columns.items()}
-        if self.question is not None:
-            value["question"] = self.question
-        if self.questions is not None:
-            value["questions"] = str(self.questions)
-        if self.options:
-            value["options"] = [*self.options]
-        if self.form is not None:
-            value["answers"] = self.form
-        if self.levels:
-            value["levels"] = True
-        if self.bare:
-            value["bare"] = True
-        return value
+        stated = {
+            "answers" if name == "form" else name: value
+            for name, value in vars(self).items()
+            if name != "unlabelled" and value != getattr(AUTOMATIC, name)
+        }
+        plain: dict[str, Json] = json.loads(json.dumps(stated, default=str))  # a path, tuples
+        return plain
 
 
 class ReadingOptions(TypedDict, total=False):
