@@ -234,7 +234,7 @@ def _lines(path: Path) -> list[_Line]:
         if missing:
             raise InputError(
                 f"{path}:1: expected a table with the columns {', '.join(LABELS)} and metrics, "
-                f"lacks {', '.join(missing)}"
+                f"lacks {', '.join(missing)}; predictions are read by `pact-eval report {path}`"
             )
         twice = [name for place, name in enumerate(header) if name in header[:place]]
         if twice:
@@ -275,7 +275,11 @@ def read_result_rows(path: Path) -> list[PublishedRow]:
 
 def _read_file(path: Path) -> list[PublishedRow]:
     problems: list[Problem] = []
-    rows = list(_result_folders_rows(path, read_json(path), problems))
+    try:
+        value = read_json(path)
+    except InputError as error:
+        raise InputError(f"{error}; copy this file again, or give the others alone") from None
+    rows = list(_result_folders_rows(path, value, problems))
     for row in rows:
         place = row.source.removeprefix(f"{path}: ")
         problems += (_problem(f"{place}.{name}", text) for name, text in problems_of(row))
