@@ -21,7 +21,7 @@ def runner(program: Group, *first: str) -> Callable[..., Result]:
 
     def run(*words: object, code: int = 0, **env: Any) -> Result:
         result = CliRunner(env=env).invoke(program, [*first, *map(str, words)])
-        assert result.exit_code == code, result.output
+        assert result.exit_code == code, result.output or repr(result.exception)
         assert "Traceback" not in result.output
         return result
 

@@ -112,3 +112,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason="needs POSIX"))
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which servers that others wrote have run, and how far they were from a local run."""
+    passed = terminalreporter.getreports("passed")
+    ran = [value for report in passed for key, value in report.user_properties if key == "server"]
+    skipped = terminalreporter.getreports("skipped")
+    left_out = sum("test_foreign_servers" in report.nodeid for report in skipped)
+    if ran or left_out:
+        terminalreporter.section(f"servers that others wrote: {len(ran)} ran, {left_out} left out")
+        for name, version, wire, off in ran:
+            differs = "no weights to compare" if off is None else f"largest difference {off:.1e}"
+            terminalreporter.line(f"{name} {version}, wire {wire}: {differs}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -22,12 +24,18 @@ def installed(module: str) -> bool:
 def optional_tool(present: bool) -> pytest.MarkDecorator:
     """Return the mark of tests that run another tool, which the lock does not have."""
     return needs(
-        "a tool outside the lock (vLLM or PACT_VLLM_PYTHON, lm-eval, PACT_PEERS_PYTHON)",
+        "a tool outside the lock (lm-eval, PACT_PEERS_PYTHON)",
         present=present,
     )
 
 
-has_vllm = "PACT_VLLM_PYTHON" in os.environ or installed("vllm")
+def python_with(module: str) -> str | None:
+    """Return the Python that has a module: that of the tests, or one below PACT_SERVERS."""
+    if installed(module):
+        return sys.executable
+    folders = Path(os.environ.get("PACT_SERVERS") or os.devnull)
+    found = sorted(folders.glob(f"*/lib/python*/site-packages/{module}"))
+    return str(found[0].parents[3] / "bin" / "python") if found else None
 
 
 def leave_out(items: list[pytest.Item]) -> list[pytest.Item]:

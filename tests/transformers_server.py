@@ -7,8 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -29,22 +29,31 @@ def serving(model: Path, *dtype: str) -> Iterator[str]:
         *("--host", "127.0.0.1", "--port", str(port), "--device", "cpu"),
         *(dtype or ("--dtype", "float32")),
     ]
-    nowhere, environment = subprocess.DEVNULL, os.environ | {"HF_HUB_OFFLINE": "1"}
+    environment = os.environ | {"HF_HUB_OFFLINE": "1"}
+    with process_at(f"http://127.0.0.1:{port}", command, environment) as url:
+        yield url
+
+
+@contextmanager
+def process_at(
+    url: str, command: Sequence[str], environment: Mapping[str, str], health: str = "/health"
+) -> Iterator[str]:
+    """Start a server, and yield its address once a page of it answers; then end it."""
+    nowhere = subprocess.DEVNULL
     with subprocess.Popen(command, stdout=nowhere, stderr=nowhere, env=environment) as process:
         try:
-            wait_for(f"http://127.0.0.1:{port}/health", process)
-            yield f"http://127.0.0.1:{port}"
+            wait_for(url + health, process)
+            yield url
         finally:
             process.terminate()
 
 
 def wait_for(page: str, process: subprocess.Popen[bytes]) -> None:
-    """Wait until a page answers."""
-    for _ in range(600):
+    """Wait until a page answers, at most five minutes."""
+    for _ in range(1500):
         assert process.poll() is None, "the server has ended"
-        try:
+        with suppress(httpx2.TransportError):
             if httpx2.get(page, trust_env=False).status_code == 200:
                 return
-        except httpx2.TransportError:
-            time.sleep(0.2)
+        time.sleep(0.2)
     pytest.fail("the server did not start")

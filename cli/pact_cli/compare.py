@@ -88,8 +88,9 @@ def compare(
 ) -> None:
     """Compare A with B (and with C, ...), item by item.
 
-    Runs are folders, or URLs such as s3://bucket/runs/pact-17. They are joined on item ids. Arms
-    over seeds are NAME=PATTERN each, such as pact=runs/pact-*.
+    Runs are folders, or URLs such as s3://bucket/runs/pact-17, or files of predictions, as `report`
+    reads them. They are joined on item ids. Arms over seeds are NAME=PATTERN each, such as
+    pact=runs/pact-*.
     Differences are A - B, with intervals over items that belong together (or sources, see --unit);
     accuracy also has an exact test over items (McNemar) and one over such groups.
 
@@ -142,8 +143,19 @@ def compare(
             f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B",
         )
         refuse(settings.calibration, _OWN_OR_SHIPPED)
-        experiment = Experiment.read(runs, settings, unique_labels=False)
-        print_comparison(experiment, shown)
+        stored = _stored_logs(runs, settings)
+        print_comparison(Experiment.read(stored, settings, unique_labels=False), shown)
+
+
+def _stored_logs(runs: Sequence[str], settings: Settings) -> Sequence[str | Path]:
+    """Return runs; logs among them are read as `report` reads them, and stored as runs.
+
+    Raises:
+        PactError: a log can be read in several ways; the message has the command for each.
+    """
+    places = find_places([*map(Path, runs)], AUTOMATIC, settings.data)
+    announce(f"Read: {text}." for text in places.read.values())
+    return runs if places.folders else places.runs
 
 
 def _is_arm(argument: str) -> bool:
@@ -198,10 +210,11 @@ def _gate(arguments: tuple[str, ...], settings: Settings, shown: Shown) -> None:
         "--gate: which change in accuracy does not matter? Give it as a fraction, such as --margin "
         "0.02 for 2 points",
     )
-    drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
+    before, after = _stored_logs(arguments[:2], settings)
+    drift = measure_drift(Path(before), Path(after), settings, thresholds=files)
     presenter = present_drift(drift)
     if shown.items is not None:
-        pair = Experiment.read(arguments[:2], settings, unique_labels=False)
+        pair = Experiment.read([before, after], settings, unique_labels=False)
         presenter = presenter.with_below("compare", _present(pair, shown), full=shown.full)
     emit(presenter, full=shown.full)
     exit_on_leak([drift.data])
@@ -232,13 +245,12 @@ def judge_places(
         below: makes what is shown below the verdict.
         shown: what of it.
     """
-    places = find_places([*map(Path, runs)], AUTOMATIC, settings.data)
+    stored = _stored_logs(runs, settings)
     refuse(
-        places.folders or len(places.runs) != 2,
+        len(stored) != 2,
         f"expected NEW OLD, got {len(runs)}; of one run: pact-eval report RUN --require ...",
     )
-    announce(f"Read: {text}." for text in places.read.values())
-    experiment = Experiment.read(places.runs, settings, unique_labels=False)
+    experiment = Experiment.read(stored, settings, unique_labels=False)
     told = replace(experiment, settings=shown_groups(settings))
     print_release(experiment, requirements, below(told), shown)
 

@@ -24,7 +24,7 @@ from pact_eval.importing.source import COLUMNS_REMARK, FURTHER_REMARK, ImportOpt
 from pact_eval.importing.stored import StoredRun, how_read, store_run
 from pact_eval.importing.writing import is_log_folder
 from pact_eval.runs.places import RUNS
-from pact_eval.runs.provenance import NAME, RunLabels, read_provenance
+from pact_eval.runs.provenance import NAME, RunLabels, advice_without_run, read_provenance
 from pact_eval.runs.seal import PREDICTIONS
 
 _ASKS_FOR_DATA: Final = "--data FILE"
@@ -98,15 +98,13 @@ def _refuse_other_folder(path: Path) -> None:
     """Refuse a folder without runs that is not a log.
 
     Raises:
-        RunError: it is one; the message names a file in it that may be a log.
+        RunError: it is one; the message says what it holds.
     """
     if not path.is_dir() or _is_run(path):
         return
-    logs = sorted(file for file in path.iterdir() if file.suffix.lower() in LOG_SUFFIXES)
-    advice = f"; name a file in it, such as {logs[0]}" if logs else ""
     raise RunError(
         f"{path}: not a run (it has no {NAME}), not a folder of runs, and not a log of a known "
-        f"format{advice}"
+        f"format{advice_without_run(path)}"
     )
 
 

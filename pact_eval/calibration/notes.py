@@ -11,6 +11,7 @@ from pact_eval.notes import Note
 
 NoteKind: TypeAlias = Literal[
     "UnknownFamilies",
+    "FittedHere",
     "SharedSourceFamilies",
     "UnknownRun",
     "OtherRun",
@@ -49,6 +50,11 @@ class CalibrationNote(Note):
 UNKNOWN_FAMILIES: Final = CalibrationNote(
     "UnknownFamilies",
     "not all families are known, so it is unknown whether the fit used some of these items",
+)
+FITTED_HERE: Final = CalibrationNote(
+    "FittedHere",
+    "the calibrator in its folder was fitted on this run and would flatter it, so it is not "
+    "applied; `pact-eval calibrate CALIB_RUN --holdout RUN` applies it to another",
 )
 UNKNOWN_RUN: Final = CalibrationNote(
     "UnknownRun",

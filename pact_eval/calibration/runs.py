@@ -485,6 +485,16 @@ def calibrator_for(
     return calibrator, (*notes, *_fitted_on_training(calibrator))
 
 
+def is_fitted_on(path: Path, predictions: Predictions) -> bool:
+    """Return whether the calibrator of a file was fitted on all families of a run.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    fitted, families = Members.of_fit(read_calibrator(path)), Members.of_run(predictions).families
+    return bool(families) and families <= fitted.families
+
+
 def _fitted_on_training(calibrator: Calibrator) -> tuple[CalibrationNote, ...]:
     met = (calibrator.fit or {}).get("trained_on")
     families = met.get("families") if isinstance(met, dict) else None

@@ -18,8 +18,8 @@ import numpy as np
 from pact_eval._choices import Decoding
 from pact_eval._typing import IntArray
 from pact_eval.calibration.effect import calibration_notes
-from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
-from pact_eval.calibration.runs import calibrator_for, check_decoding
+from pact_eval.calibration.notes import FITTED_HERE, CalibrationNote, CalibrationWarning
+from pact_eval.calibration.runs import calibrator_for, check_decoding, is_fitted_on
 from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary, calibrator_as_shipped
 from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.items import ScoredItems
@@ -159,6 +159,8 @@ class ExperimentRun:
         path = settings.calibration or self.folder / CALIBRATION_NAME
         if settings.calibration is None and not path.exists():
             return None, ()
+        if self.calibration is None and is_fitted_on(path, self.predictions):
+            return None, (FITTED_HERE,)
         with naming_urls():
             return calibrator_for(path, self.provenance, self.predictions, allow=settings.allow)
 
@@ -196,8 +198,6 @@ class ExperimentRun:
         Args:
             decoding: decoding to which it is applied; None leaves out `use_notes`.
         """
-        if self.calibrator is None:
-            return ()
         notes = (*self.fit_notes, *(() if decoding is None else self.use_notes(decoding)))
         return tuple(CalibrationWarning(self.place, note) for note in notes)
 
@@ -214,6 +214,8 @@ class ExperimentRun:
                 decoding.
         """
         if calibrated and self.calibrator is None:
+            if self.fit_notes:
+                raise InputError(f"{self.place}: {self.fit_notes[0]}")
             raise InputError(
                 f"{self.place}: expected {CALIBRATION_NAME} in the run folder, found none; "
                 "`pact-eval calibrate CALIB_RUN --holdout RUN` writes it there"

@@ -25,7 +25,7 @@ MOST_AUDITED: Final = 20_000
 """So many records are audited with a report, which takes seconds; more need an own audit."""
 
 _NO_DATA: Final = "give the questions (--data) to look for copies and leaks"
-_SLOW: Final = Unchecked("shortcuts", "give --data")
+_SLOW: Final = Unchecked("shortcuts", "looked for by report --data FILE")
 """The check that takes most of the time of an audit: nobody asked for one."""
 
 

@@ -905,6 +905,33 @@ def _nearest_run(folder: Path) -> str:
     return "; `pact-eval report FOLDER` lists the runs in a folder"
 
 
+_TABLES: Final = (".csv", ".json", ".jsonl", ".parquet")
+
+
+def advice_without_run(folder: Path) -> str:
+    """Return what a folder without `run.json` holds, and the command that reads it.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     advice_without_run(Path(folder))
+        '; it is empty: a run folder is what `pact-eval score` wrote'
+    """
+    runs = [file.parent for file in folder.glob(f"*/{NAME}")]
+    if runs:
+        return f"; it holds {len(runs):,} runs: give {folder}/*"
+    if not any(folder.iterdir()):
+        return "; it is empty: a run folder is what `pact-eval score` wrote"
+    files = sorted([*folder.glob("*"), *folder.glob("*/*")])
+    table = next((file for file in files if file.suffix in _TABLES), None)
+    if table is None:
+        return ""
+    return (
+        f"; `pact-eval report {table}` reads predictions or logs, `pact-eval paper` tables of "
+        "published metrics"
+    )
+
+
 def read_provenance(folder: Path) -> Provenance:
     """Read the `run.json` of a run folder, complete or not.
 
@@ -924,8 +951,7 @@ def read_provenance(folder: Path) -> Provenance:
     except InputError as error:
         advice = f"; {DAMAGE_ADVICE}"
         if str(error).endswith(_MISSING):
-            runs = sorted(file.parent.name for file in folder.glob(f"*/{NAME}"))
-            advice = f"; it holds {len(runs):,} runs: give {folder}/*" if runs else ""
+            advice = advice_without_run(folder)
         raise RunError(f"{error}{advice}") from None
     if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION:
         version = value.get("format_version") if isinstance(value, dict) else None

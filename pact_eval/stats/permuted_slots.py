@@ -17,6 +17,7 @@ from pact_eval.stats.clusters import degrees_of_freedom
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.linearised import LinearInference, linear_inference, linearised_ratio
 from pact_eval.stats.multiplicity import holm
+from pact_eval.stats.proportions import few_clusters, without_interval
 
 MOST_DRAWS: Final = 9_999
 """Permutations that are drawn, if there are not too many views to permute."""
@@ -55,7 +56,7 @@ class SlotPreference:
         shown: views that have this slot.
         chosen: share of these views that choose it.
         chance: share that would, had each item given its answers to its orders at random.
-        preference: chosen minus chance, with its 95% interval over clusters.
+        preference: chosen minus chance, with its 95% interval over clusters; none below 5.
         noise: half the width of the range around 0 that holds 95% of the permutations.
         p_value: two-sided, of the permutations; NaN if no answer depends on the slot.
         family_p_value: two-sided, of t over clusters.
@@ -234,7 +235,7 @@ def _test_slots(views: "_Views", rng: np.random.Generator) -> tuple[list[SlotPre
             shown=shown[slot],
             chosen=float(views.chosen[slot] / shown[slot]),
             chance=float((views.chosen[slot] - observed[slot]) / shown[slot]),
-            preference=inference.estimate(),
+            preference=without_interval(inference.estimate(), few_clusters(inference.clusters)),
             noise=float(noise[slot] / shown[slot]),
             p_value=float(p_values[slot]),
             family_p_value=over_families[slot],

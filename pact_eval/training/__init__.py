@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+import pact_eval.scoring  # noqa: F401 -- it sets how OpenMP waits, before torch is loaded
+
 if TYPE_CHECKING:
     from pact_eval.training.adapters import save_adapter
     from pact_eval.training.recipe import RecipeTraining, train_recipe

@@ -20,7 +20,7 @@ import polars as pl
 
 from pact_eval._files import read_json, sha256_of_file
 from pact_eval.calibration.notes import UNKNOWN_FAMILIES, UNKNOWN_RUN
-from pact_eval.calibration.runs import Members, calibrator_for
+from pact_eval.calibration.runs import Members, calibrator_for, is_fitted_on
 from pact_eval.calibration.temperatures import read_calibrator
 from pact_eval.custody.training_record import (
     TRAINING_RECORD,
@@ -465,7 +465,7 @@ def _calibrator(run: _Checked) -> str | None:
         return None
     try:
         predictions = Predictions.from_frame(run.frame)
-        if Members.of_fit(read_calibrator(path)) == Members.of_run(predictions):
+        if is_fitted_on(path, predictions):
             return "fitted on the items of this run"
         _, notes = calibrator_for(path, run.provenance, predictions)
     except (InputError, TamperedError) as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from commands import refuser, runner
 from messages import assert_says
+from released_results import write_result_folder
 from reports.tables.table_runs import run_of, share
 
 from pact_cli.main import main
@@ -118,3 +119,13 @@ def test_a_table_without_rows_and_a_missing_one_are_refused(tmp_path: Path) -> N
         "paper", "--tables", "all", tmp_path / "none.csv", "-o", tmp_path / "out"
     )
     assert "none.csv: no such file" in missing
+
+
+def test_a_damaged_file_among_published_ones_is_named_with_a_remedy(
+    tmp_path: Path, made_files: Path
+) -> None:
+    folder = write_result_folder(made_files, tmp_path / "released")
+    damaged = sorted(folder.rglob("results.json"))[1]
+    damaged.write_bytes(damaged.read_bytes()[:200])
+    message = refuser(main)("paper", folder, "--tables", "main", "-o", tmp_path / "out")
+    assert_says(message, str(damaged), "not valid JSON", "copy this file again")

@@ -193,6 +193,31 @@ def test_files_and_runs_are_compared_with_each_other() -> None:
     assert named.stdout == text
 
 
+def test_compare_reads_files_as_report_does() -> None:
+    files = [predictions(Path(f"{name}.jsonl"), seed) for seed, name in enumerate("ab")]
+    compared = json.loads(run("compare", *files, *FAST, "--json").stdout)
+    reported = json.loads(run("report", *files, *FAST, "--json").stdout)
+    assert compared["comparisons"] == reported["comparisons"]
+    gate = ("compare", *files, "--gate", "--margin", 0.1, *FAST, "--json")
+    assert json.loads(run(*gate, code=4).stdout)
+    write_jsonl(
+        Path("unclear.jsonl"), [{"n": number, "x": "ab"[number % 2]} for number in range(9)]
+    )
+    message = refused("compare", "unclear.jsonl", files[0], code=2)
+    assert_says(message, "unclear.jsonl", "--columns")
+
+
+@pytest.mark.parametrize("command", ["paper", "compare", "calibrate", "report"])
+def test_a_folder_without_a_run_is_told_for_what_it_is(command: str) -> None:
+    Path("empty").mkdir()
+    Path("tables").mkdir()
+    Path("tables", "m.csv").write_text("run,seed\n")
+    words = ("tables", "empty") if command == "compare" else ("tables",)
+    assert_says(refused(command, *words), "tables", "pact-eval report tables/m.csv", "paper")
+    words = ("empty", "tables") if command == "compare" else ("empty",)
+    assert_says(refused(command, *words), "empty", "it is empty", "pact-eval score")
+
+
 @pytest.mark.parametrize(
     ("frame", "reason"),
     [
@@ -258,7 +283,7 @@ def test_files_that_are_no_logs_are_left_out_of_patterns_and_refused_alone() -> 
     [
         (("a", "b", "--calibration", "x.json"), 2, ("one run", "--calibration own")),
         (("empty",), 1, ("empty: not a run", "run.json", "not a log of a known format")),
-        (("logs",), 1, ("name a file in it, such as logs/x.csv",)),
+        (("logs",), 1, ("pact-eval report logs/x.csv",)),
         (("a", "nowhere"), 1, ("nowhere: no such run folder",)),
         (("tt.jsonl",), 1, ("tt.jsonl: no such file; did you mean t.jsonl?",)),
     ],

@@ -446,7 +446,7 @@ def test_the_data_that_a_run_names_are_audited(sound: Path) -> None:
         json.loads(command("report", sound / "a", *options, "--json").stdout)["answer"]["data"]
         for options in ((), ("--data", sound / "data" / "holdout.jsonl"))
     )
-    slow = {"name": "shortcuts", "reason": "give --data"}
+    slow = {"name": "shortcuts", "reason": "looked for by report --data FILE"}
     assert [part for part in remembered["unchecked"] if part not in given["unchecked"]] == [slow]
     assert remembered | {"unchecked": []} == given | {"unchecked": []}
     assert remembered["status"] == SOUND

@@ -11,6 +11,7 @@ import pytest
 import torch
 from commands import runner
 from messages import assert_says
+from needs import needs
 from run_frames import edit_run, rows, write_run
 from steps import Steps
 
@@ -74,6 +75,23 @@ def test_the_processor_and_the_size_of_the_base_decide(
     assert (reason is None) == (why is None)
     assert why is None or why in str(reason)
     assert models.choose_dtype(ModelRequest(None, dtype="bf16"), CPU, BASE)[1] is None
+
+
+def test_a_gpu_that_is_not_there_is_not_asked() -> None:
+    """The message of a missing device is that of loading; the precision is CUDA's default."""
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    dtype = models.resolve_dtype("auto", torch.device("cuda"))
+    assert models.choose_dtype(ModelRequest(None), torch.device("cuda"), BASE) == (dtype, None)
+
+
+@needs("a CUDA device", present=torch.cuda.is_available())
+def test_a_gpu_computes_bfloat16_from_compute_capability_8_0() -> None:
+    """NVIDIA's table of arithmetic: from Ampere (8.0) on; before, torch would emulate it."""
+    computes = torch.cuda.get_device_capability() >= (8, 0)
+    dtype, reason = models.choose_dtype(ModelRequest(None), torch.device("cuda"), BASE)
+    assert dtype == (torch.bfloat16 if computes else torch.float32)
+    assert ("does not" not in str(reason)) == computes
 
 
 @pytest.mark.slow

@@ -77,3 +77,35 @@ def test_openmp_waits_as_the_user_has_decided(policy: str) -> None:
     assert result["OMP_WAIT_POLICY"] == policy
     assert result["GOMP_SPINCOUNT"] != SHORT_SPIN
     assert dict(settings(LIBRARY, GOMP_SPINCOUNT="50"))["GOMP_SPINCOUNT"] == "50"
+
+
+AT_TORCH = """
+import importlib, importlib.abc, importlib.machinery, os, sys
+
+class Guard(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, self) if name == "torch" else None
+
+    def exec_module(self, module):
+        print("torch", os.environ.get("OMP_WAIT_POLICY"), flush=True)
+        os._exit(0)
+
+sys.meta_path.insert(0, Guard())
+importlib.import_module(sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "module",
+    [
+        "pact_eval.scoring.model", "pact_eval.training.recipe", "pact_eval.training.adapters",
+        "pact_eval.export.export", "pact_fixtures.training.base",
+    ],
+)  # fmt: skip
+def test_the_policy_is_set_before_torch_is_loaded(module: str) -> None:
+    """OpenMP reads it once: afterwards, idle threads of two trainings may wait for each other."""
+    environment = {name: value for name, value in os.environ.items() if name not in NAMES}
+    words = [sys.executable, "-c", AT_TORCH, module]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "torch PASSIVE\n"

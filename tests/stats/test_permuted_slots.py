@@ -243,3 +243,13 @@ def test_ties_against_all_permutations() -> None:
         distances = np.abs(every[:, at] - every[:, at].mean())
         exact = (distances >= abs(observed[at] - every[:, at].mean()) - 1e-9).mean()
         assert slot.p_value == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize(("families", "known"), [(2, False), (4, False), (5, True)])
+def test_fewer_than_five_families_have_no_interval(families: int, known: bool) -> None:
+    """Student's t of two families reached beyond -100 and +100 points, which none can."""
+    orders = np.array([[[0, 1], [1, 0]]] * families)
+    picked = [[0, 1], *([[1, 1]] * (families - 1))]
+    (preference, *_) = (slot.preference for slot in preference_of(orders, picked).slots)
+    assert math.isfinite(preference.low) == known
+    assert (preference.reason is None) == known

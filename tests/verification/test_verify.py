@@ -394,6 +394,12 @@ def test_the_calibrator_in_the_folder_of_its_own_fit(tmp_path: Path) -> None:
     fitted = CliRunner().invoke(main, ["calibrate", str(folder), "--force", "--mode", "scalar"])
     assert fitted.exit_code == 0, fitted.output
     assert outcomes(folder)["calibrator"] == "ok"
+    page = tmp_path / "page.html"
+    shown = CliRunner().invoke(main, ["report", str(folder), "--html", str(page)])
+    assert shown.exit_code == 0, shown.output
+    assert_says(shown.stderr, "fitted on this run", "--holdout")
+    refused = CliRunner().invoke(main, ["report", str(folder), "--calibration", "own"])
+    assert (refused.exit_code, "fitted on this run" in refused.stderr) == (1, True)
 
 
 @pytest.mark.slow

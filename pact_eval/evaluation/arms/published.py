@@ -231,7 +231,7 @@ def _header(path: Path, cells: Sequence[str]) -> list[str]:
     if missing:
         raise InputError(
             f"{path}:1: expected a table with the columns {', '.join(LABELS)} and metrics, "
-            f"lacks {', '.join(missing)}"
+            f"lacks {', '.join(missing)}; predictions are read by `pact-eval report {path}`"
         )
     twice = [name for place, name in enumerate(header) if name in header[:place]]
     if twice:

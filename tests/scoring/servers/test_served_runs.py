@@ -171,6 +171,22 @@ def test_a_resumed_run_refuses_answers_of_another_model(tmp_path: Path) -> None:
         score_served(server, data, tmp_path / "run")
 
 
+def test_a_run_that_began_without_a_probe_keeps_its_orders(tmp_path: Path) -> None:
+    """This server ignores orders: with a probe, all views of its items would repeat the first."""
+    data = dataset_file(tmp_path, pairs=14)  # two windows
+
+    def first(sent: Sent) -> Response:
+        late = "Clerk 13" in sent.body["state"]
+        return Response("down", 401) if late else systemone(sent)
+
+    with serving(first) as server, pytest.raises(ServerError, match="401"):
+        score_served(server, data, tmp_path / "run", concurrency=1)
+    with serving(systemone) as server:
+        score_served(server, data, tmp_path / "run", probe=True)
+    orders = read_run(tmp_path / "run").predictions.code_order
+    assert {len({*map(tuple, views.tolist())}) for views in orders[::6]} == {4}
+
+
 def test_a_server_that_fails_every_request_ends_the_run_soon(tmp_path: Path) -> None:
     data = dataset_file(tmp_path, pairs=10)
     with (

