@@ -214,8 +214,8 @@ def _fault(value: Any, kind: Any, place: str = "") -> str:
         key = name or int(index)
         value, kind, place = value[key], _type_inside(kind, key), _joined(place, key)
     if of_key:
-        kind = get_args(_bare(kind))[0]
-        value = next(key for key in value if _complaint(key, kind))
+        value = next(key for key in value if "`key`" in _complaint({key: value[key]}, kind))
+        kind, place = get_args(_bare(kind))[0], f"{place}: key {value!r}"
     message = _sentence(complaint, value, kind)
     return f"{place}: {message}" if place else message
 

@@ -159,7 +159,7 @@ class ExperimentRun:
         path = settings.calibration or self.folder / CALIBRATION_NAME
         if settings.calibration is None and not path.exists():
             return None, ()
-        if self.calibration is None and is_fitted_on(path, self.predictions):
+        if settings.calibration is None and is_fitted_on(path, self.predictions):
             return None, (FITTED_HERE,)
         with naming_urls():
             return calibrator_for(path, self.provenance, self.predictions, allow=settings.allow)
