@@ -470,48 +470,62 @@ class Numbers:
 
     Attributes:
         kind: "probabilities", "log_probabilities" or "logits".
-        names: what each is of; None for a list.
         listed: whether these are the most probable tokens only.
         rows: (m,) numbers of the rows.
         values: (m, C) one per name, or one per option in the order of the file.
+        namings: what they can be of: different tuples of C names; empty for lists.
+        naming: (m,) which of these each row has.
         vectors: (m, A) the values by option, NaN for one that is not listed or that a row does not
             have; set once the options are known.
     """
 
     kind: str
-    names: tuple[str, ...] | None
     listed: bool
     rows: IntArray
     values: FloatArray
+    namings: Sequence[tuple[str, ...]]
+    naming: IntArray
     vectors: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
     def taken(self, picked: BoolArray, rows: IntArray) -> Numbers:
         """Return those of some of the rows, which have other numbers there."""
+        used, naming = np.unique(self.naming[picked], return_inverse=True)
+        namings = [self.namings[at] for at in used] if self.namings else ()
         vectors = self.vectors[picked] if len(self.vectors) else self.vectors
-        return replace(self, rows=rows, values=self.values[picked], vectors=vectors)
+        return Numbers(self.kind, self.listed, rows, self.values[picked], namings, naming, vectors)
+
+    def keys(self, options: Sequence[Options]) -> list[tuple[int, int]]:
+        """Return what decides how the numbers of each row are read: its options and its naming."""
+        if len(self.namings) < 2 and len({*map(id, options)}) == 1:
+            return [(id(options[0]), 0)] * len(options)
+        return [*zip(map(id, options), self.naming.tolist(), strict=True)]
 
     def set_vectors(
-        self, options: Sequence[Options], indices: Mapping[int, Sequence[int | None] | None]
+        self,
+        options: Sequence[Options],
+        indices: Mapping[tuple[int, int], Sequence[int | None] | None],
     ) -> dict[int, str]:
         """Put the numbers in the order of the options; return what is wrong with rows.
 
         Args:
             options: (m,) of the rows.
-            indices: by the identity of options, those of the names; see `indices_of_names`.
+            indices: of the names among the options, by key; see `indices_of_names`.
         """
-        width, keys = self.values.shape[1], [*map(id, options)]
+        width, keys = self.values.shape[1], self.keys(options)
         different = dict(zip(keys, options, strict=True))
-        wrong: dict[int, str] = {}
+        wrong: dict[tuple[int, int], str] = {}
         for key, own in different.items():
-            if self.names is None and len(own) != width:
+            if not self.namings and len(own) != width:
                 wrong[key] = (
                     f"expected {len(own)} numbers, one per answer, got {width}; if rows have "
                     "options of their own, name them: --columns options=NAME"
                 )
-            elif self.names is not None and indices[key] is None:
-                texts, got = ", ".join(own.texts[:8]), ", ".join(self.names)[:200]
-                wrong[key] = f"expected a number for each of {texts}; got {got}"
-        if self.names is None or wrong:
+            elif self.namings and indices[key] is None:
+                names = ", ".join(self.namings[key[1]])[:200]
+                wrong[key] = (
+                    f"expected a number for each of {', '.join(own.texts[:8])}; got {names}"
+                )
+        if not self.namings or wrong:
             self.vectors = self.values
             rows = zip(self.rows.tolist(), keys, strict=True)
             return {row: wrong[key] for row, key in rows if key in wrong} if wrong else {}
@@ -719,7 +733,8 @@ def _numbers(entries: Entries, roles: TableRoles) -> tuple[list[Numbers], dict[i
         columns = [_numbers_of_column(entries, name) for name in group]
         arrays = [column for column in columns if isinstance(column, np.ndarray)]
         if roles.rest is None and len(arrays) == len(columns):
-            whole = Numbers(kind, names, False, np.arange(len(arrays[0])), np.column_stack(arrays))
+            rows, values = np.arange(len(arrays[0])), np.column_stack(arrays)
+            whole = Numbers(kind, False, rows, values, [names], np.zeros_like(rows))
             return [whole], {}
         of_row = attempted(partial(_of_group, kind, group, roles.rest))
         lists = [x.tolist() if isinstance(x, np.ndarray) else x for x in columns]
@@ -738,17 +753,20 @@ def _by_shape(
     rows: Sequence[Scores | ValueError | None],
 ) -> tuple[list[Numbers], dict[int, ValueError]]:
     """Return the numbers of rows by how they are written, and what is wrong with others."""
-    shapes: dict[tuple[Any, ...], tuple[list[int], list[tuple[float, ...]]]] = {}
+    shapes: dict[tuple[str, bool, bool, int], list[tuple[int, Scores]]] = {}
     for at, row in enumerate(rows):
         if isinstance(row, Scores):
-            shape = (row.kind, row.names, row.listed, len(row.numbers))
-            places, values = shapes.setdefault(shape, ([], []))
-            places.append(at)
-            values.append(row.numbers)
-    return [
-        Numbers(kind, names, listed, np.array(places), np.array(values))
-        for (kind, names, listed, _), (places, values) in shapes.items()
-    ], _failures(rows)
+            shape = (row.kind, row.listed, row.names is None, len(row.numbers))
+            shapes.setdefault(shape, []).append((at, row))
+    parts = []
+    for (kind, listed, unnamed, _), members in shapes.items():
+        codes = {names: code for code, names in enumerate({row.names: 0 for _, row in members})}
+        places = np.array([at for at, _ in members])
+        values = np.array([row.numbers for _, row in members])
+        namings = [] if unnamed else [names or () for names in codes]
+        naming = np.array([codes[row.names] for _, row in members])
+        parts.append(Numbers(kind, listed, places, values, namings, naming))
+    return parts, _failures(rows)
 
 
 def _numbers_of_column(
@@ -826,13 +844,15 @@ def _confidence(roles: TableRoles, cell: Json) -> float | None:
         ) from None
 
 
-def indices_of_names(numbers: Numbers, options: Options, form: Form) -> list[int | None] | None:
+def indices_of_names(
+    names: Sequence[str], options: Options, form: Form, *, listed: bool
+) -> list[int | None] | None:
     """Return the index of each name of numbers among options; None if they do not fit."""
-    if numbers.names is None or form not in options.forms:
+    if form not in options.forms:
         return None
-    indices = [options.index(name, form) for name in numbers.names]
+    indices = [options.index(name, form) for name in names]
     known = {index for index in indices if index is not None}
-    fits = bool(known) if numbers.listed else len(known) == len(indices) == len(options)
+    fits = bool(known) if listed else len(known) == len(indices) == len(options)
     return indices if fits else None
 
 

@@ -233,7 +233,9 @@ class _TableReader:
             ShapeError: it may also be one of the answers, or a dash is.
         """
         labels, _ = distinct_labels(cells)
-        named = {fold_label(name) for part in rows.numbers for name in part.names or ()}
+        named = {
+            fold_label(name) for part in rows.numbers for names in part.namings for name in names
+        }
         named |= {fold_label(option) for option in self._reading.options}
         if "-" in named:
             raise ShapeError(
@@ -242,7 +244,7 @@ class _TableReader:
             )
         if "-1" not in labels or "-1" in named:
             return frozenset()
-        counts = {part.values.shape[1] for part in rows.numbers if part.names is None}
+        counts = {part.values.shape[1] for part in rows.numbers if not part.namings}
         count = len(self._reading.options) or max(counts, default=0)
         if not (count or named or "options" in self._roles.columns):
             return minus_one(labels, column, self._source, rubric=False)
@@ -311,7 +313,7 @@ class _TableReader:
                     f"{', '.join(map(dumps, options.texts))}. Leave one out: "
                     f"{columns_option(IGNORED, columns or ())}, or no --data"
                 )
-        lists = [part.rows.tolist() for part in rows.numbers if not part.names]
+        lists = [part.rows.tolist() for part in rows.numbers if not any(part.namings)]
         if any(not rows.options[row].ordered for places in lists for row in places):
             self._order_lists(rows.recorded())
 
@@ -357,7 +359,7 @@ class _TableReader:
             self._give(Options(classes), TEXT, POSITIONS[0])  # `datasets` counts from 0
             return
         rows = self._rows
-        if any(part.names for part in rows.numbers):
+        if any(any(part.namings) for part in rows.numbers):
             self._options_of_names(column)
             return
         cells = rows.answers(column)
@@ -385,25 +387,33 @@ class _TableReader:
         Raises:
             ShapeError: only some tokens are listed, so the options are not known.
         """
-        rows, named = self._rows, [part for part in self._rows.numbers if part.names]
+        rows = self._rows
+        named = [part for part in rows.numbers if any(part.namings)]
         if any(part.listed for part in named):
             cells = rows.answers(column)
             labels, _ = distinct_labels(cells[row] for part in named for row in part.rows)
-            tops = [max(zip(n, p.names or (), strict=True))[1] for p in named for n in p.values]
+            tops = [
+                max(zip(numbers, part.namings[code], strict=True))[1]
+                for part in named
+                for numbers, code in zip(part.values, part.naming, strict=True)
+            ]
             labels = labels or distinct_labels(tops)[0]
             raise ShapeError(
                 f"{self._source}: the most probable tokens are listed, and the answers are not "
                 f"known. Name them: --options {shlex.quote(','.join(labels[:6]))}"
             )
-        sets = {frozenset(part.names or ()) for part in named}
+        sets = {frozenset(names) for part in named for names in part.namings}
         # Numbers have an order, and so may also be meant as positions.
         numbers = all(name.isdigit() for names in sets for name in names)
         shared = Options(tuple(sort_labels(frozenset().union(*sets))), ordered=numbers)
         self._give(shared, *(() if numbers else (TEXT,)))
         if len(sets) > 1:  # rows are not compared, only found
             for part in named:
-                own = Options(tuple(sort_labels(part.names or ())), ordered=numbers)
-                rows.give(own, part.rows)
+                own = [
+                    Options(tuple(sort_labels(names)), ordered=numbers) for names in part.namings
+                ]
+                for row, code in zip(part.rows, part.naming, strict=True):
+                    rows.options[row] = own[code]
 
     def _order_lists(self, cells: Sequence[Json]) -> None:
         """Take the order of lists of numbers that the predictions prove.
@@ -526,22 +536,29 @@ class _TableReader:
         form, rows = self._form_of_names(), self._rows
         wrong: dict[int, str] = {}
         for part in rows.numbers:
-            options = rows.options
-            if len(part.rows) < len(rows):
-                options = [rows.options[row] for row in part.rows]
-            indices = {id(own): self._indices(part, own, form) for own in _different(options)}
+            options = self._options_of(part)
+            keyed = dict(zip(part.keys(options), options, strict=True)) if part.namings else {}
+            indices = {key: self._indices(part, key, own, form) for key, own in keyed.items()}
             wrong |= part.set_vectors(options, indices)
         lines, kind = self._entries.lines, "numbers of answers"
         return [
             Problem(lines[rows.at[row]], rows.ids[row], wrong[row], kind) for row in sorted(wrong)
         ]
 
-    def _indices(self, part: Numbers, options: Options, form: Form) -> list[int | None] | None:
+    def _options_of(self, part: Numbers) -> list[Options]:
+        options = self._rows.options
+        is_whole = len(part.rows) == len(options)
+        return options if is_whole else [options[row] for row in part.rows.tolist()]
+
+    def _indices(
+        self, part: Numbers, key: tuple[int, int], options: Options, form: Form
+    ) -> list[int | None] | None:
         """Return the options that the names of numbers name; None if they do not fit."""
-        key = (id(options), part.names, part.listed, form)
-        if key not in self._known:
-            self._known[key] = indices_of_names(part, options, form)
-        return self._known[key]
+        names = part.namings[key[1]]
+        known = (key[0], names, part.listed, form)
+        if known not in self._known:
+            self._known[known] = indices_of_names(names, options, form, listed=part.listed)
+        return self._known[known]
 
     def _form_of_names(self) -> Form:
         """Return how the names of the numbers name options.
@@ -550,13 +567,13 @@ class _TableReader:
             ShapeError: two forms fit and differ.
         """
         rows = self._rows
-        named = [
-            (part, options)
-            for part in rows.numbers
-            if part.names
-            for options in _different([rows.options[row] for row in part.rows.tolist()])
-        ]
-        listed = any(part.listed for part, _ in named)
+        named = []
+        for part in rows.numbers:
+            if any(part.namings):
+                options = self._options_of(part)
+                keyed = dict(zip(part.keys(options), options, strict=True))
+                named += [(part, key, own) for key, own in keyed.items()]
+        listed = any(part.listed for part, *_ in named)
         forms = (TEXT, LETTER) if listed else tuple(FORMS)
         fitting = [
             form
@@ -576,8 +593,8 @@ class _TableReader:
             pairs = [
                 (row, name)
                 for part in rows.numbers
-                for row in part.rows.tolist()
-                for name in part.names or ()
+                for row, code in zip(part.rows.tolist(), part.naming.tolist(), strict=True)
+                for name in (part.namings[code] if part.namings else ())
             ]
             pairs.sort(key=lambda pair: pair[0])
             answers = Answers(
