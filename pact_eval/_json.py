@@ -117,6 +117,26 @@ def dumps(value: Json) -> str:
     return _PLAIN.encode(value)
 
 
+def cut(text: str, limit: int) -> str:
+    """Return a text for a message, with dots in place of its end if it is longer than the limit.
+
+    Examples:
+        >>> cut("a text", 6), cut("a longer text", 6)
+        ('a text', 'a l...')
+    """
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def short(value: Json, limit: int = 60) -> str:
+    """Return a value as JSON for a message, cut; null is "nothing".
+
+    Examples:
+        >>> short("a"), short("a" * 100, 10), short(None)
+        ('"a"', '"aaaaaa...', 'nothing')
+    """
+    return cut("nothing" if value is None else dumps(value), limit)
+
+
 def dumps_indented(value: Json) -> str:
     """Render a value for people to read: indented by two spaces, with a line feed at the end."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n"

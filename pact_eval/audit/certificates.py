@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, cut, dumps
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.families import pair_of
 from pact_eval.audit.findings import Check, CheckResult, Collector
@@ -275,7 +275,7 @@ def _nearest(state: Json, wording: str) -> str:
     )
     if not wording_words & set(best.split()):
         return "nothing like it"
-    return f"nearest: {best if len(best) <= 160 else best[:157] + '...'}"
+    return f"nearest: {cut(best, 160)}"
 
 
 CHECK: Final[Check[DataContext]] = Check(

@@ -35,6 +35,9 @@ _OF_ONE_FILE = {
 }
 
 
+_ROLE_IN_WORDS = {"train": "training", "eval": "evaluation"}
+
+
 def check_hashes(index: Index, manifest: Manifest, findings: Collector) -> CheckResult:
     """Compare the files with the manifest.
 
@@ -166,33 +169,23 @@ def _check_facts(
 ) -> None:
     """Compare what the manifest says of *the* training and *the* evaluation file it names."""
     computed = make_manifest([file for file, _ in audited], [facts for _, facts in audited])
+    place = Place(manifest.name)
     for key, kind in _OF_ONE_FILE.items():
         expected = manifest.value.get(key)
         if expected is None or (key == "train_sha256" and expected in compared):
             continue  # absent, or compared under file_sha256 already
         role = "train" if key.startswith("train") else "eval"
         if not isinstance(expected, kind) or isinstance(expected, bool):
-            place = Place(manifest.name)
             requirement = f"{key}: {'an integer' if kind is int else 'text'}"
             findings.add("manifest-malformed", place, requirement, describe(expected))
         elif key not in computed:
-            _no_such_file(audited, manifest, key, role, findings)
+            requirement = f"{key}: one file for {_ROLE_IN_WORDS[role]}"
+            n = sum(file.role == role for file, _ in audited)
+            findings.add("manifest-malformed", place, requirement, f"{n} such files")
         elif computed[key] is None:
             _mismatch(audited, role, key, expected, "none: a line is not JSON", findings)
         elif str(computed[key]) != str(expected).lower():
             _mismatch(audited, role, key, expected, str(computed[key]), findings)
-
-
-def _no_such_file(
-    audited: Sequence[_Read], manifest: Manifest, key: str, role: str, findings: Collector
-) -> None:
-    n = sum(file.role == role for file, _ in audited)
-    findings.add(
-        "manifest-malformed",
-        Place(manifest.name),
-        f"{key}: one file for {'training' if role == 'train' else 'evaluation'}",
-        f"{n} such files",
-    )
 
 
 def _mismatch(

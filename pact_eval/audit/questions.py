@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from pact_eval._json import dumps
+from pact_eval._json import cut, dumps
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.index import Index, Located
@@ -77,8 +77,7 @@ _SCALES: Final = tuple(
 
 
 def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return cut(" ".join(text.split()), _SHOWN)
 
 
 def _texts(asked: Field) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, cut, dumps, short
 from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.index import Index, Located, answer_texts
 from pact_eval.data.records import LETTERS, Answer, defaults_of_record, folded
@@ -126,7 +126,7 @@ class SchemaScan:
         says = _said_by(key)
         if says == "nothing":
             return
-        actual = f"{path}: {_shorten(dumps(value))}"
+        actual = f"{path}: {short(value, 80)}"
         if says == "reference" or _reveals(value, located):
             expected = "no key that holds the reference"
             self._findings.add("reference-in-input", located.place, expected, actual)
@@ -241,13 +241,9 @@ def _first_alike(answers: Sequence[Answer], texts: Sequence[str | None]) -> str 
             continue
         read = folded(text)
         if read in seen:
-            return f"{seen[read]} and {answer.key}: {_shorten(text)}"
+            return f"{seen[read]} and {answer.key}: {cut(text, 80)}"
         seen[read] = answer.key
     return None
-
-
-def _shorten(text: str, limit: int = 80) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 CHECK: Final[Check[DataContext]] = Check(

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import polars as pl
 from threadpoolctl import threadpool_limits
 
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, cut, dumps
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import Check, CheckResult, Collector
@@ -363,7 +363,7 @@ def _matrix(
 
 
 def _quoted(word: str) -> str:
-    return f'"{word}"' if len(word) <= 40 else f'"{word[:37]}..."'
+    return f'"{cut(word, 40)}"'
 
 
 _CODES: Final[Mapping[View, str]] = {

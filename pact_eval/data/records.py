@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
 from pact_eval._files import decoded, read_lines
-from pact_eval._json import Json, describe, dumps, loads
+from pact_eval._json import Json, cut, describe, loads, short
 from pact_eval.errors import Problem, RecordError
 from pact_eval.results import short_repr
 
@@ -418,7 +418,7 @@ def parse_field(name: str, value: Json) -> Field:
     kind = _KIND_ON_READING.get(kind_read) if isinstance(kind_read, str) else None
     if kind is None:
         message = f"field {name}: expected type choice, noul (boolean) or score, "
-        message += f"got {_show(kind_read)}{_nearest_kind(kind_read)}"
+        message += f"got {short(kind_read)}{_nearest_kind(kind_read)}"
         raise ValueError(message)
     if obj.get("instructions") is None:
         raise ValueError(f"field {name}: instructions are missing")
@@ -489,7 +489,7 @@ def _reference(obj: Mapping[str, Json], field: Field, *, required: bool) -> int 
     if key not in keys:
         expected = {"boolean": "true or false", "score": f"a level from 0 to {len(keys) - 1}"}
         choices = expected.get(field.kind, f"one of {_list_names(keys)}")
-        message = f"reference.target is not an answer: expected {choices}, got {_show(target)}"
+        message = f"reference.target is not an answer: expected {choices}, got {short(target)}"
         raise ValueError(message)
     return keys.index(key)
 
@@ -516,7 +516,7 @@ def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
         raise ValueError("reference: expected none, because an ablated context has no right answer")
     record = value.get("record")
     if not isinstance(record, str) or not record:
-        message = f"ablation.record: expected the id of the base record, got {_show(record)}"
+        message = f"ablation.record: expected the id of the base record, got {short(record)}"
         raise ValueError(message)
     answers = value.get("answers")
     whole = (
@@ -526,7 +526,7 @@ def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
     if answers != inside or len(inside) != 2 or inside[0] == inside[1]:
         raise ValueError(
             "ablation.answers: expected two different canonical indices from 0 to "
-            f"{len(field.answers) - 1}, got {_show(answers)}"
+            f"{len(field.answers) - 1}, got {short(answers)}"
         )
     return AblatedFrom(record, (inside[0], inside[1]))
 
@@ -582,17 +582,12 @@ def _text(obj: Mapping[str, Json], key: str) -> str:
 def _one_of(obj: Mapping[str, Json], key: str, allowed: tuple[str, ...]) -> str:
     value = _text(obj, key)
     if value not in allowed:
-        raise ValueError(f"{key}: expected {' or '.join(allowed)}, got {_show(value)}")
+        raise ValueError(f"{key}: expected {' or '.join(allowed)}, got {short(value)}")
     return value
 
 
-def _show(value: Json, limit: int = 60) -> str:
-    text = "nothing" if value is None else dumps(value)
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
 def _list_names(names: Iterable[str], limit: int = 8) -> str:
-    shown = [name if len(name) <= 40 else f"{name[:37]}..." for name in names]
+    shown = [cut(name, 40) for name in names]
     text = ", ".join(shown[:limit])
     return f"{text}, ... ({len(shown)} in all)" if len(shown) > limit else text or "nothing"
 

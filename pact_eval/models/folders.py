@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from pact_eval._files import open_regular, read_json, sha256_of_file
-from pact_eval._json import Json, describe, dumps, loads
+from pact_eval._json import Json, describe, loads, short
 from pact_eval.errors import AdapterError, InputError, PactError
 from pact_eval.hub.names import is_hub_id
 
@@ -591,7 +591,7 @@ def _imports(config: Mapping[str, Json]) -> list[UnsafeSetting]:
     """Find libraries that PEFT would import by the names given here."""
     imports: list[UnsafeSetting] = []
     if config.get("megatron_config") is not None:
-        setting = f"megatron_config, with megatron_core {_text(config.get('megatron_core'))}"
+        setting = f"megatron_config, with megatron_core {short(config.get('megatron_core'))}"
         imports.append(UnsafeSetting("imports-library", "no library to import", setting))
     mapping = config.get("auto_mapping")
     if not isinstance(mapping, dict):
@@ -600,7 +600,7 @@ def _imports(config: Mapping[str, Json]) -> list[UnsafeSetting]:
     # Not transformers_modules: code from the hub, which transformers keeps under that name.
     is_known = isinstance(library, str) and f"{library}.".startswith("transformers.")
     if library is not None and not is_known:
-        setting = f"auto_mapping, with parent_library {_text(library)}"
+        setting = f"auto_mapping, with parent_library {short(library)}"
         expected = "transformers, or no library to import"
         imports.append(UnsafeSetting("imports-library", expected, setting))
     return imports
@@ -612,11 +612,4 @@ def _base_changes(config: Mapping[str, Json]) -> list[UnsafeSetting]:
     if value is None or isinstance(value, bool) or is_safe:
         return []
     expected = f"true, false, {', '.join(SAFE_INITIALISATIONS)}"
-    return [UnsafeSetting("base-changed", expected, f"init_lora_weights {_text(value)}")]
-
-
-def _text(value: Json) -> str:
-    try:
-        return "nothing" if value is None else dumps(value)
-    except RecursionError:
-        return "a value that is nested too deeply"
+    return [UnsafeSetting("base-changed", expected, f"init_lora_weights {short(value)}")]

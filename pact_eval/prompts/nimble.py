@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, dumps, short
 from pact_eval.data.records import LETTERS, Answer, Field, parse_field
 from pact_eval.errors import ContractMismatchError, PromptError, RequestError
 from pact_eval.prompts.contract import (
@@ -327,13 +327,8 @@ def _expect(key: str, value: Json, allowed: set[str] | frozenset[str]) -> None:
     if not isinstance(value, str) or value not in allowed:
         raise ContractMismatchError(
             f"the adapter was trained on another prompt contract: schema_config.json has {key} "
-            f"{_shorten(value)}, expected {_shorten(min(allowed))}"
+            f"{short(value, 80)}, expected {short(min(allowed), 80)}"
         )
-
-
-def _shorten(value: Json, limit: int = 80) -> str:
-    text = "nothing" if value is None else dumps(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def _check_request(fields: Sequence[Field], requested: str, code_order: Sequence[int]) -> None:

@@ -137,12 +137,7 @@ def _sort_lists(key: str, value: Json) -> Json:
 
 
 def _text(value: Json) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return dumps(value)
-    except RecursionError:
-        return "nested too deeply"
+    return value if isinstance(value, str) else dumps(value)
 
 
 def _files(facts: AdapterFacts) -> dict[str, str]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 import msgspec
 
 from pact_eval._files import sha256_of_file
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, cut, short
 from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.errors import Place, counted
 from pact_eval.hub.downloads import stays_inside
@@ -134,11 +134,9 @@ def shown(text: str) -> str:
         >>> shown("q_proj\x1b[2J")
         'q_proj\\x1b[2J'
     """
-    if len(text) > _LONGEST_SHOWN:
-        text = f"{text[: _LONGEST_SHOWN - 3]}..."
     return "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
+        for sign in cut(text, _LONGEST_SHOWN)
     )
 
 
@@ -554,12 +552,7 @@ def _fits(value: Json, kind: Any) -> bool:
 
 
 def _text(value: Json) -> str:
-    if value is None:
-        return "nothing"
-    try:
-        return shown(dumps(value))
-    except RecursionError:
-        return "a value that is nested too deeply"
+    return shown(short(value, _LONGEST_SHOWN))
 
 
 def _run(context: AdapterContext) -> CheckResult:

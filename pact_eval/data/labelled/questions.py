@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pact_eval._json import Json, describe, dumps, loads
+from pact_eval._json import Json, describe, loads, short
 from pact_eval.data.records import Answer, Field
 
 LABELS: Final = ("id", "family", "source_family", "split", "domain", "variant")
@@ -187,17 +187,6 @@ def own_labels(entry: Mapping[str, Json], names: Mapping[str, str] | None = None
 def remaining(entry: Mapping[str, Json], *used: str) -> dict[str, Json]:
     """Return the further columns of an entry."""
     return {name: value for name, value in entry.items() if name not in used}
-
-
-def short(value: Json, limit: int = 60) -> str:
-    """Return a value as JSON, cut.
-
-    Examples:
-        >>> short("a"), short("a" * 100, 10)
-        ('"a"', '"aaaaaa...')
-    """
-    text = dumps(value)
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def _list_keys(keys: Sequence[str], limit: int = 8) -> str:
