@@ -42,8 +42,8 @@ from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.sources import (
     default_folder,
+    model_source,
     refuse_workers_of_server,
-    row_source,
     with_recorded_dtype,
 )
 from pact_eval.scoring.windows import Backend, Dataset, read_dataset, score_windows
@@ -221,9 +221,10 @@ def _source(
 
 
 def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> Backend:
-    source = row_source(
-        server, on_probe=lambda probe: announce(line.text for line in probe_lines(probe))
-    )
+    with server_extra():
+        from pact_eval.scoring.servers.source import server_source
+
+    source = server_source(server, lambda probe: announce(line.text for line in probe_lines(probe)))
     if not _is_complete(folder):
         plan = source.plan(dataset, _items_written(folder))
         announce([plan_sentence(plan)])
@@ -238,7 +239,7 @@ def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> Backen
     if workers is not None:
         with needs_ray_extra():
             import_ray(workers)
-    source = row_source(model, workers, on_progress=_progress_teller())
+    source = model_source(model, workers, _progress_teller())
     far = workers is not None and workers.address is not None
     announce(contract_remarks(source.model))
     announce(dtype_remarks(source.model))

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import torch
@@ -106,7 +106,10 @@ def matmul_precision(name: str) -> Iterator[None]:
         name: "highest", "high" or "medium", as `torch.set_float32_matmul_precision` takes it.
     """
     name_before = _precision_name()
-    before = [(operation, _own_precision(operation, parent)) for operation, parent in _settings()]
+    before = []
+    for operation, parent in _settings():
+        inherits = operation.fp32_precision == parent.fp32_precision
+        before.append((operation, "none" if inherits else operation.fp32_precision))
     torch.set_float32_matmul_precision(name)
     for operation, _precision in before[2:]:
         operation.fp32_precision = "ieee"
@@ -136,12 +139,6 @@ def _settings() -> list[tuple[Any, Any]]:
     cpu: Any = torch.backends.mkldnn
     cuda: Any = torch.backends.cudnn
     return [(cpu.matmul, cpu), (torch.backends.cuda.matmul, cuda), (cpu.conv, cpu)]
-
-
-def _own_precision(operation: Any, parent: Any) -> str:
-    """Return the value that gives an operation its present precision: "none" inherits it."""
-    precision: str = operation.fp32_precision
-    return "none" if precision == parent.fp32_precision else precision
 
 
 # <malloc.h>: blocks up to the first size come from the heap, which is trimmed at the second.
@@ -308,6 +305,7 @@ _MOST_TOKENS: Final = 256
 _MOST_KEYS: Final = 4096
 _MOST_PRODUCTS: Final = 1 << 26
 _TURNS: Final = 7
+_OTHER: Final = "products"
 _CPU: Final = torch.device("cpu")
 
 
@@ -370,18 +368,13 @@ def fastest_kernel(
     """
     trials = [_trial(shape, ahead, lengths) for ahead, lengths in typical_passes(views)]
 
-    def turn(kernel: KernelName) -> Callable[[], object]:
-        return lambda: [trial.run(kernel) for trial in trials]
+    def turn(kernel: KernelName) -> None:
+        for run in trials:
+            run(kernel)
 
-    turns: dict[KernelName, Callable[[], object]] = {
-        "fused": turn("fused"),
-        "products": turn("products"),
-    }
     with float32_products(_CPU, dtype), threads_of_stream(STREAMS), torch.inference_mode():
-        seconds = least_seconds(turns)
-    other: KernelName = "products"
-    clearly = seconds[other] < _CLEARLY * seconds[DEFAULT_KERNEL]
-    return other if clearly else DEFAULT_KERNEL
+        seconds = least_seconds({name: partial(turn, name) for name in (DEFAULT_KERNEL, _OTHER)})
+    return _OTHER if seconds[_OTHER] < _CLEARLY * seconds[DEFAULT_KERNEL] else DEFAULT_KERNEL
 
 
 def typical_passes(views: Sequence[EncodedView]) -> list[tuple[int, list[int]]]:
@@ -409,35 +402,8 @@ def typical_passes(views: Sequence[EncodedView]) -> list[tuple[int, list[int]]]:
     return [(tokens, lengths) for tokens, lengths in passes if sum(lengths)]
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """One pass through one layer, to compare kernels.
-
-    Attributes:
-        query: (1, heads, S, d).
-        key: (1, key heads, S, d).
-        value: likewise.
-        prefix: keys and values ahead of all segments, (key heads, P, d) both.
-        segments: the segments of the pass.
-    """
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    prefix: tuple[Tensor, Tensor]
-    segments: Segments
-
-    def run(self, kernel: KernelName) -> Tensor:
-        """Return the output of the layer, (1, S, heads, d)."""
-        empty = DynamicLayer()  # type: ignore[no-untyped-call]
-        layer = shared_layer(empty, self.segments, unread=False)
-        layer.parts = [self.prefix]
-        keys, values = layer.update(self.key, self.value)
-        output, _ = shared_prefix_attention(None, self.query, keys, values, None, kernel=kernel)
-        return output
-
-
-def _trial(shape: HeadShape, ahead: int, lengths: Sequence[int]) -> _Trial:
+def _trial(shape: HeadShape, ahead: int, lengths: Sequence[int]) -> Callable[[KernelName], Tensor]:
+    """Return one pass through one layer: with a kernel, it gives the output, (1, S, heads, d)."""
     kept, tokens = [], 0
     for length in lengths:
         if tokens < _MOST_TOKENS:
@@ -451,13 +417,19 @@ def _trial(shape: HeadShape, ahead: int, lengths: Sequence[int]) -> _Trial:
     def drawn(count: int, length: int) -> Tensor:
         return torch.randn(1, count, length, heads.width, generator=generator)
 
-    return _Trial(
-        drawn(heads.key_heads * heads.heads_per_key, tokens),
-        drawn(heads.key_heads, tokens),
-        drawn(heads.key_heads, tokens),
-        (drawn(heads.key_heads, before)[0], drawn(heads.key_heads, before)[0]),
-        Segments(kept, [0] * len(kept), final=True),
-    )
+    query = drawn(heads.key_heads * heads.heads_per_key, tokens)
+    key, value = drawn(heads.key_heads, tokens), drawn(heads.key_heads, tokens)
+    prefix = drawn(heads.key_heads, before)[0], drawn(heads.key_heads, before)[0]
+    segments = Segments(kept, [0] * len(kept), final=True)
+
+    def run(kernel: KernelName) -> Tensor:
+        empty = DynamicLayer()  # type: ignore[no-untyped-call]
+        layer = shared_layer(empty, segments, unread=False)
+        layer.parts = [prefix]
+        keys, values = layer.update(key, value)
+        return shared_prefix_attention(None, query, keys, values, None, kernel=kernel)[0]
+
+    return run
 
 
 def least_seconds(

@@ -79,16 +79,14 @@ def score(
 
 
 @dataclass(frozen=True)
-class LocalSource:
-    """A model here as what answers the records of a run; see `Backend`.
+class ModelSource:
+    """A model as what answers the records of a run; see `Backend`.
 
     Attributes:
-        model: the model, which is loaded only if a window is missing.
-        kernel: the kernel of attention that a run has chosen; None chooses one.
+        model: the model, identified here, and loaded only if a window is missing.
     """
 
     model: ScoringModel
-    kernel: KernelName | None = None
 
     @property
     def adapter(self) -> AdapterFiles | None:
@@ -97,7 +95,7 @@ class LocalSource:
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """The settings that identify the model in `run.json`."""
+        """The settings that identify the model, for one process or any number of workers."""
         return self.model.settings
 
     @property
@@ -126,6 +124,17 @@ class LocalSource:
             message = f"{dataset.path}: {error}"
             raise PromptError(message) from None
         return {"longest_prompt_tokens": longest, "view_tokens": tokens.counts.to_json()}
+
+
+@dataclass(frozen=True)
+class LocalSource(ModelSource):
+    """A model that this process loads.
+
+    Attributes:
+        kernel: the kernel of attention that a run has chosen; None chooses one.
+    """
+
+    kernel: KernelName | None = None
 
     @contextmanager
     def open(self, dataset: Dataset, writer: RunWriter | None = None) -> Iterator[LocalScorer]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast, get_args, overload
+from typing import TYPE_CHECKING, Final, cast, get_args
 
 from pact_eval.errors import ServerError, model_extra, ray_extra, server_extra
 from pact_eval.hub.names import model_name
@@ -23,52 +23,21 @@ from pact_eval.scoring.workers.messages import WorkersRequest
 
 if TYPE_CHECKING:  # torch and httpx2
     from pact_eval.scoring.score import LocalSource
-    from pact_eval.scoring.servers.probe import ServerProbe
-    from pact_eval.scoring.servers.source import ServerSource
+    from pact_eval.scoring.windows import Backend
     from pact_eval.scoring.workers.pool import PoolProgress
     from pact_eval.scoring.workers.source import WorkerSource
 
 _EVALUATION: Final = (None, "evaluation")
 
 
-@overload
-def row_source(
-    request: ModelRequest,
-    workers: WorkersRequest | None = None,
-    *,
-    on_progress: Callable[[PoolProgress], None] = ...,
-) -> LocalSource | WorkerSource: ...
-
-
-@overload
-def row_source(
-    request: ServerRequest,
-    workers: WorkersRequest | None = None,
-    *,
-    on_probe: Callable[[ServerProbe], None] = ...,
-) -> ServerSource: ...
-
-
-@overload
 def row_source(
     request: ModelRequest | ServerRequest, workers: WorkersRequest | None = None
-) -> LocalSource | WorkerSource | ServerSource: ...
-
-
-def row_source(
-    request: ModelRequest | ServerRequest,
-    workers: WorkersRequest | None = None,
-    *,
-    on_probe: Callable[[ServerProbe], None] = lambda _probe: None,
-    on_progress: Callable[[PoolProgress], None] = lambda _progress: None,
-) -> LocalSource | WorkerSource | ServerSource:
+) -> Backend:
     """Return what scores a run, identified and not loaded yet.
 
     Args:
         request: a model here, or the model of a server.
         workers: the workers that share the work; None scores in this process.
-        on_probe: called with the probe of a server, before the first window.
-        on_progress: called when a window of the workers is done.
 
     Raises:
         AdapterError: the model cannot be used.
@@ -77,10 +46,25 @@ def row_source(
         MissingExtraError: a library is not installed.
     """
     refuse_workers_of_server(request, workers)
-    if isinstance(request, ServerRequest):
-        with server_extra():
-            from pact_eval.scoring.servers.source import server_source
-        return server_source(request, on_probe)
+    if not isinstance(request, ServerRequest):
+        return model_source(request, workers)
+    with server_extra():
+        from pact_eval.scoring.servers.source import server_source
+    return server_source(request)
+
+
+def model_source(
+    request: ModelRequest,
+    workers: WorkersRequest | None = None,
+    on_progress: Callable[[PoolProgress], None] = lambda _progress: None,
+) -> LocalSource | WorkerSource:
+    """Return a model, here or of workers, as what scores a run; see `row_source`.
+
+    Args:
+        request: the model.
+        workers: the workers that share the work; None scores in this process.
+        on_progress: called when a window of the workers is done.
+    """
     with model_extra():
         from pact_eval.scoring.model import identify
         from pact_eval.scoring.score import LocalSource

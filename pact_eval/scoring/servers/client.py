@@ -317,39 +317,19 @@ class ThreadPool:
                 future.set_exception(error)
 
 
-@dataclass(eq=False, frozen=True)
-class Wait:
-    """A thread that waits.
-
-    Attributes:
-        what: what it waits for.
-        since: time of the start in seconds, of a monotonic clock.
-        until: when it ends at the latest, of the same clock.
-    """
-
-    what: str
-    since: float
-    until: float
-
-    def sentence(self, now: float) -> str:
-        """Say what it waits for, since when, and until what time of the day."""
-        end = dt.datetime.now().astimezone() + dt.timedelta(seconds=self.until - now)
-        return f"{self.what}: {now - self.since:.0f} s so far, at most until {end:%H:%M:%S}"
-
-
 class Waits:
-    """The waits of all threads of a client."""
+    """What the threads of a client wait for, since when and until when, by a monotonic clock."""
 
     def __init__(self) -> None:
-        self._open: dict[Wait, None] = {}
+        self._open: dict[object, tuple[float, float, str]] = {}
         self._lock = threading.Lock()
 
     @contextmanager
     def waiting(self, what: str, until: float) -> Iterator[None]:
         """Be waiting during the block."""
-        opened = Wait(what, time.monotonic(), until)
+        opened = object()
         with self._lock:
-            self._open[opened] = None
+            self._open[opened] = time.monotonic(), until, what
         try:
             yield
         finally:
@@ -370,11 +350,16 @@ class Waits:
                 self._tell()
 
     def _tell(self) -> None:
-        now = time.monotonic()
+        """Say of the longest wait since when it is, and until what time of the day."""
         with self._lock:
-            oldest = min(self._open, key=lambda request: request.since, default=None)
-        if oldest is not None and now - oldest.since >= _TOLD_SECONDS:
-            waiting(oldest.sentence(now))
+            oldest = min(self._open.values(), default=None)
+        if oldest is None:
+            return
+        since, until, what = oldest
+        now = time.monotonic()
+        if now - since >= _TOLD_SECONDS:
+            end = dt.datetime.now().astimezone() + dt.timedelta(seconds=until - now)
+            waiting(f"{what}: {now - since:.0f} s so far, at most until {end:%H:%M:%S}")
 
 
 _HIDDEN: Final = "[key]"
@@ -400,9 +385,11 @@ class KeyFilter:
 
     def text(self, text: str) -> str:
         """Return a text without the key."""
-        if self._key is None or not self._may_hold(text):
+        if self._key is None:
             return text
-        return self._spellings.sub(_HIDDEN, text)
+        # To look for the key or an escape is much faster than the pattern.
+        may_hold = "\\" in text or "%" in text or self._key in text.lower()
+        return self._spellings.sub(_HIDDEN, text) if may_hold else text
 
     def value(self, value: Json) -> Json:
         """Return a JSON value without the key, in texts, names and numbers."""
@@ -419,10 +406,6 @@ class KeyFilter:
     def is_in(self, text: str) -> bool:
         """Return whether a text holds the key."""
         return self._key is not None and self.text(text) != text
-
-    def _may_hold(self, text: str) -> bool:
-        """Look for the key or an escape, which is much faster than the pattern."""
-        return "\\" in text or "%" in text or str(self._key) in text.lower()
 
 
 def _spellings(character: str) -> str:
@@ -530,7 +513,9 @@ class Client:
         problem, reached = "", True
         bounds = bounds_of_answer(body)
         for number in range(TRIES):
-            url = self._next_replica()
+            with self._lock:
+                self._turn += 1
+                url = self._request.urls[self._turn % len(self._request.urls)]
             if number:
                 self.retries += 1
                 pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE)
@@ -682,11 +667,6 @@ class Client:
             reply = self._exchanges.reply(ask)
         self._replied = True
         return reply
-
-    def _next_replica(self) -> str:
-        with self._lock:
-            self._turn += 1
-            return self._request.urls[self._turn % len(self._request.urls)]
 
     def _wait_for_turn(self, url: str) -> None:
         """Wait until the rate limit and the replica allow another request."""

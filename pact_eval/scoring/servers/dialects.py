@@ -7,8 +7,8 @@ chooses one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from pact_eval._json import Json, describe, dumps
 from pact_eval.data.records import Field
@@ -199,17 +199,13 @@ class SystemOne(QuestionWire):
     def read(self, call: Call, reply: Json) -> ReadReply:
         """Read the answer to one view; see `Wire`."""
         (view,) = call.views
-        answers = reply.get("answers") if isinstance(reply, dict) else None
-        if not isinstance(reply, dict) or not isinstance(answers, dict):
-            message = f"expected an object with answers, got {describe(reply)}"
-            raise UnusableReplyError(message)
-        model = reply.get("model")
-        name = model if isinstance(model, str) and model else None
+        fields, model, answers = _open(reply, dict, "answers")
         answer = answers.get(view.field.name)
         if answer is None:
-            return ReadReply(name, (NoAnswer("missing", "the reply has no answer to it"),))
-        mass = _answer_mass(reply, answer, view.field.name)
-        return ReadReply(name, (ViewAnswer(_logits_of(view, answer), mass, prompt_tokens(reply)),))
+            return ReadReply(model, (_MISSING,))
+        mass = _answer_mass(fields, answer, view.field.name)
+        tokens = prompt_tokens(fields)
+        return ReadReply(model, (ViewAnswer(_logits_of(view, answer), mass, tokens),))
 
 
 def systemone_question(field: Field, order: Sequence[int]) -> dict[str, Json]:
@@ -250,43 +246,77 @@ def _state(state: Json) -> Json:
 
 
 def _logits_of(view: AskedView, answer: Json) -> tuple[float, ...]:
-    """Return the log-probabilities of an answer in canonical order."""
-    kind = answer.get("type") if isinstance(answer, dict) else None
-    if not isinstance(answer, dict) or kind not in _REPLY_TYPES[view.field.kind]:
-        message = (
-            f"expected an answer of type {_REPLY_TYPES[view.field.kind][0]}, got {shown(kind)}"
-        )
-        raise UnusableReplyError(message)
+    """Return the log-probabilities of an answer in canonical order; names are compared exactly."""
+    fields = _check_type(answer, _REPLY_TYPES[view.field.kind])
     if view.field.kind == "boolean":
-        true = number(answer.get("noul"), "noul")
-        return checked_log_probabilities([1.0 - true, true])
-    positions = _positions(view, answer.get("probabilities"))
-    logits = checked_log_probabilities(positions)
-    if view.field.kind == "choice":
-        names = [view.field.answers[index].key for index in view.order]
-        check_choice(answer.get("choice"), names, positions)
-    else:
-        check_score(answer.get("score"), range(len(positions)), positions)
-    return in_canonical_order(logits, view.order)
-
-
-def _positions(view: AskedView, probabilities: Json) -> list[float]:
-    """Return the probabilities at each position; names are compared exactly."""
+        return _of_boolean(fields, "noul")
     names = [view.field.answers[index].key for index in view.order]
     if view.field.kind == "score":
         names = [str(position) for position in range(len(names))]
-    if not isinstance(probabilities, dict) or probabilities.keys() != set(names):
-        got = (
-            f"{len(probabilities):,} names"
-            if isinstance(probabilities, dict)
-            else describe(probabilities)
-        )
-        listed = probabilities if isinstance(probabilities, dict) else {}
-        other = next((name for name in listed if name not in names), None)
-        other_names = "" if other is None else f", such as {shown(other)}"
-        message = f"probabilities: expected those of the {len(names)} answers asked, got {got}"
-        raise UnusableReplyError(message + other_names)
-    return [number(probabilities[name], f"probabilities.{shortened(name)}") for name in names]
+    given = fields.get("probabilities")
+    if not isinstance(given, dict) or given.keys() != set(names):
+        raise _other_names(names, given, given if isinstance(given, dict) else {})
+    return _of_distribution(view, fields, names, given, range(len(names)))
+
+
+_Answers = TypeVar("_Answers", dict[str, Any], list[Any])
+_MISSING: Final = NoAnswer("missing", "the reply has no answer to it")
+
+
+def _open(
+    reply: Json, kind: type[_Answers], expected: str
+) -> tuple[dict[str, Json], str | None, _Answers]:
+    """Return the object of a reply, the name of the model that answered, and the answers."""
+    answers = reply.get("answers") if isinstance(reply, dict) else None
+    if not isinstance(reply, dict) or not isinstance(answers, kind):
+        message = f"expected an object with {expected}, got {describe(reply)}"
+        raise UnusableReplyError(message)
+    model = reply.get("model")
+    return reply, model if isinstance(model, str) and model else None, answers
+
+
+def _check_type(answer: Json, types: Sequence[str]) -> dict[str, Json]:
+    """Return an answer that is an object of one of these types."""
+    kind = answer.get("type") if isinstance(answer, dict) else None
+    if not isinstance(answer, dict) or kind not in types:
+        message = f"expected an answer of type {types[0]}, got {shown(kind)}"
+        raise UnusableReplyError(message)
+    return answer
+
+
+def _of_boolean(answer: Mapping[str, Json], key: str) -> tuple[float, ...]:
+    true = number(answer.get(key), key)
+    return checked_log_probabilities([1.0 - true, true])
+
+
+def _of_distribution(
+    view: AskedView,
+    answer: Mapping[str, Json],
+    names: Sequence[str],
+    given: Mapping[str, Json],
+    levels: Sequence[int],
+) -> tuple[float, ...]:
+    """Return the log-probabilities of names by position in canonical order; check the answer."""
+    positions = [number(given[name], f"probabilities.{shortened(name)}") for name in names]
+    logits = checked_log_probabilities(positions)
+    if view.field.kind == "choice":
+        check_choice(answer.get("choice"), names, positions)
+    else:
+        check_score(answer.get("score"), levels, positions)
+    return in_canonical_order(logits, view.order)
+
+
+def _other_names(
+    names: Sequence[str], probabilities: Json, given: Collection[str]
+) -> UnusableReplyError:
+    """Return the error of probabilities that are not those of the answers asked."""
+    got = describe(probabilities)
+    if isinstance(probabilities, dict | list):
+        got = f"{len(probabilities):,} names"
+    other = next((name for name in given if name not in names), None)
+    such = "" if other is None else f", such as {shown(other)}"
+    expected = f"probabilities: expected those of the {len(names)} answers asked"
+    return UnusableReplyError(f"{expected}, got {got}{such}")
 
 
 def _answer_mass(reply: Mapping[str, Json], answer: Json, name: str) -> float | None:
@@ -319,22 +349,20 @@ class OpenAIDecisions(QuestionWire):
     def read(self, call: Call, reply: Json) -> ReadReply:
         """Read the answer to one view; see `Wire`."""
         (view,) = call.views
-        answers = reply.get("answers") if isinstance(reply, dict) else None
-        if not isinstance(reply, dict) or not isinstance(answers, list):
-            message = f"expected an object with a list of answers, got {describe(reply)}"
-            raise UnusableReplyError(message)
-        model = reply.get("model")
-        name = model if isinstance(model, str) and model else None
+        fields, model, answers = _open(reply, list, "a list of answers")
         if not answers:
-            return ReadReply(name, (NoAnswer("missing", "the reply has no answer to it"),))
+            return ReadReply(model, (_MISSING,))
         if len(answers) > 1 or not isinstance(answers[0], dict):
             message = f"answers: expected one object, got {len(answers):,} values"
             raise UnusableReplyError(message)
         answer = answers[0]
-        _check_name(view, answer)
+        name = answer.get("name")
+        if name is not None and name != view.field.name:
+            message = f"answers: expected that of {view.field.name}, got that of {shown(name)}"
+            raise UnusableReplyError(message)
         if answer.get("type") == "refusal":
-            return ReadReply(name, (NoAnswer("refused", "the model declined to answer it"),))
-        return ReadReply(name, (ViewAnswer(_logits(view, answer), None, prompt_tokens(reply)),))
+            return ReadReply(model, (NoAnswer("refused", "the model declined to answer it"),))
+        return ReadReply(model, (ViewAnswer(_logits(view, answer), None, prompt_tokens(fields)),))
 
 
 def decision_question(field: Field, order: Sequence[int]) -> dict[str, Json]:
@@ -386,58 +414,26 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else dumps(value)
 
 
-def _check_name(view: AskedView, answer: Mapping[str, Json]) -> None:
-    name = answer.get("name")
-    if name is not None and name != view.field.name:
-        message = f"answers: expected that of {view.field.name}, got that of {shown(name)}"
-        raise UnusableReplyError(message)
-
-
 def _logits(view: AskedView, answer: Mapping[str, Json]) -> tuple[float, ...]:
     """Return the log-probabilities of an answer in canonical order."""
-    kind = _TYPES[view.field.kind]
-    if answer.get("type") != kind:
-        message = f"expected an answer of type {kind}, got {shown(answer.get('type'))}"
-        raise UnusableReplyError(message)
+    fields = _check_type(dict(answer), (_TYPES[view.field.kind],))
     if view.field.kind == "boolean":
-        true = number(answer.get("probability"), "probability")
-        return checked_log_probabilities([1.0 - true, true])
+        return _of_boolean(fields, "probability")
     is_choice = view.field.kind == "choice"
     names = [answer.key for answer in view.field.answers] if is_choice else _labels(view.field)
     names = [names[index] for index in view.order]
-    entries_by_name = _by_name(
-        answer.get("probabilities"), "value" if is_choice else "label", names
-    )
-    positions = [number(entries_by_name[name].get("probability"), "probability") for name in names]
-    logits = checked_log_probabilities(positions)
-    if is_choice:
-        check_choice(answer.get("choice"), names, positions)
-    else:
-        check_score(answer.get("score"), _levels(entries_by_name, names), positions)
-    return in_canonical_order(logits, view.order)
-
-
-def _by_name(probabilities: Json, key: str, names: Sequence[str]) -> dict[str, dict[str, Json]]:
-    """Return the entries of a list of probabilities by their name, each name once."""
-    entries = probabilities if isinstance(probabilities, list) else []
-    by_name = {
-        entry[key]: entry
+    listed = fields.get("probabilities")
+    key, entries = "value" if is_choice else "label", listed if isinstance(listed, list) else []
+    by_name: dict[str, dict[str, Json]] = {
+        str(entry[key]): entry
         for entry in entries
         if isinstance(entry, dict) and isinstance(entry.get(key), str)
     }
     if len(entries) != len(names) or by_name.keys() != set(names):
-        got = (
-            f"{len(probabilities):,}"
-            if isinstance(probabilities, list)
-            else describe(probabilities)
-        )
-        other = next((name for name in by_name if name not in names), None)
-        other_name = "" if other is None else f", such as {shown(other)}"
-        message = (
-            f"probabilities: expected one for each of the {len(names)} answers asked, got {got}"
-        )
-        raise UnusableReplyError(message + other_name)
-    return {str(name): entry for name, entry in by_name.items()}
+        raise _other_names(names, listed, by_name)
+    levels = range(len(names)) if is_choice else _levels(by_name, names)
+    given = {name: entry.get("probability") for name, entry in by_name.items()}
+    return _of_distribution(view, fields, names, given, levels)
 
 
 def _levels(entries_by_name: Mapping[str, Mapping[str, Json]], names: Sequence[str]) -> list[int]:

@@ -129,21 +129,10 @@ def _text(value: Json) -> str | None:
 _FILES: Final = ("tokenizer*", "*.json", "*.jinja", "vocab.txt", "merges.txt", "*.model")
 
 
-@dataclass(frozen=True)
-class PromptSource:
-    """Source of prompts.
+def find_encoder(request: ServerRequest, served: ServedModels) -> tuple[Encoder, str] | None:
+    """Return the encoder for prompts that are sent as token ids, and which tokenizer it has.
 
-    Attributes:
-        encoder: makes them.
-        why: which tokenizer it has.
-    """
-
-    encoder: Encoder
-    why: str
-
-
-def find_encoder(request: ServerRequest, served: ServedModels) -> PromptSource | None:
-    """Return the encoder for prompts that are sent as token ids; None if no tokenizer is known.
+    None if no tokenizer is known.
 
     Args:
         request: names a tokenizer or a local model.
@@ -156,7 +145,7 @@ def find_encoder(request: ServerRequest, served: ServedModels) -> PromptSource |
     """
     try:
         if request.tokenizer is not None:
-            return PromptSource(_encoder(request.tokenizer), f"tokenizer {request.tokenizer}")
+            return _encoder(request.tokenizer), f"tokenizer {request.tokenizer}"
         if request.local is not None:
             return _prompts_of_local(request)
         return _prompts_of_server(request, served)
@@ -165,7 +154,7 @@ def find_encoder(request: ServerRequest, served: ServedModels) -> PromptSource |
         raise missing_extra(purpose, str(error.name), "model", otherwise) from error
 
 
-def _prompts_of_server(request: ServerRequest, served: ServedModels) -> PromptSource | None:
+def _prompts_of_server(request: ServerRequest, served: ServedModels) -> tuple[Encoder, str] | None:
     """Return the tokenizer that a server on this machine has loaded; None if it cannot be used."""
     folder = served.folder_of(request.model)
     if folder is None or not all(map(is_loopback, request.urls)):
@@ -174,12 +163,12 @@ def _prompts_of_server(request: ServerRequest, served: ServedModels) -> PromptSo
     if not os.path.isabs(folder) or not os.path.isdir(folder):  # noqa: PTH112, PTH117
         return None
     try:
-        return PromptSource(_encoder(folder), f"tokenizer of the server, {folder}")
+        return _encoder(folder), f"tokenizer of the server, {folder}"
     except (AdapterError, PromptError):  # nobody has asked for it
         return None
 
 
-def _prompts_of_local(request: ServerRequest) -> PromptSource:
+def _prompts_of_local(request: ServerRequest) -> tuple[Encoder, str]:
     from pact_eval.scoring.model import identify  # needs torch
 
     encoder = identify(request_of_local(request), may_differ=False).encoder
@@ -189,7 +178,7 @@ def _prompts_of_local(request: ServerRequest) -> PromptSource:
             f"gets prompts of {NIMBLE.label}"
         )
         raise ContractMismatchError(message)
-    return PromptSource(encoder, f"tokenizer of {request.local}")
+    return encoder, f"tokenizer of {request.local}"
 
 
 def _encoder(name: str) -> Encoder:
@@ -213,6 +202,9 @@ _PARAMETERS: Final[Mapping[str, str]] = {
 }
 _REFUSED: Final = (200, 400, 413, 415, 422, 500)
 _DENIED: Final = (401, 403)
+_NEEDS_TOKENIZER: Final = (
+    "give the base model's tokenizer by --tokenizer FOLDER_OR_ID, or --local ADAPTER"
+)
 
 
 @dataclass(frozen=True)
@@ -249,16 +241,20 @@ def find_wire(request: ServerRequest) -> FoundWire:
         return FoundWire(_plain(request.wire, request), "as given", base)
     prompts = find_encoder(request, served)
     if prompts is None:
-        message = f"--wire {request.wire} sends token ids: {_needs_tokenizer()}"
-        raise ServerError(message)
-    return FoundWire(
-        _token_id_wire(request.wire, prompts, served), f"as given; {prompts.why}", base
-    )
+        raise ServerError(f"--wire {request.wire} sends token ids: {_NEEDS_TOKENIZER}")
+    encoder, tokenizer = prompts
+    return FoundWire(_of_ids(request.wire, encoder, served), f"as given; {tokenizer}", base)
 
 
 def _detect(request: ServerRequest, client: Client, served: ServedModels) -> FoundWire:
     looks = {name: client.look(path, {"model": request.model}) for name, path in _ROUTES.items()}
-    _refuse_silence(request, looks)
+    if all(look.status is None for look in looks.values()):
+        problem = next(iter(looks.values())).problem
+        message = (
+            f"{request.urls[0]}: no route answers ({problem}); is the server running? If it is, it "
+            "may hang up on requests without a question: name its wire, --wire"
+        )
+        raise ServerError(message)
     names = [name for name, look in looks.items() if _exists(look, request.model)]
     if served.owner == "sglang" and "openai-decisions" in names:
         names.remove("openai-decisions")
@@ -284,11 +280,12 @@ def _chosen(
     prompts = None if of_ids is None else find_encoder(request, served)
     if of_ids is not None and prompts is not None:
         other = "" if plain is None else f"; {_ROUTES[plain]} exists too (--wire {plain})"
-        why = f"{reasons[of_ids]}; {prompts.why}{other}"
-        return FoundWire(_token_id_wire(of_ids, prompts, served), why, base)
+        encoder, tokenizer = prompts
+        why = f"{reasons[of_ids]}; {tokenizer}{other}"
+        return FoundWire(_of_ids(of_ids, encoder, served), why, base)
     if plain is None:
         message = f"{request.urls[0]} speaks the wire {of_ids} ({reasons[str(of_ids)]}): "
-        raise ServerError(message + _needs_tokenizer())
+        raise ServerError(message + _NEEDS_TOKENIZER)
     others = [name for name in names if name not in (of_ids, plain)]
     also = [f"{_ROUTES[name]} exists too (--wire {name})" for name in others]
     why = "; ".join([reasons[plain], *also])
@@ -297,20 +294,14 @@ def _chosen(
     return FoundWire(_plain(plain, request), why, base)
 
 
-def _needs_tokenizer() -> str:
-    return "give the base model's tokenizer by --tokenizer FOLDER_OR_ID, or --local ADAPTER"
-
-
 def _plain(name: str, request: ServerRequest) -> Wire:
     if name == OpenAIDecisions.name:
         return OpenAIDecisions(score_views=request.score_views)
     return SystemOne(score_views=request.score_views)
 
 
-def _token_id_wire(name: str, prompts: PromptSource, served: ServedModels) -> Wire:
-    if name == SGLang.name:
-        return SGLang(prompts.encoder, served.base_names)
-    return VLLM(prompts.encoder)
+def _of_ids(name: str, encoder: Encoder, served: ServedModels) -> Wire:
+    return SGLang(encoder, served.base_names) if name == SGLang.name else VLLM(encoder)
 
 
 def _exists(look: Look, model: str) -> bool:
@@ -332,21 +323,6 @@ def _why_of_ids(name: str, client: Client, served: ServedModels) -> str | None:
     if page.status == 200 and f'"{_PARAMETERS[name]}"' in dumps(page.value):
         return f"{_ROUTES[name]} takes {_PARAMETERS[name]}"
     return None
-
-
-def _refuse_silence(request: ServerRequest, looks: Mapping[str, Look]) -> None:
-    """Refuse a server that does not listen.
-
-    Raises:
-        ServerError: no route has answered.
-    """
-    if all(look.status is None for look in looks.values()):
-        problem = next(iter(looks.values())).problem
-        message = (
-            f"{request.urls[0]}: no route answers ({problem}); is the server running? If it is, it "
-            "may hang up on requests without a question: name its wire, --wire"
-        )
-        raise ServerError(message)
 
 
 def _in_words(look: Look) -> str:

@@ -14,12 +14,11 @@ import polars as pl
 import torch
 
 from pact_eval._json import Json
-from pact_eval.models.folders import AdapterFiles
 from pact_eval.runs.folder import RunWriter, library_versions
-from pact_eval.runs.provenance import RecordedEngine, RunNames
-from pact_eval.scoring.model import ScoringModel, identify
+from pact_eval.runs.provenance import RecordedEngine
+from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import DtypeName, ModelRequest
-from pact_eval.scoring.score import PROOF_RECORDS, LocalSource, float32_scores, kernel_of_run
+from pact_eval.scoring.score import PROOF_RECORDS, ModelSource, float32_scores, kernel_of_run
 from pact_eval.scoring.scorer import release_memory
 from pact_eval.scoring.windows import Dataset, OnAnswer, ScoredWindow, Window, missing_windows
 from pact_eval.scoring.workers.cluster import cluster_has_gpus, connected
@@ -30,48 +29,23 @@ _NOTE = "workers"
 
 
 @dataclass(frozen=True)
-class WorkerSource:
-    """Several workers as what answers the records of a run; see `Backend`.
+class WorkerSource(ModelSource):
+    """A model that several workers load.
 
     Attributes:
         request: the model, with absolute paths, and device and precision of the workers.
         workers: which workers.
-        model: the model, identified here and loaded by the workers.
         on_progress: called when a window is done.
     """
 
     request: ModelRequest
     workers: WorkersRequest
-    model: ScoringModel
     on_progress: Callable[[PoolProgress], None] = lambda _progress: None
 
     @property
     def threads(self) -> int:
         """Threads of each worker: as many as one process has here, because bits depend on it."""
         return torch.get_num_threads()
-
-    @property
-    def adapter(self) -> AdapterFiles | None:
-        """The adapter; None for a base model alone."""
-        return self.model.adapter
-
-    @property
-    def settings(self) -> Mapping[str, Json]:
-        """Those of a single process: a run may be resumed with any number of workers, or none."""
-        return LocalSource(self.model).settings
-
-    @property
-    def names(self) -> RunNames:
-        """The folders of adapter and base model, and of a decision template."""
-        return LocalSource(self.model).names
-
-    def check(self, dataset: Dataset) -> Mapping[str, Json]:
-        """Check the length of every prompt.
-
-        Raises:
-            PromptError: a prompt is over the limit.
-        """
-        return LocalSource(self.model).check(dataset)
 
     @contextmanager
     def open(self, dataset: Dataset, writer: RunWriter) -> Iterator[_PoolScorer]:
@@ -136,7 +110,7 @@ def worker_source(
         device=model.device.type,
         dtype=cast("DtypeName", model.settings["dtype"]),
     )
-    return WorkerSource(order, workers, model, on_progress)
+    return WorkerSource(model, order, workers, on_progress)
 
 
 def _absolute(name: str | None) -> str | None:
