@@ -551,8 +551,9 @@ class ReadLog:
             names = {**names, "data_from_run": seen_from(out, Path(str(names["references"])))}
         with RunWriter(out, self.settings, names) as writer:
             if not writer.complete:
-                rows = with_metadata(_by_item(self.rows.frame), self.metadata)
-                writer.finish(self.seconds, self.rows.facts.to_json(), rows)
+                # Of more than 100,000 rows, the bytes of a file depend on the parts in memory.
+                writer.write_part(0, with_metadata(_by_item(self.rows.frame), self.metadata))
+                writer.finish(self.seconds, self.rows.facts.to_json())
 
 
 def read_to_write(path: Path, labels: RunLabels, options: ImportOptions) -> ReadLog:
