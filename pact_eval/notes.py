@@ -9,8 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-__all__ = ["Note"]
-
 
 @dataclass(frozen=True)
 class Note(ABC):

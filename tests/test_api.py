@@ -185,7 +185,6 @@ def test_every_result_is_shown_as_tables(runs: tuple[Path, Path], tmp_path: Path
         pact_eval.compare(*runs, settings),
         pact_eval.audit_dataset(SHIPPED / "data" / "holdout.jsonl", only=("schema",)),
         pact_eval.fit_calibrator(runs[0], mode="scalar"),
-        pact_eval.fit_remedy(runs[0], "k1_batch"),
         pact_eval.compare_remedies(runs[0], settings),
         pact_eval.measure_drift(*runs, settings),
         pact_eval.judge(tmp_path / "hypotheses.toml", runs, settings),

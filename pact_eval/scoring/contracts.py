@@ -49,11 +49,10 @@ def find_contract(named: str | None, adapter: AdapterFiles | None, base: Path) -
     if adapter is not None and has_decision_files(adapter.folder):
         return DecisionTemplate(read_decision_files(adapter.folder))
     if adapter is not None and stated.get("task") is not None:
-        message = (
+        raise AdapterError(
             f"{adapter.folder}: {SCHEMA_CONFIG} states a decision template, and the folder has "
             "none; name it with --contract"
         )
-        raise AdapterError(message)
     if has_decision_files(base):
         return DecisionTemplate(read_decision_files(base))
     return NIMBLE
@@ -95,6 +94,5 @@ def shipped_temperatures(contract: PromptContract) -> dict[FieldKind, float]:
         AdapterError: only decision templates ship temperatures.
     """
     if not isinstance(contract, DecisionTemplate):
-        message = f"{contract.label}: only decision templates ship temperatures"
-        raise AdapterError(message)
+        raise AdapterError(f"{contract.label}: only decision templates ship temperatures")
     return contract.files.temperatures

@@ -122,11 +122,10 @@ def scored_view(
         AdapterError: a logit is not a finite number; the message names the record and the view.
     """
     if not bool(torch.isfinite(code_logits).all()):
-        message = (
+        raise AdapterError(
             f"record {view.record_id}, view {view.view}: expected finite logits, found "
             "infinity or NaN (damaged weights, or a dtype that overflows: try --dtype fp32)"
         )
-        raise AdapterError(message)
     mass = torch.exp(code_logits.logsumexp(-1) - log_normaliser)
     in_code_order = code_logits.cpu().numpy()
     return ScoredView(

@@ -251,19 +251,17 @@ def identify(
 def _refuse_merged(request: ModelRequest) -> None:
     """Refuse to quantise weights that an adapter is added to."""
     if request.merge:
-        message = (
+        raise AdapterError(
             "merge with --quantize: four-bit weights cannot hold the adapter, they would be "
             "rounded again; leave out merge"
         )
-        raise AdapterError(message)
     folder = request.adapter
     decides = folder is not None and is_decision_model(folder)
     if folder is not None and decides and read_decision_files(folder).adapter is None:
-        message = (
+        raise AdapterError(
             f"{folder}: the adapter is merged into this model, and quantising would round both "
             "together; give the adapter folder and --base-model"
         )
-        raise AdapterError(message)
 
 
 def _with_parts(request: ModelRequest) -> ModelRequest:
@@ -272,11 +270,10 @@ def _with_parts(request: ModelRequest) -> ModelRequest:
     if folder is None or not is_decision_model(folder):
         return request
     if request.base_model is not None:
-        message = (
+        raise AdapterError(
             f"{folder}: a full decision model (config.json); it cannot be scored with another base "
             f"model, {request.base_model}"
         )
-        raise AdapterError(message)
     inside = read_decision_files(folder).adapter
     adapter = None if inside is None else folder / inside
     return replace(
@@ -310,11 +307,10 @@ def _base_of_adapter(name: str, adapter: Path, revision: str | None) -> BaseMode
     except AdapterError as error:
         places = ", ".join(map(os.path.normpath, base_folders(name, adapter))) or "no folder"
         on_hub = " and on the Hub" if model_name(name) is not None else ""
-        message = (
+        raise AdapterError(
             f"{adapter}: its base model {name!r} was not found: looked in {places}{on_hub}; give "
             f"--base-model FOLDER, or base-model in pact.toml ({error})"
-        )
-        raise AdapterError(message) from error
+        ) from error
 
 
 def _prompt_differences(stated: Mapping[str, Json], encoder: Encoder, base: str) -> tuple[str, ...]:
@@ -332,11 +328,10 @@ def _refuse_other_base(files: AdapterFiles, base: BaseModel) -> None:
     }
     for file, sha256 in named.items():
         if sha256 is not None and sha256 != base.sha256:
-            message = (
+            raise AdapterError(
                 f"{files.folder}: trained on another base model: expected weights with SHA-256 "
                 f"{sha256} (from {file}), {base.folder} has {base.sha256}"
             )
-            raise AdapterError(message)
 
 
 DTYPES: Final = {
@@ -401,11 +396,10 @@ def resolve_base(name: str, revision: str | None) -> BaseModel:
         raise AdapterError(message)
     hub_name = model_name(name)
     if hub_name is None:
-        message = (
+        raise AdapterError(
             f"base model {name!r}: expected a folder or a hub id (organisation/name), found "
             "neither; give --base-model"
         )
-        raise AdapterError(message)
     folder = model_folder(hub_name.at(hub_name.revision or revision), _BASE_FILES)
     return BaseModel(hub_name.repository, folder, folder.name, sha256_of_weights(folder))
 
@@ -424,10 +418,9 @@ def resolve_device(name: str) -> torch.device:
     here = "cpu" if accelerator is None else accelerator.type
     device = torch.device(here if name == "auto" else name)
     if device.type not in ("cpu", here):
-        message = (
+        raise AdapterError(
             f"--device {name}: this machine has no {device.type.upper()} device that torch can use"
         )
-        raise AdapterError(message)
     return device
 
 
@@ -597,8 +590,7 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
         try:
             set_peft_model_state_dict(wrapped, load_file(adapter.weights))
         except SafetensorError as error:
-            message = f"{adapter.weights}: cannot be read ({reason(error)})"
-            raise AdapterError(message) from error
+            raise AdapterError(f"{adapter.weights}: cannot be read ({reason(error)})") from error
     return wrapped.eval()
 
 
@@ -626,11 +618,10 @@ def _refuse_misfit(adapter: AdapterFiles, expected: dict[str, torch.Tensor]) -> 
     }
     lines = [f"  {len(names)} {fault}: {_some(names)}" for fault, names in faults.items() if names]
     if lines:
-        message = (
+        raise AdapterError(
             f"{adapter.folder}: the adapter does not fit this base model; it may need another:\n"
             + "\n".join(lines)
         )
-        raise AdapterError(message)
 
 
 def _refuse_incomplete(base: BaseModel, report: Any) -> None:
@@ -638,11 +629,10 @@ def _refuse_incomplete(base: BaseModel, report: Any) -> None:
     if missing:
         are = "tensor is" if len(missing) == 1 else "tensors are"
         tied = "; if it equals the embeddings, set tie_word_embeddings to true in config.json"
-        message = (
+        raise AdapterError(
             f"{base.folder}: {len(missing)} {are} missing in the weights: {_some(missing)}"
             f"{tied if missing == ['lm_head.weight'] else ''}"
         )
-        raise AdapterError(message)
 
 
 @contextmanager

@@ -110,8 +110,7 @@ def prefix_tree(prompts: Sequence[Ids], min_saving: int = _MIN_SAVING) -> Prefix
         (14, 6, 6)
     """
     if not prompts or not all(prompts):
-        message = "expected prompts of at least one token, got none or an empty one"
-        raise ValueError(message)
+        raise ValueError("expected prompts of at least one token, got none or an empty one")
     numbers: dict[Ids, list[int]] = {}
     for number, ids in enumerate(prompts):
         numbers.setdefault(tuple(ids), []).append(number)

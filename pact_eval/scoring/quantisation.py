@@ -94,17 +94,15 @@ def asked_quantisation(
         return None if stored is None else Quantisation(stored, stored=True)
     check_quantisation(name)
     if stored is not None:
-        message = (
+        raise AdapterError(
             f"{base}: the base model is already quantised ({stored}); score it without "
             "--quantize, or give the base model in full precision"
         )
-        raise AdapterError(message)
     if device.type == "cpu" and dtype != torch.bfloat16:
-        message = (
+        raise AdapterError(
             "--quantize on a CPU computes in bf16: bitsandbytes rounds to bf16 there; leave out "
             "--dtype"
         )
-        raise AdapterError(message)
     return Quantisation(name, dtype)
 
 
@@ -119,12 +117,11 @@ def check_kernels(device: torch.device) -> None:
         MissingExtraError: bitsandbytes or accelerate is not installed.
     """
     if kernels() == "none" and device.type != "cpu":
-        message = (
+        raise AdapterError(
             f"--quantize: bitsandbytes {metadata.version('bitsandbytes')} has no kernels for this "
             "device; `python -m bitsandbytes` says why. Use --device cpu, or score without "
             "--quantize"
         )
-        raise AdapterError(message)
 
 
 def check_layers(model: Any, device: torch.device) -> None:
@@ -143,11 +140,10 @@ def check_layers(model: Any, device: torch.device) -> None:
         return
     for name, layer in model.named_modules():
         if hasattr(getattr(layer, "weight", None), "quant_state") and layer.in_features % _BLOCK:
-            message = (
+            raise AdapterError(
                 f"--quantize on a CPU: layer {name} has {layer.in_features:,} inputs, expected a "
                 f"multiple of {_BLOCK}; score without --quantize"
             )
-            raise AdapterError(message)
 
 
 def quantisation_remarks(

@@ -74,11 +74,9 @@ class ModelRequest:
 
     def __post_init__(self) -> None:
         if self.merge and (self.adapter is None or not self.apply_adapter):
-            message = "merge adds the adapter to the weights, --no-adapter leaves it out"
-            raise AdapterError(message)
+            raise AdapterError("merge adds the adapter to the weights, --no-adapter leaves it out")
         if self.batch_tokens is not None and self.batch_tokens < 1:
-            message = f"--batch-tokens: expected at least 1, got {self.batch_tokens}"
-            raise AdapterError(message)
+            raise AdapterError(f"--batch-tokens: expected at least 1, got {self.batch_tokens}")
 
 
 class ModelOptions(TypedDict, total=False):
@@ -206,5 +204,4 @@ def _refuse(names: Collection[str], use: str) -> None:
     """Refuse options that have no meaning with a use."""
     if names:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
-        message = f"{options}: cannot be used with {use}"
-        raise InputError(message)
+        raise InputError(f"{options}: cannot be used with {use}")

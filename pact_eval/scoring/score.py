@@ -121,8 +121,7 @@ class ModelSource:
                 dataset.records, dataset.k, dataset.order_seed, tokens.add
             )
         except PromptError as error:
-            message = f"{dataset.path}: {error}"
-            raise PromptError(message) from None
+            raise PromptError(f"{dataset.path}: {error}") from None
         return {"longest_prompt_tokens": longest, "view_tokens": tokens.counts.to_json()}
 
 
@@ -173,11 +172,10 @@ def kernel_of_run(
     """
     recorded = None if writer is None else writer.recorded.engine.attention_kernel
     if writer is not None and recorded not in (None, *KERNELS):
-        message = (
+        raise RunError(
             f"{writer.folder}: run.json: engine.attention_kernel: expected {' or '.join(KERNELS)}, "
             f"found {recorded!r}"
         )
-        raise RunError(message)
     if model.attention != "auto":
         kernel = model.attention
     elif recorded is not None:

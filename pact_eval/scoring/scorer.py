@@ -144,8 +144,7 @@ class Scorer:
                 return
             if reason:
                 self._passed_over.append(f"{name}: {reason}")
-        message = "no engine works with this model; " + "; ".join(self._passed_over)
-        raise AdapterError(message)
+        raise AdapterError("no engine works with this model; " + "; ".join(self._passed_over))
 
     def score(
         self,
@@ -205,11 +204,10 @@ class Scorer:
             off = self.score(views)
         difference = largest_difference(on, off)
         if difference == 0.0:
-            message = (
+            raise AdapterError(
                 f"the adapter has no effect: on {len(views)} views all logits are identical with "
                 "the adapter switched off (is it untrained?)"
             )
-            raise AdapterError(message)
         return difference
 
     def merge_adapter(self, views: Sequence[EncodedView]) -> dict[str, Json]:
@@ -231,11 +229,10 @@ class Scorer:
         after = self.score(views)
         drift = largest_difference(before, after)
         if not drift <= TOLERANCE[self.dtype]:
-            message = (
+            raise AdapterError(
                 f"merging the adapter changes a logit by {drift:.2g}, more than rounding errors "
                 "would: score without merge"
             )
-            raise AdapterError(message)
         flips = sum(
             int(a.logits.argmax() != b.logits.argmax()) for a, b in zip(before, after, strict=True)
         )
@@ -260,8 +257,7 @@ class Scorer:
     @property
     def _chosen(self) -> Engine:
         if self._engine is None:
-            message = "expected prepare() to be called first"
-            raise RuntimeError(message)
+            raise RuntimeError("expected prepare() to be called first")
         return self._engine
 
     def _candidates(self) -> Sequence[str]:

@@ -239,12 +239,10 @@ def shared_prefix_attention(
         RuntimeError: a mask is given, or an option that changes the attention weights.
     """
     if attention_mask is not None:
-        message = "shared-prefix attention takes no mask"
-        raise RuntimeError(message)
+        raise RuntimeError("shared-prefix attention takes no mask")
     changed = [name for name in _UNKNOWN if more.get(name) is not None]
     if changed:
-        message = f"shared-prefix attention does not support {', '.join(changed)}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"shared-prefix attention does not support {', '.join(changed)}")
     n, heads, length, width = query.shape
     layer: SharedLayer = getattr(key, _LAYER)
     value_width = value.shape[-1]

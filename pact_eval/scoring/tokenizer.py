@@ -31,8 +31,7 @@ def load_tokenizer(folder: Path) -> Any:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # tokenizers raises a plain Exception
         # It reads config.json, too.
-        message = f"{folder}: the tokenizer cannot be loaded ({reason(error)})"
-        raise AdapterError(message) from error
+        raise AdapterError(f"{folder}: the tokenizer cannot be loaded ({reason(error)})") from error
 
 
 def longest_prompt(

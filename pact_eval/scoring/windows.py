@@ -366,8 +366,7 @@ def read_dataset(
     """
     for option, number in (("--k", k), ("--limit", limit)):
         if number is not None and number < 1:
-            message = f"{option}: expected at least 1, got {number}"
-            raise InputError(message)
+            raise InputError(f"{option}: expected at least 1, got {number}")
     opened = open_dataset(path, allow=allow, allow_ablated=True, reading=reading)
     return Dataset(
         path,

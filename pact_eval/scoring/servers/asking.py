@@ -213,11 +213,10 @@ class RequestQueue:
         with self._lock:
             first = self.answered_by = self.answered_by or name
         if name != first:
-            message = (
+            raise ServerError(
                 f"two models answer to {self._model}: {first} and {name}; a run is of one model: "
                 "name a version"
             )
-            raise ServerError(message)
 
 
 def count_requests(wire: Wire, items: Iterable[AskedItem]) -> int:

@@ -157,8 +157,7 @@ class Exchanges:
             for part in response.iter_raw():
                 content += part
                 if len(content) > ask.most_bytes:
-                    message = f"the reply is longer than {ask.most_bytes:,} bytes"
-                    raise NoUsableReplyError(message)
+                    raise NoUsableReplyError(f"the reply is longer than {ask.most_bytes:,} bytes")
         for text in (headers.get(_IDENTITY, "").encode(), content):
             if self._prefix.encode() in text and identity.encode() not in text:
                 raise httpx2.RemoteProtocolError("the reply is to another request")
@@ -187,8 +186,7 @@ class Exchanges:
         if self._stopped.is_set():
             raise NoUsableReplyError("stopped")
         if attempt.over:
-            message = f"the reply was not complete after {ask.seconds:,.3g} s"
-            raise httpx2.ReadTimeout(message)
+            raise httpx2.ReadTimeout(f"the reply was not complete after {ask.seconds:,.3g} s")
 
     def _watch(self) -> None:
         """Cut exchanges at their deadlines."""
@@ -241,12 +239,11 @@ def _refuse_tls(url: str, error: BaseException | None) -> None:
     """
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
-            message = (
+            raise ServerError(
                 f"{url}: the TLS certificate of the server is not trusted "
                 f"({error.verify_message.rstrip('.')}); if it is the right server, name the "
                 "certificate of its authority in the environment variable SSL_CERT_FILE"
-            )
-            raise ServerError(message) from None
+            ) from None
         if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
             message = f"{url}: the server does not speak TLS there; is its address http://...?"
             raise ServerError(message) from None
@@ -536,8 +533,7 @@ class Client:
         if not reached and not self._replied:
             message = f"{url}: no connection in {TRIES} tries ({problem}); is the server running?"
             raise ServerError(message)
-        message = f"{TRIES} tries failed; the last: {problem}"
-        raise NoUsableReplyError(message)
+        raise NoUsableReplyError(f"{TRIES} tries failed; the last: {problem}")
 
     @property
     def described(self) -> dict[str, str]:
@@ -587,11 +583,10 @@ class Client:
             self._failures += 1
             failures = self._failures
         if failures >= MOST_FAILURES:
-            message = (
+            raise ServerError(
                 f"{', '.join(self._request.urls)}: {failures} requests in a row without a usable "
                 f"answer; the last: {reason}"
             )
-            raise ServerError(message)
 
     def hidden(self, text: str) -> str:
         """Return a text of the server without the key."""

@@ -141,8 +141,7 @@ def decide_served(
             if served_field.missing is not None
         ]
         if len(missing) == len(served_fields):
-            message = f"no field was answered: {missing[0].status}: {missing[0].reason}"
-            raise ServerError(message)
+            raise ServerError(f"no field was answered: {missing[0].status}: {missing[0].reason}")
         counts = asker.answered_by, digits, client.requests
     return ServedDecisions(wire.name, request.model, *counts, served_fields)
 
@@ -180,8 +179,7 @@ def _decision(field: Field, views: Sequence[ViewAnswer], digits: int | None) -> 
     try:
         log_probs = decode_ensemble(np.stack(logits)[np.newaxis], np.array([len(logits[0])]))[0]
     except ValueError as error:
-        message = f"field {field.name}: {error}"
-        raise ServerError(message) from None
+        raise ServerError(f"field {field.name}: {error}") from None
     masses = [view.answer_mass for view in views if view.answer_mass is not None]
     answers = {int(row.argmax()) for row in logits}
     return Decision(

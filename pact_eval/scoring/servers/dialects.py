@@ -104,8 +104,7 @@ def _values(choice: Json) -> list[tuple[int, float]]:
 def _token(name: str) -> int:
     match = _TOKEN.fullmatch(name)
     if match is None:
-        message = f"logprobs.top_logprobs: expected token_id:N, got {shown(name)}"
-        raise UnusableReplyError(message)
+        raise UnusableReplyError(f"logprobs.top_logprobs: expected token_id:N, got {shown(name)}")
     return int(match[1])
 
 
@@ -159,11 +158,10 @@ def _listed_log_probs(meta: Mapping[str, Json]) -> list[tuple[int, float]]:
     tokens = meta.get("output_token_ids_logprobs")
     first = tokens[0] if isinstance(tokens, list) and tokens else None
     if not isinstance(first, list):
-        message = (
+        raise UnusableReplyError(
             f"meta_info.output_token_ids_logprobs: expected a list for the token, got "
             f"{describe(first)}"
         )
-        raise UnusableReplyError(message)
     return [_pair(pair) for pair in first]
 
 
@@ -269,8 +267,7 @@ def _open(
     """Return the object of a reply, the name of the model that answered, and the answers."""
     answers = reply.get("answers") if isinstance(reply, dict) else None
     if not isinstance(reply, dict) or not isinstance(answers, kind):
-        message = f"expected an object with {expected}, got {describe(reply)}"
-        raise UnusableReplyError(message)
+        raise UnusableReplyError(f"expected an object with {expected}, got {describe(reply)}")
     model = reply.get("model")
     return reply, model if isinstance(model, str) and model else None, answers
 
@@ -279,8 +276,7 @@ def _check_type(answer: Json, types: Sequence[str]) -> dict[str, Json]:
     """Return an answer that is an object of one of these types."""
     kind = answer.get("type") if isinstance(answer, dict) else None
     if not isinstance(answer, dict) or kind not in types:
-        message = f"expected an answer of type {types[0]}, got {shown(kind)}"
-        raise UnusableReplyError(message)
+        raise UnusableReplyError(f"expected an answer of type {types[0]}, got {shown(kind)}")
     return answer
 
 
@@ -353,8 +349,7 @@ class OpenAIDecisions(QuestionWire):
         if not answers:
             return ReadReply(model, (_MISSING,))
         if len(answers) > 1 or not isinstance(answers[0], dict):
-            message = f"answers: expected one object, got {len(answers):,} values"
-            raise UnusableReplyError(message)
+            raise UnusableReplyError(f"answers: expected one object, got {len(answers):,} values")
         answer = answers[0]
         name = answer.get("name")
         if name is not None and name != view.field.name:

@@ -173,11 +173,10 @@ def _prompts_of_local(request: ServerRequest) -> tuple[Encoder, str]:
 
     encoder = identify(request_of_local(request), may_differ=False).encoder
     if encoder.contract is not NIMBLE:
-        message = (
+        raise ContractMismatchError(
             f"{request.local}: its contract is {encoder.contract.label}; a server of this wire "
             f"gets prompts of {NIMBLE.label}"
         )
-        raise ContractMismatchError(message)
     return encoder, f"tokenizer of {request.local}"
 
 
@@ -250,11 +249,10 @@ def _detect(request: ServerRequest, client: Client, served: ServedModels) -> Fou
     looks = {name: client.look(path, {"model": request.model}) for name, path in _ROUTES.items()}
     if all(look.status is None for look in looks.values()):
         problem = next(iter(looks.values())).problem
-        message = (
+        raise ServerError(
             f"{request.urls[0]}: no route answers ({problem}); is the server running? If it is, it "
             "may hang up on requests without a question: name its wire, --wire"
         )
-        raise ServerError(message)
     names = [name for name, look in looks.items() if _exists(look, request.model)]
     if served.owner == "sglang" and "openai-decisions" in names:
         names.remove("openai-decisions")

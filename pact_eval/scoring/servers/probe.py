@@ -405,8 +405,7 @@ def probe_server(
         if answer.missing is not None
     }
     if not probabilities:
-        message = f"no item of the probe was answered: {next(iter(unanswered.values()))}"
-        raise ServerError(message)
+        raise ServerError(f"no item of the probe was answered: {next(iter(unanswered.values()))}")
     again = next(item for item in items if item.record_id in probabilities)
     cards = read_cards(client.get("/v1/models"))
     probe = ServerProbe(
@@ -530,8 +529,7 @@ def _base(asker: RequestQueue, wire: Wire, probe: ServerProbe, name: str) -> Bas
     items = [item for item in probe_items(wire) if item.record_id in probe.answers]
     probabilities = _probabilities(_ask(asker, items, name))
     if not probabilities:
-        message = f"the base model {name} answers no item of the probe"
-        raise ServerError(message)
+        raise ServerError(f"the base model {name} answers no item of the probe")
     largest = max(
         total_variation(probabilities[record_id], probe.answers[record_id])
         for record_id in probabilities
@@ -556,8 +554,7 @@ def _why_without_base(client: Client, wire: Wire, listed: Sequence[str], name: s
         return None  # it answers, or says what ends a run
     reason = f"status {look.status}: {error_text(look.value)}".rstrip(": ")
     if look.status == 404 and len(listed) > 1:
-        message = f"--base-name {name}: the server does not serve it ({reason})"
-        raise ServerError(message)
+        raise ServerError(f"--base-name {name}: the server does not serve it ({reason})")
     return alone if len(listed) == 1 else f"the server does not answer as {name} ({reason})"
 
 

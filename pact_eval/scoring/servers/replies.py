@@ -73,11 +73,10 @@ class Bounds:
         """
         values = _count_values(body)
         if values > self.most_values:
-            message = (
+            raise NoUsableReplyError(
                 f"the reply has about {values:,} values, more than {self.most_values:,}: no answer "
                 "to the request has so many"
             )
-            raise NoUsableReplyError(message)
 
 
 def bounds_of_answer(request: bytes) -> Bounds:
@@ -219,8 +218,7 @@ def number(value: Json, name: str) -> float:
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300:
         return float(value)
-    message = f"{name}: expected a number, got {describe(value)}"
-    raise UnusableReplyError(message)
+    raise UnusableReplyError(f"{name}: expected a number, got {describe(value)}")
 
 
 def shown(value: Json) -> str:
@@ -253,13 +251,11 @@ def check_choice(chosen: Json, names: Sequence[str], probabilities: Sequence[flo
         UnusableReplyError: it is not.
     """
     if chosen not in names:
-        message = f"choice: expected one of the answers asked, got {shown(chosen)}"
-        raise UnusableReplyError(message)
+        raise UnusableReplyError(f"choice: expected one of the answers asked, got {shown(chosen)}")
     most = max(probabilities)
     if probabilities[names.index(str(chosen))] < most - rounding_unit(probabilities) - 1e-6:
         best = names[probabilities.index(most)]
-        message = f"choice is {shown(chosen)}, but {shown(best)} is more probable"
-        raise UnusableReplyError(message)
+        raise UnusableReplyError(f"choice is {shown(chosen)}, but {shown(best)} is more probable")
 
 
 def check_score(value: Json, levels: Sequence[int], probabilities: Sequence[float]) -> None:
@@ -277,10 +273,9 @@ def check_score(value: Json, levels: Sequence[int], probabilities: Sequence[floa
     expected = math.fsum(level * p for level, p in zip(levels, probabilities, strict=True))
     rounding = 0.5 * rounding_unit(probabilities) * (1 + sum(levels))
     if abs(score - expected) > rounding + _SLACK * len(probabilities):
-        message = (
+        raise UnusableReplyError(
             f"score is {score:.6g}, but the expected level of its probabilities {expected:.6g}"
         )
-        raise UnusableReplyError(message)
 
 
 def in_canonical_order(values: Sequence[float], order: Sequence[int]) -> tuple[float, ...]:

@@ -71,8 +71,7 @@ class ServerRequest:
             ("--timeout", self.timeout_seconds),
         ):
             if number is not None and not number > 0:
-                message = f"{option}: expected a number above 0, got {number}"
-                raise ServerError(message)
+                raise ServerError(f"{option}: expected a number above 0, got {number}")
         object.__setattr__(self, "urls", tuple(base_url(url) for url in self.urls))
 
     def key(self) -> str | None:
@@ -105,14 +104,12 @@ def base_url(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        message = f"--server: not an address ({error})"
-        raise ServerError(message) from None
+        raise ServerError(f"--server: not an address ({error})") from None
     if parts.username is not None or parts.password is not None:
         # The address is not repeated: run folders and terminals must not hold a password.
         raise ServerError("--server: the address holds a user name; give the key by --api-key-env")
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-        message = f"--server {url}: expected an address such as http://127.0.0.1:8000"
-        raise ServerError(message)
+        raise ServerError(f"--server {url}: expected an address such as http://127.0.0.1:8000")
     path = parts.path.partition("/v1")[0] if f"{parts.path}/".find("/v1/") >= 0 else parts.path
     return f"{parts.scheme}://{parts.netloc}{path.rstrip('/')}"
 

@@ -296,11 +296,10 @@ class _ServerScorer:
     def _refuse_change(self) -> None:
         change = self._change()
         if change > self._least_change:
-            message = (
+            raise ServerError(
                 f"the model has changed since the run began: answers to the probe differ by "
                 f"{change:.2g} (largest TV), noise by less; score into another folder"
             )
-            raise ServerError(message)
 
     @property
     def facts(self) -> Mapping[str, Json]:

@@ -137,11 +137,10 @@ class TokenIdWire(ABC):
         parsed = self.parsed(reply, len(call.views))
         lengths = [len(prompt) for prompt in self._token_ids_of(call)]
         if parsed.prompt_tokens not in (None, sum(lengths)):
-            message = (
+            raise UnusableReplyError(
                 f"the server has read {parsed.prompt_tokens:,} tokens of prompts, not the "
                 f"{sum(lengths):,} that were sent"
             )
-            raise UnusableReplyError(message)
         parts = zip(call.views, parsed.values, lengths, strict=True)
         return ReadReply(parsed.model, tuple(self._answer(*part) for part in parts))
 

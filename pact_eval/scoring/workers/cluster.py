@@ -96,8 +96,7 @@ class WindowWorker:
 
     def _score(self, number: int, records: Sequence[Record]) -> WindowRows:
         if self._scorer is None:  # a process that Ray has started again, and nobody has compared
-            message = "expected start() to be called first"
-            raise RuntimeError(message)
+            raise RuntimeError("expected start() to be called first")
         started = time.monotonic()
         self._scorer.reset_counts()
         rows = ipc_bytes(self._scorer.rows(records))
@@ -330,11 +329,10 @@ def _refuse_silent(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        message = (
+        raise WorkerError(
             f"--ray {address}: nothing answers there ({error}); expected host:port of the head of "
             "a Ray cluster, or auto"
-        )
-        raise WorkerError(message) from None
+        ) from None
 
 
 def cluster_has_gpus(address: str) -> bool:
@@ -374,8 +372,7 @@ def _local(count: int, device: str, threads: int) -> Iterator[Cluster]:
     """Run a Ray on this machine, which nobody else can use."""
     gpus = _gpus_here() if device == "cuda" else 0
     if device == "cuda" and gpus < count:
-        message = f"--workers {count}: each takes one GPU, and this machine has {gpus}"
-        raise WorkerError(message)
+        raise WorkerError(f"--workers {count}: each takes one GPU, and this machine has {gpus}")
     # Workers inherit both. One process has as many threads.
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     folder = _private_folder()
@@ -404,11 +401,10 @@ def _refuse_without_token() -> None:
     from ray._private.authentication.authentication_utils import is_token_auth_enabled
 
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "token" and not is_token_auth_enabled():
-        message = (
+        raise WorkerError(
             "Ray was imported before pact-eval could make it ask for a token; start Python with "
             "RAY_AUTH_MODE=token, or with RAY_AUTH_MODE=disabled to do without"
         )
-        raise WorkerError(message)
 
 
 @contextmanager
@@ -449,8 +445,7 @@ def _start(ray: Any, option: str, settings: Mapping[str, Any]) -> None:
             warnings.simplefilter("ignore")
             ray.init(configure_logging=False, log_to_driver=False, **settings)
     except Exception as error:  # ConnectionError, RuntimeError, ValueError, and what else Ray has
-        message = f"{option}: Ray cannot be used: {first_line(error)}"
-        raise WorkerError(message) from error
+        raise WorkerError(f"{option}: Ray cannot be used: {first_line(error)}") from error
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -474,11 +469,10 @@ def _room(
     usual = total if device == "cuda" else sum(_resource(node, "CPU") >= 1 for node in nodes)
     count = min(request.count or usual, most)
     if count < 1 or total < count:
-        message = (
+        raise WorkerError(
             f"--ray {request.address}: {max(count, 1)} workers need one {kind} each, "
             f"the cluster has {total}"
         )
-        raise WorkerError(message)
     if device == "cuda":
         return Cluster(count, 1, 1)
     fitting = [

@@ -145,14 +145,11 @@ class WorkersRequest:
 
     def __post_init__(self) -> None:
         if self.count is None and self.address is None:
-            message = "expected a number of workers, or the address of a Ray cluster"
-            raise WorkerError(message)
+            raise WorkerError("expected a number of workers, or the address of a Ray cluster")
         if self.count is not None and self.count < 1:
-            message = f"expected at least 1 worker, got {self.count}"
-            raise ValueError(message)
+            raise ValueError(f"expected at least 1 worker, got {self.count}")
         if self.address is not None and self.address.startswith(_CLIENT):
-            message = (
+            raise WorkerError(
                 f"--ray {self.address}: expected host:port or auto, got the address of a Ray "
                 "client; run the command on a node of the cluster, with --ray auto"
             )
-            raise WorkerError(message)

@@ -72,8 +72,7 @@ def check_agreement(
         if (disagreement := _disagreement(key, facts_by_process)) is not None
     ]
     if lines:
-        message = "workers do not agree; nothing more was scored:\n" + "\n".join(lines)
-        raise WorkerError(message)
+        raise WorkerError("workers do not agree; nothing more was scored:\n" + "\n".join(lines))
 
 
 def _disagreement(key: str, facts_by_process: Mapping[str, Mapping[str, Json]]) -> str | None:
