@@ -267,7 +267,10 @@ def read_result_rows(path: Path) -> list[PublishedRow]:
 
 
 def _read_file(path: Path) -> list[PublishedRow]:
-    value = read_json(path)
+    try:
+        value = read_json(path)
+    except InputError as error:
+        raise InputError(f"{error}; copy this file again, or give the others alone") from None
     try:
         rows = list(_rows_of_results(path, convert(value, _ResultFile)))
     except ValueError as error:
