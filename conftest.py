@@ -46,7 +46,7 @@ def pytest_collect_file(
     """Import a module of a package before pytest does, and search examples only where some are.
 
     If its package is not loaded yet, pytest imports the module twice and puts the second copy into
-    the package. There it replaces a function of the same name: `pact_eval.data.word_diff`. To
+    the package. There it replaces a function of the same name: `pact_eval.data.diff`. To
     search a module for examples looks at all that it imports, which loads most of transformers.
     """
     has_examples = file_path.suffix == ".py" and ">>>" in file_path.read_text(encoding="utf-8")

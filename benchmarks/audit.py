@@ -40,7 +40,7 @@ from pact_eval.audit.dataset import audit_data
 from pact_eval.data.processes import usable_cores
 from pact_eval.progress import Step, watched
 from pact_fixtures.generator.dataset import generate_base_records
-from pact_fixtures.generator.difficulty import FULL
+from pact_fixtures.generator.source_families import FULL
 
 PAIRS_A_SOURCE_FAMILY = 6
 STEPS = ("reading", "families", "certificates", "separation", "shortcuts")

@@ -50,8 +50,8 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import Run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance, Seal
-from pact_eval.stats.equivalence import equivalence_verdict
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.power import equivalence_verdict
 from pact_fixtures.generator.dataset import Dataset, generate_dataset, write_dataset
 
 Sizes = Callable[[int], IntArray]

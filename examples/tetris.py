@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pact_eval.data.manifest import write_manifest
+from pact_eval.data.splits import write_manifest
 from pact_eval.prompts.contract import code_orders
 from pact_eval.stats import t_quantile
 

@@ -2,7 +2,7 @@
 
 The library and the command line read the same lists. Of ours, this module imports the errors alone,
 so `--help` waits for nothing. Names of engines, dtypes and wires are in `scoring/request.py` and
-`scoring/servers/request.py`, which are as cheap. Import formats have a registry of modules
+`scoring/servers/wire.py`, which are as cheap. Import formats have a registry of modules
 (`importing/registry.py`).
 """
 

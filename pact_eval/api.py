@@ -24,7 +24,7 @@ from pact_eval.data.files import dataset_file
 from pact_eval.data.labelled.reading import take_reading
 from pact_eval.data.opening import local_data, only_file_of
 from pact_eval.data.records import read_records as read_records
-from pact_eval.drift import logs, unlabelled
+from pact_eval.drift import unlabelled
 from pact_eval.drift.drift import measure_drift as measure_drift
 from pact_eval.drift.run_comparison import RunComparison, compare_runs
 from pact_eval.drift.unlabelled import UnlabelledDrift
@@ -44,9 +44,13 @@ from pact_eval.runs import folder as run_folders
 from pact_eval.runs.folder import Run, RunSource
 from pact_eval.runs.provenance import RunLabels
 from pact_eval.sample_sizes import SamplePlan, plan_items
-from pact_eval.scoring.content_free import score_content_free
 from pact_eval.scoring.request import ScoreOptions, request_of
-from pact_eval.scoring.sources import default_folder, row_source, with_recorded_dtype
+from pact_eval.scoring.sources import (
+    default_folder,
+    row_source,
+    score_content_free,
+    with_recorded_dtype,
+)
 from pact_eval.scoring.windows import read_dataset, score_windows
 from pact_eval.scoring.workers.messages import WorkersRequest
 from pact_eval.thresholds.answer_sets import choose_answer_sets as choose_answer_sets
@@ -235,7 +239,7 @@ def score(
             `device`, `dtype`, `engine` and further fields of
             `pact_eval.scoring.request.ModelRequest`; with `server`, `model`, `wire`,
             `api_key_env`, `timeout` in seconds and further fields of
-            `pact_eval.scoring.servers.request.ServerRequest`.
+            `pact_eval.scoring.servers.wire.ServerRequest`.
 
     Returns:
         The complete run.
@@ -521,8 +525,8 @@ def compare_logs(
         return unlabelled.compare_logs(before, after, names=names, below=below, seed=seed)
     if isinstance(before, pl.DataFrame) or isinstance(after, pl.DataFrame):
         raise InputError("compare_logs: expected two data frames, or two logs or runs")
-    sides = (logs.read_place(place, import_options(options)) for place in (before, after))
-    return logs.compare_answers(*sides, below=below, seed=seed)
+    sides = (unlabelled.read_place(place, import_options(options)) for place in (before, after))
+    return unlabelled.compare_answers(*sides, below=below, seed=seed)
 
 
 def judge(

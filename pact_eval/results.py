@@ -2,11 +2,17 @@
 
 `pact_reports` lays results out and is above this package. It is looked up by name when a result is
 shown, and not imported.
+
+Base of notes: typed values on the numbers of a result, each with its sentence.
+
+A note is a frozen dataclass. Its fields are the numbers, and `str` is the sentence that every
+surface shows: terminal, page, LaTeX and JSON.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +21,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-__all__ = ["Framed", "Result", "Writable"]
 
 _LONGEST_LINE: Final = 200
 _LONGEST_TEXT: Final = 40
@@ -124,3 +129,20 @@ def short_value(value: Any) -> str:
     if hasattr(value, "__len__"):
         return f"<{len(value):,}>"
     return f"<{type(value).__name__}>"
+
+
+@dataclass(frozen=True)
+class Note(ABC):
+    """Something that a reader has to know beside the numbers."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Explain it in a sentence or two."""
+
+    @property
+    def short(self) -> str:
+        """What of it concerns accuracy, confidence and calibration; "" for nothing.
+
+        The first screen shows it. The other sentences are next to the metrics that they are about.
+        """
+        return ""

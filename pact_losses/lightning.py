@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from pact_losses.data import PactData
+from pact_losses.data import PactData, rank_and_count, summed
 from pact_losses.errors import PactLossError
 from pact_losses.objective import PactLoss
 from pact_losses.optimisation import PACT_SETTINGS
-from pact_losses.processes import rank_and_count, summed
 from pact_losses.selection import score_of, selection_sums
 from pact_losses.steps import StepBatches, StepSampler, pact_step
 

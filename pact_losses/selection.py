@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from pact_losses.batch import PactBatch
 from pact_losses.candidates import AnswerLogits, CodeLogits, answer_logits, candidate_logits
+from pact_losses.data import summed
 from pact_losses.errors import BatchError, NonFiniteError, PactLossError
-from pact_losses.processes import summed
 
 LEAST_ANSWER_MASS: Final = 0.5
 """Below it, a model that generates begins its answers with another token more often than with any

@@ -26,12 +26,11 @@ from torch.utils.data import DataLoader
 
 from pact_losses.batch import PactBatch
 from pact_losses.candidates import CodeLogits, answer_logits
-from pact_losses.data import PactData
+from pact_losses.data import PactData, rank_and_count, summed
 from pact_losses.errors import PactLossError
 from pact_losses.families import FamilyBatchSampler
 from pact_losses.objective import PactLoss, PactOutput, unit_totals
 from pact_losses.optimisation import PACT_SETTINGS
-from pact_losses.processes import rank_and_count, summed
 
 _UNITS: Final = {
     "pair_margin": "cf",

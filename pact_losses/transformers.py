@@ -25,11 +25,10 @@ from torch.utils.data import DataLoader
 
 from pact_losses.batch import PactBatch, PactCollator
 from pact_losses.candidates import answer_logits
-from pact_losses.data import PactData
+from pact_losses.data import PactData, rank_and_count, summed
 from pact_losses.errors import PactLossError
 from pact_losses.families import FamilyBatchSampler
 from pact_losses.objective import PactLoss, unit_totals
-from pact_losses.processes import rank_and_count, summed
 from pact_losses.selection import LEAST_ANSWER_MASS, shared_selection_score
 from pact_losses.steps import TermSums
 from pact_losses.views import TrainingView

@@ -12,8 +12,7 @@ import polars as pl
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
-from pact_eval.runs.content_free import CONTENTS, MOST_VIEWS, SETTING
-from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.folder import CONTENTS, MOST_VIEWS, SETTING, RunWriter
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import write_provenance
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pact_eval.api import audit_dataset
-from pact_eval.data.manifest import write_manifest
+from pact_eval.data.splits import write_manifest
 from pact_eval.experiments.plan import check_plan
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

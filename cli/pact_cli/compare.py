@@ -27,10 +27,9 @@ from pact_eval.evaluation.requirements import Requirement, judge_release, shown_
 from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts, item_texts
 from pact_eval.evaluation.settings import Settings
 from pact_reports.views.arms import present_arms
-from pact_reports.views.comparison import present_run_comparison
+from pact_reports.views.comparison import present_release, present_run_comparison
 from pact_reports.views.drift import present_drift
 from pact_reports.views.presenter import Presenter
-from pact_reports.views.requirements import present_release
 
 NotWorse: TypeAlias = Annotated[Requirement, Parsed(Requirement.not_worse)]
 Required: TypeAlias = Annotated[tuple[Requirement, ...], Parsed(Requirement.parse)]

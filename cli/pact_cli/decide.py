@@ -19,7 +19,7 @@ from pact_cli.param_types import Count
 from pact_eval.errors import server_extra
 from pact_eval.prompts.requests import read_context, read_schema
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.wire import ServerRequest
 from pact_reports.views.servers import present_decide, present_served_decisions
 
 _K_OF_A_SERVER: Final = 4

@@ -26,7 +26,7 @@ from pact_eval.thresholds.choice import choose_thresholds
 from pact_eval.thresholds.conclusion import acting
 from pact_eval.thresholds.gates import Target
 from pact_reports.files import write_report
-from pact_reports.outputs import Outputs
+from pact_reports.results import Outputs
 
 _TABLES: Final = ("tickets-new.csv", "tickets-old.csv")
 _ARMS: Final = ("nimble_recipe", "pact")

@@ -13,9 +13,9 @@ from pact_cli.import_rows import make_import
 from pact_cli.labelled import some_reading_options
 from pact_cli.options import RUN
 from pact_cli.param_types import Rate
-from pact_cli.remedies import remedies_of
+from pact_cli.sweep import remedies_of
 from pact_eval.data.labelled.reading import Reading
-from pact_eval.drift.logs import compare_answers, read_place
+from pact_eval.drift.unlabelled import compare_answers, read_place
 from pact_eval.importing.source import ImportOptions
 from pact_reports.views.unlabelled_drift import present_unlabelled_drift
 

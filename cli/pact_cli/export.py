@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pact_cli.commands import command
 from pact_cli.console import emit, exit_on_leak
 from pact_cli.errors import needs_model_extra
-from pact_cli.hub_places import resolve_adapter
 from pact_cli.options import RunFolder
 from pact_cli.param_types import ADAPTER
+from pact_cli.places import resolve_adapter
 from pact_eval._choices import ExportLayout
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import InputError

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import click
 
 from pact_cli.commands import gathered, given, parameters_of, refuse
-from pact_cli.hub_places import resolve_adapter
 from pact_cli.param_types import AdapterPath, Count, Parsed, Positive, WholeNumber
+from pact_cli.places import resolve_adapter
 from pact_eval.errors import AdapterError
 from pact_eval.models.folders import check_quantisation, refuse_other_folder
 from pact_eval.scoring.request import DEVICES, AttentionName, DtypeName, EngineName, ModelRequest
-from pact_eval.scoring.servers.request import MOST_CONCURRENT, ServerRequest, WireName
+from pact_eval.scoring.servers.wire import MOST_CONCURRENT, ServerRequest, WireName
 from pact_eval.scoring.workers.messages import WorkersRequest
 
 if TYPE_CHECKING:  # it loads torch

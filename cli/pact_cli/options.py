@@ -50,7 +50,7 @@ from pact_eval.evaluation.labels import parse_bins
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import RunLabels
-from pact_reports.outputs import Outputs
+from pact_reports.results import Outputs
 
 _BINS: Final = re.compile(r"[\d.,-]+")
 _LEFT_OUT: Final = "pact.left_out"

@@ -23,7 +23,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.plain_text import one_line
 from pact_reports.files import write_report
-from pact_reports.outputs import Outputs
+from pact_reports.results import Outputs
 from pact_reports.tables.registry import TABLES
 from pact_reports.views.report import present_run_report
 from pact_reports.views.written_report import present_written_report, skipped_lines

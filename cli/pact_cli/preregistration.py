@@ -22,7 +22,7 @@ from pact_eval.preregistration.criteria import write_example
 from pact_eval.preregistration.registration import lock_path
 from pact_eval.preregistration.registration import register as register_criteria
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
-from pact_reports.outputs import Outputs
+from pact_reports.results import Outputs
 from pact_reports.views.datasets import present_lock
 from pact_reports.views.hypotheses import present_judged_hypotheses
 

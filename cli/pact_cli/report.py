@@ -40,14 +40,14 @@ from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.item_records import has_data_of
 from pact_eval.evaluation.joins import SkippedRun, select_role
 from pact_eval.evaluation.requirements import shown_groups
-from pact_eval.evaluation.run_data import remembered_data
 from pact_eval.evaluation.run_list import list_runs
+from pact_eval.evaluation.run_records import remembered_data
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import RunFolder, RunSource, open_runs
 from pact_eval.runs.places import run_folders
 from pact_eval.thresholds.conclusion import with_acting
 from pact_reports.files import WrittenReport, write_report
-from pact_reports.outputs import Outputs
+from pact_reports.results import Outputs
 from pact_reports.views.presenter import Presenter
 from pact_reports.views.report import present_reports, present_run_report
 from pact_reports.views.run_list import present_run_list

@@ -17,7 +17,6 @@ import click
 from pact_cli.commands import Doc, announce_choices, command, config_of
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra, needs_ray_extra
-from pact_cli.hub_places import resolve_data_file
 from pact_cli.labelled import announce_labelled, some_reading_options
 from pact_cli.model_options import (
     contract_remarks,
@@ -28,6 +27,7 @@ from pact_cli.model_options import (
 )
 from pact_cli.options import OrderSeed, ScoreAllow, label_options
 from pact_cli.param_types import Count, DatasetPath
+from pact_cli.places import resolve_data_file
 from pact_cli.report import print_reports
 from pact_eval._choices import DataAllowance
 from pact_eval.data.files import MANIFEST_NAME, dataset_file
@@ -37,13 +37,13 @@ from pact_eval.plain_text import one_line
 from pact_eval.runs.folder import items_written
 from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import Provenance, RunLabels, read_provenance
-from pact_eval.scoring.content_free import score_content_free
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.wire import ServerRequest
 from pact_eval.scoring.sources import (
     default_folder,
     model_source,
     refuse_workers_of_server,
+    score_content_free,
     with_recorded_dtype,
 )
 from pact_eval.scoring.windows import Backend, Dataset, read_dataset, score_windows

@@ -15,9 +15,9 @@ from pact_eval.audit.families import pair_of
 from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.ablation import ablate, find_sentence, occurrences
 from pact_eval.data.certificates import Certificate, FocusSentence, parse_certificate
+from pact_eval.data.diff import WordDiff, word_diff, words
 from pact_eval.data.index import Index, Located
 from pact_eval.data.records import context_text, folded, leaf_texts
-from pact_eval.data.word_diff import WordDiff, word_diff, words
 from pact_eval.errors import Place, counted
 
 _FEWEST_WORDS = 3

@@ -10,9 +10,9 @@ from typing import Final
 from pact_eval._json import Json, dumps
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import Check, CheckResult, Collector
+from pact_eval.data.diff import WordDiff, edited_words, same_words, word_diff
 from pact_eval.data.index import Located
 from pact_eval.data.records import LeafPath, defaults_of_record
-from pact_eval.data.word_diff import WordDiff, edited_words, same_words, word_diff
 from pact_eval.errors import counted
 
 _LABELS = ("split", "domain", "source_family")

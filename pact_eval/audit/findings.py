@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pact_eval._choices import Severity
 from pact_eval.audit.parts import FamilyLook
-from pact_eval.data.word_diff import WordDiff
+from pact_eval.data.diff import WordDiff
 from pact_eval.errors import Place
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")

@@ -10,9 +10,8 @@ import polars as pl
 
 from pact_eval._typing import BoolArray
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.cosine_search import Pairs
 from pact_eval.audit.findings import Check, CheckResult, Collector, Leak
-from pact_eval.audit.near_duplicates import add_near_duplicates
+from pact_eval.audit.near_duplicates import Pairs, add_near_duplicates
 from pact_eval.data.files import ROLES
 from pact_eval.data.index import Index
 from pact_eval.data.records import folded

@@ -14,9 +14,9 @@ from pact_eval._choices import Decoding
 from pact_eval._json import Json
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.calibration.notes import CalibrationNote
 from pact_eval.calibration.temperatures import (
     KINDS,
+    CalibrationNote,
     Calibrator,
     TemperatureSummary,
     asked_questions,

@@ -43,9 +43,9 @@ from pact_eval.metrics import item_mean
 from pact_eval.numbers import p_value_text
 from pact_eval.plain_text import first_of, short_names
 from pact_eval.progress import tracked
+from pact_eval.stats.bootstrap import one_blas_thread
 from pact_eval.stats.estimate import LEVEL
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.one_thread import one_blas_thread
 
 # In mean NLL per unit of a scaled parameter; curvatures are about 0.01 to 1.
 _GRADIENT_TOLERANCE: Final = 1e-10

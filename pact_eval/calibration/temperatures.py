@@ -18,14 +18,16 @@ The file of a calibrator has the released format, or the published form that cam
 The hash shows weights that were changed by accident or by hand; it is no signature. The published
 form has no "format", "fit" or "sha256", and may have keys besides "mode" and "weights". All but
 per-kind calibrators read bias[0] for all kinds; we write it three times.
+
+Notes on a calibrator that is applied to a run: their kind, their numbers and their sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +39,9 @@ from pact_eval._typing import FloatArray, IntArray, TextArray
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
+from pact_eval.results import Note
+from pact_eval.runs.identity import QUESTION
 from pact_eval.runs.provenance import Provenance
-from pact_eval.runs.questions import QUESTION
 from pact_eval.schema import Section, convert, sha256_fits, with_sha256
 from pact_eval.templates.files import TEMPLATE_CONTRACT, TYPES
 
@@ -570,3 +573,72 @@ def _biases(temperatures: Mapping[str, float], where: str) -> tuple[float, float
         for kind in KINDS
     )
     return choice, boolean, score
+
+
+NoteKind: TypeAlias = Literal[
+    "UnknownFamilies",
+    "FittedHere",
+    "SharedSourceFamilies",
+    "UnknownRun",
+    "OtherRun",
+    "FittedOnTraining",
+    "NeutralTemperatures",
+    "DifferentDecoding",
+    "UnseenKind",
+    "UnseenQuestion",
+    "OutsideFit",
+    "RoundedItems",
+    "WorseScore",
+]
+"""The first five say whether the run of the fit and this one belong together and share no data, the
+next six how a calibrator is used outside the data of its fit, or on probabilities that are
+intervals. WorseScore: a proper score is shown to be worse after calibration."""
+
+
+@dataclass(frozen=True)
+class CalibrationNote(Note):
+    """Something to know of a calibrator.
+
+    Attributes:
+        kind: what it is about.
+        sentence: what every surface shows.
+        numbers: those of the sentence, by name, for JSON.
+    """
+
+    kind: NoteKind
+    sentence: str
+    numbers: Mapping[str, Json] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+UNKNOWN_FAMILIES: Final = CalibrationNote(
+    "UnknownFamilies",
+    "not all families are known, so it is unknown whether the fit used some of these items",
+)
+FITTED_HERE: Final = CalibrationNote(
+    "FittedHere",
+    "the calibrator in its folder was fitted on this run and would flatter it, so it is not "
+    "applied; `pact-eval calibrate CALIB_RUN --holdout RUN` applies it to another",
+)
+UNKNOWN_RUN: Final = CalibrationNote(
+    "UnknownRun",
+    "the fit or the run does not record its model, so it is unknown whether they belong together",
+)
+
+
+@dataclass(frozen=True)
+class CalibrationWarning:
+    """A note on a calibrator that is applied to one of several runs.
+
+    Attributes:
+        run: folder of the run.
+        note: what a reader must know.
+    """
+
+    run: str
+    note: CalibrationNote
+
+    def __str__(self) -> str:
+        return f"{self.run}: {self.note}"

@@ -19,10 +19,10 @@ from typing import Literal
 from pact_eval._files import new_files
 from pact_eval._json import Json, dumps
 from pact_eval.data.certificates import FocusSentence, parse_certificate
+from pact_eval.data.diff import words
 from pact_eval.data.files import DataFile
 from pact_eval.data.index import Located, index_of_records
 from pact_eval.data.records import LeafPath, Record, leaf_texts
-from pact_eval.data.word_diff import words
 from pact_eval.errors import Problem, RecordError
 from pact_eval.results import Result
 

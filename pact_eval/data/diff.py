@@ -1,15 +1,23 @@
-"""Differences between two versions of a dataset file: records added, removed, changed."""
+"""Differences between two versions of a dataset file: records added, removed, changed.
+
+Two texts compared word by word.
+"""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pact_eval._json import Json, dumps
 from pact_eval.data.files import DataFile
 from pact_eval.data.index import Located, index_of_records
+from pact_eval.data.records import readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +169,168 @@ def _change(before: _Summary, after: _Summary) -> RecordChange:
     flipped = before.reference != after.reference
     references = (before.reference, after.reference) if flipped else None
     return RecordChange(after.id, before.line, after.line, tuple(differing), references)
+
+
+# Pairs of equal words that are compared at most: half a second; beyond it the middle is one change.
+_MOST_MATCHES = 100_000
+
+# A number with its signs, a sign of a script without spaces, letters with apostrophes, any sign.
+_WORD = re.compile(
+    r"\d+(?:[.,:]\d+)*"
+    r"|[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+    r"|[^\W\d_]+(?:['’][^\W\d_]+)*"
+    r"|[^\w\s]|_"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of words that both texts share, or that one has in place of the other's.
+
+    Attributes:
+        kind: "same" or "changed".
+        left: what the first text has there, on one line; may be empty in a change.
+        right: what the second has; equal to `left` where the words are the same.
+    """
+
+    kind: Literal["same", "changed"]
+    left: str
+    right: str
+
+
+@dataclass(frozen=True, slots=True)
+class WordDiff:
+    """The difference of two texts.
+
+    Attributes:
+        segments: in reading order.
+        edited_words: words that were replaced, added or left out; a replacement of m words by n
+            counts max(m, n).
+    """
+
+    segments: tuple[Segment, ...]
+    edited_words: int
+
+
+def words(text: str) -> list[str]:
+    """Split a text, as a reader sees it, into words and signs.
+
+    Examples:
+        >>> words("Box B-17 doesn't hold 3.5 kg.")
+        ['Box', 'B', '-', '17', "doesn't", 'hold', '3.5', 'kg', '.']
+    """
+    return _WORD.findall(readable(text))
+
+
+def same_words(left: str, right: str) -> bool:
+    """Tell whether two texts have the same words, whatever their case and signs.
+
+    Examples:
+        >>> same_words("The seal is intact.", "THE SEAL is in\u200btact!")
+        True
+    """
+    a, b = (
+        [word.casefold() for word in _WORD.findall(text) if word[0].isalnum()]
+        for text in _changed_parts(readable(left), readable(right))
+    )
+    return a == b
+
+
+def edited_words(left: str, right: str) -> int:
+    """Return the number of edited words, as `word_diff` counts them, without the segments.
+
+    Examples:
+        >>> edited_words("The seal is intact today.", "The seal is not intact.")
+        2
+    """
+    return word_diff(*_changed_parts(readable(left), readable(right))).edited_words
+
+
+def _changed_parts(left: str, right: str) -> tuple[str, str]:
+    """Return the texts without the spaces and words that both start with, and that both end with.
+
+    >>> _changed_parts("The seal is intact.", "The seal was intact.")
+    (' is', ' was')
+    """
+    # Parts are cut in front of a space, or behind one: no word is divided.
+    start = max(left.rfind(" ", 0, common_prefix(left, right)), 0)
+    left, right = left[start:], right[start:]
+    end = left.find(" ", len(left) - common_prefix(left[::-1], right[::-1]))
+    if end < 0:
+        return left, right
+    return left[:end], right[: end + len(right) - len(left)]
+
+
+def common_prefix(left: str, right: str) -> int:
+    """Return the number of characters that both texts start with, by bisection: texts are long.
+
+    Examples:
+        >>> common_prefix("seal intact", "seal in two"), common_prefix("", "a")
+        (7, 0)
+    """
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def word_diff(left: str, right: str) -> WordDiff:
+    """Compare two texts word by word.
+
+    Args:
+        left: first text.
+        right: second text.
+
+    Returns:
+        Their segments and the number of edited words.
+
+    Examples:
+        >>> diff = word_diff("The seal is intact today.", "The seal is not intact.")
+        >>> diff.edited_words, [(s.left, s.right) for s in diff.segments if s.kind == "changed"]
+        (2, [('', 'not'), ('today', '')])
+    """
+    texts = readable(left), readable(right)
+    tokens = [[(m.start(), m.end()) for m in _WORD.finditer(text)] for text in texts]
+    a, b = ([text[i:j] for i, j in of] for text, of in zip(texts, tokens, strict=True))
+    start = _common(a, b)
+    end = _common(a[start:][::-1], b[start:][::-1])
+    inner = (start, len(a) - end, start, len(b) - end)
+    runs = [(0, start, 0, start), *_runs(a, b, inner), (len(a) - end, len(a), len(b) - end, len(b))]
+    segments: list[Segment] = []
+    edited = 0
+    for i, j, k, m in runs:
+        if i == j and k == m:
+            continue
+        kind: Literal["same", "changed"] = "same" if a[i:j] == b[k:m] else "changed"
+        if kind == "changed":
+            edited += max(j - i, m - k)
+        shown = _span(texts[0], tokens[0][i:j]), _span(texts[1], tokens[1][k:m])
+        segments.append(Segment(kind, shown[0], shown[0] if kind == "same" else shown[1]))
+    return WordDiff(tuple(segments), edited)
+
+
+def _span(text: str, tokens: list[tuple[int, int]]) -> str:
+    """Return the text from the first token to the last, on one line."""
+    return " ".join(text[tokens[0][0] : tokens[-1][1]].split()) if tokens else ""
+
+
+def _common(a: list[str], b: list[str]) -> int:
+    """Return the number of words that both lists start with."""
+    pairs = zip(a, b, strict=False)
+    return next((n for n, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+
+
+def _runs(
+    a: list[str], b: list[str], inner: tuple[int, int, int, int]
+) -> list[tuple[int, int, int, int]]:
+    """Return ranges of the two lists next to each other; equal or different as blocks."""
+    i, j, k, m = inner
+    in_a, in_b = Counter(a[i:j]), Counter(b[k:m])
+    if sum(n * in_b[word] for word, n in in_a.items()) > _MOST_MATCHES:
+        return [inner]
+    matcher = difflib.SequenceMatcher(a=a[i:j], b=b[k:m], autojunk=False)
+    return [(i + p, i + q, k + r, k + s) for _, p, q, r, s in matcher.get_opcodes()]

@@ -3,6 +3,8 @@
 A checkpoint that was selected, or a temperature that was fitted, on records like those it is
 reported on flatters itself. Source families are what must not be shared, so they are what is
 dealt out; a family is never split.
+
+Writing the manifest of a dataset.
 """
 
 from __future__ import annotations
@@ -17,9 +19,19 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from pact_eval._files import new_files, read_lines, sha256_of_file
+from pact_eval._files import new_files, read_lines, sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps_indented
-from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, Role, make_manifest
+from pact_eval.data.files import (
+    MANIFEST_NAME,
+    DataFile,
+    FileFacts,
+    Role,
+    dataset_files,
+    is_file,
+    lies_inside,
+    make_manifest,
+    read_manifest,
+)
 from pact_eval.data.index import Index, index_of_records
 from pact_eval.data.labelled.plain import plain_files
 from pact_eval.data.labelled.reader import LabelledData
@@ -251,3 +263,54 @@ def _copy_lines(
         lines = read_lines(source)
         for name, (_, raw) in zip(index.frame["source_family"], lines, strict=True):
             files[roles[name]].write(raw if raw.endswith(b"\n") else raw + b"\n")
+
+
+@dataclass(frozen=True)
+class WrittenManifest:
+    """A manifest that was written.
+
+    Attributes:
+        path: its path.
+        files: the dataset's files.
+        facts: what it says of each.
+        changed: whether it differs from the one that was there; False leaves the file untouched.
+    """
+
+    path: Path
+    files: tuple[DataFile, ...]
+    facts: tuple[FileFacts, ...]
+    changed: bool
+
+
+def _rehash(folder: Path, previous: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
+    """Return an older manifest with the present hashes of the files that are still there."""
+    hashes = previous.get("file_sha256") if previous is not None else None
+    if previous is None or not isinstance(hashes, dict):
+        return previous
+    there = [name for name in hashes if lies_inside(folder, name) and is_file(folder / name)]
+    return {**previous, "file_sha256": {name: sha256_of_file(folder / name) for name in there}}
+
+
+def write_manifest(folder: Path) -> WrittenManifest:
+    """Write or update `manifest.json` in a dataset's folder.
+
+    Args:
+        folder: every `*.jsonl` in it, and every dataset file that an older manifest names, belongs
+            to the dataset.
+
+    Returns:
+        What was written. Keys of an older manifest that are not ours are kept.
+
+    Raises:
+        InputError: there is no dataset, or nothing tells what a file is for.
+        RecordError: a line is not a record, or an id appears twice: nothing is written for such
+            data.
+    """
+    path = folder / MANIFEST_NAME
+    previous = read_manifest(path).value if path.exists() else None
+    index = index_of_records(dataset_files(folder, previous, unnamed=True))
+    manifest = make_manifest(index.files, index.facts, _rehash(folder, previous))
+    changed = manifest != previous
+    if changed:
+        write_atomically(path, dumps_indented(manifest))
+    return WrittenManifest(path, index.files, index.facts, changed)

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval._choices import GroupBy
-from pact_eval.calibration.notes import CalibrationWarning
+from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.drift.pairs import Distance, PairedRuns, Pairing, Tempering, opened_runs, temperings
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataConclusion
@@ -32,11 +32,10 @@ from pact_eval.results import Result
 from pact_eval.runs.folder import RunSource
 from pact_eval.runs.identity import Difference
 from pact_eval.runs.provenance import UNNAMED
-from pact_eval.stats.equivalence import MarginFinding, MarginTest, margin_test
 from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
+from pact_eval.stats.power import MarginFinding, MarginTest, margin_test
 from pact_eval.stats.proportions import rate_estimate
-from pact_eval.stats.rate_decomposition import GroupedOutcomes, MixShift, mix_shift
-from pact_eval.stats.rate_differences import paired_rates
+from pact_eval.stats.rate_differences import GroupedOutcomes, MixShift, mix_shift, paired_rates
 from pact_eval.stats.summed_intervals import summed_interval
 from pact_eval.thresholds.checking import CheckedGate, check_thresholds
 from pact_eval.thresholds.choice import Rule

@@ -30,7 +30,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import align
-from pact_eval.evaluation.run_data import conclude_on_data
+from pact_eval.evaluation.run_records import conclude_on_data
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import log_softmax
 from pact_eval.numbers import estimate_text, value_text

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from pact_eval._typing import FloatArray
-from pact_eval.calibration.notes import CalibrationWarning
+from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.drift.drift import AnswerChanges, answer_changes
 from pact_eval.drift.pairs import (
     Distance,
@@ -32,10 +32,9 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.spending import Spending, compare_spending
 from pact_eval.metrics import log_softmax
-from pact_eval.notes import Note
 from pact_eval.numbers import estimate_text
 from pact_eval.remedies.priors import fit_letter_prior, letters_of_answers
-from pact_eval.results import Framed
+from pact_eval.results import Framed, Note
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.predictions import Predictions
 

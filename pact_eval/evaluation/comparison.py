@@ -60,11 +60,6 @@ from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.bootstrap import same_stream
 from pact_eval.stats.clusters import effective_clusters
-from pact_eval.stats.equivalence import (
-    EquivalenceVerdict,
-    detectable_difference,
-    equivalence_verdict,
-)
 from pact_eval.stats.estimate import FEW_CLUSTERS, Estimate
 from pact_eval.stats.paired_tests import (
     McNemarTest,
@@ -72,6 +67,11 @@ from pact_eval.stats.paired_tests import (
     item_accuracy_difference,
     mcnemar,
     sign_flip_test,
+)
+from pact_eval.stats.power import (
+    EquivalenceVerdict,
+    detectable_difference,
+    equivalence_verdict,
 )
 
 

@@ -39,8 +39,8 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import CONFIDENT, MetricSpec, confident_errors, metric_spec
 from pact_eval.evaluation.resampled_groups import sign_of
-from pact_eval.notes import Note
 from pact_eval.numbers import Unit, has_width, interval_text, value_text
+from pact_eval.results import Note
 from pact_eval.runs.provenance import UNNAMED, Provenance
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import shown_increases

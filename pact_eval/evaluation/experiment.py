@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._choices import Decoding
-from pact_eval.calibration.notes import CalibrationWarning
+from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.comparison import choose_arm
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
@@ -80,8 +80,7 @@ from pact_eval.evaluation.report import (
 )
 from pact_eval.evaluation.resampled_groups import ResampledGroup, default_resamples, resample_items
 from pact_eval.evaluation.run_comparisons import RunComparisons
-from pact_eval.evaluation.run_data import conclude_on_data
-from pact_eval.evaluation.run_records import item_texts
+from pact_eval.evaluation.run_records import conclude_on_data, item_texts
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.spending import Spent, spent
 from pact_eval.evaluation.wrong_items import (
@@ -92,8 +91,7 @@ from pact_eval.evaluation.wrong_items import (
     wrong_items,
 )
 from pact_eval.metrics.decoding import tied_answers
-from pact_eval.notes import Note
-from pact_eval.results import Framed, Writable, short_repr
+from pact_eval.results import Framed, Note, Writable, short_repr
 from pact_eval.runs.folder import (
     RunFolder,
     RunSource,

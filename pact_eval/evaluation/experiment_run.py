@@ -2,6 +2,8 @@
 
 Predictions and calibrators are read when they are first needed. What is computed of a run is kept
 with it, so that all outputs show the same objects.
+
+The questions of a run: which item asks which, and whether each is asked again and again.
 """
 
 from __future__ import annotations
@@ -11,16 +13,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
+import polars as pl
 
 from pact_eval._choices import Decoding
-from pact_eval._typing import IntArray
+from pact_eval._typing import IntArray, TextArray
 from pact_eval.calibration.effect import calibration_notes
-from pact_eval.calibration.notes import FITTED_HERE, CalibrationNote, CalibrationWarning
 from pact_eval.calibration.runs import calibrator_for, check_decoding, is_fitted_on
-from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary, calibrator_as_shipped
+from pact_eval.calibration.temperatures import (
+    FITTED_HERE,
+    CalibrationNote,
+    CalibrationWarning,
+    Calibrator,
+    TemperatureSummary,
+    calibrator_as_shipped,
+)
 from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import ItemMismatch, in_order_of, known_by_line, mismatch
@@ -33,9 +42,11 @@ from pact_eval.evaluation.notes import (
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
+from pact_eval.runs.identity import QUESTION, question_texts, several_questions
 from pact_eval.runs.places import naming_urls
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
+from pact_eval.runs.rows import PREFIX, collected
 from pact_eval.runs.seal import CALIBRATION_NAME
 
 Result = TypeVar("Result")
@@ -357,3 +368,57 @@ class ExperimentRun:
                 self._cache[key] = compute()
         result: Result = self._cache[key]
         return result
+
+
+_OWN: Final = ("id", "family", "source_family")
+
+
+def questions_of(metadata: pl.DataFrame | None, rows: int, place: str) -> TextArray:
+    """Return (n,) the name of the question of each item.
+
+    Args:
+        metadata: further columns of the items; None without any.
+        rows: number of items.
+        place: the run, for messages.
+
+    Raises:
+        InputError: there are items, and no column of questions.
+    """
+    if rows and (metadata is None or QUESTION not in metadata.columns):
+        raise InputError(f"{place}: no column {QUESTION} says which item asks what; logs have one")
+    return question_texts(pl.Series([]) if metadata is None or not rows else metadata[QUESTION])
+
+
+def has_several_questions(run: ExperimentRun) -> bool:
+    """Return whether the items of a run are of several questions; see `several_questions`."""
+    facts = item_facts(run, QUESTION)
+    if QUESTION not in facts.columns:
+        return False
+    return several_questions(question_texts(facts[QUESTION]), facts["family"].to_numpy())
+
+
+def item_facts(run: ExperimentRun, *columns: str) -> pl.DataFrame:
+    """Return id and families of the answered items of a run, and the further columns that it has.
+
+    Args:
+        run: a run; the rows of a large one are not read.
+        columns: names of further columns.
+    """
+    if run.in_memory:
+        views = run.predictions
+        own = {"id": views.ids, "family": views.family, "source_family": views.source_family}
+        facts = pl.DataFrame({name: values.tolist() for name, values in own.items()})
+        known = () if views.metadata is None else views.metadata.columns
+        kept = [name for name in columns if name in known]
+        return facts if views.metadata is None else facts.hstack(views.metadata.select(kept))
+    path = run.run.predictions_file
+    scan = pl.scan_parquet(path, glob=False)
+    names = scan.collect_schema().names()
+    kept = [PREFIX + name for name in columns if PREFIX + name in names]
+    rows = collected(path, scan.filter(pl.col("view") == 0).select(*_OWN, *kept))
+    return without_prefix(rows)
+
+
+def without_prefix(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of a file with the own names of further columns."""
+    return rows.rename({name: name.removeprefix(PREFIX) for name in rows.columns})

@@ -11,7 +11,7 @@ import polars as pl
 from pact_eval._typing import IntArray
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import MOST_NUMBERS, MOST_TEXTS, Labels, column_labels, text_labels
-from pact_eval.runs.questions import MISSING
+from pact_eval.runs.identity import MISSING
 from pact_eval.runs.rows import PREFIX, collected
 
 ANSWERS: Final = "number of answers"

@@ -21,9 +21,9 @@ from pact_eval.calibration.temperatures import Calibrator, at_temperatures
 from pact_eval.errors import RunError
 from pact_eval.evaluation.registry import Contexts, metrics_for
 from pact_eval.progress import step
+from pact_eval.runs.identity import QUESTION, question_texts
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNSURE, Known
-from pact_eval.runs.questions import QUESTION, question_texts
 from pact_eval.runs.rows import PREFIX, check_values
 from pact_eval.stats.permuted_slots import distinct_orders
 

@@ -44,9 +44,9 @@ from pact_eval.evaluation.labels import (
 )
 from pact_eval.evaluation.registry import Contexts
 from pact_eval.progress import step
+from pact_eval.runs.identity import QUESTION
 from pact_eval.runs.predictions import Predictions, right_answers
 from pact_eval.runs.provenance import Known
-from pact_eval.runs.questions import QUESTION
 from pact_eval.runs.rows import PREFIX, check_columns, check_values, collected
 
 # Rows of a slice: as many as polars writes into a row group, so no row is decoded twice.

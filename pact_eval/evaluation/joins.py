@@ -17,7 +17,7 @@ from pact_eval._choices import Allowance
 from pact_eval._json import Json
 from pact_eval._typing import IntArray
 from pact_eval.errors import InputError, counted
-from pact_eval.notes import Note
+from pact_eval.results import Note
 from pact_eval.runs.custody import TrainedRole
 from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.identity import Difference, join_differences

@@ -23,7 +23,7 @@ import polars as pl
 from pact_eval._choices import OWN_GROUPS, Bins
 from pact_eval._typing import BoolArray, IntArray, TextArray
 from pact_eval.errors import InputError
-from pact_eval.runs.questions import MISSING
+from pact_eval.runs.identity import MISSING
 
 _LEADING_NUMBER: Final = re.compile(r"\[?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?:, |$)")
 _KIND_ORDER = ("choice", "boolean", "score")

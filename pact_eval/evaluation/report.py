@@ -17,8 +17,7 @@ from pact_eval import metrics
 from pact_eval._choices import ClusterUnit, Decoding, GroupBy
 from pact_eval._json import Json, sha256_of_json
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.calibration.notes import CalibrationWarning
-from pact_eval.calibration.temperatures import Calibrator, calibrator_sha256
+from pact_eval.calibration.temperatures import CalibrationWarning, Calibrator, calibrator_sha256
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -52,9 +51,8 @@ from pact_eval.evaluation.resampled_groups import (
 )
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.wrong_items import WrongItems
-from pact_eval.notes import Note
 from pact_eval.progress import step, tracked
-from pact_eval.results import Framed
+from pact_eval.results import Framed, Note
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.runs.seal import seal_digest

@@ -14,20 +14,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.calibration.notes import CalibrationWarning
+from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import leak_prefix
-from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.experiment_run import ExperimentRun, has_several_questions
 from pact_eval.evaluation.joins import LeftOutItems
-from pact_eval.evaluation.questions import has_several_questions
 from pact_eval.evaluation.registry import Metric, MetricSpec, find_metric, metrics_for
 from pact_eval.evaluation.resampled_groups import resample_items
 from pact_eval.evaluation.run_records import item_texts
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.spending import Spending, compare_spending
 from pact_eval.evaluation.wrong_items import SUREST, WrongItem, differing_items, wrong_items
-from pact_eval.notes import Note
 from pact_eval.numbers import (
     about,
     has_width,
@@ -37,9 +35,9 @@ from pact_eval.numbers import (
     value_text,
 )
 from pact_eval.plain_text import lower_first, one_line, short_names
-from pact_eval.results import Result
+from pact_eval.results import Note, Result
 from pact_eval.runs.folder import unanswered_ids
-from pact_eval.runs.questions import QUESTION
+from pact_eval.runs.identity import QUESTION
 from pact_eval.stats.bounds import Bounded, BoundFinding, BoundTest, bound_tests
 from pact_eval.stats.estimate import Estimate
 

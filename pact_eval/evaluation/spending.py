@@ -24,12 +24,11 @@ import numpy as np
 import polars as pl
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.experiment_run import ExperimentRun, item_facts, without_prefix
 from pact_eval.evaluation.labels import Labels
-from pact_eval.evaluation.questions import item_facts, without_prefix
 from pact_eval.numbers import has_width
 from pact_eval.runs.folder import unanswered_items
-from pact_eval.runs.questions import QUESTION, question_texts
+from pact_eval.runs.identity import QUESTION, question_texts
 from pact_eval.stats.bounds import Bounded
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.linearised import mean_inference

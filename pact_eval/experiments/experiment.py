@@ -11,8 +11,7 @@ from typing import Literal
 
 from pact_eval._choices import ExperimentStage
 from pact_eval.errors import InputError, PlanError, Problem
-from pact_eval.experiments.devices import gpus_here, job_environments
-from pact_eval.experiments.plan import Plan, check_files, check_plan
+from pact_eval.experiments.plan import Plan, check_files, check_plan, gpus_here, job_environments
 from pact_eval.experiments.steps import Step, chosen_steps, planned_steps
 from pact_eval.results import Result
 

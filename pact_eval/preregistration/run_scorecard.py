@@ -19,7 +19,7 @@ import numpy as np
 from pact_eval import metrics
 from pact_eval._files import sha256_of_file
 from pact_eval._typing import IntArray
-from pact_eval.calibration.notes import CalibrationWarning
+from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import (
     MetricCell,
@@ -52,7 +52,6 @@ from pact_eval.evaluation.resampled_groups import (
     too_few,
 )
 from pact_eval.evaluation.settings import Settings
-from pact_eval.notes import Note
 from pact_eval.preregistration.criteria import (
     Check,
     Hypotheses,
@@ -83,7 +82,7 @@ from pact_eval.preregistration.scorecard import (
 )
 from pact_eval.progress import tracked
 from pact_eval.remedies.decodings import remedied_items, remedy_of_name, why_undefined
-from pact_eval.results import Result
+from pact_eval.results import Note, Result
 from pact_eval.runs.custody import refuse_trained_on
 from pact_eval.runs.folder import RunFolder, RunSource
 from pact_eval.runs.places import url_of

@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.calibration.notes import CalibrationNote
+from pact_eval.calibration.temperatures import CalibrationNote
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import Experiment

@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from pact_eval._typing import IntArray
-from pact_eval.runs.content_free import CONTENTS
+from pact_eval.runs.folder import CONTENTS
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.permuted_slots import distinct_orders

@@ -14,9 +14,8 @@ from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented
 from pact_eval._toml import did_you_mean
 from pact_eval._typing import FloatArray
-from pact_eval.calibration.notes import CalibrationNote
 from pact_eval.calibration.runs import Members, check_disjoint, check_owner, identity_json
-from pact_eval.calibration.temperatures import Calibrator
+from pact_eval.calibration.temperatures import CalibrationNote, Calibrator
 from pact_eval.data.records import Record
 from pact_eval.errors import GateError, InputError, counted
 from pact_eval.remedies.decodings import (

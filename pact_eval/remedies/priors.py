@@ -16,8 +16,7 @@ from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import NO_PROBABILITIES, InputError, missing_probabilities
 from pact_eval.metrics.decoding import log_softmax
 from pact_eval.remedies.costs import ItemTokens
-from pact_eval.runs.content_free import CONTENTS, content_free_probabilities, content_free_run
-from pact_eval.runs.folder import RunFolder
+from pact_eval.runs.folder import CONTENTS, RunFolder, content_free_probabilities, content_free_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.schema import Section
 

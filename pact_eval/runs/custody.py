@@ -21,8 +21,8 @@ import msgspec
 
 from pact_eval._json import Json
 from pact_eval.errors import GateError, listed
-from pact_eval.notes import Note
 from pact_eval.plain_text import one_line
+from pact_eval.results import Note
 from pact_eval.schema import Section
 
 if TYPE_CHECKING:

@@ -38,10 +38,10 @@ from transformers.cache_utils import DynamicLayer
 
 from pact_eval._json import Json
 from pact_eval.prompts.encoding import EncodedView
-from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
 from pact_eval.scoring.prefix_tree import Branch, prefix_tree
 from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.shared_prefix_attention import (
+    DEFAULT_KERNEL,
     Segments,
     shared_layer,
     shared_prefix_attention,

@@ -45,11 +45,9 @@ from pact_eval.models.folders import (
 )
 from pact_eval.models.hub_adapters import model_folder
 from pact_eval.prompts.contract import PromptContract
-from pact_eval.prompts.encoding import Encoder
-from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
+from pact_eval.prompts.encoding import STATED_PROMPTS, Encoder, TrainingPrompts
 from pact_eval.runs.provenance import Contract, RecordedBase, RecordedWeights
-from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
-from pact_eval.scoring.contracts import find_contract
+from pact_eval.scoring.contracts import find_contract, load_tokenizer, longest_prompt, reason
 from pact_eval.scoring.cpu import keep_freed_memory
 from pact_eval.scoring.quantisation import (
     Quantisation,
@@ -60,9 +58,13 @@ from pact_eval.scoring.quantisation import (
 )
 from pact_eval.scoring.request import AttentionName, EngineName, ModelRequest
 from pact_eval.scoring.scorer import Scorer
-from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt, reason
-from pact_eval.templates.files import is_decision_model, read_decision_files
-from pact_eval.templates.statement import check_statement, mismatch_remedy
+from pact_eval.scoring.shared_prefix_attention import DEFAULT_KERNEL
+from pact_eval.templates.files import (
+    check_statement,
+    is_decision_model,
+    mismatch_remedy,
+    read_decision_files,
+)
 
 with no_code_from_the_hub():
     from peft import LoraConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict

@@ -12,7 +12,7 @@ from pact_eval.data.labelled.reading import ReadingOptions
 from pact_eval.errors import AdapterError, InputError, ServerError
 from pact_eval.models.folders import is_base_alone
 from pact_eval.models.hub_adapters import find_adapter
-from pact_eval.scoring.servers.request import ServerRequest, WireName
+from pact_eval.scoring.servers.wire import ServerRequest, WireName
 from pact_eval.templates.files import is_decision_model
 
 EngineName = Literal["auto", "fork", "batched", "naive"]

@@ -23,7 +23,6 @@ from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.provenance import AutoDtype, RunLabels, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
-from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL, KERNELS
 from pact_eval.scoring.cpu import HeadShape, fastest_kernel
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
@@ -34,6 +33,7 @@ from pact_eval.scoring.scorer import (
     release_memory,
     sample_views,
 )
+from pact_eval.scoring.shared_prefix_attention import DEFAULT_KERNEL, KERNELS
 from pact_eval.scoring.windows import (
     Dataset,
     OnAnswer,

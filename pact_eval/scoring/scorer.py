@@ -20,11 +20,11 @@ from pact_eval._json import Json
 from pact_eval.errors import AdapterError, MemoryExhaustedError
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.runs.provenance import EngineCheck, RecordedEngine
-from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
 from pact_eval.scoring.cpu import float32_products, matmul_precision
 from pact_eval.scoring.engine import BatchedEngine, Engine, NaiveEngine, ScoredView
 from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
 from pact_eval.scoring.request import EngineName, KernelName
+from pact_eval.scoring.shared_prefix_attention import DEFAULT_KERNEL
 
 TOLERANCE: Final = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
 """Largest accepted difference from the oracle's logits, by dtype: far above rounding errors, far

@@ -1,31 +1,38 @@
 """Sources of scores: a local model, several workers with that model, or a server.
 
 The request decides; no library of a model is imported until then.
+
+Content-free prompts of a dataset: its records with a context that says nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, get_args
 
-from pact_eval.errors import ServerError, model_extra, ray_extra, server_extra
+from pact_eval.data.records import Record
+from pact_eval.errors import InputError, ServerError, model_extra, ray_extra, server_extra
 from pact_eval.hub.names import model_name
 from pact_eval.models.hub_adapters import label_of
+from pact_eval.runs.folder import CONTENTS, MOST_VIEWS, content_free_id
 from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.runs.provenance import RunLabels, read_provenance
+from pact_eval.runs.seal import CONTENT_FREE
 from pact_eval.scoring.request import DtypeName, ModelRequest
-from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.wire import ServerRequest
+from pact_eval.scoring.windows import Backend, Dataset, score_windows
 from pact_eval.scoring.workers.cluster import import_ray
 from pact_eval.scoring.workers.messages import WorkersRequest
 
-if TYPE_CHECKING:  # torch and httpx2
+if TYPE_CHECKING:
     from pact_eval.scoring.score import LocalSource
     from pact_eval.scoring.windows import Backend
     from pact_eval.scoring.workers.pool import PoolProgress
     from pact_eval.scoring.workers.source import WorkerSource
+
 
 _EVALUATION: Final = (None, "evaluation")
 
@@ -155,3 +162,57 @@ def _base_name(base_model: str) -> str:
     """Return the last part of a path or Hub id, without the revision."""
     hub_name = None if Path(base_model).exists() else model_name(base_model)
     return Path(base_model if hub_name is None else hub_name.repository).name
+
+
+def content_free_dataset(dataset: Dataset) -> Dataset:
+    """Return a dataset with each context replaced by "N/A", "[MASK]" and the empty string.
+
+    Questions and letter orders stay, and views are two at most.
+
+    Raises:
+        InputError: the dataset has ablated contexts.
+    """
+    if any(record.ablation is not None for record in dataset.records):
+        message = f"--content-free: expected records with references, {dataset.path} has none"
+        raise InputError(message)
+    records = [
+        _content_free(record, number)
+        for record in dataset.records
+        for number in range(len(CONTENTS))
+    ]
+    return replace(dataset, records=records, k=min(dataset.k, MOST_VIEWS), content_free=True)
+
+
+def score_content_free(
+    source: Backend,
+    dataset: Dataset,
+    out: Path,
+    *,
+    labels: RunLabels,
+    allow: Collection[str] = (),
+) -> None:
+    """Score the content-free prompts of a complete run into its folder, or resume that.
+
+    Nothing else in the folder of the run changes.
+
+    Args:
+        source: what has scored the run.
+        dataset: the dataset of the run.
+        out: the run folder.
+        labels: those of the run.
+        allow: as for `score_windows`.
+
+    Raises:
+        PactError: as for `score_windows`.
+    """
+    content_free = content_free_dataset(dataset)
+    score_windows(source, content_free, out / CONTENT_FREE, labels=labels, allow=allow)
+
+
+def _content_free(record: Record, number: int) -> Record:
+    return replace(
+        record,
+        id=content_free_id(record.id, number),
+        state=CONTENTS[number],
+        order_key=record.order_key or record.id,
+    )

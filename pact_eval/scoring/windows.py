@@ -39,9 +39,8 @@ from pact_eval.errors import GateError, InputError, listed
 from pact_eval.hub.downloads import snapshot_of
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
-from pact_eval.runs.content_free import CONTENTS, SETTING
 from pact_eval.runs.custody import Custody, OtherData, StatedTraining, TrainedOn, TrainedRole
-from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.folder import CONTENTS, SETTING, RunWriter
 from pact_eval.runs.provenance import Data, RunLabels, RunNames, ViewTokens, seen_from
 from pact_eval.runs.rows import metadata_frame, with_metadata
 from pact_eval.scoring.prefix_tree import shared_tokens

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.progress import step
-from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats.bootstrap import weight_batches
-from pact_eval.stats.clusters import intraclass_correlation
+from pact_eval.stats.clusters import check_cluster, intraclass_correlation
 
 # Numbers drawn at a time (8 MiB).
 _BATCH_NUMBERS = 2**20

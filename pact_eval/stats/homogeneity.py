@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.stats._paired_arrays import cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
+from pact_eval.stats.clusters import cluster_codes
 from pact_eval.stats.estimate import FEW_CLUSTERS, LEVEL, POWER, ClusterText, differing_text
 from pact_eval.stats.multiplicity import holm
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats._paired_arrays import check_outcomes, cluster_leads
 from pact_eval.stats.bootstrap import percentile_estimate
+from pact_eval.stats.clusters import check_outcomes, cluster_leads
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method, differing_text
 from pact_eval.stats.proportions import p_value_below
 

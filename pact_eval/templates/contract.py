@@ -29,11 +29,19 @@ from pact_eval._json import Json, sha256_of_json
 from pact_eval.data.records import LETTERS, Field, FieldKind
 from pact_eval.errors import ContractMismatchError, PromptError, RequestError
 from pact_eval.prompts.contract import ChatTokenizer, PromptRequest, code_orders
+from pact_eval.prompts.encoding import sha256_of_tokenizer
 from pact_eval.prompts.nimble import needs_chat_template
-from pact_eval.prompts.training_prompts import sha256_of_tokenizer
 from pact_eval.prompts.trial import trial_fault
-from pact_eval.templates.files import PLAIN, TEMPLATE_CONTRACT, TEMPLATE_TASK, TYPES, DecisionFiles
-from pact_eval.templates.trial import PROBE_STATE, PROBES, first_rendering
+from pact_eval.templates.files import (
+    PLAIN,
+    PROBE_STATE,
+    PROBES,
+    TEMPLATE_CONTRACT,
+    TEMPLATE_TASK,
+    TYPES,
+    DecisionFiles,
+    first_rendering,
+)
 
 Order = tuple[int, ...]
 

@@ -8,21 +8,35 @@
 A type is `noul` (our boolean), `choice` or `score`. Every key is optional. One JSON file may hold
 all of it, with the template under `chat_template`. Files of a trained decision head make another
 type of model: its scores come from hidden states, not from the next token.
+
+The first rendering of a decision template, with a question of each kind, within limits.
+
+Contract that the files of an adapter state, or the user for trainers that record none.
 """
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from pact_eval._files import read_text
+from pact_eval._files import read_text, write_atomically
 from pact_eval._json import Json, describe, dumps, dumps_indented, sha256_of_json
-from pact_eval.data.records import LETTERS, FieldKind
-from pact_eval.errors import AdapterError, InputError, PromptError
-from pact_eval.models.folders import is_base_alone, read_json_object
+from pact_eval.data.records import LETTERS, Field, FieldKind, parse_field
+from pact_eval.errors import AdapterError, ContractMismatchError, InputError, PromptError
+from pact_eval.models.folders import (
+    SCHEMA_CONFIG,
+    AdapterFiles,
+    is_base_alone,
+    read_adapter_files,
+    read_json_object,
+)
+from pact_eval.prompts.contract import CONTRACT_KEYS, STATED_BY, PromptContract
 from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts.trial import CHAT_VARIABLES, Trial, render_within_limits
 from pact_eval.schema import convert
 
 DECISION_CONFIG: Final = "decision.json"
@@ -339,3 +353,184 @@ def _refuse_writable_control_tokens(tokenizer: Any) -> None:
             f"a request could write the control tokens {', '.join(writable)}: they have no angle "
             "bracket, which the contract escapes; such a model is not exported"
         )
+
+
+PROBE_STATE: Final[Json] = {"note": "The seal is broken."}
+"""The state of the requests that a template is probed with."""
+
+PROBES: Final[dict[FieldKind, Field]] = {
+    "choice": parse_field(
+        "probe",
+        {
+            "type": "choice",
+            "instructions": "Which desk?",
+            "criteria": {"first": "One of them", "second": None, "third": "The last"},
+        },
+    ),
+    "boolean": parse_field(
+        "probe",
+        {
+            "type": "noul",
+            "instructions": "Is it so?",
+            "criteria": {"false": "Not so", "true": "It is so"},
+        },
+    ),
+    "score": parse_field(
+        "probe", {"type": "score", "instructions": "How bad?", "criteria": ["Fine", "Bad", "Worse"]}
+    ),
+}
+"""A question of each kind that a template is probed with."""
+
+
+def first_rendering(files: DecisionFiles) -> Trial:
+    """Render the template of decision files with a question of each kind, within limits.
+
+    Whether it can be rendered is not judged here, only that it ends within `TRIAL_SECONDS` and
+    `TRIAL_BYTES`.
+
+    Examples:
+        >>> first_rendering(DecisionFiles("{{ state }}"))
+        'ends'
+        >>> first_rendering(DecisionFiles("{{ 'a' * 10**10 }}"))
+        'memory'
+    """
+    if files.template is None:
+        return "ends"
+    variables = [_variables(field, files) for field in PROBES.values()]
+    return render_within_limits(files.template, json.dumps(variables))
+
+
+def _variables(field: Field, files: DecisionFiles) -> Json:
+    """Return what transformers shows to a template of one question."""
+    labels = files.labels_of(field.kind)[: len(field.answers)]
+    question: Json = {
+        "name": field.name,
+        "type": TYPES[field.kind],
+        "instructions": field.instructions,
+        "options": [answer.key for answer in field.answers],
+        "labels": [*labels],
+        "descriptions": [answer.description for answer in field.answers],
+    }
+    return {
+        "messages": [{"role": "user", "content": ""}],
+        "state": PROBE_STATE,
+        "question": question,
+        **CHAT_VARIABLES,
+    }
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Who states the contract of an adapter, and whether it is the one that it is scored on.
+
+    Attributes:
+        stated_by: "user" if the adapter's own files state none, or the user wrote them.
+        difference: how the stated contract differs; None if it is this one.
+        unknown: whether nobody states a contract.
+    """
+
+    stated_by: str | None = None
+    difference: str | None = None
+    unknown: bool = False
+
+
+def check_statement(adapter: AdapterFiles, contract: PromptContract, *, named: bool) -> Statement:
+    """Compare the contract that the files of an adapter state with the one that is used.
+
+    A user who names a contract states what the files leave open. What they say still counts: it
+    may not be another contract.
+
+    Args:
+        adapter: the adapter.
+        contract: the contract that is used.
+        named: whether the user has named it.
+
+    Raises:
+        AdapterError: the decision files of the adapter cannot be read.
+    """
+    config = adapter.schema_config or {}
+    by_user = "user" if config.get(STATED_BY) == "user" else None
+    if not any(config.get(key) is not None for key in CONTRACT_KEYS):
+        return _statement_of_files(adapter, contract, named=named)
+    difference = _difference(contract, config)
+    if named and difference is not None:
+        difference = _difference(contract, completed(contract, config))
+        by_user = "user" if difference is None else by_user
+    return Statement(by_user, difference)
+
+
+def _statement_of_files(
+    adapter: AdapterFiles, contract: PromptContract, *, named: bool
+) -> Statement:
+    """Return what the decision files of an adapter's folder state, or else the user."""
+    if has_decision_files(adapter.folder):
+        if read_decision_files(adapter.folder).fingerprint == contract.fingerprint:
+            return Statement()
+        return Statement(None, "its decision files state another prompt contract")
+    if named:
+        return Statement("user")
+    if contract is not NIMBLE:
+        return Statement()  # the decision files of the base, which transformers itself would use
+    lacking = "has no" if adapter.schema_config is None else "names no contract in its"
+    difference = f"it {lacking} {SCHEMA_CONFIG}, so its prompt contract is unknown"
+    return Statement(None, difference, unknown=True)
+
+
+def _difference(contract: PromptContract, config: Mapping[str, Json]) -> str | None:
+    try:
+        contract.check_adapter(config)
+    except ContractMismatchError as error:
+        return str(error)
+    return None
+
+
+def completed(contract: PromptContract, config: Mapping[str, Json]) -> dict[str, Json]:
+    """Return a `schema_config.json` with the keys of a contract that it lacks.
+
+    A hash of the code that made the prompts stands for the contract: it gets no fingerprint of ours
+    next to it.
+    """
+    keys = contract.schema_config()
+    if config.get("prompt_code_sha256") is not None:
+        keys.pop("contract_fingerprint")
+    return keys | {key: value for key, value in config.items() if value is not None}
+
+
+def mismatch_remedy(adapter: AdapterFiles, statement: Statement, *, may_differ: bool) -> str:
+    """Return what a user can do about a contract that is unknown or differs.
+
+    Args:
+        adapter: the adapter.
+        statement: on its contract.
+        may_differ: whether the command has `--allow other-contract`.
+    """
+    allow = "--allow other-contract scores it anyway" if may_differ else ""
+    if not statement.unknown:
+        return allow or "give the base model and the contract that it was trained with"
+    write = f"pact-audit adapter {shlex.quote(str(adapter.folder))} --write-contract {NIMBLE.name}"
+    option = f"--contract {NIMBLE.name}, or once and for all: " if may_differ else ""
+    remedy = f"if it was trained on the contract {NIMBLE.name}, state this: {option}{write}"
+    return f"{remedy}; {allow}" if allow else remedy
+
+
+def write_contract(folder: Path) -> None:
+    """Write into the folder of an adapter that the user states the Nimble contract.
+
+    Keys that `schema_config.json` has already are kept.
+
+    Args:
+        folder: of the adapter.
+
+    Raises:
+        AdapterError: the folder is not an adapter, or its files state this contract.
+        ContractMismatchError: its files state another contract.
+    """
+    adapter = read_adapter_files(folder)
+    statement = check_statement(adapter, NIMBLE, named=True)
+    if statement.difference is not None:
+        raise ContractMismatchError(f"{folder}: {statement.difference}; nothing was written")
+    config = adapter.schema_config or {}
+    if statement.stated_by is None or config.get(STATED_BY) is not None:
+        raise AdapterError(f"{folder}: its files state this contract already; nothing was written")
+    stated = completed(NIMBLE, config) | {STATED_BY: "user"}
+    write_atomically(folder / SCHEMA_CONFIG, dumps_indented(stated))

@@ -20,11 +20,10 @@ from msgspec.structs import replace as changed
 
 from pact_eval._choices import COVERAGE, ClusterUnit, Counting, GateGroups, SetGroups
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
-from pact_eval.calibration.notes import CalibrationWarning
+from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.errors import InputError
-from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.experiment_run import ExperimentRun, questions_of
 from pact_eval.evaluation.labels import ordered_groups
-from pact_eval.evaluation.questions import questions_of
 from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import plain_units

@@ -21,13 +21,12 @@ from msgspec.structs import replace as changed
 
 from pact_eval._choices import CONFIDENCE, ClusterUnit, Counting, Decoding, GateGroups, Signal
 from pact_eval._typing import BoolArray, FloatArray, TextArray
-from pact_eval.calibration.notes import CalibrationWarning
+from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.experiment_run import ExperimentRun, questions_of
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import MOST_TEXTS, ordered_groups
-from pact_eval.evaluation.questions import questions_of
 from pact_eval.evaluation.registry import MEAN_CONFIDENCE
 from pact_eval.evaluation.report import Calibration
 from pact_eval.evaluation.run_records import item_texts
@@ -36,8 +35,8 @@ from pact_eval.numbers import CLUSTER
 from pact_eval.results import Framed, Writable
 from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_runs
 from pact_eval.runs.folder import RunSource, open_run, unanswered_items
+from pact_eval.runs.identity import QUESTION, several_questions
 from pact_eval.runs.provenance import UNNAMED
-from pact_eval.runs.questions import QUESTION, several_questions
 from pact_eval.runs.rows import metadata_of_rows
 from pact_eval.schema import Section
 from pact_eval.stats.estimate import Estimate

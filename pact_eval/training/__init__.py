@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pact_eval.scoring  # noqa: F401 -- it sets how OpenMP waits, before torch is loaded
 
 if TYPE_CHECKING:
-    from pact_eval.training.adapters import save_adapter
     from pact_eval.training.recipe import RecipeTraining, train_recipe
-    from pact_eval.training.recipe_data import training_data, views_sha256
-    from pact_eval.training.views import DEFAULT_PLAN, ViewPlan, training_views
+    from pact_eval.training.recipe_data import (
+        DEFAULT_PLAN,
+        ViewPlan,
+        training_data,
+        training_views,
+        views_sha256,
+    )
+    from pact_eval.training.recipe_model import save_adapter
 
 __all__ = [
     "DEFAULT_PLAN",
@@ -28,13 +33,13 @@ __all__ = [
 ]
 
 _HOME: Final = {
-    "DEFAULT_PLAN": "views",
+    "DEFAULT_PLAN": "recipe_data",
     "RecipeTraining": "recipe",
-    "ViewPlan": "views",
-    "save_adapter": "adapters",
+    "ViewPlan": "recipe_data",
+    "save_adapter": "recipe_model",
     "train_recipe": "recipe",
     "training_data": "recipe_data",
-    "training_views": "views",
+    "training_views": "recipe_data",
     "views_sha256": "recipe_data",
 }
 """The module of each name."""

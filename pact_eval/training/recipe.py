@@ -27,7 +27,6 @@ from pact_eval.errors import InputError
 from pact_eval.models.folders import ADAPTER_WEIGHTS
 from pact_eval.runs.folder import library_versions
 from pact_eval.runs.training_log import LOG_NAME, SELECTED_STEP, SELECTION_MASS, SELECTION_NLL
-from pact_eval.training.adapters import save_adapter, write_json
 from pact_eval.training.recipe_data import Log, RecipeData, RecipeFiles, recipe_data
 from pact_eval.training.recipe_model import (
     Checkpoints,
@@ -41,7 +40,9 @@ from pact_eval.training.recipe_model import (
     peak_memory_bytes,
     recipe_settings,
     reset_peak_memory,
+    save_adapter,
     settings_identity,
+    write_json,
 )
 from pact_eval.training.recipes import CARD
 from pact_losses import (

@@ -19,9 +19,8 @@ import numpy as np
 import polars as pl
 
 from pact_eval._files import read_json, sha256_of_file
-from pact_eval.calibration.notes import UNKNOWN_FAMILIES, UNKNOWN_RUN
 from pact_eval.calibration.runs import Members, calibrator_for, is_fitted_on
-from pact_eval.calibration.temperatures import read_calibrator
+from pact_eval.calibration.temperatures import UNKNOWN_FAMILIES, UNKNOWN_RUN, read_calibrator
 from pact_eval.custody.training_record import (
     TRAINING_RECORD,
     Hashes,
@@ -36,8 +35,7 @@ from pact_eval.preregistration.registration import check_lock, lock_path, read_l
 from pact_eval.progress import tracked
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.runs.content_free import content_free_run, record_id_of
-from pact_eval.runs.folder import RunFolder, read_any_run
+from pact_eval.runs.folder import RunFolder, content_free_run, read_any_run, record_id_of
 from pact_eval.runs.places import naming_urls, run_folder, shown, with_urls
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance, RecordedWeights, read_provenance
@@ -430,8 +428,7 @@ def _prompts(run: _Checked) -> str | None:
         return None
     folder = run.base_folder
     try:
-        from pact_eval.scoring.contracts import recorded_contract
-        from pact_eval.scoring.tokenizer import load_tokenizer
+        from pact_eval.scoring.contracts import load_tokenizer, recorded_contract
     except ImportError as error:
         raise _unchecked(f"{error.name} is not installed") from None
     fingerprint = Encoder(load_tokenizer(folder), recorded_contract(run.provenance)).fingerprint

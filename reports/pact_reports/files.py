@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._json import Json
-from pact_eval.calibration.notes import CalibrationWarning
+from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.table_results import read_clear_changes
@@ -16,17 +16,16 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords, imported_item_records, read_item_records
-from pact_eval.evaluation.run_data import remembered_data
-from pact_eval.notes import Note
+from pact_eval.evaluation.run_records import remembered_data
 from pact_eval.plain_text import one_line
-from pact_eval.results import Result
+from pact_eval.results import Note, Result
 from pact_reports.figures.axes import STYLES, Canvas
 from pact_reports.figures.files import draw_figures
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import NEUTRAL, read_palette, with_arms
-from pact_reports.outputs import Outputs
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.request import Request
+from pact_reports.results import Outputs
 from pact_reports.writers.files import BuiltTables, build_tables, write_tables
 
 Paths = Mapping[str, tuple[Path, ...]]
@@ -115,7 +114,7 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
     Example:
         >>> from pact_eval.evaluation.experiment import Experiment
         >>> from pact_reports.files import write_report
-        >>> from pact_reports.outputs import Outputs
+        >>> from pact_reports.results import Outputs
         >>> experiment = Experiment.read([])
         >>> write_report(experiment, Outputs()).paths
         ()

@@ -17,7 +17,7 @@ from pact_eval.audit.dataset import DATA_CHECKS, audit_data
 from pact_eval.audit.parts import is_shared, look_at_families, work_on_parts
 from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
-from pact_eval.data.manifest import write_manifest
+from pact_eval.data.splits import write_manifest
 
 
 @pytest.fixture

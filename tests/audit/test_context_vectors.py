@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from builders import record, write_jsonl
 
-from pact_eval.audit import cosine_search as context_vectors
-from pact_eval.audit.cosine_search import (
+from pact_eval.audit import near_duplicates as context_vectors
+from pact_eval.audit.near_duplicates import (
     ContextVectors,
     Groups,
     Pairs,
@@ -215,7 +215,7 @@ def test_largest_cosines_within_and_across(tmp_path: Path, monkeypatch: pytest.M
     within = cosine(expected[0], expected[1])
     across = max(cosine(expected[n], expected[3]) for n in range(3))
     for block_rows in (1_024, 1):
-        monkeypatch.setattr("pact_eval.audit.cosine_search._BLOCK_ROWS", block_rows)
+        monkeypatch.setattr("pact_eval.audit.near_duplicates._BLOCK_ROWS", block_rows)
         assert largest_cosine(vectors, groups, across=False) == pytest.approx(within, abs=1e-6)
         assert largest_cosine(vectors, groups, across=True) == pytest.approx(across, abs=1e-6)
     alone = Groups(np.zeros(4, dtype=int), np.array([0, 0, 1, 0]), state)
@@ -227,7 +227,7 @@ def test_cosines_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     vectors = vectors_of(tmp_path, TEXTS)
     row, other = (index.ravel() for index in np.indices((7, 7)))
     at_once: Any = cosines(vectors, row, other)
-    monkeypatch.setattr("pact_eval.audit.cosine_search._BATCH_PAIRS", 5)
+    monkeypatch.setattr("pact_eval.audit.near_duplicates._BATCH_PAIRS", 5)
     assert cosines(vectors, row, other).tolist() == at_once.tolist()
     assert at_once.max() <= 1
     assert cosines(vectors, row[:0], other[:0]).tolist() == []

@@ -318,7 +318,7 @@ def expected_place(corruption: Corruption, data: Data) -> str:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> NamedTokenizer:
-    from pact_eval.scoring.tokenizer import load_tokenizer
+    from pact_eval.scoring.contracts import load_tokenizer
 
     return NamedTokenizer("model", load_tokenizer(MODEL))
 

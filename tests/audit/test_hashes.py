@@ -14,7 +14,7 @@ from messages import assert_says
 from pact_eval.audit.context import DataAuditSettings, DatasetSource
 from pact_eval.audit.dataset import audit_data
 from pact_eval.audit.findings import CheckResult
-from pact_eval.data.manifest import write_manifest
+from pact_eval.data.splits import write_manifest
 
 ONLY = DataAuditSettings(only=("hashes",))
 

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
-from pact_eval.audit.logistic import fit_logistic, group_folds
+from pact_eval.audit.shortcuts import fit_logistic, group_folds
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -21,8 +21,8 @@ from messages import assert_says
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pact_eval._json import Json
-from pact_eval.audit import cosine_search, near_duplicates, separation
-from pact_eval.audit import cosine_search as context_vectors
+from pact_eval.audit import near_duplicates, separation
+from pact_eval.audit import near_duplicates as context_vectors
 from pact_eval.audit.findings import Collector, Finding
 from pact_eval.audit.near_duplicates import NearDuplicates, add_near_duplicates
 from pact_eval.data.files import DataFile
@@ -107,7 +107,7 @@ def changed(**constants: int) -> Iterator[None]:
     """Change constants of the search; for use inside a property test."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in constants.items():
-            patch.setattr(cosine_search, name, value)
+            patch.setattr(near_duplicates, name, value)
         yield
 
 
@@ -115,13 +115,13 @@ def changed(**constants: int) -> Iterator[None]:
 def n_cosines(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many cosines were computed, call by call."""
     counted: list[int] = []
-    compute = cosine_search.cosines
+    compute = near_duplicates.cosines
 
     def counting(vectors: Any, row: Any, other: Any) -> Any:
         counted.append(len(row))
         return compute(vectors, row, other)
 
-    monkeypatch.setattr(cosine_search, "cosines", counting)
+    monkeypatch.setattr(near_duplicates, "cosines", counting)
     return counted
 
 

@@ -67,7 +67,7 @@ def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_FAMILIES_IN_A_PART", 7)
     monkeypatch.setattr(data_index, "FEWEST_BYTES", 1)
     monkeypatch.setattr(data_index, "_BYTES_IN_A_PART", 10_000)
-    monkeypatch.setattr("pact_eval.audit.cosine_search._CHUNK_ROWS", 13)
+    monkeypatch.setattr("pact_eval.audit.near_duplicates._CHUNK_ROWS", 13)
     monkeypatch.setattr(processes, "usable_cores", lambda: 2)
     monkeypatch.setattr(parts, "usable_cores", lambda: 2)
 

@@ -12,10 +12,21 @@ from run_frames import edit_run, opposed, other_items, rows, write_run
 
 from pact_eval._json import Json
 from pact_eval.calibration.fitting import fit_calibrator
-from pact_eval.calibration.notes import UNKNOWN_FAMILIES, UNKNOWN_RUN, CalibrationWarning
-from pact_eval.calibration.runs import Members, calibrator_for, check_disjoint, fit_on_run
-from pact_eval.calibration.selection import left_out_nll
-from pact_eval.calibration.temperatures import neutral_calibrator, read_calibrator, write_calibrator
+from pact_eval.calibration.runs import (
+    Members,
+    calibrator_for,
+    check_disjoint,
+    fit_on_run,
+    left_out_nll,
+)
+from pact_eval.calibration.temperatures import (
+    UNKNOWN_FAMILIES,
+    UNKNOWN_RUN,
+    CalibrationWarning,
+    neutral_calibrator,
+    read_calibrator,
+    write_calibrator,
+)
 from pact_eval.errors import GateError, InputError
 from pact_eval.runs.folder import read_run
 

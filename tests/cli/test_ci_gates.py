@@ -19,7 +19,7 @@ from pact_eval.drift.unlabelled import Finding
 from pact_eval.evaluation.requirements import Verdict
 from pact_eval.preregistration.scorecard import Standing
 from pact_eval.stats.bounds import BoundFinding
-from pact_eval.stats.equivalence import MarginFinding
+from pact_eval.stats.power import MarginFinding
 from pact_eval.thresholds.checking import GateVerdict
 from pact_reports.cases import EXIT_CODES, STATUS_OF
 

@@ -17,8 +17,8 @@ from scoring.conftest import FIXTURES
 
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
-from pact_eval.data.manifest import write_manifest
 from pact_eval.data.records import read_records
+from pact_eval.data.splits import write_manifest
 from pact_eval.runs.rows import SCHEMA
 
 run = runner(main)

@@ -18,7 +18,7 @@ from pact_eval.evaluation.conclusions.better import (
     claim_status,
     not_comparable,
 )
-from pact_eval.evaluation.conclusions.experiment_conclusions import (
+from pact_eval.evaluation.conclusions.headline import (
     worst,
 )
 from pact_eval.evaluation.conclusions.order import (
@@ -37,9 +37,9 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import DecodingName
 from pact_eval.evaluation.resampled_groups import Evidence
 from pact_eval.runs.predictions import Predictions
-from pact_eval.stats.equivalence import equivalence_verdict
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import GroupPreference, SlotPreference, SlotPreferences
+from pact_eval.stats.power import equivalence_verdict
 
 NAN = math.nan
 

@@ -17,7 +17,7 @@ from pact_eval.audit.dataset import audit_data
 from pact_eval.audit.findings import CheckResult
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.conclusions.experiment_conclusions import worst
+from pact_eval.evaluation.conclusions.headline import worst
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_reports.views.registry import presenter_of

@@ -19,7 +19,7 @@ from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
 from pact_eval._files import sha256_of_file
 from pact_eval.data.ablation import write_ablated_records
-from pact_eval.data.manifest import write_manifest
+from pact_eval.data.splits import write_manifest
 
 Row = dict[str, Any]
 Words = tuple[object, ...]

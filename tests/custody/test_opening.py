@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from spoiled_datasets import Data, healthy
 
-from pact_eval.data.manifest import write_manifest
 from pact_eval.data.opening import manifest_check, open_dataset
+from pact_eval.data.splits import write_manifest
 from pact_eval.errors import GateError, InputError, TamperedError
 
 

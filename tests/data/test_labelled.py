@@ -19,8 +19,8 @@ from pact_cli.audit.main import main as audit_main
 from pact_cli.main import main
 from pact_eval.data.labelled.reader import read_dataset_records, read_labelled
 from pact_eval.data.labelled.reading import Reading, is_labelled, reading_of, reading_of_json
-from pact_eval.data.manifest import write_manifest
 from pact_eval.data.records import read_records
+from pact_eval.data.splits import write_manifest
 from pact_eval.errors import RecordError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import read_item_records

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.data.word_diff import edited_words, same_words, word_diff, words
+from pact_eval.data.diff import edited_words, same_words, word_diff, words
 
 texts = st.lists(st.sampled_from(["a", "b", "c", "d.", "Box", "7"]), max_size=12).map(" ".join)
 

@@ -15,8 +15,9 @@ from messages import assert_says
 from run_frames import ablated_rows, edit_run, frame_of, other_items, rows, write_run
 
 from pact_eval._json import Json
-from pact_eval.calibration.notes import UNKNOWN_FAMILIES, UNKNOWN_RUN
 from pact_eval.calibration.temperatures import (
+    UNKNOWN_FAMILIES,
+    UNKNOWN_RUN,
     Calibrator,
     Weights,
     neutral_calibrator,

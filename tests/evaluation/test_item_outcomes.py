@@ -17,7 +17,7 @@ from pact_eval.calibration.temperatures import (
     write_calibrator,
 )
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.item_outcomes import item_distributions, item_outcomes
+from pact_eval.evaluation.item_records import item_distributions, item_outcomes
 
 # Three pairs: both right; both wrong with one answer; one right. A seventh item is alone.
 ANSWERS = [0, 1, 0, 0, 1, 1, 0]

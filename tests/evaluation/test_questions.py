@@ -13,11 +13,11 @@ from messages import assert_says
 from run_frames import write_run
 
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.questions import has_several_questions
+from pact_eval.evaluation.experiment_run import has_several_questions
 from pact_eval.evaluation.requirements import Release, Requirement, judge_release
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import open_run
-from pact_eval.runs.questions import several_questions
+from pact_eval.runs.identity import several_questions
 
 
 def families(n: int) -> npt.NDArray[np.object_]:

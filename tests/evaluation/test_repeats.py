@@ -15,7 +15,7 @@ from messages import assert_says
 
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.item_outcomes import item_outcomes
+from pact_eval.evaluation.item_records import item_outcomes
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.registry import REPEATS_NOT_VIEWS, REPEATS_OF_ONE_ORDER
 from pact_eval.evaluation.settings import Settings

@@ -14,8 +14,8 @@ from pact_eval._choices import Bins
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.labels import column_labels, parse_bins
+from pact_eval.runs.identity import MISSING
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.questions import MISSING
 
 
 @pytest.mark.parametrize(

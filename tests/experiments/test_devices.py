@@ -10,7 +10,7 @@ import pytest
 
 from pact_eval.data.processes import usable_cores
 from pact_eval.errors import InputError
-from pact_eval.experiments.devices import gpus_here, job_environments, step_environment
+from pact_eval.experiments.plan import gpus_here, job_environments, step_environment
 
 
 def test_each_job_has_one_gpu_and_one_job_has_all(monkeypatch: pytest.MonkeyPatch) -> None:

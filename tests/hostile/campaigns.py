@@ -42,7 +42,7 @@ from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
 from pact_eval._files import sha256_of_file
 from pact_eval.calibration.runs import fit_on_run
-from pact_eval.data.manifest import write_manifest
+from pact_eval.data.splits import write_manifest
 from pact_eval.importing.zip_members import ZipMembers
 from pact_eval.preregistration.registration import register
 from pact_eval.remedies.fitting import fit_remedy

@@ -24,7 +24,7 @@ from scoring.conftest import MODEL
 
 from pact_cli.main import main
 from pact_eval.scoring.servers import client
-from pact_eval.scoring.servers.request import WireName
+from pact_eval.scoring.servers.wire import WireName
 
 ALL = "PACT_FUZZ" in os.environ
 TRIES = 2

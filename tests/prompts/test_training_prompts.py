@@ -12,9 +12,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 import pact_fixtures
 from pact_eval.errors import AdapterError
-from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.encoding import Encoder, TrainingPrompts
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.prompts.training_prompts import TrainingPrompts
 
 MODEL = Path(pact_fixtures.__file__).parent / "model"
 _VOCAB = {"a": 0, "b": 1, "ab": 2, "[UNK]": 3}

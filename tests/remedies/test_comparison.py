@@ -16,7 +16,7 @@ from pact_eval.remedies.costs import ItemTokens
 from pact_eval.remedies.decodings import Remedy, cross_fitted, folds_of, remedied
 from pact_eval.remedies.priors import ContentFree, fit_letter_prior
 from pact_eval.runs.predictions import Predictions
-from pact_reports.views.remedies import remedies_answer
+from pact_reports.views.sweep import remedies_answer
 
 _DRAWS = 100
 """Of 100 draws, more than 5 show false help with probability 94% at a rate of 10%, 99.8% at 15%."""

@@ -13,7 +13,7 @@ from remedies.planted_orders import planted_run
 from pact_eval.errors import InputError
 from pact_eval.remedies.decodings import Remedy, remedied
 from pact_eval.remedies.priors import contextually_calibrated, usable
-from pact_eval.runs.content_free import (
+from pact_eval.runs.folder import (
     CONTENTS,
     content_free_id,
     content_free_probabilities,

@@ -11,7 +11,7 @@ from remedies.planted_orders import planted_run
 
 from pact_eval.remedies.comparison import balance_status, compare_remedies, letter_balance
 from pact_eval.runs.predictions import Predictions
-from pact_reports.views.remedies import balance_sentence
+from pact_reports.views.sweep import balance_sentence
 
 _DRAWS = 200
 

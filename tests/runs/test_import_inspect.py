@@ -19,7 +19,7 @@ from pact_eval.data.labelled.reading import Reading
 from pact_eval.errors import InputError, RecordError, ShapeError
 from pact_eval.evaluation.diagnostics import diagnose
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.item_outcomes import item_outcomes
+from pact_eval.evaluation.item_records import item_outcomes
 from pact_eval.evaluation.notes import (
     Incomplete,
     RepeatedPrompts,

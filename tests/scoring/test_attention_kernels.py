@@ -26,7 +26,6 @@ from pact_eval.runs.folder import read_run
 from pact_eval.runs.provenance import RecordedEngine, read_provenance
 from pact_eval.scoring import cpu
 from pact_eval.scoring import score as scoring
-from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
 from pact_eval.scoring.cpu import (
     HeadShape,
     fastest_kernel,
@@ -37,6 +36,7 @@ from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import AttentionName, KernelName, ModelRequest
 from pact_eval.scoring.score import score
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
+from pact_eval.scoring.shared_prefix_attention import DEFAULT_KERNEL
 from pact_eval.scoring.windows import read_dataset
 from scoring.conftest import HOLDOUT, MODEL, SMALL, random_model
 

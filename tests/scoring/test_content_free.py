@@ -26,18 +26,19 @@ from pact_eval.progress import watched
 from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.nimble import NIMBLE, prompt_text
 from pact_eval.remedies.priors import ContentFree
-from pact_eval.runs.content_free import (
+from pact_eval.runs.folder import (
     CONTENTS,
     content_free_run,
+    open_run,
+    read_run,
 )
-from pact_eval.runs.folder import open_run, read_run
 from pact_eval.runs.seal import CONTENT_FREE
-from pact_eval.scoring.content_free import content_free_dataset, score_content_free
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import LocalSource, score
-from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import server_source
+from pact_eval.scoring.servers.wire import ServerRequest
+from pact_eval.scoring.sources import content_free_dataset, score_content_free
 from pact_eval.scoring.windows import WINDOW_RECORDS, read_dataset, score_windows
 from scoring.conftest import HOLDOUT, Make
 from scoring.servers.loopback import serving, softmax_of_names, systemone

@@ -18,7 +18,7 @@ from pact_eval.models.folders import read_adapter_files
 from pact_eval.prompts.contract import canonical_code_order, code_orders
 from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE, prompt_text
-from pact_eval.scoring import passes
+from pact_eval.scoring import fork_engine
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.fork_engine import PlainHead
 from pact_eval.scoring.model import identify
@@ -359,7 +359,7 @@ def test_padded_branches_that_shift_positions_are_noticed(
         decoder_attention_heads=2, decoder_ffn_dim=48, encoder_layers=1,
         encoder_attention_heads=2, encoder_ffn_dim=48,
     )  # fmt: skip
-    monkeypatch.setattr(passes, "can_share", lambda *_args: False)
+    monkeypatch.setattr(fork_engine, "can_share", lambda *_args: False)
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:8], 2, 5)
     scorer = Scorer(model, 4096)
     assert largest_difference(scorer.score(views), one_by_one(model, views)) < LOGIT

@@ -17,8 +17,7 @@ from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.engine import ScoredView
-from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
-from pact_eval.scoring.passes import can_fork, forked, new_cache
+from pact_eval.scoring.fork_engine import ForkEngine, can_fork, fork_engine, forked, new_cache
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
 from scoring.conftest import HOLDOUT, SMALL, random_model
 

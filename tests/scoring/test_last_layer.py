@@ -10,8 +10,7 @@ import torch
 import transformers
 from tolerances import PRODUCT
 
-from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
-from pact_eval.scoring.passes import LastLayer, new_cache
+from pact_eval.scoring.fork_engine import ForkEngine, LastLayer, fork_engine, new_cache
 from pact_eval.scoring.scorer import one_by_one
 from scoring.test_fork import CPU, SHAPES, _agree, _forked, _views
 

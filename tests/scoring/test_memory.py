@@ -14,7 +14,7 @@ from tolerances import LOGIT
 from pact_eval.errors import MemoryExhaustedError
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.engine import BatchedEngine
-from pact_eval.scoring.passes import Passes
+from pact_eval.scoring.fork_engine import Passes
 from pact_eval.scoring.prefix_tree import prefix_tree
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
 

@@ -29,7 +29,7 @@ from pact_eval.models.folders import (
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import attach_adapter, identify, resolve_base
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.templates.statement import check_statement, write_contract
+from pact_eval.templates.files import check_statement, write_contract
 from scoring.conftest import FIXTURES, MODEL, Make
 
 ADAPTERS = FIXTURES / "adapters"

@@ -13,10 +13,11 @@ from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
 from pact_eval.scoring import shared_prefix_attention as shared_prefix
-from pact_eval.scoring.attention_kernels import ExplicitProducts, FusedAttention
-from pact_eval.scoring.passes import forked_in_place, new_cache
+from pact_eval.scoring.fork_engine import forked_in_place, new_cache
 from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.shared_prefix_attention import (
+    ExplicitProducts,
+    FusedAttention,
     Segments,
     SharedLayer,
     can_share,

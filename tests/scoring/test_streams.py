@@ -21,8 +21,7 @@ from tolerances import LOGIT
 
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.cpu import Task, run_tasks, stream_count
-from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
-from pact_eval.scoring.passes import Passes
+from pact_eval.scoring.fork_engine import ForkEngine, Passes, fork_engine
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
 from scoring.conftest import SMALL, random_model
 

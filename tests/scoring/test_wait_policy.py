@@ -99,7 +99,7 @@ importlib.import_module(sys.argv[1])
 @pytest.mark.parametrize(
     "module",
     [
-        "pact_eval.scoring.model", "pact_eval.training.recipe", "pact_eval.training.adapters",
+        "pact_eval.scoring.model", "pact_eval.training.recipe", "pact_eval.training.recipe_model",
         "pact_eval.export.export", "pact_fixtures.training.base",
     ],
 )  # fmt: skip

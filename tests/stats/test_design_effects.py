@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pact_eval.stats.clusters import concentration, pooled_design_effect, pooled_variance
-from pact_eval.stats.equivalence import equivalence_verdict
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
 from pact_eval.stats.permuted_slots import slot_preferences
+from pact_eval.stats.power import equivalence_verdict
 from pact_eval.stats.proportions import effective_rows, rate_estimate
-from pact_eval.stats.rate_decomposition import GroupedOutcomes, mix_shift
-from pact_eval.stats.rate_differences import paired_rates
+from pact_eval.stats.rate_differences import GroupedOutcomes, mix_shift, paired_rates
 
 TEN_AND_ONE = np.array([10] * 16 + [1] * 146)
 LISTED = np.resize([1, 2, 2, 3, 8], 162)

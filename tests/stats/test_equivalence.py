@@ -10,8 +10,8 @@ from messages import assert_says
 from paired_runs import Pairs
 from scipy import stats
 
-from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.power import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.rate_differences import paired_rates
 
 

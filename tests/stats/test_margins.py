@@ -10,8 +10,8 @@ import pytest
 from paired_runs import Pairs
 from scipy import stats
 
-from pact_eval.stats.equivalence import MarginTest, clusters_needed, margin_test
 from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.power import MarginTest, clusters_needed, margin_test
 from pact_eval.stats.rate_differences import paired_rates
 
 

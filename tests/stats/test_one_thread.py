@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg  # another BLAS than numpy's
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pact_eval.stats.one_thread import one_blas_thread
+from pact_eval.stats.bootstrap import one_blas_thread
 
 
 def _threads() -> list[int]:

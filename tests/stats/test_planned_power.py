@@ -8,10 +8,10 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from pact_eval.stats.equivalence import equivalence_verdict
 from pact_eval.stats.permuted_slots import slot_preferences
 from pact_eval.stats.power import (
     Groups,
+    equivalence_verdict,
     fewest_groups,
     half_width_of_rate,
     least_lead,

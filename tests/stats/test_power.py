@@ -7,8 +7,8 @@ import pytest
 from paired_runs import Pairs
 from scipy import stats
 
-from pact_eval.stats.equivalence import detectable_difference
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.power import detectable_difference
 from pact_eval.stats.rate_differences import paired_rates
 
 

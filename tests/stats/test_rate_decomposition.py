@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pact_eval.stats.rate_decomposition import GroupedOutcomes, mix_shift
+from pact_eval.stats.rate_differences import GroupedOutcomes, mix_shift
 
 
 def sample(counts: list[tuple[int, int]], start: int = 0) -> GroupedOutcomes:

@@ -19,9 +19,8 @@ from pact_eval.data.records import parse_field, parse_record, read_records
 from pact_eval.errors import AdapterError, ContractMismatchError, PromptError
 from pact_eval.models.folders import read_adapter_files
 from pact_eval.prompts.contract import PromptContract
-from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.encoding import Encoder, TrainingPrompts
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.prompts.training_prompts import TrainingPrompts
 from pact_eval.scoring.contracts import find_contract, named_contract
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest

@@ -17,8 +17,7 @@ from messages import assert_says
 
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
-from pact_eval.templates.files import DecisionFiles
-from pact_eval.templates.trial import first_rendering
+from pact_eval.templates.files import DecisionFiles, first_rendering
 
 _LOOP = "{%- for {0} in range(99999) -%}"
 ENDLESS = {

@@ -15,14 +15,13 @@ import pact_fixtures
 from pact_eval.data.records import read_records
 from pact_eval.errors import AdapterError, PactError
 from pact_eval.models.folders import sha256_of_weights
-from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.encoding import STATED_PROMPTS, Encoder, TrainingPrompts
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import largest_difference, one_by_one
 from pact_eval.training import save_adapter
-from pact_fixtures.training.model import load_base
+from pact_fixtures.training.base import load_base
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 MODEL = FIXTURES / "model"

@@ -16,7 +16,7 @@ from pact_eval.errors import PromptError, RecordError
 from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.tokenizer import load_tokenizer
+from pact_eval.scoring.contracts import load_tokenizer
 from pact_eval.training import ViewPlan, training_views, views_sha256
 from pact_losses import TrainingView, group_families
 

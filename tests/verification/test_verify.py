@@ -27,10 +27,9 @@ from pact_eval.models.folders import sha256_of_weights
 from pact_eval.preregistration.registration import register
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.runs.content_free import CONTENTS
-from pact_eval.runs.folder import open_run
+from pact_eval.runs.folder import CONTENTS, open_run
 from pact_eval.runs.seal import seal_digest
-from pact_eval.scoring.tokenizer import load_tokenizer
+from pact_eval.scoring.contracts import load_tokenizer
 from pact_eval.verification.run_checks import Places, verify_run
 from pact_fixtures.paper import HYPOTHESES
 from pact_reports.page.assembly import make_page, write_page

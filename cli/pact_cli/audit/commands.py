@@ -12,9 +12,9 @@ import click
 from pact_cli.commands import Doc, command, from_settings, refuse
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
-from pact_cli.hub_places import resolve_adapter, resolve_data_file, resolve_dataset
 from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.param_types import AdapterPath, Count, DatasetPath, Natural, Share
+from pact_cli.places import resolve_adapter, resolve_data_file, resolve_dataset
 from pact_eval._choices import (
     DATA_CHECK_NAMES,
     FINDINGS_KEPT,
@@ -32,12 +32,11 @@ from pact_eval.data.diff import diff_datasets
 from pact_eval.data.files import MANIFEST_NAME
 from pact_eval.data.labelled.plain import convert as convert_file
 from pact_eval.data.labelled.reading import Reading
-from pact_eval.data.manifest import write_manifest
-from pact_eval.data.splits import HeldOut, split_training_file
+from pact_eval.data.splits import HeldOut, split_training_file, write_manifest
 from pact_eval.errors import GateError, InputError, RoleError, TamperedError
 from pact_eval.models.folders import SCHEMA_CONFIG
 from pact_eval.progress import tracked
-from pact_eval.templates.statement import write_contract as write_stated_contract
+from pact_eval.templates.files import write_contract as write_stated_contract
 from pact_reports.views.audit import adapter_tampered, present_adapter_audit, present_data_audit
 from pact_reports.views.datasets import (
     present_ablated_file,
@@ -164,7 +163,7 @@ def _source(
 
 def _tokenizer(folder: Path) -> NamedTokenizer:
     with needs_model_extra():
-        from pact_eval.scoring.tokenizer import load_tokenizer
+        from pact_eval.scoring.contracts import load_tokenizer
 
     return NamedTokenizer(str(folder), load_tokenizer(folder))
 

@@ -34,8 +34,8 @@ from pact_eval.numbers import (
     views_words,
 )
 from pact_eval.plain_text import one_line, short_names, upper_first
-from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.power import EquivalenceVerdict, equivalence_verdict
 
 BetterStatus = Literal["better", "worse", "equivalent", "not shown", "cannot be compared"]
 """Of the first run or arm. equivalent: only with a margin."""

@@ -33,9 +33,9 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Unchecked,
     unchecked_list,
 )
-from pact_eval.notes import Note
 from pact_eval.numbers import value_text
 from pact_eval.plain_text import lower_first, one_line
+from pact_eval.results import Note
 from pact_eval.runs.custody import Custody, TrainedOn
 from pact_eval.schema import Section, convert
 from pact_eval.stats.estimate import Estimate

@@ -22,19 +22,17 @@ from pact_eval.data.records import Field
 from pact_eval.errors import InputError, ServerError
 from pact_eval.prompts.contract import code_orders
 from pact_eval.scoring.servers.client import Client
-from pact_eval.scoring.servers.replies import (
-    NoUsableReplyError,
-    RefusedRequestError,
-    shortened,
-)
 from pact_eval.scoring.servers.wire import (
     AskedView,
     Call,
     NoAnswer,
+    NoUsableReplyError,
     ReadReply,
+    RefusedRequestError,
     UnusableReplyError,
     ViewAnswer,
     Wire,
+    shortened,
 )
 
 Order = tuple[int, ...]

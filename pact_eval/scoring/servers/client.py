@@ -2,9 +2,9 @@
 
     try         at most `timeout_seconds` from the connection to the last byte (five times as long
                 until the first reply: a server may load its model first), and as many bytes and
-                values as an answer can have (`Exchanges`, `replies.py`)
+                values as an answer can have (`Exchanges`, `wire.py`)
     request     up to `TRIES` tries, on the next replica each, with growing pauses or as long as the
-                server asks; only statuses that may pass are tried again (`replies.py`)
+                server asks; only statuses that may pass are tried again (`wire.py`)
     run         ends after `MOST_FAILURES` requests in a row without a usable answer
 
 One reply is parsed and read at a time, so that memory does not grow with the requests under way.
@@ -34,19 +34,20 @@ import httpx2
 from pact_eval._json import Json, dumps, loads
 from pact_eval.errors import ServerError
 from pact_eval.progress import waiting
-from pact_eval.scoring.servers.replies import (
+from pact_eval.scoring.servers.wire import (
     Bounds,
     NoUsableReplyError,
     RefusedRequestError,
     Reply,
+    ServerRequest,
     asked_wait,
     bounds_of_answer,
     error_text,
     is_capacity,
+    is_loopback,
     meaning,
     shortened,
 )
-from pact_eval.scoring.servers.request import ServerRequest, is_loopback
 
 _CONNECT_SECONDS: Final = 10.0
 _WATCH_SECONDS: Final = 0.05

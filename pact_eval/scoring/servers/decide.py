@@ -23,8 +23,13 @@ from pact_eval.scoring.servers.asking import AskedItem, ItemAnswer, Order, Reque
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.find_wire import find_wire
 from pact_eval.scoring.servers.probe import REPEATS, decimals_of
-from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.servers.wire import NoAnswer, ViewAnswer, probabilities_of, total_variation
+from pact_eval.scoring.servers.wire import (
+    NoAnswer,
+    ServerRequest,
+    ViewAnswer,
+    probabilities_of,
+    total_variation,
+)
 
 
 @dataclass(frozen=True)

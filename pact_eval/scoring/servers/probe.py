@@ -27,12 +27,12 @@ from pact_eval.runs.predictions import decimals
 from pact_eval.scoring.servers.asking import AskedItem, ItemAnswer, RequestQueue, view_orders
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.find_wire import read_cards
-from pact_eval.scoring.servers.replies import error_text
 from pact_eval.scoring.servers.token_ids import TokenIdWire
 from pact_eval.scoring.servers.wire import (
     AskedView,
     Values,
     Wire,
+    error_text,
     probabilities_of,
     total_variation,
 )

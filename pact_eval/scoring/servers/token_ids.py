@@ -24,7 +24,6 @@ from pact_eval._json import Json
 from pact_eval.data.records import Field
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.runs.provenance import Contract
-from pact_eval.scoring.servers.replies import in_canonical_order, number
 from pact_eval.scoring.servers.wire import (
     AskedView,
     Call,
@@ -32,6 +31,8 @@ from pact_eval.scoring.servers.wire import (
     UnusableReplyError,
     Values,
     ViewAnswer,
+    in_canonical_order,
+    number,
 )
 
 MOST_PROMPTS: Final = 1024

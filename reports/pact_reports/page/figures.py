@@ -33,8 +33,8 @@ from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import inline_svg
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import Looks
+from pact_reports.page.html import page_svg, variable
 from pact_reports.page.questions import SECTIONS
-from pact_reports.page.svg import page_svg, variable
 from pact_reports.request import Request, Spec, reason
 from pact_reports.table import Cell, Column, Table, table_row
 from pact_reports.tables.cells import (

@@ -2,6 +2,10 @@
 
 A template prints text on one line, with unprintable signs as escapes. Text from data goes through
 the filter `data` too, which keeps its direction to itself. Only `trusted` text is not escaped.
+
+Drawings of matplotlib as inline SVG: small, strict, in colours of the page's themes.
+
+Links to items of a page: fragments that open one item, or that list some.
 """
 
 from __future__ import annotations
@@ -11,10 +15,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -26,12 +31,87 @@ from pact_eval.errors import counted
 from pact_eval.evaluation.run_records import cut
 from pact_eval.evaluation.wrong_items import confidence_text
 from pact_eval.plain_text import one_line, upper_first
-from pact_reports.page.item_links import item_href, items_href
+from pact_reports.figures.style import INK, MUTED
 from pact_reports.table import Mark, Table
 from pact_reports.writers.csv import to_csv
 from pact_reports.writers.json import to_json
 from pact_reports.writers.latex import to_latex
 from pact_reports.writers.markdown import to_markdown
+
+Outcome = Literal["right", "wrong", "confident", "flips"]
+Pair = Literal["pair-right", "pair-one", "pair-wrong", "pair-same"]
+Compared = Literal["only-a", "only-b", "both-right", "both-wrong"]
+
+_SAFE: Final = "-._~"
+
+
+def item_href(item: str, *, a: int | None = None, b: int | None = None) -> str:
+    """Return the link that opens an item.
+
+    Args:
+        item: its id.
+        a: index of run A; None leaves the runs as they are.
+        b: index of run B.
+
+    Examples:
+        >>> item_href("visa-3/base", a=0, b=2)
+        '#item=visa-3%2Fbase&a=1&b=3'
+    """
+    return f"#item={quote(item, safe=_SAFE)}{_runs(a, b)}"
+
+
+def items_href(
+    a: int,
+    *,
+    b: int | None = None,
+    compared: Compared | None = None,
+    outcome: Outcome | None = None,
+    pair: Pair | None = None,
+    kind: str | None = None,
+    domain: str | None = None,
+    bin_: int | None = None,
+    calibrated: bool = False,
+    ids: Sequence[str] = (),
+) -> str:
+    """Return the link that lists the items for which everything given holds.
+
+    Args:
+        a: index of run A, whose answers `outcome`, `pair` and `bin_` are about.
+        b: index of run B; None shows no second run.
+        compared: which of A and B is right; needs `b`.
+        outcome: outcome of A. `confident` are errors with a confidence of 0.9 or more; `flips` are
+            answers that change between views.
+        pair: outcome of A on both members of the pair. `pair-same` is the same answer to both.
+        kind: kind of the field.
+        domain: domain.
+        bin_: reliability bin of A's confidence, from 0.
+        calibrated: the bin is of the confidence after T(x).
+        ids: ids of the items.
+
+    Examples:
+        >>> items_href(1, outcome="flips")
+        '#items&a=2&outcome=flips'
+        >>> items_href(0, b=1, compared="only-a", kind="score")
+        '#items&a=1&b=2&compare=only-a&kind=score'
+        >>> items_href(0, bin_=14, calibrated=True)
+        '#items&a=1&bin=15&calibrated=1'
+        >>> items_href(0, ids=["a,b", "c"])
+        '#items&a=1&ids=a%2Cb,c'
+    """
+    named = {"compare": compared, "outcome": outcome, "pair": pair, "kind": kind, "domain": domain}
+    chosen = [f"&{name}={quote(value, safe=_SAFE)}" for name, value in named.items() if value]
+    if bin_ is not None:
+        chosen.append(f"&bin={bin_ + 1}{'&calibrated=1' if calibrated else ''}")
+    if ids:
+        chosen.append(f"&ids={','.join(quote(item, safe=_SAFE) for item in ids)}")
+    return f"#items{_runs(a, b)}{''.join(chosen)}"
+
+
+def _runs(a: int | None, b: int | None) -> str:
+    """Write the numbers of runs, which count from 1 on a page."""
+    runs = {"a": a, "b": b}
+    return "".join(f"&{name}={run + 1}" for name, run in runs.items() if run is not None)
+
 
 _IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _LONGEST: Final = 110
@@ -184,3 +264,160 @@ def _templates() -> Environment:
 
 
 _TEMPLATES: Final = _templates()
+
+
+DARK_PAPER: Final = "#14181c"
+"""The background of the page in its dark theme."""
+
+_LEAST_CONTRAST: Final = 5.5
+_LEAST_CONTRAST_OF_LIGHT: Final = 3.0
+_LIGHT: Final = 0.5
+_OF_PAGE: Final = {"#ffffff": "paper", INK.lower(): "ink", MUTED.lower(): "muted", "#000000": "ink"}
+_COLOUR: Final = re.compile(r'(\s(?:fill|stroke|stop-color))="(#[0-9A-Fa-f]{6})"')
+_BACKGROUND: Final = re.compile(r'<path d="[^"]*" fill="#ffffff"/>')
+_VARIABLE: Final = re.compile(r"var\(--c-([0-9a-f]{6})\)")
+
+
+def page_svg(svg: str) -> Markup:
+    """Return an `<svg>` element of matplotlib as a page has it: strict and in its colours."""
+    return trusted(themed(strict_svg(svg)))
+
+
+def themed(svg: str) -> str:
+    """Replace the colours of an SVG by variables, and remove its white background.
+
+    Examples:
+        >>> themed('<path d="M 0 0 z" fill="#ffffff"/><path stroke="#0072B2"/>')
+        '<path stroke="var(--c-0072b2)"/>'
+    """
+    text = _BACKGROUND.sub("", svg)
+    return _COLOUR.sub(lambda match: f'{match[1]}="var(--{variable(match[2])})"', text)
+
+
+def variable(colour: str) -> str:
+    """Return the name of the variable of a colour, without its dashes.
+
+    Examples:
+        >>> variable("#0072B2"), variable("#FFFFFF")
+        ('c-0072b2', 'paper')
+    """
+    lower = colour.lower()
+    return _OF_PAGE.get(lower, f"c-{lower[1:]}")
+
+
+def stylesheet(text: str) -> str:
+    """Return the rules of the variables that a text uses, for both themes and for print."""
+    used = sorted(set(_VARIABLE.findall(text)))
+    if not used:
+        return ""
+    light = "".join(f"--c-{name}:#{name};" for name in used)
+    dark = "".join(f"--c-{name}:{on_dark(f'#{name}')};" for name in used)
+    by_system = "@media screen and (prefers-color-scheme:dark)"
+    return (
+        f":root{{{light}}}\n"
+        f'{by_system}{{:root:not([data-theme="light"]){{{dark}}}}}\n'
+        f'@media screen{{:root[data-theme="dark"]{{{dark}}}}}\n'
+    )
+
+
+def on_dark(colour: str) -> str:
+    """Return the colour that replaces another on the page's dark paper.
+
+    A dark colour is mixed with white until it can be read. A light one is mixed with the paper:
+    labels on it are drawn in ink, which is light there.
+
+    Examples:
+        >>> on_dark("#e69f00"), on_dark("#0072b2"), on_dark("#9ccbe8")
+        ('#e69f00', '#4c9cc9', '#516978')
+    """
+    if _luminance(colour) > _LIGHT:
+        steps = [_mix(colour, DARK_PAPER, share) for share in range(0, 100, 5)]
+        return [step for step in steps if contrast(step, DARK_PAPER) >= _LEAST_CONTRAST_OF_LIGHT][
+            -1
+        ]
+    steps = [_mix(colour, "#ffffff", share) for share in range(0, 101, 5)]
+    return next(step for step in steps if contrast(step, DARK_PAPER) >= _LEAST_CONTRAST)
+
+
+def _mix(colour: str, other: str, percent: int) -> str:
+    pairs = zip(_parts(colour), _parts(other), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * percent / 100):02x}" for a, b in pairs)
+
+
+def _parts(colour: str) -> list[int]:
+    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+
+
+def contrast(a: str, b: str) -> float:
+    """Return the contrast ratio of two colours, from 1 to 21 (WCAG 2.2).
+
+    Examples:
+        >>> round(contrast("#000000", "#ffffff"))
+        21
+    """
+    light, dark = sorted((_luminance(a), _luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = (part / 255 for part in _parts(colour))
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+_TAG: Final = re.compile(r"<[A-Za-z][^>]*>")
+_STYLE: Final = re.compile(r'\sstyle="([^"]*)"')
+_NUMBER: Final = re.compile(r"-?\d+\.\d{3,}")
+_PATH: Final = re.compile(r'(\sd=")([^"]*)"')
+_ROUNDED: Final = re.compile(r'(\s(?:x|y|d|transform)=")([^"]*)"')
+_STYLE_ELEMENT: Final = re.compile(r"<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
+_BETWEEN: Final = re.compile(r">\s*\n\s*<")
+
+
+def strict_svg(svg: str) -> str:
+    r"""Rewrite an `<svg>` element of matplotlib without styles and with fewer decimals.
+
+    Args:
+        svg: the element, as returned by `inline_svg`.
+
+    Example:
+        >>> page = strict_svg('<svg><path d="M 0.1234567 1 \nL 2 3 " style="fill: none"/></svg>')
+        >>> page.partition("><")[2]
+        'path d="M 0.12 1 2 3" fill="none"/></svg>'
+    """
+    # The style element applied to all elements; attributes of the root are inherited by all.
+    text = _STYLE_ELEMENT.sub("", svg)
+    text = text.replace("<svg", '<svg stroke-linejoin="round" stroke-linecap="butt"', 1)
+    text = _TAG.sub(lambda match: _tag(match[0]), text)
+    return _BETWEEN.sub("><", text)
+
+
+def _tag(tag: str) -> str:
+    tag = _STYLE.sub(_attributes, tag)
+    tag = _PATH.sub(lambda match: f'{match[1]}{_path(match[2])}"', tag)
+    return _ROUNDED.sub(lambda match: f'{match[1]}{_NUMBER.sub(_round, match[2])}"', tag)
+
+
+def _path(commands: str) -> str:
+    """Write a path on one line; a line command after a move or a line needs no letter."""
+    words, before = [], ""
+    for word in commands.split():
+        if word.isalpha():
+            implied = word == "L" and before in ("M", "L")
+            before = word
+            if implied:
+                continue
+        words.append(word)
+    return " ".join(words)
+
+
+def _attributes(match: re.Match[str]) -> str:
+    declared = [part.partition(":") for part in match[1].split(";") if part.strip()]
+    return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in declared)
+
+
+def _round(match: re.Match[str]) -> str:
+    text = f"{float(match[0]):.2f}".rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text

@@ -19,13 +19,17 @@ from markupsafe import Markup
 
 from pact_eval._json import Json, dumps
 from pact_eval._typing import IntArray
+from pact_eval.data.diff import common_prefix
 from pact_eval.data.records import Record
-from pact_eval.data.word_diff import common_prefix
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.item_outcomes import ItemOutcomes, item_distributions, item_outcomes
-from pact_eval.evaluation.item_records import ItemRecords
+from pact_eval.evaluation.item_records import (
+    ItemOutcomes,
+    ItemRecords,
+    item_distributions,
+    item_outcomes,
+)
 from pact_eval.evaluation.items import pair_partners
 from pact_eval.evaluation.run_records import texts_of
 from pact_eval.progress import tracked

@@ -23,16 +23,16 @@ from pact_eval.evaluation.conclusions.conclusion import (
     unchecked_list,
 )
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
+from pact_eval.evaluation.conclusions.headline import RunConclusions
 from pact_eval.evaluation.conclusions.where import WhereConclusion, WhereGroup, items_of_groups
 from pact_eval.evaluation.diagnostics import CATALOGUE, Diagnostic, Topic, diagnose, on_other_data
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.item_outcomes import ItemOutcomes
+from pact_eval.evaluation.item_records import ItemOutcomes
 from pact_eval.evaluation.spending import compare_spending, spent
 from pact_eval.plain_text import first_of
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import on_verdicts
-from pact_reports.page.item_links import items_href
+from pact_reports.page.html import items_href
 from pact_reports.request import Request, reason
 
 SECTIONS: Final[Mapping[Topic, tuple[str, str, str]]] = {

@@ -18,8 +18,7 @@ from pact_eval.evaluation.arms.comparison import (
     ArmSummary,
 )
 from pact_eval.evaluation.conclusions.better import BetterConclusion
-from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
-from pact_eval.evaluation.conclusions.headline import headline
+from pact_eval.evaluation.conclusions.headline import ArmConclusions, conclude_arms, headline
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec

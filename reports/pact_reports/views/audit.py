@@ -25,8 +25,8 @@ from pact_eval.audit.findings import (
     plain_check,
 )
 from pact_eval.audit.shortcuts import Probe, Shortcuts
+from pact_eval.data.diff import WordDiff
 from pact_eval.data.records import LETTERS
-from pact_eval.data.word_diff import WordDiff
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Unchecked, unchecked_list
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak

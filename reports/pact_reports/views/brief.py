@@ -18,9 +18,9 @@ from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.notes import Incomplete, LowAnswerMass, Unanswered, Unverified
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP, ANSWER_MASS
 from pact_eval.evaluation.report import DecodedRates, Evaluation
-from pact_eval.notes import Note
 from pact_eval.numbers import interval_text, rate_text, sample_text, value_text, views_words
 from pact_eval.plain_text import one_line, short_names
+from pact_eval.results import Note
 from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Column, Line, Part, Table, Tone, table_row
 from pact_reports.writers.terminal import to_text

@@ -14,9 +14,8 @@ from pact_eval.data.files import DataFile, FileFacts, Role
 from pact_eval.data.labelled.columns import ColumnReading
 from pact_eval.data.labelled.plain import ConvertedFile
 from pact_eval.data.labelled.reader import LabelledData
-from pact_eval.data.manifest import WrittenManifest
 from pact_eval.data.records import Defaults, FieldKind
-from pact_eval.data.splits import SplitPart
+from pact_eval.data.splits import SplitPart, WrittenManifest
 from pact_eval.errors import RecordError, counted
 from pact_eval.hub.downloads import hub_json, short_name
 from pact_eval.plain_text import error_text, one_line

@@ -34,7 +34,7 @@ from pact_eval.numbers import (
 from pact_eval.plain_text import first_of, one_line
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.rate_decomposition import MixShift
+from pact_eval.stats.rate_differences import MixShift
 from pact_eval.thresholds.checking import CheckedGate
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
 from pact_reports.cases import STATUS_OF, CaseStatus, CiReport, data_case, gate_report, judged_case

@@ -26,7 +26,7 @@ VIEWS: Final[Mapping[str, tuple[str, str]]] = {
     "FittedRun": ("calibration", "present_fitted_run"),
     "JudgedHypotheses": ("hypotheses", "present_judged_hypotheses"),
     "Lock": ("datasets", "present_lock"),
-    "Release": ("requirements", "present_release"),
+    "Release": ("comparison", "present_release"),
     "RemedyComparison": ("remedies", "present_remedy_comparison"),
     "Run": ("run_list", "present_run"),
     "RunComparison": ("comparison", "present_run_comparison"),

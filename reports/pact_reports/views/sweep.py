@@ -1,24 +1,47 @@
-"""Accuracy, calibration and cost by number of views."""
+"""Accuracy, calibration and cost by number of views.
+
+Decodings that may undo effects of the order, compared.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from pact_eval._json import Json
+from pact_eval.data.records import position_name
+from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import after_leak
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.registry import MetricSpec, registered_metrics
+from pact_eval.evaluation.registry import SINGLE, MetricSpec, registered_metrics
 from pact_eval.evaluation.report import Calibration, SweepPoint
-from pact_eval.numbers import interval_text, methods_text, plain_decoding, sample_text, value_text
+from pact_eval.numbers import (
+    UNDEFINED,
+    interval_text,
+    methods_text,
+    plain_decoding,
+    prompts_text,
+    sample_text,
+    value_text,
+)
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Line, Table, columns_and_rows
-from pact_reports.tables.cells import NOISE, estimate_cell
-from pact_reports.views.brief import Brief, Fact
+from pact_eval.remedies.comparison import (
+    FittedNote,
+    LetterBalance,
+    RemedyComparison,
+    RemedyMetric,
+    RemedyRow,
+)
+from pact_eval.remedies.costs import NoTokens
+from pact_eval.remedies.decodings import temperature_of
+from pact_eval.remedies.fitting import FittedRemedy, remedy_json
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, columns_and_rows
+from pact_reports.tables.cells import NOISE, estimate_cell, unit_of, value_cell
+from pact_reports.views.brief import Brief, Fact, line_count
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import answer_json, to_json, warnings_json
 
@@ -169,3 +192,316 @@ def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
         f"The mean over {last.k} orders {shown}: {interval_text(gain, 'points', ' points')} from "
         f"the first order alone; the answer to {flips} of the items changes with the order."
     )
+
+
+def present_remedy_comparison(
+    comparison: RemedyComparison, fitted: FittedRemedy | None = None
+) -> Presenter:
+    """Present the remedies of a run.
+
+    Args:
+        comparison: the remedies.
+        fitted: one that was fitted on all of its items, for others; None without.
+    """
+    made = {} if fitted is None else {"fitted": remedy_json(fitted)}
+    return Presenter(
+        tables=partial(remedies_parts, comparison),
+        listed=lambda: () if fitted is None else fitted_remedy_parts(fitted),
+        to_json=lambda: _json(comparison) | made,
+        warnings=[*fit_sentences(comparison.fit_notes)],
+        leak=lambda: comparison.leak,
+        headline=lambda: [remedies_answer(comparison)],
+        first=partial(brief_remedies, comparison),
+        retold=True,
+    )
+
+
+def _json(comparison: RemedyComparison) -> dict[str, Json]:
+    return {
+        "answer": {
+            "status": comparison.status,
+            "helping": list(comparison.helping),
+            "enough": comparison.enough,
+            "price": comparison.price,
+            "letters": comparison.balance,
+        },
+        "remedies": cast("dict[str, Json]", to_json(comparison))
+        | {"rows": [_row(row) for row in comparison.rows]},
+    }
+
+
+def _row(row: RemedyRow) -> dict[str, Json]:
+    """Return a row with the name of its remedy, which `sweep --fit` and hypotheses take."""
+    return {
+        "name": row.remedy.name,
+        "title": row.remedy.title,
+        **cast("dict[str, Json]", to_json(row)),
+    }
+
+
+def present_fitted_remedy(fitted: FittedRemedy) -> Presenter:
+    """Present a fitted remedy; its JSON is the key `fitted` of `sweep --fit`."""
+    return Presenter(
+        tables=partial(fitted_remedy_parts, fitted),
+        to_json=lambda: {"fitted": remedy_json(fitted)},
+        warnings=[*map(str, fitted.warnings)],
+    )
+
+
+_VALUES: Final = (
+    ("accuracy", False),
+    ("pair_accuracy", False),
+    ("nll_nats", False),
+    ("nll_nats", True),
+    ("ece", False),
+    ("flip_rate", False),
+)
+_SHORT: Final = {"Pair accuracy": "Pairs", "Flip rate": "Flips"}
+_NO_TOKENS: Final[dict[NoTokens, str]] = {
+    "served": "a server answered: whether it shares prefixes is not known",
+    "older": "the run does not record its shared prefixes: score it again",
+    "unknown": "the run does not record the lengths of its prompts",
+}
+"""Why tokens through the prefix tree are not known."""
+
+
+def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
+    """Lay out remedies: values and costs, items without a prior, and the balance of letters."""
+    yield _remedies_table(comparison)
+    for row in comparison.rows:
+        if row.without_prior:
+            yield Line(
+                f"Note: {row.remedy.title}: {row.without_prior:,} of {comparison.items:,} items "
+                f"stay as they are, because {_why_untouched(row)}.",
+                "caution",
+            )
+    if not comparison.content_free:
+        yield Line(
+            "Contextual calibration needs prompts without a context: repeat the scoring command "
+            "with --content-free, which adds them to the run."
+        )
+    tone: Tone | None = "caution" if comparison.balance == "unbalanced" else None
+    yield Line(balance_sentence(comparison), tone)
+
+
+def _why_untouched(row: RemedyRow) -> str:
+    if row.remedy.contextual:
+        return "they have no content-free probabilities, or one of 0"
+    return "the fit has no items, or too few orders, of their number of answers"
+
+
+def _remedies_table(comparison: RemedyComparison) -> Table:
+    folds = f"{comparison.folds} folds by {comparison.fold_unit}"
+    no_tokens = comparison.no_tokens
+    why = None if no_tokens is None else _NO_TOKENS[no_tokens]
+    layout = columns_and_rows(
+        comparison.rows,
+        (Column("Remedy", "left"), lambda row: Cell(row.remedy.title, data=row.remedy.name)),
+        *(_value_column(comparison, name, tempered=tempered) for name, tempered in _VALUES),
+        (Column("Prompts", numbers=("prompts per item",)), _prompts_cell),
+        (_COMPUTED, lambda row: _tokens_cell(row.cost.tokens, why)),
+        (_SENT, lambda row: _tokens_cell(row.cost.sent_tokens, _NO_TOKENS["unknown"])),
+    )
+    caption = (
+        f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
+        f"temperatures are fitted on other families ({folds}).\n"
+        "K: views per item. Rates in %, NLL in nats. At T: after a temperature. Flips: another "
+        "answer from the next views.\n"
+        "Per item: prompts; tokens computed with shared prefixes counted once; tokens sent in "
+        "full prompts."
+    )
+    return Table(
+        "remedies", f"Remedies, the cheapest in {comparison.price} first", caption, *layout
+    )
+
+
+_COMPUTED: Final = Column("Computed", numbers=("computed tokens per item",))
+
+
+_SENT: Final = Column("Sent", numbers=("sent tokens per item",))
+
+
+def _value_column(
+    comparison: RemedyComparison, name: str, *, tempered: bool
+) -> tuple[Column, Callable[[RemedyRow], Cell]]:
+    spec = comparison.rows[0].metric(name).spec
+    title = f"{spec.title} at T" if tempered else spec.title
+    numbers = (f"{title} ({unit_of(spec, SINGLE)})",)
+    column = Column(_SHORT.get(title, title), numbers=numbers, better=spec.better)
+    return column, lambda row: _value_cell(row, name, tempered)
+
+
+def _prompts_cell(row: RemedyRow) -> Cell:
+    return Cell(prompts_text(row.cost.prompts), (row.cost.prompts,))
+
+
+def _value_cell(row: RemedyRow, name: str, tempered: bool) -> Cell:
+    try:
+        metric = row.metric(name, tempered=tempered)
+    except KeyError:
+        return Cell(UNDEFINED, (math.nan,), reason="no temperature can be fitted")
+    return value_cell(metric.value.value, metric.spec, metric.value.reason)
+
+
+def _tokens_cell(tokens: float, why: str | None) -> Cell:
+    if math.isnan(tokens):
+        return Cell(UNDEFINED, (math.nan,), reason=why)
+    return Cell(f"{tokens:,.0f}", (tokens,))
+
+
+_MAIN: Final = ("k2", "k2_additive", "k1_additive", "k1_batch", "k1_contextual")
+"""Remedies that most runs can show, after those of the answer."""
+
+_MOST_BELOW: Final = 10
+
+
+def brief_remedies(comparison: RemedyComparison) -> Brief:
+    """Return the main remedies, in at most ten lines below the answer."""
+    files = [row.remedy.name for row in comparison.rows if row.remedy.from_file]
+    names = [*comparison.references, *files, comparison.enough, *_MAIN]
+    compared = {row.remedy.name for row in comparison.rows}
+    shown = [name for name in dict.fromkeys(names) if name in compared]
+    while True:
+        brief = _brief(comparison, shown)
+        if line_count(brief.parts(())) <= _MOST_BELOW or len(shown) == 1:
+            return brief
+        shown.pop()
+
+
+def _brief(comparison: RemedyComparison, shown: Collection[str | None]) -> Brief:
+    """Return some remedies, and the sample."""
+    marks = "" if comparison.k == 1 else "; * shown after Holm's adjustment"
+    letters = "; right answers favour letters" if comparison.balance == "unbalanced" else ""
+    sample = sample_text(comparison.items, comparison.families)
+    layout = columns_and_rows(
+        [row for row in comparison.rows if row.remedy.name in shown],
+        (Column("remedy", "left"), lambda row: _called(comparison, row)),
+        ("accuracy", lambda row: _value(row, "accuracy")),
+        (Column(f"- 1 {comparison.asked}, points", "left"), lambda row: _from_one(row, "accuracy")),
+        ("NLL", lambda row: _value(row, "nll_nats")),
+        (Column(f"- 1 {comparison.asked}", "left"), lambda row: _from_one(row, "nll_nats")),
+    )
+    return Brief(
+        [Fact("sample", f"{sample}{marks}{letters}")],
+        more="Pairs, ECE, flips, costs and letters: --full.",
+        tables=[Table("remedies", "", "", *layout, bare=True)],
+    )
+
+
+def _value(row: RemedyRow, name: str) -> str:
+    metric = row.metric(name)
+    percent = "%" if metric.spec.unit == "percent" else ""
+    return f"{value_text(metric.value.value, metric.spec.unit)}{percent}"
+
+
+def _from_one(row: RemedyRow, name: str) -> str:
+    """Write the difference of a metric from that of one view."""
+    metric = row.metric(name)
+    against = metric.differences.get("k1")
+    if against is None:
+        return ""
+    difference = interval_text(against.difference, metric.spec.difference_unit)
+    return f"{difference}{'*' if against.marked else ''}"
+
+
+def fitted_remedy_parts(fitted: FittedRemedy) -> Iterator[Line]:
+    """Say what was fitted: the letter prior by number of answers, and the temperature after it."""
+    if fitted.prior is not None:
+        sizes = ", ".join(
+            f"{n:,} items of {count}" for count, n in sorted(fitted.prior.items.items())
+        )
+        yield Line(f"Letter prior of {sizes} answers: in the file, and with --json.")
+    if fitted.calibrator is None:
+        text = "No temperature can be fitted on these items."
+    else:
+        text = f"Temperature after it: {temperature_of(fitted.calibrator):.3f}."
+    yield Line(f"{fitted.remedy.title}. {text}")
+
+
+def remedies_answer(comparison: RemedyComparison) -> str:
+    """Answer whether any remedy helps, and which of them is enough."""
+    asked = comparison.asked
+    if comparison.status == "cannot tell":
+        if comparison.k == 1:
+            return (
+                "Cannot tell whether a remedy helps: each item was asked in one order. For 2 to 4 "
+                "orders and letter priors, repeat the scoring command with --k 4 and another "
+                "--out, or import a log with a row per order."
+            )
+        return "Cannot tell whether a remedy helps: too few independent items for an interval."
+    if comparison.status == "none shown":
+        return (
+            f"None is shown to help: to improve accuracy or NLL over one {asked}, and harm neither."
+        )
+    all_views = comparison.row(comparison.references[-1])
+    every = _called(comparison, all_views)
+    if comparison.enough is None:
+        rows = [comparison.row(name) for name in comparison.helping]
+        listed = "; ".join(_called(comparison, row) for row in rows)
+        answer = f"Shown to help over one {asked}: {listed}."
+        price = comparison.price
+        if any(row.cost.price(price) < all_views.cost.price(price) for row in rows):
+            answer += f" Those that cost less ({price}) are worse than {every} by a 95% interval."
+        return answer
+    row = comparison.row(comparison.enough)
+    return (
+        f"Cheapest in {comparison.price} that helps (shown), and is not shown to be worse than "
+        f"{every}: {_called(comparison, row)} ({_price(comparison, row)} per item; "
+        f"{every}: {_price(comparison, all_views)}). {_gain(row)}"
+    )
+
+
+def _called(comparison: RemedyComparison, row: RemedyRow) -> str:
+    """Name a remedy by its number of orders, or of repeats, such as "2 orders, prior removed"."""
+    remedy = row.remedy
+    number = counted(remedy.views, comparison.asked)
+    return remedy.title.replace(f"K = {remedy.views}", number, 1)
+
+
+def _price(comparison: RemedyComparison, row: RemedyRow) -> str:
+    price = row.cost.price(comparison.price)
+    return prompts_text(price) if comparison.price == "prompts" else f"{price:,.0f}"
+
+
+def balance_sentence(comparison: RemedyComparison) -> str:
+    """Say whether references are balanced over letters, as batch calibration assumes."""
+    assumed = (
+        "Batch calibration takes right answers to be at every letter equally often, among items "
+        "of as many answers"
+    )
+    if comparison.balance == "cannot tell":
+        return f"{assumed}. Cannot tell whether they are: there is no interval."
+    if comparison.balance == "balanced":
+        return f"{assumed}. No imbalance is shown."
+    places = "; ".join(
+        f"{', '.join(_letter_shares(balance))} of {balance.n_choices} "
+        f"answers ({value_text(balance.balanced_share, 'percent')}% if balanced)"
+        for balance in comparison.letter_balance
+        if balance.unbalanced
+    )
+    return f"{assumed}. They are shown not to be: {places}. Distrust its rows."
+
+
+def _letter_shares(balance: LetterBalance) -> Iterator[str]:
+    for letter in balance.unbalanced:
+        share = value_text(balance.shares[letter].value, "percent")
+        yield f"{position_name(letter)} is right in {share}%"
+
+
+def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:
+    """Yield what a reader must know of remedies that were fitted on other runs."""
+    for fitted in notes:
+        yield f"{fitted.file}: {fitted.note!s}"
+
+
+def _gain(row: RemedyRow) -> str:
+    """Say which of accuracy and NLL is better than that of one view, with the interval."""
+    shown = [row.metric(name) for name in ("accuracy", "nll_nats")]
+    return " ".join(_difference(metric) for metric in shown if metric.is_better("k1"))
+
+
+def _difference(metric: RemedyMetric) -> str:
+    difference = metric.differences["k1"].difference
+    unit = metric.spec.difference_unit
+    word = " points" if unit == "points" else ""
+    return f"{metric.spec.title} changes by {interval_text(difference, unit, word)}."

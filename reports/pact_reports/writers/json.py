@@ -13,8 +13,7 @@ import numpy as np
 from pact_eval._choices import ClusterUnit, Severity
 from pact_eval._json import Json
 from pact_eval.audit.findings import CODES, SEVERITIES, CheckResult, Finding, count, failed
-from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
-from pact_eval.calibration.temperatures import Weights
+from pact_eval.calibration.temperatures import CalibrationNote, CalibrationWarning, Weights
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.better import BetterConclusion
@@ -23,8 +22,8 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.evaluation.spending import Spending
 from pact_eval.hub.downloads import hub_json
-from pact_eval.notes import Note
 from pact_eval.numbers import CLUSTERS, reason_text
+from pact_eval.results import Note
 from pact_eval.runs.places import shown
 from pact_eval.schema import Section
 from pact_eval.stats.estimate import Estimate, Method

@@ -36,7 +36,7 @@ from pact_eval.audit.adapter.audit import ADAPTER_CHECKS, audit_adapter
 from pact_eval.audit.adapter.compare import compare_adapters
 from pact_eval.audit.findings import CODES
 from pact_eval.errors import AdapterError, PactError
-from pact_eval.prompts.training_prompts import STATED_PROMPTS
+from pact_eval.prompts.encoding import STATED_PROMPTS
 
 
 @pytest.fixture

@@ -10,11 +10,9 @@ from builders import record, write_jsonl
 from custody.adapters import FIXTURES, HOLDOUT, adapter_trained_on
 from messages import assert_says
 
-from pact_eval.audit.adapter.audit import AdapterAudit, audit_adapter
-from pact_eval.audit.adapter.overlap import MeasuredOverlap
+from pact_eval.audit.adapter.audit import AdapterAudit, MeasuredOverlap, audit_adapter
 from pact_eval.audit.findings import CheckResult
-from pact_eval.data.manifest import write_manifest
-from pact_eval.data.splits import HeldOut, split_training_file
+from pact_eval.data.splits import HeldOut, split_training_file, write_manifest
 from pact_fixtures.generator.dataset import generate_dataset, write_dataset
 from pact_fixtures.replicate.experiment import MINIATURE, read_plan_of
 

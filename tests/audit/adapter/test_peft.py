@@ -27,8 +27,8 @@ from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.audit.adapter.files import lora_scale, read_settings
 from pact_eval.audit.adapter.tensors import by_pattern, targeted
 from pact_eval.audit.findings import Collector
+from pact_eval.prompts.encoding import TrainingPrompts
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.prompts.training_prompts import TrainingPrompts
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from pact_eval import metrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import read_item_records
 from pact_reports.page.assembly import make_page, write_page
+from pact_reports.page.html import items_href
 from pact_reports.page.item_blocks import to_steps
-from pact_reports.page.item_links import items_href
 from pact_reports.request import Request
 
 

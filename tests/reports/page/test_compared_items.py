@@ -19,7 +19,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import read_item_records
 from pact_eval.prompts.nimble import NIMBLE
 from pact_reports.page.assembly import make_page, write_page
-from pact_reports.page.item_links import item_href, items_href
+from pact_reports.page.html import item_href, items_href
 from pact_reports.request import Request
 
 CONTRACT = {"name": NIMBLE.name, "fingerprint": NIMBLE.fingerprint}

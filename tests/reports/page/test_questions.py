@@ -21,8 +21,7 @@ from run_frames import edit_run, frame_of, rows, write_run
 from pact_eval.data.records import parse_record
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.conclusions.experiment_conclusions import conclude_runs
-from pact_eval.evaluation.conclusions.headline import difference_words, headline
+from pact_eval.evaluation.conclusions.headline import conclude_runs, difference_words, headline
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords
 from pact_eval.evaluation.resampled_groups import Evidence

@@ -62,7 +62,7 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     assert data_finding(page) == expected
     run(*write, **of_audit)
     assert data_finding(page) == expected
-    monkeypatch.setattr("pact_eval.evaluation.run_data.MOST_AUDITED", 1)
+    monkeypatch.setattr("pact_eval.evaluation.run_records.MOST_AUDITED", 1)
     run(*write, "--data", data)
     assert data_finding(page) == "Not checked"
 

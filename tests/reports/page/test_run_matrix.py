@@ -12,7 +12,7 @@ from run_frames import rows, write_run
 
 from pact_eval.evaluation.conclusions.better import turned
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.conclusions.experiment_conclusions import conclude_runs
+from pact_eval.evaluation.conclusions.headline import conclude_runs
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.run_comparisons import run_differences
 from pact_reports.page.assembly import make_page, write_page

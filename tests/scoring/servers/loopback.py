@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import server_source
+from pact_eval.scoring.servers.wire import ServerRequest
 from pact_eval.scoring.windows import read_dataset, score_windows
 
 

@@ -14,8 +14,7 @@ from pact_eval.scoring.servers.client import (
     TRIES,
     Client,
 )
-from pact_eval.scoring.servers.replies import NoUsableReplyError, RefusedRequestError
-from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.wire import NoUsableReplyError, RefusedRequestError, ServerRequest
 from scoring.servers.loopback import Response, Sent, serving
 
 

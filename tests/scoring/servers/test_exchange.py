@@ -27,8 +27,7 @@ from pact_eval.progress import watched
 from pact_eval.scoring.servers import client as client_module
 from pact_eval.scoring.servers import client as waits
 from pact_eval.scoring.servers.client import Client
-from pact_eval.scoring.servers.replies import NoUsableReplyError, bounds_of_answer
-from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.wire import NoUsableReplyError, ServerRequest, bounds_of_answer
 from scoring.servers.loopback import Response, serving
 
 BODY: Any = {"model": "m", "state": "a", "questions": {}}

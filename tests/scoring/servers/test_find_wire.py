@@ -10,7 +10,7 @@ import pytest
 
 from pact_eval.errors import ServerError
 from pact_eval.scoring.servers.find_wire import FoundWire, find_wire
-from pact_eval.scoring.servers.request import ServerRequest, WireName
+from pact_eval.scoring.servers.wire import ServerRequest, WireName
 from scoring.conftest import MODEL
 from scoring.servers.loopback import Response, Sent, serving, systemone
 from scoring.servers.token_servers import SGLANG_MODELS, VLLM_MODELS

@@ -22,7 +22,7 @@ from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.folder import read_run
 from pact_eval.runs.rows import check_values
-from pact_eval.scoring.tokenizer import load_tokenizer
+from pact_eval.scoring.contracts import load_tokenizer
 from scoring.conftest import MODEL
 from scoring.servers.loopback import score_served, serving, softmax_of_names, systemone
 

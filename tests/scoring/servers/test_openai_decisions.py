@@ -15,7 +15,7 @@ from messages import assert_says
 from pact_cli.main import main
 from pact_eval.data.records import Field, parse_field
 from pact_eval.runs.folder import read_run
-from pact_eval.scoring.servers.dialects import OpenAIDecisions
+from pact_eval.scoring.servers.find_wire import OpenAIDecisions
 from pact_eval.scoring.servers.wire import AskedView, NoAnswer, UnusableReplyError
 from scoring.servers.loopback import Response, Sent, score_served, serving, softmax_of_names
 

@@ -21,8 +21,8 @@ from pact_eval.errors import AdapterError, ServerError
 from pact_eval.runs.folder import read_run
 from pact_eval.scoring.request import request_of_local
 from pact_eval.scoring.servers.probe import ServerProbe
-from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import probe, server_source
+from pact_eval.scoring.servers.wire import ServerRequest
 from pact_eval.scoring.windows import read_dataset, score_windows
 from scoring.conftest import FIXTURES, MODEL
 from scoring.servers.loopback import Loopback, Response, Sent, score_served, serving, systemone

@@ -9,7 +9,7 @@ import pytest
 from builders import question as question_json
 
 from pact_eval.data.records import Field, parse_field
-from pact_eval.scoring.servers.dialects import SystemOne
+from pact_eval.scoring.servers.find_wire import SystemOne
 from pact_eval.scoring.servers.wire import AskedView, NoAnswer, UnusableReplyError, ViewAnswer
 
 WIRE = SystemOne()

@@ -23,11 +23,10 @@ from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.folder import read_run
 from pact_eval.scoring.servers.asking import AskedItem, count_requests
-from pact_eval.scoring.servers.dialects import VLLM, SGLang
-from pact_eval.scoring.servers.request import ServerRequest, WireName
+from pact_eval.scoring.servers.find_wire import VLLM, SGLang
 from pact_eval.scoring.servers.source import probe
 from pact_eval.scoring.servers.token_ids import TokenIdWire
-from pact_eval.scoring.servers.wire import AskedView, UnusableReplyError
+from pact_eval.scoring.servers.wire import AskedView, ServerRequest, UnusableReplyError, WireName
 from pact_eval.scoring.windows import read_dataset
 from scoring.conftest import MODEL
 from scoring.servers.loopback import Response, Sent, score_served, serving

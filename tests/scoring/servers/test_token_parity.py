@@ -24,8 +24,8 @@ from pact_eval.scoring.model import LoadedModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import score
 from pact_eval.scoring.servers.probe import ServerProbe
-from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import probe, server_source
+from pact_eval.scoring.servers.wire import ServerRequest
 from pact_eval.scoring.windows import Dataset, read_dataset, score_windows
 from scoring.conftest import FIXTURES, HOLDOUT, MODEL, Make
 from scoring.servers.loopback import serving
