@@ -76,7 +76,7 @@ class Scored:
 
     def difference(self, other: Scored) -> float:
         """Return the largest difference of a log-probability."""
-        shown = ~np.isnan(self.logits)
+        shown = np.isfinite(self.logits)
         return float(np.abs(self.log_probs()[shown] - other.log_probs()[shown]).max())
 
     def flips(self, other: Scored) -> int:
