@@ -78,7 +78,7 @@ def test_what_takes_long_fails_the_run(planted: pytest.Pytester, workers: tuple[
 )
 def test_the_list_is_short_and_true(planted: pytest.Pytester, listed: str, problem: str) -> None:
     (planted.path / border.LISTED).write_text(listed)
-    options = (*OPTIONS, "--border=fail", "-k", "waiting or missing or test_fast")
+    options = ("-p", "border", "--border=fail", "-k", "waiting or missing or test_fast")
     result = planted.runpytest_inprocess(*options)
     assert (result.ret == 1) == bool(problem)
     assert problem in result.stdout.str()

@@ -100,8 +100,7 @@ def test_a_trainer_without_an_import_of_ours_is_enough(whole: Path) -> None:
         assert (folder / name / "predictions.parquet").is_file()
     calibrators = sorted(path.parent.name for path in (folder / "runs").glob("*/calibration.json"))
     assert calibrators == ["mine-17", "weak-17"]
-    assert "H1" in (folder / "scorecard.txt").read_text()
-    assert "REGISTERED BEFORE THE RUNS" in (folder / "scorecard.txt").read_text().upper()
+    assert_says((folder / "scorecard.txt").read_text(), "REGISTERED BEFORE THE RUNS", "H1")
     assert (folder / "page.html").is_file()
     assert list((folder / "paper").glob("*.svg"))
 
