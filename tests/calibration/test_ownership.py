@@ -10,11 +10,7 @@ from messages import assert_says
 
 from pact_eval._choices import Allowance
 from pact_eval._json import Json
-from pact_eval.calibration.runs import (
-    check_decoding,
-    check_owner,
-    refuse_overwriting,
-)
+from pact_eval.calibration.runs import check_decoding, check_owner, refuse_overwriting
 from pact_eval.calibration.temperatures import (
     UNKNOWN_RUN,
     Calibrator,

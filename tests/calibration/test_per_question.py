@@ -24,7 +24,8 @@ from pact_eval.calibration.effect import calibration_effect
 from pact_eval.calibration.fitting import best_scalar, fit_calibrator
 from pact_eval.calibration.likelihood import FEWEST, CalibrationItems
 from pact_eval.calibration.portable import portable_calibration
-from pact_eval.calibration.runs import choose_mode, fit_on_run, left_out_nll
+from pact_eval.calibration.runs import fit_on_run
+from pact_eval.calibration.selection import choose_mode, left_out_nll
 from pact_eval.calibration.temperatures import (
     Calibrator,
     ItemFacts,

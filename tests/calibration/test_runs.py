@@ -12,13 +12,8 @@ from run_frames import edit_run, opposed, other_items, rows, write_run
 
 from pact_eval._json import Json
 from pact_eval.calibration.fitting import fit_calibrator
-from pact_eval.calibration.runs import (
-    Members,
-    calibrator_for,
-    check_disjoint,
-    fit_on_run,
-    left_out_nll,
-)
+from pact_eval.calibration.runs import Members, calibrator_for, check_disjoint, fit_on_run
+from pact_eval.calibration.selection import left_out_nll
 from pact_eval.calibration.temperatures import (
     UNKNOWN_FAMILIES,
     UNKNOWN_RUN,

@@ -20,13 +20,7 @@ from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.calibration.runs import (
-    Candidate,
-    ModeChoice,
-    _why,
-    choose_mode,
-    left_out_nll,
-)
+from pact_eval.calibration.selection import Candidate, ModeChoice, _why, choose_mode, left_out_nll
 from pact_eval.calibration.temperatures import neutral_calibrator
 from pact_eval.metrics import nll_nats
 

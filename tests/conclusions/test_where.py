@@ -23,8 +23,9 @@ from messages import assert_says
 from run_frames import write_run
 
 from pact_eval.evaluation import experiment as experiments
-from pact_eval.evaluation.conclusions.where import MOST_DETECTABLE, WhereConclusion, WhereGroup
+from pact_eval.evaluation.conclusions.where import WhereConclusion, WhereGroup
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.group_search import MOST_DETECTABLE
 from pact_eval.evaluation.settings import Settings
 from pact_eval.importing.writing import import_run
 

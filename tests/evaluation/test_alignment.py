@@ -12,7 +12,7 @@ from run_frames import frame_of
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.table_results import ece_by_kind, main_comparison
+from pact_eval.evaluation.arms.figure_results import ece_by_kind, main_comparison
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import ItemMismatch, align, mismatch
 from pact_eval.evaluation.registry import (

@@ -32,11 +32,11 @@ from pact_eval.evaluation.arms.comparison import (
     sorted_seeds,
     standings,
 )
+from pact_eval.evaluation.arms.figure_results import arm_differences
 from pact_eval.evaluation.arms.published import metric_table, read_csv_rows
 from pact_eval.evaluation.arms.table_results import (
     CalibratedRun,
     ablations,
-    arm_differences,
     calibrated_runs,
     change_mark,
     group_accuracy,

@@ -25,7 +25,7 @@ from pact_eval import metrics
 from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.calibration.temperatures import write_calibrator as write_calibrator_file
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.table_results import (
+from pact_eval.evaluation.arms.figure_results import (
     arm_differences,
     ece_by_kind,
     main_comparison,

@@ -11,7 +11,7 @@ from conclusions.grouped_runs import frame_of_groups, texts
 from scipy import optimize
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.evaluation.conclusions.where import Candidate, GroupSearch, search_groups
+from pact_eval.evaluation.group_search import Candidate, GroupSearch, search_groups
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
 from pact_eval.runs.predictions import Predictions

@@ -26,13 +26,13 @@ from released_results import write_result_folder
 
 from pact_cli.main import main
 from pact_eval.evaluation.arms.arm_metrics import MetricCell
+from pact_eval.evaluation.arms.figure_results import ece_by_kind
 from pact_eval.evaluation.arms.published import read_published
 from pact_eval.evaluation.arms.released_results import (
     released_curves,
     released_figures,
     released_sweep,
 )
-from pact_eval.evaluation.arms.table_results import ece_by_kind
 from pact_eval.evaluation.registry import ENSEMBLE
 from pact_fixtures.paper import NUMBERS
 

@@ -21,6 +21,7 @@ from pact_eval.calibration.temperatures import Calibrator, ItemFacts
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell
 from pact_eval.evaluation.arms.comparison import ArmSummary
+from pact_eval.evaluation.arms.figure_results import SWEPT_METRICS, ArmSweep, ViewsSweep
 from pact_eval.evaluation.arms.released_folder import (
     FigureData,
     LogStep,
@@ -32,7 +33,6 @@ from pact_eval.evaluation.arms.released_folder import (
     SweepPoint,
 )
 from pact_eval.evaluation.arms.released_training import ReleasedTraining
-from pact_eval.evaluation.arms.table_results import SWEPT_METRICS, ArmSweep, ViewsSweep
 from pact_eval.evaluation.curves.distributions import ArmCurve, RiskCoverageCurves, RiskReference
 from pact_eval.evaluation.curves.probabilities import (
     LengthCurve,

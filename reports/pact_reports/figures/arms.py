@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.comparison import ArmSummary
-from pact_eval.evaluation.arms.released_results import released_sweep
-from pact_eval.evaluation.arms.table_results import (
+from pact_eval.evaluation.arms.figure_results import (
     ArmDifferences,
     EceByKind,
     GroupDifference,
@@ -22,6 +21,7 @@ from pact_eval.evaluation.arms.table_results import (
     main_comparison,
     views_sweep,
 )
+from pact_eval.evaluation.arms.released_results import released_sweep
 from pact_reports.figures.axes import (
     SEED_AREA,
     SIDES_POINTS,

@@ -11,7 +11,8 @@ from pact_eval._json import Json
 from pact_eval.calibration.effect import CalibrationEffect, GroupEffect
 from pact_eval.calibration.fitting import CalibratorFit
 from pact_eval.calibration.portable import PortableCalibration
-from pact_eval.calibration.runs import FittedRun, ModeChoice
+from pact_eval.calibration.runs import FittedRun
+from pact_eval.calibration.selection import ModeChoice
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter, Wald
 from pact_eval.numbers import UNDEFINED, Unit, sample_text, value_text

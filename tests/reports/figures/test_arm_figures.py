@@ -20,10 +20,7 @@ from scipy.stats import t
 from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.table_results import (
-    arm_differences,
-    main_comparison,
-)
+from pact_eval.evaluation.arms.figure_results import arm_differences, main_comparison
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import SINGLE
 from pact_eval.evaluation.settings import Settings
