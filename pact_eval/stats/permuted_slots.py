@@ -3,6 +3,7 @@
 The answers of an item are permuted over its orders. What a model believes of an answer cancels.
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ Group = int | str
 _LEAST_DRAWS = 999
 _DRAWN_VIEWS = 20_000_000
 _KEYS_AT_ONCE = 200_000
+_ENUMERATED_ORDERS = 5
+_ENUMERATED_TIES = 12  # their least common multiple is 27,720: sums fit an integer
 _ROUNDING = 1e-9
 _FEWEST_FAMILIES = 5  # of a group that is named
 
@@ -460,6 +463,52 @@ def _permute(
     at: IntArray, ties: IntArray, slots: int, draws: int, rng: np.random.Generator
 ) -> FloatArray:
     """Return (draws, S): choices of each slot if answers are given to orders at random."""
+    orders = (ties > 0).sum(axis=1)
+    many = (orders > _ENUMERATED_ORDERS) | (ties > _ENUMERATED_TIES).any(axis=1)
+    choices = np.zeros((draws, slots))
+    for v in np.unique(orders[~many]).tolist():
+        # Orders that repeat another stand last, and do not move.
+        items = (orders == v) & ~many
+        choices += _enumerated(at[items, :v, :v], ties[items, :v], slots, draws, rng)
+    if many.any():
+        choices += _sorted_keys(at[many], ties[many], slots, draws, rng)
+    return choices
+
+
+def _enumerated(
+    at: IntArray, ties: IntArray, slots: int, draws: int, rng: np.random.Generator
+) -> FloatArray:
+    """Return (draws, S) choices: of each item, the number of one of its K! permutations is drawn.
+
+    What a permutation chooses is known beforehand, in whole units of a choice. Several slots share
+    an integer, so one sum over the items counts them all.
+    """
+    n, v = ties.shape
+    unit = math.lcm(*np.unique(ties).tolist())  # of m answers that tie, each is 1/m of a choice
+    shares = np.stack([_share(at, ties, slot) for slot in range(slots)], axis=-1)
+    orders = list(itertools.permutations(range(v)))
+    chosen = np.stack([shares[:, order, range(v)].sum(axis=1) for order in orders], axis=1)
+    units = np.rint(chosen * unit).astype(np.int64)
+    bits = int(units.max(axis=1).sum(axis=0).max()).bit_length()
+    together = 63 // bits
+    parts = [range(slot, min(slot + together, slots)) for slot in range(0, slots, together)]
+    packed = [(units[..., part] << bits * np.arange(len(part))).sum(axis=2) for part in parts]
+    rows = len(orders) * np.arange(n)
+    sums = np.zeros((draws, slots), dtype=np.int64)
+    at_once = max(1, _KEYS_AT_ONCE // n)
+    for start in range(0, draws, at_once):
+        some = slice(start, min(start + at_once, draws))
+        drawn = rows + rng.integers(len(orders), size=(some.stop - start, n))
+        for part, codes in zip(parts, packed, strict=True):
+            total = codes.ravel()[drawn].sum(axis=1)[:, None]
+            sums[some, part.start : part.stop] = total >> bits * np.arange(len(part))
+    return (sums & ((1 << bits) - 1)) / unit
+
+
+def _sorted_keys(
+    at: IntArray, ties: IntArray, slots: int, draws: int, rng: np.random.Generator
+) -> FloatArray:
+    """Return (draws, S) choices: the orders of random keys are the permutations."""
     items, views, _, most = at.shape
     unused = ties == 0
     layers = [(at[..., tied] + 1).astype(np.int64).ravel() for tied in range(most)]

@@ -73,14 +73,19 @@ def all_permutations(orders: Array, picked: Array) -> Array:
     return np.array(counts)
 
 
-@pytest.mark.parametrize("draws", [permuted_slots.MOST_DRAWS, 0])
+@pytest.mark.parametrize(
+    ("draws", "enumerated"),
+    [(permuted_slots.MOST_DRAWS, 5), (permuted_slots.MOST_DRAWS, 2), (0, 5)],
+)
 def test_p_values_and_noise_against_all_permutations(
-    draws: int, monkeypatch: pytest.MonkeyPatch
+    draws: int, enumerated: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whether an item's permutations are enumerated, or the orders of random keys."""
     rng = np.random.default_rng(3)
     orders = np.array([rng.permutation(list(permutations(range(3))))[:3] for _ in range(4)])
     picked = np.array([[0, 1, 2], [2, 1, 0], [1, 1, 0], [0, 2, 2]])
     monkeypatch.setattr(permuted_slots, "MOST_DRAWS", draws)
+    monkeypatch.setattr(permuted_slots, "_ENUMERATED_ORDERS", enumerated)
     counts = all_permutations(orders, picked)
     result = preference_of(orders, picked)
     observed = np.array([slot_result.chosen * slot_result.shown for slot_result in result.slots])
@@ -218,8 +223,10 @@ def test_tied_answers_share_a_choice() -> None:
     assert (uniform.moved, uniform.preferred, uniform.avoided) == (0, (), ())
 
 
-def test_ties_against_all_permutations() -> None:
+@pytest.mark.parametrize("enumerated", [5, 2])
+def test_ties_against_all_permutations(enumerated: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The p-value of ties, against every permutation of the answers of two items."""
+    monkeypatch.setattr(permuted_slots, "_ENUMERATED_ORDERS", enumerated)
     rng = np.random.default_rng(5)
     sixes = [*permutations(range(3))]
     orders = np.array([[sixes[at] for at in rng.permutation(6)[:3]] for _ in range(2)])
@@ -243,6 +250,29 @@ def test_ties_against_all_permutations() -> None:
         distances = np.abs(every[:, at] - every[:, at].mean())
         exact = (distances >= abs(observed[at] - every[:, at].mean()) - 1e-9).mean()
         assert slot.p_value == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_items_of_several_numbers_of_orders_against_random_keys(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Items of 2 to 6 orders with up to 26 answers and ties: both ways draw one distribution."""
+    rng = np.random.default_rng(seed)
+    width = int(rng.choice([3, 5, 26]))
+    orders, picked = np.full((40, 6, width), -1), np.full((40, 6, width), -1)
+    for item in range(40):
+        views = int(rng.integers(2, 7))
+        orders[item] = [rng.permutation(width)] * 6
+        orders[item, :views] = [rng.permutation(width) for _ in range(views)]
+        for view in range(6):
+            ties = int(rng.integers(1, width + 1)) if rng.random() < 0.3 else 1
+            picked[item, view, :ties] = orders[item, view][rng.permutation(width)[:ties]]
+    found = preference_of(orders, picked)
+    monkeypatch.setattr(permuted_slots, "_ENUMERATED_ORDERS", 0)
+    for slot, other in zip(found.slots, preference_of(orders, picked).slots, strict=True):
+        # Five standard errors of a difference of two p-values of 9,999 draws each.
+        assert slot.p_value == pytest.approx(other.p_value, abs=0.036)
+        assert slot.noise == pytest.approx(other.noise, rel=0.1)
 
 
 @pytest.mark.parametrize(("families", "known"), [(2, False), (4, False), (5, True)])
