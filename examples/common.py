@@ -15,7 +15,7 @@ import torch
 from peft import get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pact_eval.custody.training_record import UsedData
+from pact_eval.custody import UsedData
 from pact_eval.data.records import read_records
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE

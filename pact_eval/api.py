@@ -36,7 +36,7 @@ from pact_eval.importing import stored as stored_runs
 from pact_eval.importing import writing
 from pact_eval.importing.source import LogOptions, import_options
 from pact_eval.importing.writing import ImportedRun
-from pact_eval.models.hub_adapters import find_adapter
+from pact_eval.models import find_adapter
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
 from pact_eval.remedies.comparison import RemedyComparison, remedies_of_run
 from pact_eval.remedies.fitting import fit_remedy as fit_remedy

@@ -19,7 +19,7 @@ from run_frames import rows, write_run
 
 from pact_cli.main import main as pact_eval
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import safetensors_header
+from pact_eval.models import safetensors_header
 
 run, refused = runner(pact_eval), refuser(pact_eval)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pact_eval.api import compare
-from pact_eval.models.folders import sha256_of_weights
+from pact_eval.models import sha256_of_weights
 from pact_eval.stats.estimate import Estimate
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,7 +20,7 @@ from pact_eval.calibration.temperatures import read_calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.table_results import read_clear_changes
-from pact_eval.models.folders import read_json_object, safetensors_header
+from pact_eval.models import read_json_object, safetensors_header
 from pact_eval.preregistration.criteria import read_hypotheses
 from pact_eval.preregistration.registration import read_lock
 from pact_eval.prompts.requests import read_context, read_schema

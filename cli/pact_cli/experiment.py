@@ -11,13 +11,13 @@ from pact_cli.commands import command
 from pact_cli.console import announce, as_json, emit, tell
 from pact_cli.param_types import Count
 from pact_eval._choices import ExperimentStage
-from pact_eval.experiments.experiment import (
+from pact_eval.experiments.running import run
+from pact_eval.experiments.steps import (
     ExperimentOutcome,
     PlannedExperiment,
     StepOutcome,
     open_experiment,
 )
-from pact_eval.experiments.running import run
 from pact_eval.plain_text import one_line
 from pact_reports.views.experiment import present_experiment_outcome
 

@@ -15,13 +15,13 @@ from pact_eval._choices import ExportLayout
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.models.folders import read_adapter_files
+from pact_eval.models import read_adapter_files
 from pact_eval.remedies.fitting import exported_prior
 from pact_reports.views.export import present_export
 
 if TYPE_CHECKING:  # they load torch, or libraries that may be missing
-    from pact_eval.export.export import PriorOf
-    from pact_reports.model_card.card import ModelCard
+    from pact_eval.export import PriorOf
+    from pact_reports.model_card import ModelCard
 
 _SAMPLE: Final = 64
 
@@ -71,7 +71,7 @@ def export(
             as letter_prior.json.
     """
     with needs_model_extra():
-        from pact_eval.export.export import README, export_adapter
+        from pact_eval.export import README, export_adapter
     folder = resolve_adapter(adapter).folder
     card = None if results is None else _card_of(results, folder)
     exported_model = export_adapter(
@@ -97,7 +97,7 @@ def _card_of(run: Path, adapter: Path) -> ModelCard:
     Raises:
         InputError: the run is not of this adapter.
     """
-    from pact_reports.model_card.card import ModelCard  # its libraries may be missing
+    from pact_reports.model_card import ModelCard  # its libraries may be missing
 
     report = Experiment.read([run]).report()
     scored, sha256 = report.run.provenance.adapter, read_adapter_files(adapter).sha256

@@ -13,7 +13,7 @@ from pact_cli.commands import gathered, given, parameters_of, refuse
 from pact_cli.param_types import AdapterPath, Count, Parsed, Positive, WholeNumber
 from pact_cli.places import resolve_adapter
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import check_quantisation, refuse_other_folder
+from pact_eval.models import check_quantisation, refuse_other_folder
 from pact_eval.scoring.request import DEVICES, AttentionName, DtypeName, EngineName, ModelRequest
 from pact_eval.scoring.servers.wire import MOST_CONCURRENT, ServerRequest, WireName
 from pact_eval.scoring.workers.messages import WorkersRequest

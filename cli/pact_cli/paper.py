@@ -114,7 +114,7 @@ def _write_card(runs: Sequence[Path], card: Path, settings: Settings) -> None:
         click.UsageError: there are several runs.
     """
     refuse(len(runs) != 1, f"--model-card: expected one RUN, got {len(runs):,}")
-    from pact_reports.model_card.card import ModelCard  # its libraries may be missing
+    from pact_reports.model_card import ModelCard  # its libraries may be missing
 
     experiments, skipped = Experiment.read_each(runs, settings)
     warn(map(str, skipped))

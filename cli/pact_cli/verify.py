@@ -11,12 +11,12 @@ from pact_cli.console import emit
 from pact_cli.options import Runs
 from pact_eval.errors import GateError, InconclusiveError, InputError, TamperedError
 from pact_eval.runs.folder import open_run
-from pact_eval.verification.report_file import verify_report
-from pact_eval.verification.run_checks import (
+from pact_eval.verification import (
     CheckedRun,
     FamilyRoles,
     Places,
     family_roles,
+    verify_report,
     verify_runs,
 )
 from pact_reports.views.verification import present_checked_report, present_verification

@@ -29,7 +29,7 @@ from pact_eval.data.files import (
 from pact_eval.data.index import Index, build_index
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.errors import InputError
-from pact_eval.hub.downloads import located, short_name
+from pact_eval.hub import located, short_name
 
 Look = TypeVar("Look", bound=FamilyLook)
 

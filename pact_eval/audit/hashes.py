@@ -23,7 +23,7 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import Index
 from pact_eval.errors import Place, counted
-from pact_eval.hub.downloads import located
+from pact_eval.hub import located
 
 _Read = tuple[DataFile, FileFacts]
 

@@ -27,7 +27,7 @@ from typing import Final, Literal
 from pact_eval._files import read_json
 from pact_eval._json import Json, describe
 from pact_eval.errors import InputError
-from pact_eval.hub.downloads import stays_inside
+from pact_eval.hub import stays_inside
 
 Role = Literal["train", "selection", "calibration", "eval"]
 """What a file of a dataset is for: to train on, to select checkpoints, to calibrate, to report."""

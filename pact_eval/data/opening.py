@@ -37,15 +37,16 @@ from pact_eval.data.labelled.reader import LabelledData, read_labelled
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.data.records import Record, folded, read_records
 from pact_eval.errors import GateError, InputError, SeveralFilesError, TamperedError, listed
-from pact_eval.hub.downloads import (
+from pact_eval.hub import (
+    HubName,
     Listing,
+    dataset_name,
     download,
     files_below,
     list_repository,
     located,
     snapshot_of,
 )
-from pact_eval.hub.names import HubName, dataset_name
 
 _FOLDERS: Final = 3
 

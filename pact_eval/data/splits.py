@@ -38,7 +38,7 @@ from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, Problem, RecordError, RoleError
-from pact_eval.hub.downloads import hub_json
+from pact_eval.hub import hub_json
 
 _NAMES_SHOWN: Final = 10
 

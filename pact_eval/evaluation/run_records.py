@@ -27,7 +27,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun, item_facts
 from pact_eval.evaluation.joins import some_of
 from pact_eval.evaluation.settings import Settings
-from pact_eval.importing.table_texts import records_of_table
+from pact_eval.importing.table_rows import records_of_table
 from pact_eval.runs.folder import read_any_run
 from pact_eval.runs.identity import QUESTION, question_texts
 from pact_eval.runs.predictions import Predictions

@@ -46,7 +46,7 @@ from pact_eval._toml import UNSTATED, Key, TomlTable, did_you_mean, value_in_wor
 from pact_eval.data.files import MANIFEST_NAME, DataFile, Role, dataset_files, read_manifest
 from pact_eval.data.processes import usable_cores
 from pact_eval.errors import InputError, PlanError, Problem, RecordError, TamperedError, counted
-from pact_eval.hub.names import is_hub_id
+from pact_eval.hub import is_hub_id
 from pact_eval.preregistration.criteria import read_hypotheses
 from pact_eval.preregistration.registration import check_lock, lock_path, read_lock
 from pact_eval.scoring.request import DEVICES, AttentionName, DtypeName

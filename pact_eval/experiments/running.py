@@ -19,9 +19,8 @@ from typing import Any, BinaryIO, Final, Protocol
 
 from pact_eval._choices import ExperimentStage
 from pact_eval.errors import GateError, InputError, TamperedError, WorkerError, counted, ray_extra
-from pact_eval.experiments.experiment import ExperimentOutcome, PlannedExperiment, StepOutcome
 from pact_eval.experiments.plan import Reserved, step_environment
-from pact_eval.experiments.steps import Step
+from pact_eval.experiments.steps import ExperimentOutcome, PlannedExperiment, Step, StepOutcome
 from pact_eval.scoring.workers.cluster import first_line, import_ray, joined
 
 GRACE_SECONDS: Final = 20.0

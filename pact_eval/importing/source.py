@@ -38,7 +38,7 @@ from pact_eval.data.labelled.reading import AUTOMATIC, Reading, ReadingOptions, 
 from pact_eval.data.opening import local_data, only_file_of, open_dataset
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError, Problem
-from pact_eval.hub.downloads import hub_json
+from pact_eval.hub import hub_json
 from pact_eval.importing.row_reader import Cells, check_mapping
 from pact_eval.runs.predictions import SUM_TOLERANCE
 from pact_eval.runs.provenance import REPEATS, TRIALS, ImportFacts

@@ -1,4 +1,7 @@
-"""Rows of a table of others: its columns by role, its cells parsed, joined with their records."""
+"""Rows of a table of others: its columns by role, its cells parsed, joined with their records.
+
+Texts of the rows of an imported table: questions and answers, by the ids of the run.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -24,10 +28,11 @@ from pact_eval.data.labelled.answers import (
     of_texts,
     options_of_row,
 )
-from pact_eval.data.labelled.columns import SETS, find_roles
-from pact_eval.data.labelled.entries import ROW_NAMES, Entries, Entry
+from pact_eval.data.labelled.columns import SETS, find_roles, unwrapped
+from pact_eval.data.labelled.entries import ROW_NAMES, Entries, Entry, read_entries
 from pact_eval.data.labelled.identity import is_constant, is_shared, text_of_row
 from pact_eval.data.labelled.questions import DraftError, as_text
+from pact_eval.data.labelled.reader import read_labelled
 from pact_eval.data.labelled.reading import (
     IGNORED,
     PREDICTED,
@@ -52,16 +57,19 @@ from pact_eval.importing.source import References, texts_of_record
 from pact_eval.importing.table_cells import (
     Scores,
     attempted,
+    check_repeats,
     confidence_of,
+    has_requests,
     log_sum,
+    made_id,
     number_of,
     numbers_in,
+    own_ids,
     scored_answer,
     scores_of,
     truth_of,
     with_names,
 )
-from pact_eval.importing.table_items import check_repeats, has_requests, made_id, own_ids
 
 _OWN_REFERENCES: Final = ("reference", "gold")
 _SCORES: Final = ("probabilities", "log_probabilities", "logits")
@@ -865,3 +873,31 @@ def options_of_record(record: Record | None, references: References) -> Options:
         return Options(keys, ("no", "yes"))
     texts = texts_of_record(record)
     return Options(texts, () if texts == keys else keys, ordered=references.ordered)
+
+
+def records_of_table(path: Path, reading: Reading) -> Mapping[str, Record]:
+    """Read the rows of an imported table as records.
+
+    Args:
+        path: the table: one file.
+        reading: its columns, options and form of answers, as the import found them.
+
+    Returns:
+        The records by the ids that the import gave to their rows; a row of several questions has
+        none.
+
+    Raises:
+        InputError: the rows have no text, or cannot be read as records.
+    """
+    records = read_labelled(path, reading).records
+    per_line = Counter(record.line for record in records)
+    entries = unwrapped(read_entries(path))
+    roles, _ = find_roles(entries, reading, str(path))
+    labels = {role: names for role, names in roles.items() if role in ("id", "state", "question")}
+    named_roles = TableRoles(labels, {})
+    names, _ = ids_of_rows(entries, named_roles, texts_of_rows(entries, named_roles), joined=False)
+    ids = {
+        line: name for line, name in zip(entries.lines, names, strict=True) if per_line[line] == 1
+    }
+    named = [replace(record, id=ids[record.line]) for record in records if record.line in ids]
+    return {record.id: record for record in named}

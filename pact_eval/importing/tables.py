@@ -63,8 +63,7 @@ from pact_eval.importing.source import (
     References,
     by_column,
 )
-from pact_eval.importing.table_cells import attempted
-from pact_eval.importing.table_items import families_of_rows
+from pact_eval.importing.table_cells import attempted, families_of_rows
 from pact_eval.importing.table_rows import (
     ForeignTable,
     Numbers,

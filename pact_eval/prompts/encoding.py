@@ -28,7 +28,7 @@ from pact_eval._files import read_text
 from pact_eval._json import Json, describe
 from pact_eval.data.records import Field, Record
 from pact_eval.errors import PromptError
-from pact_eval.models.folders import read_json_object
+from pact_eval.models import read_json_object
 from pact_eval.progress import tracked
 from pact_eval.prompts.contract import ChatTokenizer, PromptContract, PromptRequest
 

@@ -30,7 +30,7 @@ import msgspec
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, dumps
 from pact_eval.errors import InputError, RunError, counted
-from pact_eval.hub.names import HubName
+from pact_eval.hub import HubName
 from pact_eval.runs.custody import Custody
 from pact_eval.schema import Section
 

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 from pact_eval._json import Json
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import SCHEMA_CONFIG, AdapterFiles, read_json_object
+from pact_eval.models import SCHEMA_CONFIG, AdapterFiles, read_json_object
 from pact_eval.prompts.contract import PromptContract
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.provenance import Provenance

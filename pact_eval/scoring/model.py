@@ -25,16 +25,17 @@ from transformers.utils import logging as transformers_logging
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
-from pact_eval.custody.training_record import TRAINING_RECORD, read_training_record
+from pact_eval.custody import TRAINING_RECORD, read_training_record
 from pact_eval.data.files import is_file
 from pact_eval.errors import AdapterError, ContractMismatchError
-from pact_eval.hub.names import model_name
-from pact_eval.models.folders import (
+from pact_eval.hub import model_name
+from pact_eval.models import (
     GGUF_REMEDY,
     AdapterFiles,
     base_folders,
     check_quantisation,
     find_base_folder,
+    model_folder,
     read_adapter_files,
     read_json_object,
     refuse_costly_patterns,
@@ -43,7 +44,6 @@ from pact_eval.models.folders import (
     sha256_of_weights,
     weight_files,
 )
-from pact_eval.models.hub_adapters import model_folder
 from pact_eval.prompts.contract import PromptContract
 from pact_eval.prompts.encoding import STATED_PROMPTS, Encoder, TrainingPrompts
 from pact_eval.runs.provenance import Contract, RecordedBase, RecordedWeights

@@ -26,7 +26,7 @@ from transformers import BitsAndBytesConfig
 
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError, missing_extra
-from pact_eval.models.folders import check_quantisation, stored_quantisation
+from pact_eval.models import check_quantisation, stored_quantisation
 
 _HUB_KERNELS: Final = "kernels"
 _LIBRARIES: Final = ("bitsandbytes", "accelerate")

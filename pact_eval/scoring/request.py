@@ -10,8 +10,7 @@ from typing import Any, Final, Literal, TypedDict, get_args
 from pact_eval._choices import check_choice
 from pact_eval.data.labelled.reading import ReadingOptions
 from pact_eval.errors import AdapterError, InputError, ServerError
-from pact_eval.models.folders import is_base_alone
-from pact_eval.models.hub_adapters import find_adapter
+from pact_eval.models import find_adapter, is_base_alone
 from pact_eval.scoring.servers.wire import ServerRequest, WireName
 from pact_eval.templates.files import is_decision_model
 

@@ -16,7 +16,7 @@ import torch
 from pact_eval._json import Json
 from pact_eval.data.records import Record
 from pact_eval.errors import PromptError, RunError
-from pact_eval.models.folders import AdapterFiles, read_json_object
+from pact_eval.models import AdapterFiles, read_json_object
 from pact_eval.progress import step
 from pact_eval.prompts.encoding import EncodedView, other_letters
 from pact_eval.runs.custody import Custody

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError, ServerError, model_extra, ray_extra, server_extra
-from pact_eval.hub.names import model_name
-from pact_eval.models.hub_adapters import label_of
+from pact_eval.hub import model_name
+from pact_eval.models import label_of
 from pact_eval.runs.folder import CONTENTS, MOST_VIEWS, content_free_id
 from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME

@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.custody.training_record import (
+from pact_eval.custody import (
     HashedData,
     Overlap,
     TrainingRecord,
@@ -36,8 +36,8 @@ from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import ManifestCheck, open_dataset
 from pact_eval.data.records import Record
 from pact_eval.errors import GateError, InputError, listed
-from pact_eval.hub.downloads import snapshot_of
-from pact_eval.models.folders import AdapterFiles
+from pact_eval.hub import snapshot_of
+from pact_eval.models import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.runs.custody import Custody, OtherData, StatedTraining, TrainedOn, TrainedRole
 from pact_eval.runs.folder import CONTENTS, SETTING, RunWriter

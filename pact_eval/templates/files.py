@@ -27,7 +27,7 @@ from pact_eval._files import read_text, write_atomically
 from pact_eval._json import Json, describe, dumps, dumps_indented, sha256_of_json
 from pact_eval.data.records import LETTERS, Field, FieldKind, parse_field
 from pact_eval.errors import AdapterError, ContractMismatchError, InputError, PromptError
-from pact_eval.models.folders import (
+from pact_eval.models import (
     SCHEMA_CONFIG,
     AdapterFiles,
     is_base_alone,

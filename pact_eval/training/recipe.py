@@ -24,7 +24,7 @@ import torch
 from pact_eval._files import read_json, sha256_of_file, writing
 from pact_eval._json import Json
 from pact_eval.errors import InputError
-from pact_eval.models.folders import ADAPTER_WEIGHTS
+from pact_eval.models import ADAPTER_WEIGHTS
 from pact_eval.runs.folder import library_versions
 from pact_eval.runs.training_log import LOG_NAME, SELECTED_STEP, SELECTION_MASS, SELECTION_NLL
 from pact_eval.training.recipe_data import Log, RecipeData, RecipeFiles, recipe_data

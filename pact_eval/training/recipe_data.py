@@ -22,7 +22,7 @@ from torch import nn
 
 from pact_eval._files import sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps
-from pact_eval.custody.training_record import (
+from pact_eval.custody import (
     TRAINING_RECORD_KEY,
     HashedData,
     TrainingRecord,
@@ -35,7 +35,7 @@ from pact_eval.data.ablation import ablate
 from pact_eval.data.certificates import parse_certificate
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import AdapterError, InputError, Problem, RecordError
-from pact_eval.models.folders import ADAPTER_WEIGHTS, SCHEMA_CONFIG
+from pact_eval.models import ADAPTER_WEIGHTS, SCHEMA_CONFIG
 from pact_eval.prompts.encoding import EncodedView, Encoder, TrainingPrompts
 from pact_eval.training.recipe_model import (
     RecipeSettings,

@@ -34,7 +34,7 @@ from torch import nn
 from pact_eval._files import atomic_path, sha256_of_file, write_atomically, writing
 from pact_eval._json import Json
 from pact_eval._toml import did_you_mean
-from pact_eval.custody.training_record import (
+from pact_eval.custody import (
     TRAINING_RECORD,
     TRAINING_RECORD_KEY,
     TrainingRecord,
@@ -44,7 +44,7 @@ from pact_eval.custody.training_record import (
     write_training_record,
 )
 from pact_eval.errors import AdapterError, InputError
-from pact_eval.models.folders import (
+from pact_eval.models import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,

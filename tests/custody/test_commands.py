@@ -22,7 +22,7 @@ from pact_eval.errors import GateError, TamperedError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.provenance import read_provenance
-from pact_eval.verification.run_checks import family_roles
+from pact_eval.verification import family_roles
 
 SCORE = ("--limit", 4, "--k", 1)
 

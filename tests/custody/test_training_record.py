@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pact_eval._json import Json
-from pact_eval.custody.training_record import (
+from pact_eval.custody import (
     TRAINING_RECORD,
     HashedData,
     TrainingRecord,
@@ -38,7 +38,7 @@ from pact_eval.custody.training_record import (
 )
 from pact_eval.data.records import read_records
 from pact_eval.errors import AdapterError, InputError, TamperedError
-from pact_eval.models.folders import read_adapter_files
+from pact_eval.models import read_adapter_files
 
 NIMBLE_TEXT = partial(json.dumps, ensure_ascii=False)
 """How a prompt writes a context that is not text: see the prompt contract."""

@@ -23,7 +23,7 @@ from pact_eval.calibration.temperatures import (
     neutral_calibrator,
     write_calibrator,
 )
-from pact_eval.custody.training_record import TRAINING_RECORD
+from pact_eval.custody import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.table_results import TRAINING_NAME, run_costs
 from pact_eval.evaluation.experiment import Experiment

@@ -23,7 +23,7 @@ if arm == "hangs":
     Path("child.pid").write_text(f"{os.getpid()} {child.pid}")
     time.sleep(3600)
 if arm == "leaks":
-    from pact_eval.custody.training_record import (
+    from pact_eval.custody import (
         HashedData,
         TrainingRecord,
         TrainingRole,

@@ -19,10 +19,9 @@ import psutil
 import pytest
 
 from pact_eval.experiments import running
-from pact_eval.experiments.experiment import PlannedExperiment, StepOutcome
 from pact_eval.experiments.plan import parse_plan
 from pact_eval.experiments.running import run
-from pact_eval.experiments.steps import Step
+from pact_eval.experiments.steps import PlannedExperiment, Step, StepOutcome
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux has child subreapers")
 

@@ -12,8 +12,8 @@ from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import PlanError
-from pact_eval.experiments.experiment import open_experiment
 from pact_eval.experiments.plan import fill, parse_plan
+from pact_eval.experiments.steps import open_experiment
 from pact_eval.preregistration.registration import register
 
 refused = refuser(main)

@@ -14,7 +14,7 @@ from training.recipe_bases import write_base
 
 from pact_cli.main import main
 from pact_eval.errors import PlanError
-from pact_eval.experiments.experiment import open_experiment
+from pact_eval.experiments.steps import open_experiment
 
 run = runner(main)
 

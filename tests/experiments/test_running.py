@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 from messages import assert_says
 
-from pact_eval.experiments.experiment import PlannedExperiment, StepOutcome
 from pact_eval.experiments.plan import parse_plan
 from pact_eval.experiments.running import run
-from pact_eval.experiments.steps import Step
+from pact_eval.experiments.steps import PlannedExperiment, Step, StepOutcome
 
 pytestmark = pytest.mark.posix
 

@@ -13,9 +13,8 @@ from experiments.plans import write_plan
 
 from pact_cli.main import main
 from pact_eval.errors import InputError
-from pact_eval.experiments.experiment import open_experiment
 from pact_eval.experiments.plan import Plan, PlanFiles, check_files, check_plan
-from pact_eval.experiments.steps import Step, chosen_steps, planned_steps
+from pact_eval.experiments.steps import Step, chosen_steps, open_experiment, planned_steps
 from pact_fixtures.paper import PLAN
 
 run = runner(main)

@@ -14,8 +14,8 @@ import pytest
 import torch
 from tolerances import SAME_STEPS
 
-from pact_eval.custody.training_record import adapter_record
-from pact_eval.models.folders import read_adapter_files
+from pact_eval.custody import adapter_record
+from pact_eval.models import read_adapter_files
 from pact_losses import selection_nll
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

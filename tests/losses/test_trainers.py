@@ -32,9 +32,9 @@ from losses.trainers import (
 from messages import assert_says
 from safetensors.torch import load_file
 
-from pact_eval.custody.training_record import UsedData, adapter_record, overlap_with
+from pact_eval.custody import UsedData, adapter_record, overlap_with
 from pact_eval.data.records import read_records
-from pact_eval.models.folders import read_adapter_files
+from pact_eval.models import read_adapter_files
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify

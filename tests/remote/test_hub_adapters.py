@@ -17,11 +17,17 @@ from remote.hub_server import Hub
 
 from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
-from pact_eval.custody.training_record import TRAINING_RECORD
+from pact_eval.custody import TRAINING_RECORD
 from pact_eval.errors import AdapterError
 from pact_eval.evaluation.arms.table_results import TRAINING_NAME
-from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG
-from pact_eval.models.hub_adapters import ADAPTER_FILES, find_adapter, label_of
+from pact_eval.models import (
+    ADAPTER_CONFIG,
+    ADAPTER_FILES,
+    ADAPTER_WEIGHTS,
+    SCHEMA_CONFIG,
+    find_adapter,
+    label_of,
+)
 from pact_eval.runs.training_log import LOG_NAME
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates.files import DECISION_CONFIG, DECISION_TEMPLATE, head_files

@@ -24,8 +24,7 @@ from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
 from pact_eval.data.opening import local_data, only_file_of
 from pact_eval.errors import InputError, MissingExtraError, SeveralFilesError
-from pact_eval.hub.downloads import hub_location, located, snapshot_of, stays_inside
-from pact_eval.hub.names import model_name
+from pact_eval.hub import hub_location, located, model_name, snapshot_of, stays_inside
 
 audit, evaluate = runner(audit_program), runner(main)
 

@@ -8,7 +8,7 @@ from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import InputError
-from pact_eval.hub.names import dataset_name, model_name
+from pact_eval.hub import dataset_name, model_name
 
 TOKEN = "hf_" + "aB3" * 11 + "x"
 

@@ -19,7 +19,7 @@ from pact_cli.main import main
 from pact_eval.errors import InputError
 from pact_eval.runs.folder import read_any_run
 from pact_eval.runs.seal import seal_digest
-from pact_reports.model_card.card import FrontMatter
+from pact_reports.model_card import FrontMatter
 
 run, refused = runner(main), refuser(main)
 FAST = ("--resamples", 200)

@@ -14,7 +14,7 @@ from tolerances import LOGIT, NLL, PROBABILITY
 
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import read_adapter_files
+from pact_eval.models import read_adapter_files
 from pact_eval.prompts.contract import canonical_code_order, code_orders
 from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE, prompt_text

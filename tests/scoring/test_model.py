@@ -18,9 +18,9 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
+from pact_eval import models as patterns
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
-from pact_eval.models import folders as patterns
-from pact_eval.models.folders import (
+from pact_eval.models import (
     SAFE_INITIALISATIONS,
     read_adapter_files,
     sha256_of_weights,

@@ -20,7 +20,7 @@ from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import AdapterError, RunSettingsError
-from pact_eval.export.export import export_adapter
+from pact_eval.export import export_adapter
 from pact_eval.runs.folder import read_run
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.quantisation import quantisation_remarks

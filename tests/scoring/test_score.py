@@ -23,7 +23,7 @@ from tolerances import LOGIT
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
 from pact_eval.errors import AdapterError, PromptError, RunSettingsError
-from pact_eval.models.folders import sha256_of_weights
+from pact_eval.models import sha256_of_weights
 from pact_eval.progress import watched
 from pact_eval.runs.folder import Run, read_run
 from pact_eval.scoring.model import ScoringModel, identify

@@ -100,7 +100,7 @@ importlib.import_module(sys.argv[1])
     "module",
     [
         "pact_eval.scoring.model", "pact_eval.training.recipe", "pact_eval.training.recipe_model",
-        "pact_eval.export.export", "pact_fixtures.training.base",
+        "pact_eval.export", "pact_fixtures.training.base",
     ],
 )  # fmt: skip
 def test_the_policy_is_set_before_torch_is_loaded(module: str) -> None:

@@ -17,7 +17,7 @@ from transformers import AutoTokenizer
 
 from pact_eval.data.records import parse_field, parse_record, read_records
 from pact_eval.errors import AdapterError, ContractMismatchError, PromptError
-from pact_eval.models.folders import read_adapter_files
+from pact_eval.models import read_adapter_files
 from pact_eval.prompts.contract import PromptContract
 from pact_eval.prompts.encoding import Encoder, TrainingPrompts
 from pact_eval.prompts.nimble import NIMBLE

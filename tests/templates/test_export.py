@@ -31,7 +31,7 @@ from pact_eval.calibration.temperatures import (
 )
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import PromptError
-from pact_eval.export.export import answered
+from pact_eval.export import answered
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify
@@ -207,13 +207,13 @@ def test_an_export_that_would_differ_is_not_written(
     spoilt = template.template.replace("Requested field", "Requested  field")
     with monkeypatch.context() as patched:
         patched.setattr(
-            "pact_eval.export.export.nimble_template",
+            "pact_eval.export.nimble_template",
             lambda _: type(template)(**{**vars(template), "template": spoilt}),
         )
         assert_says(refused("export", home / "adapter", "--out", out), "not give", "token ids")
     with monkeypatch.context() as patched:
-        patched.setattr("pact_eval.export.export.TOLERANCE", {"float32": 0.0})
-        patched.setattr("pact_eval.export.export.TOLERANCE", {"float32": -1.0})
+        patched.setattr("pact_eval.export.TOLERANCE", {"float32": 0.0})
+        patched.setattr("pact_eval.export.TOLERANCE", {"float32": -1.0})
         assert_says(refused("export", home / "adapter", "--out", out), "does not answer")
     assert not out.exists()
     assert not list(tmp_path.iterdir())

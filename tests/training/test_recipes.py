@@ -23,7 +23,7 @@ from training.recipe_bases import of_recipe, write_base, write_files
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 
-from pact_eval.custody.training_record import read_training_record
+from pact_eval.custody import read_training_record
 from pact_eval.data.records import read_records
 from pact_eval.errors import AdapterError, InputError
 from pact_eval.prompts.encoding import Encoder

@@ -14,7 +14,7 @@ from tolerances import LOGIT
 import pact_fixtures
 from pact_eval.data.records import read_records
 from pact_eval.errors import AdapterError, PactError
-from pact_eval.models.folders import sha256_of_weights
+from pact_eval.models import sha256_of_weights
 from pact_eval.prompts.encoding import STATED_PROMPTS, Encoder, TrainingPrompts
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify

@@ -17,8 +17,8 @@ from adapters import MODEL
 from losses.tiny import DATA
 
 from pact_cli.main import main
-from pact_eval.custody.training_record import adapter_record
-from pact_eval.models.folders import read_adapter_files
+from pact_eval.custody import adapter_record
+from pact_eval.models import read_adapter_files
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest

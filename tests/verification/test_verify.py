@@ -23,14 +23,14 @@ from pact_eval.calibration.temperatures import Calibrator, Weights, write_calibr
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.report import report_digest
 from pact_eval.evaluation.settings import Settings
-from pact_eval.models.folders import sha256_of_weights
+from pact_eval.models import sha256_of_weights
 from pact_eval.preregistration.registration import register
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.folder import CONTENTS, open_run
 from pact_eval.runs.seal import seal_digest
 from pact_eval.scoring.contracts import load_tokenizer
-from pact_eval.verification.run_checks import Places, verify_run
+from pact_eval.verification import Places, verify_run
 from pact_fixtures.paper import HYPOTHESES
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.request import Request

@@ -34,7 +34,7 @@ from pact_eval.data.labelled.plain import convert as convert_file
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.data.splits import HeldOut, split_training_file, write_manifest
 from pact_eval.errors import GateError, InputError, RoleError, TamperedError
-from pact_eval.models.folders import SCHEMA_CONFIG
+from pact_eval.models import SCHEMA_CONFIG
 from pact_eval.progress import tracked
 from pact_eval.templates.files import write_contract as write_stated_contract
 from pact_reports.views.audit import adapter_tampered, present_adapter_audit, present_data_audit

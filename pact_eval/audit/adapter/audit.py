@@ -32,7 +32,7 @@ from pact_eval.audit.adapter.files import CONFIG, FILES, FileRecord, LoraSetting
 from pact_eval.audit.adapter.tensors import TENSORS, layer_module
 from pact_eval.audit.findings import Check, CheckResult, Collector, Leak
 from pact_eval.audit.near_duplicates import ContextVectors, Groups, Pairs, add_pairs, near_pairs
-from pact_eval.custody.training_record import (
+from pact_eval.custody import (
     LEARNT,
     TRAINING_RECORD,
     HashedData,
@@ -53,8 +53,8 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import Index, build_index
 from pact_eval.errors import AdapterError, ContractMismatchError, InputError, Place, counted
-from pact_eval.hub.downloads import Snapshot, located, short_name, snapshot_of
-from pact_eval.models.folders import (
+from pact_eval.hub import Snapshot, located, short_name, snapshot_of
+from pact_eval.models import (
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
     TensorInfo,

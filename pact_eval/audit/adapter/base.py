@@ -32,8 +32,8 @@ from pact_eval.audit.adapter.tensors import (
 )
 from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.errors import AdapterError, Place
-from pact_eval.hub.names import is_hub_id
-from pact_eval.models.folders import (
+from pact_eval.hub import is_hub_id
+from pact_eval.models import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,

@@ -12,7 +12,7 @@ from pact_eval._json import Json, dumps
 from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.adapter.tensors import is_readable, relative_difference
-from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG, TensorInfo
+from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG, TensorInfo
 
 Topic = Literal["fact", "adapter_config.json", "schema_config.json", "file"]
 

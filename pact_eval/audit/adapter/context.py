@@ -13,9 +13,9 @@ from pact_eval.audit.adapter.base import NamedBase, named_base
 from pact_eval.audit.adapter.files import FileRecord, LoraSettings, list_files, read_settings, shown
 from pact_eval.audit.adapter.tensors import LoraTensors, group_tensors
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.custody.training_record import TRAINING_RECORD, TrainingRecord, read_training_record
+from pact_eval.custody import TRAINING_RECORD, TrainingRecord, read_training_record
 from pact_eval.errors import AdapterError, Place
-from pact_eval.models.folders import (
+from pact_eval.models import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,

@@ -26,8 +26,8 @@ from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, cut, short
 from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.errors import Place, counted
-from pact_eval.hub.downloads import stays_inside
-from pact_eval.models.folders import (
+from pact_eval.hub import stays_inside
+from pact_eval.models import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     PICKLED_SUFFIXES,

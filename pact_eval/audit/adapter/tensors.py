@@ -23,7 +23,7 @@ import numpy.typing as npt
 from pact_eval.audit.adapter.files import ALL_LINEAR, LoraSettings, lora_scale, shown
 from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.errors import Place
-from pact_eval.models.folders import (
+from pact_eval.models import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     PatternError,

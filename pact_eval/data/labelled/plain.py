@@ -19,7 +19,7 @@ from pact_eval.data.index import index_of_records
 from pact_eval.data.labelled.reader import LabelledData, read_labelled
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.errors import InputError
-from pact_eval.hub.downloads import hub_json
+from pact_eval.hub import hub_json
 from pact_eval.results import Result
 
 

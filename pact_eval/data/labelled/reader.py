@@ -45,7 +45,7 @@ from pact_eval.data.records import (
     read_records,
 )
 from pact_eval.errors import InputError, Problem, RecordError, ShapeError
-from pact_eval.hub.downloads import short_name
+from pact_eval.hub import short_name
 
 FIELD: Final = "decision"
 _HASH: Final = 12

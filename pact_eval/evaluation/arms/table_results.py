@@ -16,7 +16,7 @@ from pact_eval._choices import Decoding, GroupBy
 from pact_eval._files import read_json, read_toml
 from pact_eval._json import Json, finite_number
 from pact_eval.calibration.temperatures import TemperatureSummary
-from pact_eval.custody.training_record import TRAINING_RECORD
+from pact_eval.custody import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import (
     ArmMetrics,

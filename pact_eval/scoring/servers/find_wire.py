@@ -38,8 +38,8 @@ from pact_eval.errors import (
     ServerError,
     missing_extra,
 )
-from pact_eval.hub.names import model_name
-from pact_eval.models.hub_adapters import model_folder
+from pact_eval.hub import model_name
+from pact_eval.models import model_folder
 from pact_eval.progress import step
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE

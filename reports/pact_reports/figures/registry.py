@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pact_reports.figures.arms import build_differences, build_ece_by_kind, build_main, build_views
-from pact_reports.figures.curves import build_risk_coverage, build_view_tv
-from pact_reports.figures.decisions import build_costs
+from pact_reports.figures.curves import build_costs, build_risk_coverage, build_view_tv
 from pact_reports.figures.figure import Built
 from pact_reports.figures.pairs import build_margins, build_pairs
 from pact_reports.figures.probabilities import (

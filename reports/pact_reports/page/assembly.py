@@ -26,7 +26,7 @@ from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.plain_text import first_of
 from pact_eval.progress import step, tracked
 from pact_eval.runs.provenance import Contract, Provenance
-from pact_eval.verification.report_file import PAGE_ELEMENT
+from pact_eval.verification import PAGE_ELEMENT
 from pact_reports.page.answers import Answers
 from pact_reports.page.figures import make_contents
 from pact_reports.page.html import csp_hash, render, script_json, stylesheet, trusted

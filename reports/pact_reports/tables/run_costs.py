@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.custody.training_record import TRAINING_RECORD
+from pact_eval.custody import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.arms.table_results import (

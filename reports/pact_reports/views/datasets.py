@@ -17,7 +17,7 @@ from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.records import Defaults, FieldKind
 from pact_eval.data.splits import SplitPart, WrittenManifest
 from pact_eval.errors import RecordError, counted
-from pact_eval.hub.downloads import hub_json, short_name
+from pact_eval.hub import hub_json, short_name
 from pact_eval.plain_text import error_text, one_line
 from pact_eval.preregistration.registration import Lock
 from pact_reports.table import Column, Line, Part, Table, columns_and_rows, table_row

@@ -7,7 +7,7 @@ from typing import Final
 
 from pact_eval._json import Json
 from pact_eval.errors import counted
-from pact_eval.experiments.experiment import ExperimentOutcome, StepOutcome, StepState
+from pact_eval.experiments.steps import ExperimentOutcome, StepOutcome, StepState
 from pact_eval.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Table, Tone, left_columns, table_row
 from pact_reports.views.presenter import Presenter

@@ -12,7 +12,7 @@ from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import attributes
 
 if TYPE_CHECKING:  # it leads to torch
-    from pact_eval.export.export import Export
+    from pact_eval.export import Export
 
 
 def present_export(export: Export) -> Presenter:

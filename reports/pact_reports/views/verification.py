@@ -7,8 +7,7 @@ from functools import partial
 from typing import Final
 
 from pact_eval.plain_text import one_line
-from pact_eval.verification.report_file import CheckedReport
-from pact_eval.verification.run_checks import CheckedRun, FamilyRoles, Outcome, RoleOfFamilies
+from pact_eval.verification import CheckedReport, CheckedRun, FamilyRoles, Outcome, RoleOfFamilies
 from pact_reports.table import Cell, Column, Line, Part, Table, Tone, columns_and_rows
 from pact_reports.tables.cells import count_cell
 from pact_reports.views.presenter import Presenter

@@ -21,7 +21,7 @@ from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.evaluation.spending import Spending
-from pact_eval.hub.downloads import hub_json
+from pact_eval.hub import hub_json
 from pact_eval.numbers import CLUSTERS, reason_text
 from pact_eval.results import Note
 from pact_eval.runs.places import shown

@@ -15,7 +15,7 @@ from pact_eval.audit.adapter.base import NamedBase, check_base, named_base
 from pact_eval.audit.adapter.files import LoraSettings
 from pact_eval.audit.adapter.tensors import group_tensors
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.models.folders import TensorInfo, sha256_of_weights
+from pact_eval.models import TensorInfo, sha256_of_weights
 
 COMMIT = "c1899de289a04d12100db370d81485cdf75e47ca"
 Q, V, UP = (

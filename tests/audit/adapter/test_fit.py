@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import ADAPTER_WEIGHTS, read_adapter_files
+from pact_eval.models import ADAPTER_WEIGHTS, read_adapter_files
 from pact_eval.scoring.model import attach_adapter
 
 pytestmark = pytest.mark.slow

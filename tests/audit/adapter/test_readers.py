@@ -19,7 +19,7 @@ from safetensors.torch import load, save, save_file
 from pact_eval.audit.adapter import tensors as values
 from pact_eval.audit.adapter.tensors import read_values, relative_difference
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import TensorInfo, safetensors_header
+from pact_eval.models import TensorInfo, safetensors_header
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 

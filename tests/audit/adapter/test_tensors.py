@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from pact_eval.audit.adapter.files import LoraSettings
 from pact_eval.audit.adapter.tensors import check_tensors, group_tensors, layer_module
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.models.folders import TensorInfo, safetensors_header
+from pact_eval.models import TensorInfo, safetensors_header
 
 PREFIX = "base_model.model."
 Q = "model.layers.0.self_attn.q_proj"

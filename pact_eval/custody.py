@@ -34,7 +34,7 @@ from pact_eval._typing import BoolArray
 from pact_eval.data.files import MANIFEST_NAME, is_file
 from pact_eval.data.records import Record, content_of, folded, parse_record
 from pact_eval.errors import AdapterError, InputError, Problem, RecordError, TamperedError
-from pact_eval.models.folders import AdapterFiles
+from pact_eval.models import AdapterFiles
 from pact_eval.schema import Section, convert
 
 Hashes = npt.NDArray[np.uint64]

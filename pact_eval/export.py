@@ -21,18 +21,18 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
-import torch
 from transformers import pipeline
 
+import pact_eval.scoring  # noqa: F401 -- it sets how OpenMP waits, before torch is loaded
 from pact_eval._choices import ExportLayout
 from pact_eval._files import write_atomically, writing
 from pact_eval._json import Json, dumps_indented
 from pact_eval.calibration.runs import check_decoding, identity_of_fit
 from pact_eval.calibration.temperatures import read_calibrator
-from pact_eval.custody.training_record import TRAINING_RECORD
+from pact_eval.custody import TRAINING_RECORD
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import AdapterError, InputError, PromptError
-from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG, AdapterFiles
+from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG, AdapterFiles
 from pact_eval.progress import step
 from pact_eval.prompts.contract import PromptContract, contract_probes
 from pact_eval.prompts.encoding import EncodedView, Encoder
@@ -59,6 +59,9 @@ from pact_eval.templates.files import (
     nimble_template,
     read_decision_files,
 )
+
+# isort: split
+import torch
 
 SUBFOLDER: Final = "adapter"
 """Where the LoRA is in the layout with-base."""

@@ -1,1 +1,0 @@
-"""Model folders on disk: adapters and base models, their configuration and hashes. No torch."""

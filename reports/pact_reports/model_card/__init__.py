@@ -1,1 +1,0 @@
-"""Model cards: the evaluation results of a run in the metadata and the text of a README."""
