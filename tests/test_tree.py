@@ -126,7 +126,7 @@ for package in ("pact_eval", "pact_reports", "pact_cli"):
                 print(module.name)
 """
 OF_EXTRAS = re.compile(
-    r"pact_eval\.(export|scoring|training)\.|pact_eval\.templates\.contract|pact_reports\.model_card"
+    r"pact_eval\.export|pact_eval\.(scoring|training)\.|pact_eval\.templates\.contract|pact_reports\.model_card"
 )
 
 
