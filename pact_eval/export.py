@@ -1,13 +1,11 @@
 """Export an adapter as a decision model of transformers.
 
 The folder is written next to its place, verified, and renamed. An export that does not give our
-token ids and our answers is deleted again.
+token ids and our answers is deleted again. A folder has one of three layouts:
 
-The layouts of an exported folder.
-
-adapter     the LoRA and the decision files; transformers needs `decision_config=FOLDER` too
-with-base   the full base model, the LoRA in the subfolder `adapter`, and the decision files
-merged      the LoRA added to the weights, and the decision files; needs no PEFT
+    adapter     the LoRA and the decision files; transformers needs `decision_config=FOLDER` too
+    with-base   the full base model, the LoRA in the subfolder `adapter`, and the decision files
+    merged      the LoRA added to the weights, and the decision files; needs no PEFT
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
-"""Names of repositories of the Hugging Face Hub, and of files in them.
+"""Names of repositories and files of the Hugging Face Hub, and downloads into its cache.
 
     hf://datasets/owner/name[@revision][/path]      labelled data
     [hf://]owner/name[@revision]                    an adapter or a base model
 
-Nothing is downloaded here. `pathlib` drops a slash of `hf://`; both spellings are the same name.
-
-Downloads from the Hugging Face Hub into its cache, at a commit.
-
     listing = list_repository(HubName("model", "owner/adapter", "main"))
     folder = download(listing, ["adapter_config.json"])      # .../snapshots/<commit>
 
-The client of the Hub does the work: it knows endpoint, token, cache and proxies. What it says is
-never repeated, because its words may hold keys and signed addresses. The commit is asked for first,
-so a branch that moves meanwhile is noticed, and an old copy is never taken for the newest one.
-`HF_HUB_OFFLINE=1` reads what the cache has.
+`pathlib` drops a slash of `hf://`; both spellings are the same name. The client of the Hub does the
+work: it knows endpoint, token, cache and proxies. What it says is never repeated, because its words
+may hold keys and signed addresses. The commit is asked for first, so a branch that moves meanwhile
+is noticed, and an old copy is never taken for the newest one. `HF_HUB_OFFLINE=1` reads the cache.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Adapter and base-model folders, read without torch: files, configuration, quantisation.
+"""Adapters and base models, in folders or named by a Hub id, read without torch.
 
 Weights are data. Only safetensors are accepted. Pickled files (`.bin`, `.pt`, ...) are refused
 before any library could unpickle them.
-
-Adapters and base models that are named by a Hub id: their folders in the cache of the Hub.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Results of the public API: frozen, shown as tables or as JSON.
+"""Results of the public API and their notes: frozen, shown as tables or as JSON.
 
 `pact_reports` lays results out and is above this package. It is looked up by name when a result is
 shown, and not imported.
-
-Base of notes: typed values on the numbers of a result, each with its sentence.
 
 A note is a frozen dataclass. Its fields are the numbers, and `str` is the sentence that every
 surface shows: terminal, page, LaTeX and JSON.

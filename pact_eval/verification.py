@@ -1,12 +1,11 @@
-"""Checks of one run: its seal, its rows, and the files that it names.
+"""Checks of a run: its seal, its rows, the files that it names, and reports made from it.
 
-These are the adapter and its training record, the base, the data and their manifest, the
+The files are the adapter and its training record, the base, the data and their manifest, the
 tokenizer, the content-free prompts, the calibrator and the registration. Each check answers `ok`,
 `differs`, `leak` (data that the model was made from), `not stated` (no training record) or `not
 checked`. A check that cannot be made says why: a file that is not where the run recorded it, say.
-No weights are loaded.
-
-A report on disk, a page or JSON, compared with the runs that it says it was made from.
+No weights are loaded. A report on disk, a page or JSON, is compared with the runs that it says it
+was made from.
 """
 
 from __future__ import annotations

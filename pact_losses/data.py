@@ -1,6 +1,6 @@
 """The data of a training: views to train and select on, their collator, and its record.
 
-Sums over the processes of a distributed training, or of the one process that there is.
+Sums are over the processes of a distributed training, or of the one process that there is.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from pact_cli.commands import command, gathered, parameters_of, refuse
 from pact_cli.console import announce, emit, exit_as
 from pact_cli.import_rows import make_import
 from pact_cli.labelled import some_reading_options
+from pact_cli.next_commands import remedies_of
 from pact_cli.options import RUN
 from pact_cli.param_types import Rate
-from pact_cli.sweep import remedies_of
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.drift.unlabelled import compare_answers, read_place
 from pact_eval.importing.source import ImportOptions

@@ -11,11 +11,11 @@ import click
 from pact_cli.commands import Doc, command, config_of, gathered
 from pact_cli.console import announce
 from pact_cli.labelled import announce_labelled, some_reading_options
+from pact_cli.next_commands import remedies_of
 from pact_cli.options import DATASET, RUN_OR_LOG, label_options
 from pact_cli.param_types import LazyChoice
 from pact_cli.places import resolve_dataset
 from pact_cli.report import print_reports
-from pact_cli.sweep import remedies_of
 from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.importing.registry import source_names

@@ -1,6 +1,6 @@
-"""What `pact-eval report` is given: runs, folders of runs, and logs, which become runs.
+"""What commands are given: runs, folders of runs, logs that become runs, adapters and data.
 
-Adapters and data that a user names: local, or downloaded from the Hub; stderr has the commit.
+Adapters and data are local, or downloaded from the Hub; stderr has the commit.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import click
 
 from pact_cli.commands import config_of
 from pact_cli.console import announce
+from pact_cli.next_commands import remedies_of
 from pact_cli.options import LOG_SUFFIXES, leave_out
-from pact_cli.sweep import remedies_of
 from pact_eval._files import is_url
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.data.opening import local_data, only_file_of

@@ -1,7 +1,4 @@
-"""Differences between two versions of a dataset file: records added, removed, changed.
-
-Two texts compared word by word.
-"""
+"""Differences between two versions of a dataset file: records, and in their texts words."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Split a training file by source family into training, selection and calibration files.
+"""Split a training file by source family into three files, and write the manifest of a dataset.
 
 A checkpoint that was selected, or a temperature that was fitted, on records like those it is
 reported on flatters itself. Source families are what must not be shared, so they are what is
 dealt out; a family is never split.
-
-Writing the manifest of a dataset.
 """
 
 from __future__ import annotations

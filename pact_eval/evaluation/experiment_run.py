@@ -1,9 +1,7 @@
-"""One run of an experiment, with its calibrator and its scored items.
+"""One run of an experiment: its calibrator, its scored items, and which item asks which question.
 
 Predictions and calibrators are read when they are first needed. What is computed of a run is kept
 with it, so that all outputs show the same objects.
-
-The questions of a run: which item asks which, and whether each is asked again and again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Datasets behind runs: the records of their items, and the counts of every data file.
-
-Outcomes and distributions of each item of a run.
-"""
+"""The items of a run with their records: outcomes, distributions, and the counts of data files."""
 
 from __future__ import annotations
 

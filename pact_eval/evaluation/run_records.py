@@ -1,7 +1,4 @@
-"""Records behind the items of a run: their questions, contexts and answers.
-
-Dataset behind runs: its files, and an audit of them.
-"""
+"""The dataset behind the items of runs: its files, its audit, questions, contexts and answers."""
 
 from __future__ import annotations
 

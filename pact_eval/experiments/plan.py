@@ -19,9 +19,8 @@
     k = 4                      # views; order_seed, calibrator, method
 
 Paths start from the folder of the plan. What is not known is refused, and never ignored: also keys
-of `set` in an arm with a recipe.
-
-Environment of the process of each step: its program path, GPUs and threads.
+of `set` in an arm with a recipe. The plan also gives each step its environment: its program path,
+GPUs and threads.
 """
 
 from __future__ import annotations

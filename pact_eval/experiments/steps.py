@@ -1,4 +1,4 @@
-"""Steps of an experiment as data: an ordered list of commands with their inputs and outputs.
+"""Steps of a checked plan: an ordered list of commands, what of it is done, what became of each.
 
     audit -> split, ablate -> register -> base: score holdout, ablated
                                        -> each training: train, check, score holdout, ablated and
@@ -7,8 +7,6 @@
 
 Every step is a command that a user could type, in a process of its own. So devices, threads, time
 limits and logs are those of one process, and models that need torch are loaded there alone.
-
-An experiment: a checked plan, what of it is done, and what became of its steps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Log-probabilities per item: negative log-likelihood, Brier score, and the lead of an answer.
-
-Selective prediction: the error rate among the items a model is most sure of.
-"""
+"""Scores of probabilities per item: NLL, Brier score, lead, and the errors of what is surest."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Encode views as token ids and letter tokens: one code path for scoring and for training.
 
 An `Encoder` combines a tokenizer with a prompt contract. It refuses prompts over the limit; nothing
-is truncated.
-
-The prompts that an adapter was trained on: hashes that it states, and how a base differs.
+is truncated. An adapter states the prompts that it was trained on by hashes:
 
     "tokenizer_sha256": the vocabulary and the merges of the tokenizer
     "chat_template_sha256": the text of the chat template

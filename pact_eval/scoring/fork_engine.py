@@ -5,10 +5,9 @@ read at the ends of leaves. Branches and leaves of many records share a pass. Tw
 if the model's layers keep no state of a pass (`cpu.py`). What a pass contains does not depend
 on when it runs, so logits do not either.
 
-Passes through a decoder: segments of prompts, each of which continues a cached prefix.
-
-If all layers are plain attention over shared prefixes, segments are concatenated in one row without
-padding. Otherwise each segment is a row, padded on the right.
+A pass runs segments of prompts, each of which continues a cached prefix. If all layers are plain
+attention over shared prefixes, segments are concatenated in one row without padding. Otherwise each
+segment is a row, padded on the right.
 
 The cache of a prefix serves several rows. transformers keeps one layer object per layer in a
 `DynamicCache`. Attention layers append new keys and values in a new tensor, so the old tensor can

@@ -9,13 +9,9 @@ segment,
 
 with :math:`M` zero there and minus infinity elsewhere. (Juravsky et al., "Hydragen: high-throughput
 LLM inference with shared prefixes", 2024, fold rows in this way on GPUs.) Queries are processed in
-blocks by one of two kernels. Keys after a block are never read.
-
-Two kernels of attention for one chunk of queries: torch's fused attention, or explicit products.
-
-Both process a chunk in blocks of queries, read no key after the end of a block, and compute in
-float32. They differ in rounding, and in speed: fused attention is faster with MKL on Intel, and
-explicit products are faster with oneDNN on AMD. `cpu.py` chooses.
+blocks by one of two kernels: torch's fused attention, or explicit products. Both read no key after
+the end of a block, and compute in float32. They differ in rounding, and in speed: fused attention
+is faster with MKL on Intel, and explicit products are faster with oneDNN on AMD. `cpu.py` chooses.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Sources of scores: a local model, several workers with that model, or a server.
 
-The request decides; no library of a model is imported until then.
-
-Content-free prompts of a dataset: its records with a context that says nothing.
+The request decides; no library of a model is imported until then. The content-free prompts of a
+dataset are its records with a context that says nothing.
 """
 
 from __future__ import annotations

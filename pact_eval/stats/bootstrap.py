@@ -5,7 +5,7 @@ A resample is a vector of cluster weights: how often each cluster was drawn. A *
 such weights, (b, F), to values, (b,); its point estimate has every weight at 1. The item-level
 bootstrap is the same with every item its own cluster: `cluster = np.arange(n)`.
 
-One thread of BLAS, where others gain nothing on a quiet machine and spin on a busy one.
+BLAS runs on one thread: others gain nothing on a quiet machine, and spin on a busy one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Clusters of unequal size: degrees of freedom, residuals, design effects, and folds of them.
-
-The checks that paired statistics share: two runs on the same items, and the items' clusters.
-"""
+"""Clusters of unequal size: their checks, degrees of freedom, residuals, design effects, folds."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Power of the tests of two runs, of a rate and of a letter, for groups of items of one size.
+"""Power of the tests of two runs, of a rate and of a letter, and the verdict on a difference.
 
-Verdict on a difference: too small to matter, real, or undecided.
-
-"Not significant" is never written as "the same": two runs are equivalent only if the entire
-interval of their difference lies inside a margin that was chosen beforehand.
+A difference is too small to matter, real, or undecided. "Not significant" is never written as "the
+same": two runs are equivalent only if the entire interval of their difference lies inside a margin
+that was chosen beforehand.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The difference of two rates of the same rows: a score interval that holds for few clusters.
+"""The difference of two rates: a score interval for few clusters, and its decomposition.
 
-Decomposition of a difference of rates: another mix of groups, or other rates within them.
+The interval is of two rates of the same rows. The decomposition says what comes of another mix of
+groups, and what of other rates within them.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ A type is `noul` (our boolean), `choice` or `score`. Every key is optional. One 
 all of it, with the template under `chat_template`. Files of a trained decision head make another
 type of model: its scores come from hidden states, not from the next token.
 
-The first rendering of a decision template, with a question of each kind, within limits.
-
-Contract that the files of an adapter state, or the user for trainers that record none.
+The first rendering of a template, with a question of each kind, has limits. The contract is what
+the files of an adapter state, or the user for trainers that record none.
 """
 
 from __future__ import annotations

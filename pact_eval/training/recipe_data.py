@@ -1,7 +1,5 @@
 """The data of a training with a recipe: views to train on, batches to select with, and a record.
 
-Training views of records, encoded as for scoring.
-
 The views of a family are the canonical and permuted views of both members, and one ablated view:
 the base context without its changed focus sentence. Unpaired records have a canonical view, with a
 lower weight. Training and scoring use the same `Encoder`, so their prompts are identical.

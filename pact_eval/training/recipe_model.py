@@ -1,6 +1,4 @@
-"""Model of a recipe: any causal language model of transformers with LoRA, and its optimiser.
-
-Saving a trained adapter so that `pact-eval score` accepts it.
+"""Model of a recipe: any causal language model with LoRA, its optimiser, and the saved adapter.
 
 PEFT writes the weights. `schema_config.json` makes the folder a typed-decision adapter: it records
 the prompt contract of the training, the hashes of its tokenizer and chat template, the base model

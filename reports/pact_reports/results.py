@@ -1,7 +1,4 @@
-"""Results for Python: HTML for notebooks, text for `print`, and JSON values.
-
-Outputs of a report on runs, and its inputs in addition to the runs.
-"""
+"""Results for Python: HTML for notebooks, text, JSON, and the outputs of a report on runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Curves of arms over their items: risk against coverage, and the distribution of view TV.
-
-Cost and value of gates on a run, and marks of chosen gates.
-"""
+"""Curves of arms over their items, of the distribution of view TV, and of the value of gates."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a page says: its first screen, and its sections by question.
-
-Plots as rows of a table: text keeps its size, and numbers can be copied.
-"""
+"""What a page says: its first screen, its sections by question, and plots as rows of a table."""
 
 from __future__ import annotations
 

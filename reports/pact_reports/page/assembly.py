@@ -1,10 +1,9 @@
 """The page: sections and packed items in one self-contained file.
 
-Last part of a page: provenance of the runs, and the command that made the page.
-
-A table has one row per run and a column for every key in which the runs differ, and for the times
-of a run, which are equal by chance only. Other keys that all runs share are listed once. The full
-`run.json` of a run is folded below, and is not printed.
+Its last part is the provenance of the runs, and the command that made the page. A table has one row
+per run and a column for every key in which the runs differ, and for the times of a run, which are
+equal by chance only. Other keys that all runs share are listed once. The full `run.json` of a run
+is folded below, and is not printed.
 """
 
 from __future__ import annotations

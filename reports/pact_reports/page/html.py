@@ -3,9 +3,8 @@
 A template prints text on one line, with unprintable signs as escapes. Text from data goes through
 the filter `data` too, which keeps its direction to itself. Only `trusted` text is not escaped.
 
-Drawings of matplotlib as inline SVG: small, strict, in colours of the page's themes.
-
-Links to items of a page: fragments that open one item, or that list some.
+Drawings of matplotlib become inline SVG: small, strict, in colours of the page's themes. Links to
+items are fragments that open one item, or that list some.
 """
 
 from __future__ import annotations
