@@ -100,10 +100,7 @@ def references_sha256(frame: pl.DataFrame) -> str:
     items = frame.select(ids, "reference").unique().sort("id", "reference")
     reference = pl.col("reference").cast(pl.String).fill_null("")
     lines = items.select(pl.format("{}:{}={};", pl.col("id").str.len_bytes(), "id", reference))
-    digest = hashlib.sha256()
-    for (line,) in lines.iter_rows():
-        digest.update(line.encode())
-    return digest.hexdigest()
+    return hashlib.sha256("".join(lines.to_series().to_list()).encode()).hexdigest()
 
 
 def check_seal(folder: Path, provenance: Provenance) -> Seal:

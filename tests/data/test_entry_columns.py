@@ -92,3 +92,30 @@ def test_an_integer_beyond_all_floats_is_no_number() -> None:
     """Integers of JSON have any length (RFC 8259)."""
     with pytest.raises(ValueError, match="expected a number, got 1000"):
         number_of(10**400)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_tables_against_the_csv_module(seed: int, tmp_path: Path) -> None:
+    """Any signs but quotes: cells, and the lines that they are on, are those of `csv.reader`."""
+    rng = Random(seed)
+    signs = ["a", "", "", "1", "ü", "\u2028", "\x0b", "'", "#", "null", "😀", " x ", "\ufeff", "\0"]
+    for _ in range(150):
+        width = rng.randint(2, 4)
+        rows = [[f"c{column}" for column in range(width)]]
+        rows += [
+            ["".join(rng.choices(signs, k=2)) for _ in range(width if rng.random() < 0.9 else 2)]
+            for _ in range(rng.randint(1, 8))
+        ]
+        end = rng.choice(["\n", "\r\n", "\r"])
+        text = end.join(map(",".join, rows)) + rng.choice(["", end, end * 2])
+        (tmp_path / "a.csv").write_text(text, encoding="utf-8", newline="")
+        names, *expected = csv.reader(io.StringIO(text, newline=""), strict=True)
+        kept = [
+            (line, {name: cell for name, cell in zip(names, cells, strict=True) if cell})
+            for line, cells in enumerate(expected, 2)
+            if len(cells) == width
+        ]
+        read = read_entries(tmp_path / "a.csv")
+        assert [(entry.line, entry.value) for entry in read.entries] == kept
+        short = [cells for cells in expected if any(cells) and len(cells) != width]
+        assert len(read.problems) == len(short)
