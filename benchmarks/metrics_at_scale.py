@@ -1,4 +1,4 @@
-"""Point metrics of ten million items, full reports, and an import, compared with other libraries.
+"""Point metrics of ten million items, full reports, an import, many runs; with other libraries.
 
     python benchmarks/metrics_at_scale.py [--items 10000000] [--blocks 5] [--write FILE]
 
@@ -6,7 +6,8 @@ The items are random (2 to 6 answers, families of two, one view) and first writt
 peers of point metrics get the same items as probabilities in memory: they read and decode nothing.
 The peer of the bootstrap draws all items in memory: it gets a share of them, and its time is
 divided by that share. The script checks that both compute the same number before it measures times.
-The peer of the import reads the same CSV, and writes it as Parquet: it checks and decides nothing.
+The import and the report of many runs are commands, from their start to their end. The peer of the
+import reads the same CSV, and writes it as Parquet: it checks and decides nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from common import (
 from random_runs import WIDTH, write_rows
 from scipy.stats import bootstrap
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+from startup import ITEMS, VIEWS, command, run, write_run
 from torch import from_numpy
 from torchmetrics.functional.classification import binary_calibration_error
 
@@ -99,7 +101,7 @@ def report_rows(folder: Path, items: int) -> list[Row]:
     """Return the rows of full reports: a million items with four views, and a holdout of 324."""
     million, few = min(items, 1_000_000), min(items, 10_000)
     rows = []
-    for number, limit in ((million, 30.0), (324, 0.5)):
+    for number, limit in ((million, 5.0), (324, 0.5)):
         place = folder / str(number)
         place.mkdir()
         path = write_rows(place, number, views=4)
@@ -149,6 +151,12 @@ def import_csv(path: Path) -> int:
         return len(import_run(path, Path(folder) / "run", {}).frame)
 
 
+def import_command(path: Path) -> str:
+    """Import a CSV file as a run, and report on it; returns what is printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run(*command("import", str(path), "--out", f"{folder}/run"))
+
+
 def import_row(folder: Path, items: int) -> Row:
     """Return the row of the import."""
     path = folder / "answers.csv"
@@ -157,7 +165,23 @@ def import_row(folder: Path, items: int) -> Row:
         "polars, read_csv and write_parquet",
         lambda: pl.read_csv(path).write_parquet(folder / "answers.parquet"),
     )
-    return Row(f"import of {items:,} rows of CSV", partial(import_csv, path), 10.0, [peer])
+    return Row(
+        f"`import` of {items:,} rows of CSV, with its report",
+        partial(import_command, path),
+        10.0,
+        [peer],
+    )
+
+
+def runs_row(folder: Path, runs: int) -> Row:
+    """Return the row of the report of many runs."""
+    folders = [str(write_run(folder / f"run-{number}", number)) for number in range(runs)]
+    return Row(
+        f"`report` of {runs:,} runs of {ITEMS} items, K = {VIEWS}",
+        lambda: run(*command("report", *folders)),
+        60.0,
+        [],
+    )
 
 
 def check(path: Path, items: int) -> None:
@@ -212,6 +236,7 @@ def main() -> None:
         imported = min(items, 1_000_000)
         rows = [one_pass, *report_rows(Path(temporary), items)]
         rows.append(import_row(Path(temporary), imported))
+        rows.append(runs_row(Path(temporary), min(500, items // 100)))
         lines, ratios = rows_table(rows, arguments.blocks)
         peak, peak_of_import = peak_of(path), peak_of(Path(temporary) / "answers.csv")
     packages = versions("numpy", "scipy", "polars", "scikit-learn", "torchmetrics")

@@ -42,10 +42,10 @@ PEERS = {
 }
 
 
-def write_run(folder: Path) -> Path:
-    """Write a run of 324 items and 4 views."""
+def write_run(folder: Path, seed: int = 0) -> Path:
+    """Write a run of 324 items and 4 views; runs of all seeds have the same items."""
     frame = part(0, ITEMS).select(list(SCHEMA))
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     views = []
     for view in range(VIEWS):
         noise = pl.Series(rng.normal(0, 0.5, len(frame)).astype(np.float32))
