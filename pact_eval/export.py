@@ -19,9 +19,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
-from transformers import pipeline
 
 import pact_eval.scoring  # noqa: F401 -- it sets how OpenMP waits, before torch is loaded
+
+# isort: split
+import torch
+from transformers import pipeline
+
 from pact_eval._choices import ExportLayout
 from pact_eval._files import write_atomically, writing
 from pact_eval._json import Json, dumps_indented
@@ -57,9 +61,6 @@ from pact_eval.templates.files import (
     nimble_template,
     read_decision_files,
 )
-
-# isort: split
-import torch
 
 SUBFOLDER: Final = "adapter"
 """Where the LoRA is in the layout with-base."""

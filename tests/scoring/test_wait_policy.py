@@ -21,6 +21,8 @@ from scoring.conftest import HOLDOUT
 
 # The package comes before its modules, so torch alone shows what every one of them finds.
 LIBRARY = ("-c", "import pact_eval.scoring, torch")
+EXPORT = ("-c", "import pact_eval.export")
+TRAINING = ("-c", "import pact_eval.training.recipe_model")
 COMMAND = ("-m", "pact_cli", "score", "missing-adapter", "--data", str(HOLDOUT), "--out", "run")
 NAMES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
@@ -39,7 +41,11 @@ def settings(start: tuple[str, ...], **environment: str) -> set[tuple[str, str]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", [COMMAND, LIBRARY], ids=["command", "library"])
+@pytest.mark.parametrize(
+    "start",
+    [COMMAND, LIBRARY, EXPORT, TRAINING],
+    ids=["command", "library", "export", "training"],
+)
 def test_openmp_waits_passively_and_spins_shortly_or_not_at_all(start: tuple[str, ...]) -> None:
     """The load of the machine that runs this test decides which."""
     values = dict(settings(start))
