@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,11 +14,12 @@ import click
 
 from pact_cli.commands import command, from_settings, given, refuse
 from pact_cli.console import Shown, announce, ci_format, emit, exit_as, exit_on_leak, warn
+from pact_cli.labelled import some_reading_options
 from pact_cli.options import RunPath, named_data, names_of, settings_options
 from pact_cli.param_types import Count, Parsed
 from pact_cli.places import find_places
 from pact_eval._files import is_url
-from pact_eval.data.labelled.reading import AUTOMATIC
+from pact_eval.data.labelled.reading import Reading
 from pact_eval.drift.drift import measure_drift
 from pact_eval.drift.run_comparison import compare_runs
 from pact_eval.errors import PactError
@@ -67,9 +69,13 @@ class RunOrArm(RunPath):
 @command(
     elsewhere=_ELSEWHERE,
     for_ci=True,
-    more=("decoding", "calibration", "unit", "allow", "audit", "resamples", "bootstrap_seed"),
-    settings=("ece_bins",),
+    more=(
+        *("decoding", "calibration", "unit", "allow", "resamples"),
+        *("columns", "option_texts", "answers", "positions_from"),
+    ),
+    settings=("ece_bins", "audit", "bootstrap_seed"),
 )
+@some_reading_options("columns", "option_texts", "answers", "positions_from")
 @settings_options(
     *("by", "decoding", "calibration", "margin", "without_leaks", "unit", "ece_bins", "allow"),
     *("audit", "resamples", "bootstrap_seed"),
@@ -83,6 +89,7 @@ def compare(
     items: Count | None = None,
     full: bool = False,
     data: tuple[Path, ...] = (),
+    reading: Reading,
     settings: Settings,
 ) -> None:
     """Compare A with B (and with C, ...), item by item.
@@ -128,12 +135,13 @@ def compare(
         "--gate fails NEW that is better, too; --not-worse and --require do not: give one of them",
     )
     shown = Shown(full or bool(given(["by"])), items, data)
+    stored = partial(_stored_logs, reading=reading, data=settings.data)
     if gate or (ci_format() and not required and settings.margin is not None):
-        _gate(runs, settings, shown)
+        _gate(runs, stored, settings, shown)
     elif required:
         more = full or items is not None or bool(given(["margin"]))
         below = partial(_present, shown=shown) if more else lambda _: None
-        judge_places(runs, settings, required, below, replace(shown, full=full))
+        judge_places(stored(runs), settings, required, below, replace(shown, full=full))
     elif any(map(_is_arm, runs)):
         _print_arms(runs, settings, shown)
     else:
@@ -142,17 +150,19 @@ def compare(
             f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B",
         )
         refuse(settings.calibration, _OWN_OR_SHIPPED)
-        stored = _stored_logs(runs, settings)
-        print_comparison(Experiment.read(stored, settings, unique_labels=False), shown)
+        print_comparison(Experiment.read(stored(runs), settings, unique_labels=False), shown)
 
 
-def _stored_logs(runs: Sequence[str], settings: Settings) -> Sequence[str | Path]:
+def _stored_logs(
+    runs: Sequence[str], reading: Reading, data: Sequence[Path]
+) -> Sequence[str | Path]:
     """Return runs; logs among them are read as `report` reads them, and stored as runs.
 
     Raises:
         PactError: a log can be read in several ways; the message has the command for each.
     """
-    places = find_places([*map(Path, runs)], AUTOMATIC, settings.data)
+    words = shlex.join(["pact-eval", "compare", *runs])
+    places = find_places([*map(Path, runs)], reading, data, words)
     announce(f"Read: {text}." for text in places.read.values())
     return runs if places.folders else places.runs
 
@@ -197,7 +207,12 @@ def _present(experiment: Experiment, shown: Shown) -> Presenter:
     return present_run_comparison(*compare_runs(experiment), items=shown.items or 0, texts=texts)
 
 
-def _gate(arguments: tuple[str, ...], settings: Settings, shown: Shown) -> None:
+def _gate(
+    arguments: tuple[str, ...],
+    stored: Callable[[Sequence[str]], Sequence[str | Path]],
+    settings: Settings,
+    shown: Shown,
+) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
     files = [Path(argument) for argument in arguments[2:]]
     refuse(
@@ -209,7 +224,7 @@ def _gate(arguments: tuple[str, ...], settings: Settings, shown: Shown) -> None:
         "--gate: which change in accuracy does not matter? Give it as a fraction, such as --margin "
         "0.02 for 2 points",
     )
-    before, after = _stored_logs(arguments[:2], settings)
+    before, after = stored(arguments[:2])
     drift = measure_drift(Path(before), Path(after), settings, thresholds=files)
     presenter = present_drift(drift)
     if shown.items is not None:
@@ -229,13 +244,13 @@ def _texts(experiment: Experiment, shown: Shown) -> ItemTexts:
 
 
 def judge_places(
-    runs: Sequence[str],
+    runs: Sequence[str | Path],
     settings: Settings,
     requirements: tuple[Requirement, ...],
     below: Callable[[Experiment], Presenter | None],
     shown: Shown,
 ) -> None:
-    """Judge a new run, or log, next to the one before; logs are stored as runs.
+    """Judge a new run next to the one before.
 
     Args:
         runs: NEW and OLD.
@@ -244,12 +259,11 @@ def judge_places(
         below: makes what is shown below the verdict.
         shown: what of it.
     """
-    stored = _stored_logs(runs, settings)
     refuse(
-        len(stored) != 2,
+        len(runs) != 2,
         f"expected NEW OLD, got {len(runs)}; of one run: pact-eval report RUN --require ...",
     )
-    experiment = Experiment.read(stored, settings, unique_labels=False)
+    experiment = Experiment.read(runs, settings, unique_labels=False)
     told = replace(experiment, settings=shown_groups(settings))
     print_release(experiment, requirements, below(told), shown)
 

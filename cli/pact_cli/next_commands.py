@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +17,11 @@ from pact_eval.data.labelled.reading import parse_columns, roles_option
 from pact_eval.errors import PactError, ShapeError
 
 _COLUMNS: Final = "--columns"
-_OF_REPORT: Final = (_COLUMNS, "--answers", "--positions-from", "--options", "--data")
-"""Options on how a table is read that `report` has; `import` has all of them."""
+OF_REPORT: Final = (_COLUMNS, "--answers", "--positions-from", "--options", "--data")
+"""Options on how a table is read that `report` and `compare` have; `import` has all of them."""
 
 _OF_READING: Final = (
-    *(*_OF_REPORT, "--below", "--levels", "--multi", "--metric", "--filter", "--scorer"),
+    *(*OF_REPORT, "--below", "--levels", "--multi", "--metric", "--filter", "--scorer"),
     *("--suite", "--map", "--from", "--family-from", "--domain-from"),
 )
 _ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -48,12 +49,15 @@ _OFFER: Final = re.compile(rf"{_COLUMNS} {_VALUE} --options[ =]{_VALUE}|{_OPTION
 
 
 @contextmanager
-def remedies_of(path: Path, words: str | None = None) -> Iterator[None]:
+def remedies_of(
+    path: Path, words: str | None = None, having: Collection[str] = _OF_READING
+) -> Iterator[None]:
     """Add the commands that decide to the message of an error of the block.
 
     Args:
         path: the log.
         words: the command before its options; None takes `report` or `import` of the log.
+        having: the options of that command; `import` takes others.
 
     Raises:
         PactError: that of the block.
@@ -61,7 +65,7 @@ def remedies_of(path: Path, words: str | None = None) -> Iterator[None]:
     try:
         yield
     except PactError as error:
-        for command in _remedies(str(error), path, _given_options(), words):
+        for command in _remedies(str(error), path, _given_options(), words, having):
             error.add_note(f"  {command}")
         raise
 
@@ -80,7 +84,11 @@ def _given_options() -> list[tuple[str, str]]:
 
 
 def _remedies(
-    message: str, path: Path, given: Sequence[tuple[str, str]] = (), words: str | None = None
+    message: str,
+    path: Path,
+    given: Sequence[tuple[str, str]] = (),
+    words: str | None = None,
+    having: Collection[str] = _OF_READING,
 ) -> list[str]:
     """Return the commands with the options that a message offers; those with blanks come last.
 
@@ -92,6 +100,7 @@ def _remedies(
         path: the log.
         given: names and values of the options that were given.
         words: the command before its options; None takes `report` or `import` of the log.
+        having: the options of that command.
 
     Examples:
         >>> _remedies("read as --answers letters, or --answers texts.", Path("a.csv"))
@@ -105,10 +114,11 @@ def _remedies(
     several = [value for offer in offers for name, value in offer if name == _TOGETHER]
     offers = [offer for offer in offers if _TOGETHER not in dict(offer)]
     offers += [[(_TOGETHER, value) for value in several]] if several else []
-    typed = _command(path, given, words)
-    commands = dict.fromkeys(_command(path, _combined(given, offer), words) for offer in offers)
-    listed = [command for command in commands if command.split(" ")[2:] != typed.split(" ")[2:]]
-    return sorted(listed, key=lambda command: bool(_TO_FILL_IN.search(command)))
+    command = partial(_command, path, words=words, having=having)
+    typed = command(given)
+    commands = dict.fromkeys(command(_combined(given, offer)) for offer in offers)
+    listed = [each for each in commands if each.split(" ")[2:] != typed.split(" ")[2:]]
+    return sorted(listed, key=lambda each: bool(_TO_FILL_IN.search(each)))
 
 
 def _options_of(text: str) -> list[tuple[str, str]]:
@@ -152,10 +162,15 @@ def _merged(given: Sequence[str], offered: Sequence[str]) -> str:
     return shlex.split(roles_option(merged))[1]
 
 
-def _command(path: Path, options: Sequence[tuple[str, str]], words: str | None = None) -> str:
+def _command(
+    path: Path, options: Sequence[tuple[str, str]], words: str | None, having: Collection[str]
+) -> str:
     """Return the command that reads a log with options."""
-    own = all(name in _OF_REPORT for name, _ in options)
-    program = words or f"pact-eval {'report' if own else 'import'} {shlex.quote(str(path))}"
+    names = {name for name, _ in options}
+    program = words if words and names <= {*having} else None
+    program = program or (
+        f"pact-eval {'report' if names <= {*OF_REPORT} else 'import'} {shlex.quote(str(path))}"
+    )
     named = [
         f"{name}={shlex.quote(value)}" if value.startswith("-") else f"{name} {shlex.quote(value)}"
         for name, value in options

@@ -16,7 +16,7 @@ import click
 
 from pact_cli.commands import config_of
 from pact_cli.console import announce
-from pact_cli.next_commands import remedies_of
+from pact_cli.next_commands import OF_REPORT, remedies_of
 from pact_cli.options import LOG_SUFFIXES, leave_out
 from pact_eval._files import is_url
 from pact_eval.data.labelled.reading import Reading
@@ -108,13 +108,16 @@ class Places:
         return tuple(path for path in data if path.name not in labels)
 
 
-def find_places(paths: Sequence[Path], reading: Reading, data: Sequence[Path] = ()) -> Places:
+def find_places(
+    paths: Sequence[Path], reading: Reading, data: Sequence[Path] = (), words: str | None = None
+) -> Places:
     """Return the runs of run folders, folders of runs, and logs, which are stored as runs.
 
     Args:
         paths: what was given; nothing stands for the folder of runs.
         reading: how logs are read.
         data: the datasets of the command line; one has the right answers of a log without them.
+        words: the command that a refused log offers, before its options; None takes `report`.
 
     Raises:
         PactError: a log cannot be read; the message has the command for its options.
@@ -135,7 +138,11 @@ def find_places(paths: Sequence[Path], reading: Reading, data: Sequence[Path] = 
     read: dict[Path, str] = {}
     for path in _without_other_files(paths):
         if _is_log(path):
-            folder = _stored(path, runs_folder, ImportOptions(reading=reading), data)
+            with remedies_of(path, words, OF_REPORT):
+                stored = _store(path, runs_folder, ImportOptions(reading=reading), data)
+            of_columns = (COLUMNS_REMARK, FURTHER_REMARK)  # the line on how it was read names them
+            announce(remark for remark in stored.remarks if not remark.startswith(of_columns))
+            folder = stored.folder
             read[folder] = f"{how_read(folder)}; saved as {folder}"
             runs.append(folder)
         elif is_folder_of_runs(path):
@@ -194,19 +201,6 @@ def _is_log(path: Path) -> bool:
     if not path.is_dir():
         return path.exists() or path.suffix.lower() in LOG_SUFFIXES
     return not _is_run(path) and not is_folder_of_runs(path) and is_log_folder(path)
-
-
-def _stored(path: Path, runs: Path, options: ImportOptions, data: Sequence[Path]) -> Path:
-    """Store a log below the folder of runs, and return the run folder.
-
-    Raises:
-        PactError: it cannot be read; the message ends with the commands that decide.
-    """
-    with remedies_of(path):
-        stored = _store(path, runs, options, data)
-    of_columns = (COLUMNS_REMARK, FURTHER_REMARK)  # the line on how it was read names them
-    announce(remark for remark in stored.remarks if not remark.startswith(of_columns))
-    return stored.folder
 
 
 def _store(path: Path, runs: Path, options: ImportOptions, data: Sequence[Path]) -> StoredRun:

@@ -337,6 +337,22 @@ def test_a_random_table_is_read_right_or_asked_about_with_commands_to_paste(seed
     assert made.statement is None or "foreign names" in made.traits
 
 
+def test_two_tables_of_foreign_names_are_compared_by_the_commands_that_are_offered() -> None:
+    """Of 30 items only A has 6 right, and only B has 3: the difference is 3 of 30."""
+    for name, wrong in (("a", range(6, 15)), ("b", [*range(6), *range(9, 15)])):
+        cells = [f"q{n},{'ab'[(n + (n in wrong)) % 2]},{'ab'[n % 2]}" for n in range(30)]
+        Path(f"{name}.csv").write_text("\n".join(["key,says,truthy", *cells]))
+    command = "pact-eval compare a.csv b.csv"
+    for option in ("--columns reference=truthy", "--columns reference=truthy,prediction=says"):
+        offered = refused(*shlex.split(command)[1:], code=2).splitlines()
+        command = f"pact-eval compare a.csv b.csv {option}"
+        assert f"  {command}" in offered
+    better = json.loads(run(*shlex.split(command)[1:], "--json").stdout)["answer"]["better"][0]
+    assert better["items"] == 9
+    assert better["claims"][0]["difference"]["value"] == pytest.approx(0.1)
+    assert "--columns" not in refused("compare", "a.csv", "b.csv", "--multi", "any", code=2)
+
+
 def test_bins_of_a_column_of_numbers_are_behind_its_name() -> None:
     rows_of_file = [
         {"id": f"{n}", "label": "ab"[n % 2], "prediction": "a", "minute": n} for n in range(40)

@@ -50,7 +50,7 @@ MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
     ("score runs/letters", 2, ("is a run folder, not an adapter", "pact-eval report runs/letters")),
     ("score adapter --data two", 2, ("two/a.jsonl, two/b.jsonl", "give --data FILE")),
     ("report x.txt", 1, ("x.txt",)),
-    ("compare letters bool.json", 2, ("bool.json: no column", "pact-eval report bool.json")),
+    ("compare letters bool.json", 2, ("no column", "compare runs/letters bool.json --columns")),
     ("compare letters", 2, ("expected two or more runs, got 1", "pact-eval compare A B")),
     ("import holdout.jsonl", 1, ("holdout.jsonl: no such file",)),
     # Words that people type.

@@ -208,7 +208,7 @@ CAMPAIGNS: Final = {
     "verified thresholds": Campaign("thresholds.json", JSON, _VERIFY_THRESHOLDS, weight=0.5),
     "answer sets": Campaign("sets.json", JSON, _CHECK_SETS),
     "audit of the data": Campaign(
-        "audit.json", JSON, ("compare", "run", "run", "--audit", "audit.json", "--json", *_FEW)
+        "audit.json", JSON, ("sweep", "run", "--audit", "audit.json", "--json", *_FEW)
     ),
     "training facts": Campaign("adapter/training.json", JSON, _COST, weight=0.3),
     "training record of a cost": Campaign(_RECORD, JSON, _COST, weight=0.3),
