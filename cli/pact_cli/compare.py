@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final, TypeAlias
 import click
 
 from pact_cli.commands import command, from_settings, given, refuse
-from pact_cli.console import Shown, announce, ci_format, emit, exit_as, exit_on_leak, warn
+from pact_cli.console import Shown, announce, ci_format, emit, warn
+from pact_cli.exits import exit_as, exit_on_leak
 from pact_cli.labelled import some_reading_options
 from pact_cli.options import RunPath, named_data, names_of, settings_options
 from pact_cli.param_types import Count, Parsed

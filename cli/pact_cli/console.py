@@ -8,22 +8,20 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from pact_eval._choices import CiFormat
 from pact_eval._json import Json
-from pact_eval.errors import GateError, TamperedError
 from pact_eval.plain_text import one_line, visible
 
 if TYPE_CHECKING:  # --help prints no table: it waits neither for rich nor for what is printed
     from rich.console import Console
 
-    from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_reports.cases import CiReport
     from pact_reports.views.presenter import Presenter
 
@@ -225,21 +223,6 @@ def _append(path: Path, text: str) -> None:
             file.write(text.encode())
     except OSError as error:
         warn([f"{path}: the step summary was not written: {error.strerror or error}"])
-
-
-def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:
-    """Exit with 5 if data are not those of their manifest, with 3 if they leak; all is printed."""
-    if any(conclusion.tampered for conclusion in conclusions):
-        click.get_current_context().exit(TamperedError.exit_code)
-    if any(conclusion.status == "leak" for conclusion in conclusions):
-        click.get_current_context().exit(GateError.exit_code)
-
-
-def exit_as(finding: str) -> NoReturn:
-    """Exit as a finding demands, such as 4 if it is that nobody can tell; all is printed."""
-    from pact_reports.cases import EXIT_CODES, STATUS_OF
-
-    click.get_current_context().exit(EXIT_CODES[STATUS_OF[finding]])
 
 
 def _json_escape(match: re.Match[str]) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from pact_cli.commands import command, gathered, parameters_of, refuse
-from pact_cli.console import announce, emit, exit_as
+from pact_cli.console import announce, emit
+from pact_cli.exits import exit_as
 from pact_cli.import_rows import make_import
 from pact_cli.labelled import some_reading_options
 from pact_cli.next_commands import remedies_of

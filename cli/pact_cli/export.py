@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pact_cli.commands import command
-from pact_cli.console import emit, exit_on_leak
+from pact_cli.console import emit
 from pact_cli.errors import needs_model_extra
+from pact_cli.exits import exit_on_leak
 from pact_cli.options import RunFolder
 from pact_cli.param_types import ADAPTER
 from pact_cli.places import resolve_adapter

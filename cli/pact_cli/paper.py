@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from pact_cli.commands import command, refuse
-from pact_cli.console import announce, as_json, emit, exit_on_leak, verbose, warn
+from pact_cli.console import announce, as_json, emit, verbose, warn
+from pact_cli.exits import exit_on_leak
 from pact_cli.options import (
     Runs,
     left_out_files,

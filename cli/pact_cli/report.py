@@ -10,17 +10,8 @@ from typing import Annotated, Final, TypeAlias
 
 from pact_cli.commands import command, from_settings, given, refuse, refuse_given
 from pact_cli.compare import Required, print_comparison, print_release
-from pact_cli.console import (
-    FIRST_SCREEN,
-    Shown,
-    announce,
-    as_json,
-    ci_format,
-    emit,
-    exit_on_leak,
-    verbose,
-    warn,
-)
+from pact_cli.console import FIRST_SCREEN, Shown, announce, as_json, ci_format, emit, verbose, warn
+from pact_cli.exits import exit_on_leak
 from pact_cli.labelled import some_reading_options
 from pact_cli.options import (
     RUN,

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final, TypeAlias
 import click
 
 from pact_cli.commands import command, given
-from pact_cli.console import emit, exit_on_leak, warn
+from pact_cli.console import emit, warn
+from pact_cli.exits import exit_on_leak
 from pact_cli.options import RUN, named_data, settings_options
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from pact_cli.commands import command, refuse, refuse_given
-from pact_cli.console import emit, exit_as
+from pact_cli.console import emit
+from pact_cli.exits import exit_as
 from pact_cli.options import RUN, settings_options
 from pact_cli.param_types import Positive, Rate
 from pact_eval._choices import CONFIDENCE, COVERAGE, Counting, GateGroups, Signal
