@@ -618,7 +618,7 @@ def _of_views(rows: _Rows, n_choices: Sequence[int], views: Sequence[int]) -> di
     if orders is None:
         pairs = zip(n_choices, views, strict=True)
         orders = [canonical[count] if view == 0 else [] for count, view in pairs]
-    else:
+    elif any(order != [] for order in orders):
         orders = rows.each(_code_order, [], orders, n_choices, views)
     if tokens is not None:
         name = rows.labels["prompt_tokens"]
