@@ -9,19 +9,20 @@ Logs of the most probable tokens list only some answers. Those that are not list
 log-probabilities or logits, and `ceiling` is the largest value that they can have. A reference may
 be a list of several right answers, if the caller allows it.
 
-Many rows are read together, column by column. If a check fails, each half of them is read alone,
-and so on: a single row says what is wrong with it.
+Many rows are read together, column by column. Where a cell is wrong, what is wrong is kept by the
+number of its row, and a harmless value stands in until the row is left out. Of several faults of a
+row, the first is told.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain, compress, repeat
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import chain, compress
 from operator import le
-from typing import Any, Final, TypeAlias, TypeVar, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import numpy as np
 import polars as pl
@@ -34,31 +35,20 @@ from pact_eval.runs.predictions import SUM_TOLERANCE, rounding_unit
 from pact_eval.runs.provenance import ANSWERS, CONFIDENCES, GRADES, OUTCOMES
 from pact_eval.runs.rows import OF_LOGS, SCHEMA, STATUSES, UNANSWERED
 
-COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "id": ("id",),
-    "family": ("family",),
-    "source_family": ("source_family",),
-    "domain": ("domain",),
+_VALUES: Final = ("probabilities", "log_probabilities", "logits")
+_OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "kind": ("kind", "type"),
-    "variant": ("variant",),
     "reference": ("reference", "gold"),
-    "probabilities": ("probabilities",),
-    "log_probabilities": ("log_probabilities",),
-    "logits": ("logits",),
-    "view": ("view",),
-    "code_order": ("code_order",),
-    "prompt_tokens": ("prompt_tokens",),
-    "answer_mass": ("answer_mass",),
     "view_tv": ("view_tv", "permutation_tv"),
-    "ceiling": ("ceiling",),
-    "answer": ("answer",),
-    "confidence": ("confidence",),
-    "n_choices": ("n_choices",),
-    "status": ("status",),
-    "reason": ("reason",),
-    "correct": (),
-    "scored": (),
-    "grade": (),
+    **dict.fromkeys(("correct", "scored", "grade"), ()),
+}
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    name: _OTHER_NAMES.get(name, (name,))
+    for name in (
+        *("id", "family", "source_family", "domain", "kind", "variant", "reference", *_VALUES),
+        *("view", "code_order", "prompt_tokens", "answer_mass", "view_tv", "ceiling", "answer"),
+        *("confidence", "n_choices", "status", "reason", "correct", "scored", "grade"),
+    )
 }
 """Our columns, and the names that are tried without `--map`. `correct` says whether the answer is
 right by the log that the row is from, and must agree. `scored` says whether the log counts an entry
@@ -76,11 +66,13 @@ MOST_PROBLEMS: Final = 1000
 Cells: TypeAlias = Sequence[Json]
 """The cells of a column; None without a value."""
 
-_T = TypeVar("_T")
-_ANSWERED = ("ok", "answered")
-_VALUES = ("probabilities", "log_probabilities", "logits")
 _WITHOUT_VALUES = ("answer", "confidence", "grade", "correct")
 _KINDS = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
+_STATUSES: Final[Mapping[str, str | None]] = {
+    **{name: name for name in STATUSES},
+    **dict.fromkeys(("ok", "answered")),
+}
+_VARIANTS: Final = {**{name: name for name in get_args(PairVariant)}, "": None}
 # The largest float32, which some servers write (negative) for an answer that cannot be chosen.
 # Squares and differences of such numbers are finite.
 _LARGEST = 3.4028234663852886e38
@@ -105,29 +97,30 @@ def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
     """
     mapping: dict[str, str] = {}
     for pair in pairs:
-        column, equals, name = pair.partition("=")
-        if not equals:
-            raise _no_mapping(pair)
+        column, _, name = pair.partition("=")
         if column in mapping:
             raise InputError(f"--map {pair}: {column} is already mapped to {mapping[column]}")
-        mapping |= check_mapping({column: name})
+        mapping |= check_mapping({column: name}, pair)
     return mapping
 
 
-def check_mapping(mapping: Mapping[str, str]) -> dict[str, str]:
+def check_mapping(mapping: Mapping[str, str], given: str = "") -> dict[str, str]:
     """Return the names of our columns in a file.
+
+    Args:
+        mapping: our column -> its name.
+        given: what the user wrote, for the message.
 
     Raises:
         InputError: one is not a column of a run, or has no name.
     """
     for column, name in mapping.items():
         if column not in COLUMNS or not name:
-            raise _no_mapping(f"{column}={name}")
+            known = ", ".join(COLUMNS)
+            raise InputError(
+                f"--map {given or f'{column}={name}'}: expected COLUMN=NAME, COLUMN one of {known}"
+            )
     return dict(mapping)
-
-
-def _no_mapping(pair: str) -> InputError:
-    return InputError(f"--map {pair}: expected COLUMN=NAME, COLUMN one of {', '.join(COLUMNS)}")
 
 
 class SeveralRightError(ValueError):
@@ -154,7 +147,7 @@ row, from 0."""
 
 @dataclass
 class Totals:
-    """Counts over all rows.
+    """Counts over all rows, if none is wrong.
 
     Attributes:
         values: the column that the predictions come from; None before the first.
@@ -174,10 +167,19 @@ class Totals:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows by column, and their numbers."""
+    """Rows by column, and what is wrong with some of them.
+
+    Attributes:
+        columns: cells by our name of the column; numbers may be an array.
+        labels: names of columns, as messages have them.
+        numbers: of the rows.
+        failures: by its number, what is wrong with a row.
+    """
 
     columns: Mapping[str, Any]
+    labels: Mapping[str, str]
     numbers: Sequence[int]
+    failures: dict[int, ValueError] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -190,7 +192,70 @@ class _Rows:
             name: cells[places] if isinstance(cells, np.ndarray) else [cells[at] for at in places]
             for name, cells in self.columns.items()
         }
-        return _Rows(columns, [self.numbers[at] for at in places])
+        numbers = [self.numbers[at] for at in places]
+        return replace(self, columns=columns, numbers=numbers)
+
+    def cells(self, column: str) -> Any:
+        """Return the cells of a column; None if no row has a value."""
+        cells = self.columns.get(column)
+        is_empty = isinstance(cells, list) and cells.count(None) == len(cells)
+        return None if is_empty else cells
+
+    def fail(self, at: int, error: ValueError) -> None:
+        """Keep what is wrong with a row, if nothing was before."""
+        self.failures.setdefault(self.numbers[at], error)
+
+    def each(self, function: Callable[..., Any], instead: Any, *cells: Any) -> list[Any]:
+        """Return a function of the cells of every row; something else for rows that are wrong."""
+        found = []
+        for at, row in enumerate(zip(*cells, strict=True)):
+            value = instead
+            if self.numbers[at] not in self.failures:
+                try:
+                    value = function(*row)
+                except ValueError as error:
+                    self.fail(at, error)
+            found.append(value)
+        return found
+
+    def texts(self, column: str, default: str | Sequence[str] | None = None) -> list[str]:
+        """Return texts; where there is none, the default: one for all rows, or one for each."""
+        cells, size = self.cells(column), len(self)
+        defaults: Any = [default] * size if default is None or isinstance(default, str) else default
+        if cells is None and default is not None:
+            return [*defaults]
+        cells = cells or [None] * size
+        if {*map(type, cells)} == {str} and all(map(str.strip, cells)):
+            return [*cells]
+        return self.each(partial(_text, self.labels[column]), "", cells, defaults)
+
+    def named(self, column: str, default: str, allowed: Mapping[str, str | None]) -> list[Any]:
+        """Return what the texts of a column mean."""
+        texts = self.texts(column, default)
+        if not {*texts} <= allowed.keys():
+            texts = self.each(partial(_one_of, column, allowed), default, texts)
+        return [*map(allowed.__getitem__, texts)]
+
+    def wholes(
+        self, column: str, low: int, high: int | Sequence[int], default: int | None = None
+    ) -> list[Any]:
+        """Return integers; where there is none, the default."""
+        cells = self.cells(column)
+        if cells is None and default is not None:
+            return [default] * len(self)
+        cells = cells or [None] * len(self)
+        highs = [high] * len(self) if isinstance(high, int) else high
+        if {*map(type, cells)} == {int} and min(cells) >= low and all(map(le, cells, highs)):
+            return [*cells]
+        read = partial(_whole, self.labels[column], default, low)
+        return self.each(read, low, cells, highs)
+
+    def shares(self, column: str) -> list[float | None]:
+        """Return numbers from 0 to 1; None where there is none."""
+        cells = self.cells(column)
+        if cells is None:
+            return [None] * len(self)
+        return self.each(partial(_share, column), None, cells)
 
 
 @dataclass(frozen=True)
@@ -263,18 +328,16 @@ class RowReader:
         several_right: bool = False,
         mixed: bool = False,
     ) -> None:
-        mapped_names = {} if mapping is None else mapping
-        self._names = {
-            column: (mapped_names[column],) if column in mapped_names else names
-            for column, names in COLUMNS.items()
-        }
+        mapped: Mapping[str, str] = mapping or {}
+        own = {column: (name,) for column, name in mapped.items()}
+        self._names = {column: own.get(column, names) for column, names in COLUMNS.items()}
         self._tolerance = tolerance
         self._several_right = several_right
         self._mixed = mixed
-        self._answer_is_meant = "answer" in mapped_names
+        self._answer_is_meant = "answer" in mapped
         others = (names for column, names in self._names.items() if column != "confidence")
         self.used = {name for names in others for name in names}
-        self._mapped_but_not_met = dict(mapped_names)
+        self._mapped_but_not_met = dict(mapped)
         self.totals = Totals()
 
     def read(
@@ -288,28 +351,27 @@ class RowReader:
 
         Returns:
             The rows that are right, with the columns of `FRAME`; and by number, what is wrong with
-            each of the others, until there are `MOST_PROBLEMS`.
+            each of the others.
         """
-        frames = [pl.DataFrame(schema=FRAME)]
-        failures: dict[int, ValueError] = {}
-        wrong = 0
-        pending = [range(size)] if size else []
-        while pending and wrong < MOST_PROBLEMS:
-            numbers = pending.pop()
-            here = slice(numbers.start, numbers.stop)
-            rows = _Rows({name: cells[here] for name, cells in columns.items()}, numbers)
-            before = replace(self.totals)
-            try:
-                frames += self._read(rows)
-            except ValueError as error:
-                if len(rows) == 1:
-                    failures[numbers.start] = error
-                    wrong += not isinstance(error, SeveralRightError)
-                    continue
-                self.totals = before
-                half = len(rows) // 2
-                pending += [numbers[half:], numbers[:half]]
-        return pl.concat(frames).sort("at"), failures
+        own: dict[str, Any] = {}
+        for column, names in self._names.items():
+            given: Iterator[Any] = (columns[name] for name in names if name in columns)
+            for cells in given:
+                if isinstance(cells, np.ndarray) or cells.count(None) < len(cells):
+                    self._mapped_but_not_met.pop(column, None)
+                    pairs = zip(own.get(column, ()), cells, strict=False)
+                    own[column] = [b if a is None else a for a, b in pairs] or cells
+        labels = {column: "/".join(names) for column, names in self._names.items()}
+        rows = _Rows(own, labels, range(size))
+        rows.texts("id")  # what is wrong with an id is told first
+        statuses = rows.named("status", "ok", _STATUSES)
+        right = [at for at in range(size) if at not in rows.failures]
+        lacking = rows.chosen([at for at in right if statuses[at] is not None])
+        parts: list[tuple[str | None, _Rows]] = [(None, lacking)]
+        parts += self._by_values(rows.chosen([at for at in right if statuses[at] is None]))
+        frames = [self._frame(part, values) for values, part in parts if len(part)]
+        frame = pl.concat([pl.DataFrame(schema=FRAME), *frames]).sort("at")
+        return frame, dict(sorted(rows.failures.items()))
 
     def id_if_readable(self, value: Mapping[str, Json]) -> str | None:
         """Return the id of a row, even if the row is otherwise malformed."""
@@ -325,144 +387,114 @@ class RowReader:
             for column, name in self._mapped_but_not_met.items()
         ]
 
-    def _read(self, rows: _Rows) -> list[pl.DataFrame]:
-        """Return the rows: those with an answer, and those without.
-
-        Raises:
-            ValueError: a row is malformed. If there is only one, the message is about it.
-        """
-        self._texts(rows, "id")  # what is wrong with an id is told first
-        statuses = self._statuses(rows)
-        frames: list[pl.DataFrame] = []
-        for answered in (True, False):
-            places = [at for at, status in enumerate(statuses) if (status is None) is answered]
-            if not places:
+    def _by_values(self, rows: _Rows) -> list[tuple[str, _Rows]]:
+        """Return the rows by the column that their answers come from."""
+        names = (*_VALUES, *_WITHOUT_VALUES)
+        cells, none = map(rows.cells, names), [False] * len(rows)
+        given = (none if x is None else [cell is not None for cell in x] for x in cells)
+        places: dict[tuple[bool, ...], list[int]] = {}
+        for at, flags in enumerate(zip(*given, strict=True)):
+            places.setdefault(flags, []).append(at)
+        by_values: dict[str, list[int]] = {}
+        for flags, members in places.items():
+            columns = _columns_of({*compress(names, flags)})
+            told = ", ".join(columns) or "none"
+            message = f"expected one of {', '.join(_VALUES)}, answer; got {told}"
+            if len(columns) == 1 and (self._mixed or self.totals.values in (None, *columns)):
+                (self.totals.values,) = columns
+                by_values[columns[0]] = sorted(by_values.get(columns[0], []) + members)
                 continue
-            part = rows.chosen(places)
-            frames += self._answered(part) if answered else [self._unanswered(part)]
-        return frames
+            if len(columns) == 1:
+                message = f"expected {self.totals.values} as in earlier rows, got {told}"
+            for at in members:
+                rows.fail(at, ValueError(message))
+        if {CONFIDENCES, OUTCOMES} & by_values.keys():
+            self.used |= {*self._names["confidence"]}
+        return [(values, rows.chosen(places)) for values, places in by_values.items()]
 
-    def _answered(self, rows: _Rows) -> Iterator[pl.DataFrame]:
-        found = self._values(rows)
-        for values in dict.fromkeys(found):
-            places = [at for at, each in enumerate(found) if each == values]
-            part = rows.chosen(places)
-            view, logits = self._views(part, values)
-            item = self._items(part, view["n_choices"])
-            view |= self._outcomes(part, values, item, logits)
-            further = {"values": [values] * len(part), "logits": logits.series()}
-            yield _frame(part, {**item, **view, **further})
+    def _frame(self, rows: _Rows, values: str | None) -> pl.DataFrame:
+        """Return rows whose answers come from one column; None is for rows without an answer."""
+        size = len(rows)
+        made: dict[str, Any] = {"at": rows.numbers, "values": [values] * size}
+        if values is None:
+            counts = rows.cells("n_choices") or [None] * size
+            kinds = rows.named("kind", "choice", _KINDS)
+            n_choices = rows.each(partial(_count, rows.labels["n_choices"]), 2, counts, kinds)
+            logits, made["logits"] = None, [[]] * size
+        else:
+            logits, made["censored"] = self._logits(rows, values)
+            n_choices = logits.widths.tolist()
+        views = rows.wholes("view", 0, _MOST_VIEWS, default=0)
+        made |= {"n_choices": n_choices, "view": views}
+        if logits is not None:
+            made |= _of_views(rows, n_choices, views)
+        made |= self._items(rows, n_choices)
+        if logits is not None:
+            made |= self._outcomes(rows, values, made, logits)
+            made |= {"logits": logits.series(), "scored": [True] * size}
+        else:
+            scored = rows.cells("scored") or [None] * size
+            made |= {
+                "code_order": [[]] * size,
+                "scored": [each is not False for each in scored],
+                "right": [False] * size,
+                "status": rows.named("status", "ok", _STATUSES),
+                "reason": rows.texts("reason", ""),
+            }
+        frame = pl.DataFrame(
+            [
+                list_series(name, made[name], dtype)
+                if isinstance(dtype, pl.List) and isinstance(made.get(name), list)
+                else pl.Series(name, made.get(name, [None] * size), dtype)
+                for name, dtype in FRAME.items()
+            ]
+        )
+        wrong = rows.failures.keys() & {*rows.numbers} if rows.failures else ()
+        return frame.filter(~pl.col("at").is_in([*wrong])) if wrong else frame
 
-    def _unanswered(self, rows: _Rows) -> pl.DataFrame:
-        counts = self._cells(rows, "n_choices") or [None] * len(rows)
-        lacking = [at for at, count in enumerate(counts) if count is None]
-        if lacking and any(kind != "boolean" for kind in self._kinds(rows.chosen(lacking))):
-            raise ValueError(
-                "n_choices: a row without an answer needs it, except for booleans; add it"
-            )
-        n_choices = self._wholes(rows, "n_choices", MIN_ANSWERS, MAX_ANSWERS, default=2)
-        views = self._wholes(rows, "view", 0, _MOST_VIEWS, default=0)
-        scored = self._cells(rows, "scored") or [None] * len(rows)
-        item = self._items(rows, n_choices)
-        empty: list[list[int]] = [[]] * len(rows)
-        view: dict[str, list[Any]] = {
-            "n_choices": n_choices,
-            "view": views,
-            "code_order": empty,
-            "logits": empty,
-            "scored": [each is not False for each in scored],
-            "right": [False] * len(rows),
-            "status": self._statuses(rows),
-            "reason": self._texts(rows, "reason", ""),
-        }
-        return _frame(rows, item | view)
-
-    def _items(self, rows: _Rows, n_choices: list[int]) -> dict[str, list[Any]]:
+    def _items(self, rows: _Rows, n_choices: Sequence[int]) -> dict[str, list[Any]]:
         """Return the columns that are the same in every view of an item."""
-        ids, kinds = self._texts(rows, "id"), self._kinds(rows)
-        variants = [text or None for text in self._texts(rows, "variant", "")]
-        _of_each(_variant, variants)
-        for kind, count in zip(kinds, n_choices, strict=True):
+        ids, kinds = rows.texts("id"), rows.named("kind", "choice", _KINDS)
+        variants = rows.named("variant", "", _VARIANTS)
+        for at, (kind, count) in enumerate(zip(kinds, n_choices, strict=True)):
             if kind == "boolean" and count != 2:
-                raise ValueError(f"expected 2 numbers for a boolean, got {count}")
-        families = self._texts(rows, "family", ids)
+                rows.fail(at, ValueError(f"expected 2 numbers for a boolean, got {count}"))
+        families = rows.texts("family", ids)
         item: dict[str, list[Any]] = {
             "id": ids,
             "family": families,
-            "source_family": self._texts(rows, "source_family", families),
-            "domain": self._texts(rows, "domain", "unknown"),
+            "source_family": rows.texts("source_family", families),
+            "domain": rows.texts("domain", "unknown"),
             "kind": kinds,
             "variant": variants,
         }
-        references, accepted = self._references(rows, n_choices)
-        return {**item, "reference": references, "accepted": accepted}
-
-    def _kinds(self, rows: _Rows) -> list[str]:
-        kinds = self._texts(rows, "kind", "choice")
-        return _of_each(lambda kind: _one_of("kind", kind, _KINDS), kinds)
-
-    def _references(
-        self, rows: _Rows, n_choices: list[int]
-    ) -> tuple[list[int], list[list[int] | None]]:
-        """Return the first right answers, and all of them where there are several."""
         most = [count - 1 for count in n_choices]
-        cells = self._cells(rows, "reference") or [None] * len(rows)
+        cells = rows.cells("reference") or [None] * len(rows)
         if list not in {*map(type, cells)}:
-            return self._wholes(rows, "reference", 0, most), [None] * len(rows)
-        name = "/".join(self._names["reference"])
-        right = [
-            self._several(cell, high) if isinstance(cell, list) else [_whole(cell, name, 0, high)]
-            for cell, high in zip(cells, most, strict=True)
-        ]
-        return [each[0] for each in right], [each if len(each) > 1 else None for each in right]
+            references = rows.wholes("reference", 0, most)
+            return {**item, "reference": references, "accepted": [None] * len(rows)}
+        right = rows.each(partial(self._right, rows.labels["reference"]), [0], cells, most)
+        accepted = [each if len(each) > 1 else None for each in right]
+        return {**item, "reference": [each[0] for each in right], "accepted": accepted}
 
-    def _several(self, cell: list[Json], high: int) -> list[int]:
+    def _right(self, name: str, cell: Json, high: int) -> list[int]:
         """Return the right answers of a row.
 
         Raises:
             SeveralRightError: there are several, and the caller does not allow it.
             ValueError: they are no different indices.
         """
-        inside = [
-            index
-            for index in cell
-            if isinstance(index, int) and not isinstance(index, bool) and 0 <= index <= high
-        ]
+        if not isinstance(cell, list):
+            return [_whole(name, None, 0, cell, high)]
+        inside = [index for index in cell if type(index) is int and 0 <= index <= high]
         if not inside or len(set(inside)) < len(cell):
             raise ValueError(f"reference: expected indices from 0 to {high}, got {_show(cell)}")
         if len(inside) > 1 and not self._several_right:
             raise SeveralRightError(f"expected one right answer, got {len(inside)}")
         return sorted(inside)
 
-    def _views(self, rows: _Rows, values: str) -> tuple[dict[str, list[Any]], _Lists]:
-        """Return the columns of views, all of which have an answer, and their logits."""
-        logits, censored = self._logits(rows, values)
-        n_choices: list[int] = logits.widths.tolist()
-        views = self._wholes(rows, "view", 0, _MOST_VIEWS, default=0)
-        orders = self._code_orders(rows, n_choices, views)
-        tokens = self._cells(rows, "prompt_tokens")
-        if tokens is not None:
-            name = "/".join(self._names["prompt_tokens"])
-            tokens = [None if x is None else _whole(x, name, 1, _MOST_TOKENS) for x in tokens]
-        return {
-            "n_choices": n_choices,
-            "view": views,
-            "code_order": orders,
-            "censored": [each or None for each in censored],
-            "prompt_tokens": [*(tokens or [None] * len(rows))],
-            "answer_mass": self._shares(rows, "answer_mass"),
-            "view_tv": self._shares(rows, "view_tv"),
-            "scored": [True] * len(rows),
-        }, logits
-
-    def _statuses(self, rows: _Rows) -> list[str | None]:
-        """Return why each row has no answer; None if it has one."""
-        if self._cells(rows, "status") is None:
-            return [None] * len(rows)
-        return _of_each(_status, self._texts(rows, "status", "ok"))
-
     def _outcomes(
-        self, rows: _Rows, values: str, item: Mapping[str, list[Any]], logits: _Lists
+        self, rows: _Rows, values: str | None, item: Mapping[str, list[Any]], logits: _Lists
     ) -> dict[str, list[Any]]:
         """Return the answers of rows, and which are right; compare them with what a source says."""
         accepted = item["accepted"]
@@ -476,33 +508,34 @@ class RowReader:
             answer == reference if several is None else answer in several
             for answer, reference, several in zip(answers, item["reference"], accepted, strict=True)
         ]
-        stated = None if values == OUTCOMES else self._cells(rows, "correct")
+        stated = None if values == OUTCOMES else rows.cells("correct")
         for at, correct in enumerate(stated or ()):
             if correct is None:
                 continue
-            if correct not in (True, False):
-                raise ValueError(f"correct: expected true or false, got {_show(correct)}")
-            if bool(correct) != right[at]:
-                references = " or ".join(map(str, accepted[at] or [item["reference"][at]]))
-                raise ValueError(
-                    f"the log counts this answer as {'right' if correct else 'wrong'}; read as "
-                    f"answer {answers[at]} and reference {references}, it is "
-                    f"{'wrong' if correct else 'right'}"
-                )
             self.totals.compared += 1
             self.totals.correct += bool(correct)
+            if correct not in (True, False):
+                message = f"correct: expected true or false, got {_show(correct)}"
+                rows.fail(at, ValueError(message))
+            elif bool(correct) != right[at]:
+                references = " or ".join(map(str, accepted[at] or [item["reference"][at]]))
+                words = ("right", "wrong") if correct else ("wrong", "right")
+                message = (
+                    f"the log counts this answer as {words[0]}; read as answer {answers[at]} and "
+                    f"reference {references}, it is {words[1]}"
+                )
+                rows.fail(at, ValueError(message))
         return {"answer": answers, "right": right}
 
     def _answers(self, rows: _Rows, logits: _Lists) -> list[int]:
         """Return the answers of rows: those of the log, or the most probable ones."""
         answers = logits.largest()
-        stated = self._cells(rows, "answer") if self._answer_is_meant else None
-        name = "/".join(self._names["answer"])
+        stated = rows.cells("answer") if self._answer_is_meant else None
         given = [at for at, cell in enumerate(stated or ()) if cell is not None]
-        if stated is not None and given:
-            most = logits.widths[given] - 1
-            pairs = zip(given, most.tolist(), strict=True)
-            said = np.array([_whole(stated[at], name, 0, high) for at, high in pairs])
+        if given:
+            said = np.array(
+                rows.chosen(given).wholes("answer", 0, (logits.widths[given] - 1).tolist())
+            )
             places, best = logits.starts[given] + said, logits.starts[given] + answers[given]
             less = logits.flat[places] < logits.flat[best]
             self.totals.not_most_probable += int(less.sum())
@@ -513,166 +546,33 @@ class RowReader:
         found: list[int] = answers.tolist()
         return found
 
-    # Cells
-
-    def _cells(self, rows: _Rows, column: str) -> Cells | None:
-        """Return the cells of a column; None if no row has a value."""
-        given = [rows.columns[name] for name in self._names[column] if name in rows.columns]
-        given = [x for x in given if isinstance(x, np.ndarray) or x.count(None) < len(x)]
-        if not given:
-            return None
-        self._mapped_but_not_met.pop(column, None)
-        first: Cells = given[0]
-        for cells in given[1:]:
-            first = [b if a is None else a for a, b in zip(first, cells, strict=True)]
-        return first
-
-    def _given(self, rows: _Rows, column: str) -> list[bool]:
-        """Return which rows have a value in a column."""
-        cells = self._cells(rows, column)
-        return [False] * len(rows) if cells is None else [cell is not None for cell in cells]
-
-    def _shares(self, rows: _Rows, column: str) -> list[float | None]:
-        cells = self._cells(rows, column)
-        if cells is None:
-            return [None] * len(rows)
-        shares = [None if cell is None else finite_number(cell) for cell in cells]
-        for share, cell in zip(shares, cells, strict=True):
-            if cell is not None and (share is None or not 0 <= share <= 1):
-                raise ValueError(f"{column}: expected a number from 0 to 1, got {_show(cell)}")
-        return shares
-
-    def _texts(self, rows: _Rows, column: str, default: str | list[str] | None = None) -> list[str]:
-        """Return texts; where there is none, the default: one for all rows, or one for each."""
-        cells: Any = self._cells(rows, column)
-        if cells is None and default is not None:
-            return default if isinstance(default, list) else [default] * len(rows)
-        cells = cells or [None] * len(rows)
-        if {*map(type, cells)} == {str} and all(map(str.strip, cells)):
-            return [*cells]
-        name = "/".join(self._names[column])
-        defaults = default if isinstance(default, list) else repeat(default)
-        return [_text(cell, name, other) for cell, other in zip(cells, defaults, strict=False)]
-
-    def _wholes(
-        self, rows: _Rows, column: str, low: int, high: int | list[int], default: int | None = None
-    ) -> list[int]:
-        """Return integers; where there is none, the default."""
-        cells: Any = self._cells(rows, column)
-        if cells is None and default is not None:
-            return [default] * len(rows)
-        cells = cells or [None] * len(rows)
-        highs = high if isinstance(high, list) else [high] * len(rows)
-        if {*map(type, cells)} == {int} and min(cells) >= low and all(map(le, cells, highs)):
-            return [*cells]
-        name = "/".join(self._names[column])
-        return [
-            default if cell is None and default is not None else _whole(cell, name, low, most)
-            for cell, most in zip(cells, highs, strict=True)
-        ]
-
-    def _code_orders(self, rows: _Rows, n_choices: list[int], views: list[int]) -> list[list[int]]:
-        """Return the orders of the answers; view 0 is canonical by default, others are unknown."""
-        cells = self._cells(rows, "code_order")
-        if cells is None:
-            canonical = {count: [*range(count)] for count in {*n_choices}}
-            pairs = zip(n_choices, views, strict=True)
-            return [canonical[count] if view == 0 else [] for count, view in pairs]
-        return [
-            cell if cell == [] else _code_order(cell, count, view)  # type: ignore[misc]
-            for cell, count, view in zip(cells, n_choices, views, strict=True)
-        ]
-
-    # Numbers
-
-    def _values(self, rows: _Rows) -> list[str]:
-        """Return the column that each answer comes from.
-
-        Raises:
-            ValueError: a row has none, or several, or another one than earlier rows.
-        """
-        names: tuple[str, ...] = _VALUES
-        flags = [*zip(*(self._given(rows, name) for name in names), strict=True)]
-        if not all(map(any, flags)):
-            names = (*_VALUES, *_WITHOUT_VALUES)
-            flags = [*zip(*(self._given(rows, name) for name in names), strict=True)]
-        found = _of_each(lambda row: _columns_of({*compress(names, row)}), flags)
-        if {CONFIDENCES, OUTCOMES} & {column for columns in found for column in columns}:
-            self.used |= {*self._names["confidence"]}
-        for columns in dict.fromkeys(found):
-            if len(columns) != 1:
-                raise ValueError(
-                    f"expected one of {', '.join(_VALUES)}, answer; got "
-                    f"{', '.join(columns) or 'none'}"
-                )
-            if not self._mixed and self.totals.values not in (None, *columns):
-                raise ValueError(
-                    f"expected {self.totals.values} as in earlier rows, got {columns[0]}"
-                )
-            (self.totals.values,) = columns
-        return [column for (column,) in found]
-
-    def _logits(self, rows: _Rows, values: str) -> tuple[_Lists, list[list[int]]]:
+    def _logits(self, rows: _Rows, values: str) -> tuple[_Lists, list[list[int] | None]]:
         """Return the logits of views, and the answers whose logits are upper bounds."""
-        none: list[list[int]] = [[]] * len(rows)
-        if values in (ANSWERS, GRADES):
-            return _Lists.of(self._one_answer(rows, values)), none
-        if values in (CONFIDENCES, OUTCOMES):
-            return _Lists.of(self._one_confidence(rows, values)), none
-        cells: Any = self._cells(rows, values)
-        if values == "probabilities":
-            numbers = _numbers(cells, values)
-            self._check_sums(numbers)
-            return replace(
-                numbers, flat=pl.Series(numbers.flat).log().to_numpy(writable=True)
-            ), none
-        censored = none
-        ceilings = self._cells(rows, "ceiling")
+        if values not in _VALUES:
+            return _Lists.of(_one_answer(rows, values)), [None] * len(rows)
+        cells = rows.cells(values)
+        censored: Sequence[list[int] | None] = [None] * len(rows)
+        ceilings = None if values == "probabilities" else rows.cells("ceiling")
         if ceilings is not None:
-            censored = [*map(_unlisted, cells, ceilings)]
-            cells = [*map(_bounded, cells, ceilings)]
-        numbers = _numbers(cells, values)
-        bounds = np.fromiter(map(len, censored), np.int64, len(rows))
-        if (bounds == numbers.widths).any():
-            raise ValueError(f"{values}: expected a listed answer, got none")
-        whole = bounds == 0
+            cells, censored = zip(*map(_bounded, cells, ceilings), strict=True)
+        numbers = _numbers(rows, values, cells)
+        if values == "probabilities":
+            self._check_sums(rows, numbers, range(len(rows)))
+            flat = pl.Series(numbers.flat).log().to_numpy(writable=True)
+            return replace(numbers, flat=flat), [*censored]
+        widths = numbers.widths.tolist()
+        for at, (width, bounds) in enumerate(zip(widths, censored, strict=True)):
+            if bounds and len(bounds) == width:
+                rows.fail(at, ValueError(f"{values}: expected a listed answer, got none"))
+        whole = np.array([bounds is None for bounds in censored])
         if values == "log_probabilities" and whole.any():
             exponents = numbers.flat[np.repeat(whole, numbers.widths)].tolist()
             shares = np.array([math.exp(min(x, 1.0)) for x in exponents])
-            self._check_sums(_Lists(shares, numbers.widths[whole]))
-        return numbers, censored
+            of_whole = _Lists(shares, numbers.widths[whole])
+            self._check_sums(rows, of_whole, np.flatnonzero(whole).tolist())
+        return numbers, [*censored]
 
-    def _one_confidence(self, rows: _Rows, values: str) -> list[list[float]]:
-        """Return log p of the answer and of the others, which share the rest; see `CONFIDENCES`."""
-        confidences = [share or 0.0 for share in self._shares(rows, "confidence")]
-        if values == OUTCOMES:
-            answers = [int(not cell) for cell in self._cells(rows, "correct") or ()]
-            n_choices = [*map(fewest_answers, confidences)]
-            if any(view not in (None, 0) for view in self._cells(rows, "view") or ()):
-                raise ValueError(
-                    "view: expected one per item, as it is not known which answers are equal"
-                )
-        else:
-            n_choices, answers = self._named_answers(rows)
-        return [*map(confident_logits, confidences, answers, n_choices)]
-
-    def _named_answers(self, rows: _Rows) -> tuple[list[int], list[int]]:
-        n_choices = self._wholes(rows, "n_choices", MIN_ANSWERS, MAX_ANSWERS)
-        return n_choices, self._wholes(rows, "answer", 0, [count - 1 for count in n_choices])
-
-    def _one_answer(self, rows: _Rows, values: str) -> list[list[float]]:
-        """Return 0 for the answer and minus infinity for the others; `ANSWERS` says what it is."""
-        if values == GRADES:
-            pairs = [(2, int(not grade)) for grade in self._cells(rows, "grade") or ()]
-        else:
-            pairs = [*zip(*self._named_answers(rows), strict=True)]
-        logits = {
-            (count, answer): [0.0 if index == answer else -math.inf for index in range(count)]
-            for count, answer in {*pairs}
-        }
-        return [logits[pair] for pair in pairs]
-
-    def _check_sums(self, lists: _Lists) -> None:
+    def _check_sums(self, rows: _Rows, lists: _Lists, places: Sequence[int]) -> None:
         """Check that numbers are distributions; count those whose sum is 1 only roughly."""
         low, high, totals = (
             function.reduceat(lists.flat, lists.starts)
@@ -684,13 +584,16 @@ class RowReader:
         off = np.abs(totals - 1)
         outside = (low < 0) | (high > 1 + _EXACT_SUM)
         wrong = np.flatnonzero(outside | (off > self._tolerance - _OF_A_SUM))
-        for row in lists.rows(wrong):
-            if min(row) < 0 or max(row) > 1 + _EXACT_SUM:
-                raise ValueError(f"probabilities: expected values from 0 to 1, got {_show([*row])}")
+        for at, row in zip(wrong.tolist(), lists.rows(wrong), strict=True):
             total = math.fsum(row)
             by = abs(total - 1)
-            if by > self._tolerance and by > 0.5 * rounding_unit(row) * len(row):
-                raise ValueError(f"probabilities: expected a sum of 1, got {total:.6g}")
+            if outside[at]:
+                message = f"probabilities: expected values from 0 to 1, got {_show([*row])}"
+            elif by > self._tolerance and by > 0.5 * rounding_unit(row) * len(row):
+                message = f"probabilities: expected a sum of 1, got {total:.6g}"
+            else:
+                continue
+            rows.fail(places[at], ValueError(message))
         self.totals.renormalised += int((off > _EXACT_SUM).sum())
 
 
@@ -705,23 +608,59 @@ def _columns_of(given: Set[str]) -> tuple[str, ...]:
     return (values,) if column in given else ()
 
 
-def _of_each(function: Callable[[_T], Any], cells: Sequence[_T]) -> list[Any]:
-    """Return a function of every cell, called once for each different one."""
-    known = {cell: function(cell) for cell in dict.fromkeys(cells)}
-    return [*map(known.__getitem__, cells)]
+def _of_views(rows: _Rows, n_choices: Sequence[int], views: Sequence[int]) -> dict[str, Any]:
+    """Return what a view has besides its logits.
+
+    View 0 has the canonical order of answers by default; that of others is unknown.
+    """
+    canonical = {count: [*range(count)] for count in {*n_choices}}
+    orders, tokens = rows.cells("code_order"), rows.cells("prompt_tokens")
+    if orders is None:
+        pairs = zip(n_choices, views, strict=True)
+        orders = [canonical[count] if view == 0 else [] for count, view in pairs]
+    elif any(order != [] for order in orders):
+        orders = rows.each(_code_order, [], orders, n_choices, views)
+    if tokens is not None:
+        name = rows.labels["prompt_tokens"]
+        tokens = rows.each(
+            lambda x: None if x is None else _whole(name, None, 1, x, _MOST_TOKENS), None, tokens
+        )
+    return {
+        "code_order": orders,
+        "prompt_tokens": tokens or [None] * len(rows),
+        "answer_mass": rows.shares("answer_mass"),
+        "view_tv": rows.shares("view_tv"),
+    }
 
 
-def _frame(rows: _Rows, columns: Mapping[str, Any]) -> pl.DataFrame:
-    """Return rows with the columns of `FRAME`; those that are not given are empty."""
-    made, none = {**columns, "at": rows.numbers}, [None] * len(rows)
-    return pl.DataFrame(
-        [
-            list_series(name, made[name], dtype)
-            if isinstance(dtype, pl.List) and isinstance(made.get(name), list)
-            else pl.Series(name, made.get(name, none), dtype)
-            for name, dtype in FRAME.items()
-        ]
-    )
+def _one_answer(rows: _Rows, values: str) -> list[list[float]]:
+    """Return the logits of rows that say one answer, and perhaps how sure it is.
+
+    The other answers share what a confidence leaves; see `CONFIDENCES` and `ANSWERS`.
+    """
+    shares = None
+    if values in (CONFIDENCES, OUTCOMES):
+        shares = [share or 0.0 for share in rows.shares("confidence")]
+    if values == GRADES:
+        n_choices, answers = [2] * len(rows), [int(not x) for x in rows.cells("grade")]
+    elif shares is not None and values == OUTCOMES:
+        n_choices = rows.each(fewest_answers, 2, shares)
+        answers = [int(not x) for x in rows.cells("correct")]
+        for at, view in enumerate(rows.cells("view") or ()):
+            if view not in (None, 0):
+                message = "view: expected one per item, as it is not known which answers are equal"
+                rows.fail(at, ValueError(message))
+    else:
+        n_choices = rows.wholes("n_choices", MIN_ANSWERS, MAX_ANSWERS)
+        answers = rows.wholes("answer", 0, [count - 1 for count in n_choices])
+    if shares is not None:
+        return rows.each(confident_logits, [0.0, 0.0], shares, answers, n_choices)
+    pairs = [*zip(n_choices, answers, strict=True)]
+    logits = {
+        (count, answer): [0.0 if index == answer else -math.inf for index in range(count)]
+        for count, answer in {*pairs}
+    }
+    return [logits[pair] for pair in pairs]
 
 
 def list_series(name: str, lists: Sequence[Sequence[Any] | None], dtype: pl.List) -> pl.Series:
@@ -747,18 +686,7 @@ def list_series(name: str, lists: Sequence[Sequence[Any] | None], dtype: pl.List
     return parts[0] if len(parts) == 1 else pl.concat(parts).gather(pl.Series(places).arg_sort())
 
 
-def _status(status: str) -> str | None:
-    if status in _ANSWERED:
-        return None
-    return _one_of("status", status, {name: name for name in (*STATUSES, *_ANSWERED)})
-
-
-def _variant(variant: str | None) -> None:
-    if variant is not None:
-        _one_of("variant", variant, {name: name for name in get_args(PairVariant)})
-
-
-def _text(cell: Json, name: str, default: str | None) -> str:
+def _text(name: str, cell: Json, default: str | None) -> str:
     if isinstance(cell, int) and not isinstance(cell, bool):
         return str(cell)
     if default is not None and (cell is None or str(cell).strip() == ""):
@@ -768,64 +696,73 @@ def _text(cell: Json, name: str, default: str | None) -> str:
     return cell
 
 
-def _whole(cell: Json, name: str, low: int, high: int) -> int:
+def _one_of(column: str, allowed: Mapping[str, str | None], text: str) -> str:
+    if text not in allowed:
+        words = ", ".join(filter(None, allowed))
+        raise ValueError(f"{column}: expected {words}, got {_show(text)}")
+    return text
+
+
+def _whole(name: str, default: int | None, low: int, cell: Json, high: int) -> int:
+    if cell is None and default is not None:
+        return default
     if isinstance(cell, int) and not isinstance(cell, bool) and low <= cell <= high:
         return cell
     raise ValueError(f"{name}: expected an integer from {low} to {high}, got {_show(cell)}")
 
 
+def _count(name: str, cell: Json, kind: str) -> int:
+    """Return the number of answers of a row without an answer."""
+    if cell is None and kind != "boolean":
+        raise ValueError("n_choices: a row without an answer needs it, except for booleans; add it")
+    return _whole(name, 2, MIN_ANSWERS, cell, MAX_ANSWERS)
+
+
+def _share(column: str, cell: Json) -> float | None:
+    share = finite_number(cell)
+    if cell is not None and (share is None or not 0 <= share <= 1):
+        raise ValueError(f"{column}: expected a number from 0 to 1, got {_show(cell)}")
+    return share
+
+
 def _code_order(cell: Json, n_choices: int, view: int) -> list[int]:
     if cell is None:
         return list(range(n_choices)) if view == 0 else []
-    entries = cell if isinstance(cell, list) else []
+    entries = cell if isinstance(cell, list) else [cell]
     order = [item for item in entries if isinstance(item, int) and not isinstance(item, bool)]
-    if len(order) != len(entries) or sorted(order) != list(range(n_choices)):
+    if entries and (len(order) != len(entries) or sorted(order) != list(range(n_choices))):
         raise ValueError(
             f"code_order: expected an order of 0 to {n_choices - 1}, got {_show(cell)}"
         )
     return order
 
 
-def _unlisted(cell: Json, ceiling: Json) -> list[int]:
-    """Return the answers of a row that its log does not list."""
-    if not isinstance(cell, list) or ceiling is None:
-        return []
-    return [at for at, entry in enumerate(cell) if entry is None]
+def _bounded(cell: Json, ceiling: Json) -> tuple[Json, list[int] | None]:
+    """Return numbers, with upper bounds for those that are not listed, and which these are."""
+    if not isinstance(cell, list) or ceiling is None or None not in cell:
+        return cell, None
+    unlisted = [at for at, entry in enumerate(cell) if entry is None]
+    return [ceiling if entry is None else entry for entry in cell], unlisted
 
 
-def _bounded(cell: Json, ceiling: Json) -> Json:
-    """Return the numbers of a row, with the largest that those that are not listed can have."""
-    if not isinstance(cell, list) or ceiling is None:
-        return cell
-    return [ceiling if entry is None else entry for entry in cell]
-
-
-def _numbers(cells: Any, name: str) -> _Lists:
-    """Return lists of finite numbers, or the rows of an array.
-
-    Raises:
-        ValueError: a cell is none, or is too short or too long.
-    """
+def _numbers(rows: _Rows, name: str, cells: Any) -> _Lists:
+    """Return lists of finite numbers, or the rows of an array."""
     if isinstance(cells, np.ndarray):
         allowed = MIN_ANSWERS <= cells.shape[1] <= MAX_ANSWERS
         if allowed and (np.abs(cells) <= _LARGEST).all():
             return _Lists(cells.flatten(), np.full(len(cells), cells.shape[1]))
         cells = cells.tolist()
     if {*map(type, cells)} == {list}:
-        lists: Sequence[Any] = cells
-        flat, widths = [*chain.from_iterable(lists)], [*map(len, lists)]
-        if (
-            min(widths) >= MIN_ANSWERS
-            and max(widths) <= MAX_ANSWERS
-            and {*map(type, flat)} == {float}
-        ):
+        flat, widths = [*chain.from_iterable(cells)], [*map(len, cells)]
+        allowed = min(widths) >= MIN_ANSWERS and max(widths) <= MAX_ANSWERS
+        if allowed and {*map(type, flat)} == {float}:
             numbers = np.array(flat)
             if (np.abs(numbers) <= _LARGEST).all():
                 return _Lists(numbers, np.array(widths))
-    return _Lists.of([_numbers_of(cell, name) for cell in cells])
+    return _Lists.of(rows.each(partial(_numbers_of, name), [0.5, 0.5], cells))
 
 
-def _numbers_of(value: Json, name: str) -> list[float]:
+def _numbers_of(name: str, value: Json) -> list[float]:
     if not isinstance(value, list) or not MIN_ANSWERS <= len(value) <= MAX_ANSWERS:
         description = f"{len(value)} numbers" if isinstance(value, list) else _show(value)
         raise ValueError(
@@ -917,12 +854,6 @@ def inconsistent_views(rows: pl.DataFrame) -> list[Problem]:
                 message = f"{column}: expected the same value in every view, got {values}"
                 problems.append(Problem(None, record_id, message))
     return problems
-
-
-def _one_of(column: str, value: str, allowed: Mapping[str, str]) -> str:
-    if value not in allowed:
-        raise ValueError(f"{column}: expected {', '.join(allowed)}, got {_show(value)}")
-    return allowed[value]
 
 
 def as_object(value: Json) -> dict[str, Json]:

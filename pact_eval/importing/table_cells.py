@@ -18,10 +18,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-from pact_eval._json import Json, dumps, loads, sha256_of_json
-from pact_eval.data.labelled.entries import Entries, Entry
+import polars as pl
+
+from pact_eval._json import Json, dumps, loads
+from pact_eval.data.labelled.answers import of_texts
+from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.identity import (
     column_of_ids,
     families_of_texts,
@@ -38,9 +41,6 @@ _NUMBER: Final = re.compile(r"[-+]?(\d+([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?%?", re.IG
 _ARRAY: Final = re.compile(r"\[\s*[-+.\de]+(\s+[-+.\de]+)+\s*\]")  # as numpy prints it
 _SPACES: Final = " \t\r\n\u0120\u2581"  # as byte-level tokenizers and SentencePiece write it
 _THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
-_PLAIN: Final = "0123456789.eE+-"
-_S = TypeVar("_S")
-_T = TypeVar("_T")
 _TRUE: Final = frozenset({"1", "true", "yes", "right", "correct", "c"})
 _FALSE: Final = frozenset({"0", "false", "no", "wrong", "incorrect", "i"})
 
@@ -112,34 +112,50 @@ def numbers_in(cells: Sequence[Json]) -> list[float | None]:
         >>> numbers_in(["0.5", None, "1e-3"]), numbers_in(["0,5", "50%"])
         ([0.5, None, 0.001], [0.5, 0.5])
     """
-    texts: Sequence[Any] = cells
+    given: Sequence[Any] = cells
     if None in cells:
-        texts = [cell for cell in cells if cell is not None]
-    # Of these characters, every number of Python is one of ours.
-    if {*map(type, texts)} == {str} and not "".join(texts).strip(_PLAIN):
-        with suppress(ValueError):
-            numbers = map(float, texts)
-            if texts is cells:
-                return [*numbers]
-            return [None if cell is None else next(numbers) for cell in cells]
+        given = [cell for cell in cells if cell is not None]
+    if {*map(type, given)} == {str}:  # polars reads no text as a number that we do not
+        found = pl.Series(given, dtype=pl.String).cast(pl.Float64, strict=False)
+        if found.is_finite().all(ignore_nulls=False):
+            numbers: list[float | None] = found.to_list()
+            rest = iter(numbers)
+            return numbers if given is cells else [x if x is None else next(rest) for x in cells]
     return [*map(number_of, cells)]
 
 
-def attempted(function: Callable[[_S], _T], column: str = "") -> Callable[[_S], _T | ValueError]:
-    """Return a function that returns the `ValueError` of another one, with the name of a column.
+def read_each(
+    function: Callable[[Any], Any],
+    cells: Sequence[Any],
+    wrong: dict[int, ValueError],
+    column: str = "",
+) -> list[Any]:
+    """Return a function of every cell, called once for each different one if they are texts.
+
+    Args:
+        function: raises a `ValueError` if it cannot read a cell, which is None then.
+        cells: of one column.
+        wrong: by the number of its row, what is wrong; added to, where nothing is wrong yet.
+        column: its name, with which the message begins.
 
     Examples:
-        >>> attempted(number_of, "p")("x")
-        ValueError('p: expected a number, got "x"')
+        >>> wrong: dict[int, ValueError] = {}
+        >>> read_each(number_of, ["0.5", "x"], wrong, "p"), wrong
+        ([0.5, None], {1: ValueError('p: expected a number, got "x"')})
     """
 
-    def attempt(value: _S) -> _T | ValueError:
+    def attempt(cell: Any) -> Any:
         try:
-            return function(value)
+            return function(cell)
         except ValueError as error:
             return ValueError(f"{column}: {error}") if column else error
 
-    return attempt
+    found = of_texts(attempt, cells)
+    for at, value in enumerate(found):
+        if isinstance(value, ValueError):
+            wrong.setdefault(at, value)
+            found[at] = None
+    return found
 
 
 def confidence_of(cell: Json) -> float | None:
@@ -365,8 +381,6 @@ def _show(value: Json) -> str:
 
 Roles = Mapping[str, tuple[str, ...]]
 
-_HASH: Final = 12
-
 
 def check_repeats(columns: Roles, entries: Entries, source: str) -> None:
     """Check that a column decides which rows ask about one item, if no text does.
@@ -450,28 +464,3 @@ def _repeated_ids(columns: Roles, entries: Entries) -> str | None:
 
 def _first(columns: Roles, role: str) -> str | None:
     return next(iter(columns.get(role, ())), None)
-
-
-def own_ids(entries: Entries, columns: Roles) -> list[str | None]:
-    """Return what rows have in the column of ids; None if it is empty."""
-    column = _first(columns, "id")
-    return [
-        *map(as_text, [None] * len(entries.entries) if column is None else entries.column(column))
-    ]
-
-
-def has_requests(entries: Entries, columns: Roles) -> bool:
-    """Return whether ids repeat, and id and question together do not: several questions each."""
-    question = _first(columns, "question")
-    if question is None or "view" in entries.columns:
-        return False
-    asked = zip(own_ids(entries, columns), entries.column(question), strict=True)
-    named = [(own, as_text(text) or "") for own, text in asked if own is not None]
-    return len({own for own, _ in named}) < len({*named}) == len(named)
-
-
-def made_id(entry: Entry, columns: Roles, *, constant: bool) -> str:
-    """Return the id of a row without one: a hash of its text unless all have it, or its number."""
-    names = () if constant else (*columns.get("state", ()), *columns.get("question", ()))
-    texts = {name: entry.value[name] for name in names if name in entry.value}
-    return sha256_of_json({**texts})[:_HASH] if texts else str(entry.line)

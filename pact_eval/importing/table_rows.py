@@ -8,16 +8,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import polars as pl
 
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, dumps, sha256_of_json
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.data.labelled.answers import (
     Form,
@@ -29,7 +28,7 @@ from pact_eval.data.labelled.answers import (
     options_of_row,
 )
 from pact_eval.data.labelled.columns import SETS, find_roles, unwrapped
-from pact_eval.data.labelled.entries import ROW_NAMES, Entries, Entry, read_entries
+from pact_eval.data.labelled.entries import ROW_NAMES, Entries, read_entries
 from pact_eval.data.labelled.identity import is_constant, is_shared, text_of_row
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reader import read_labelled
@@ -56,15 +55,11 @@ from pact_eval.importing.one_number import (
 from pact_eval.importing.source import References, texts_of_record
 from pact_eval.importing.table_cells import (
     Scores,
-    attempted,
     check_repeats,
     confidence_of,
-    has_requests,
-    log_sum,
-    made_id,
     number_of,
     numbers_in,
-    own_ids,
+    read_each,
     scored_answer,
     scores_of,
     truth_of,
@@ -74,9 +69,9 @@ from pact_eval.importing.table_cells import (
 _OWN_REFERENCES: Final = ("reference", "gold")
 _SCORES: Final = ("probabilities", "log_probabilities", "logits")
 _GROUPS: Final = {"logprob": "log_probabilities", "logit": "logits"}
-_NO_OPTIONS: Final = Options(())
 _TIE: Final = 1e-12
 _MOST_OFFERED: Final = 3
+_HASH: Final = 12
 _DIGITS: Final = 15
 """So many decimals of 1 - p are kept: 1 - 0.9 is 0.1, as a file with both columns has it."""
 
@@ -130,6 +125,11 @@ class TableRoles:
     def first(self, role: str) -> str | None:
         """Return the column of a role; None without one."""
         return next(iter(self.columns.get(role, ())), None)
+
+    @property
+    def probability_of(self) -> str:
+        """The answer whose probability the only column of numbers has."""
+        return next(iter(self.groups["probabilities"].values()))
 
     @property
     def has_scores(self) -> bool:
@@ -472,87 +472,78 @@ def _has_truths(entries: Entries, column: str) -> bool:
 # Rows
 
 
-@dataclass
-class Numbers:
-    """Numbers for the answers of rows that write them alike.
+class Shape(NamedTuple):
+    """How a row writes its numbers.
 
     Attributes:
         kind: "probabilities", "log_probabilities" or "logits".
         listed: whether these are the most probable tokens only.
-        rows: (m,) numbers of the rows.
-        values: (m, C) one per name, or one per option in the order of the file.
-        namings: what they can be of: different tuples of C names; empty for lists.
-        naming: (m,) which of these each row has.
-        vectors: (m, A) the values by option, NaN for one that is not listed or that a row does not
-            have; set once the options are known.
+        names: what each number is of; None for a list.
+        width: how many there are.
     """
 
     kind: str
     listed: bool
-    rows: IntArray
+    names: tuple[str, ...] | None
+    width: int
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers for the answers of rows.
+
+    Attributes:
+        shapes: the ways in which rows write them.
+        shape_of: (n,) which of these each row has; -1 without numbers.
+        values: (n, W) the numbers as written, NaN behind the last one.
+        vectors: (n, A) the numbers by option, NaN for one that is not listed or that a row does not
+            have; as written until the options are known.
+    """
+
+    shapes: Sequence[Shape]
+    shape_of: IntArray
     values: FloatArray
-    namings: Sequence[tuple[str, ...]]
-    naming: IntArray
-    vectors: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    vectors: FloatArray
 
-    def taken(self, picked: BoolArray, rows: IntArray) -> Numbers:
-        """Return those of some of the rows, which have other numbers there."""
-        used, naming = np.unique(self.naming[picked], return_inverse=True)
-        namings = [self.namings[at] for at in used] if self.namings else ()
-        vectors = self.vectors[picked] if len(self.vectors) else self.vectors
-        return Numbers(self.kind, self.listed, rows, self.values[picked], namings, naming, vectors)
+    @classmethod
+    def of(cls, rows: Sequence[Scores | None]) -> Numbers:
+        """Return the numbers of rows; None for one without."""
+        codes: dict[Shape, int] = {}
+        shape_of = np.full(len(rows), -1)
+        values = np.full((len(rows), max((len(x.numbers) for x in rows if x), default=0)), math.nan)
+        for at, row in enumerate(rows):
+            if row is not None:
+                shape = Shape(row.kind, row.listed, row.names, len(row.numbers))
+                shape_of[at] = codes.setdefault(shape, len(codes))
+                values[at, : shape.width] = row.numbers
+        return cls([*codes], shape_of, values, values)
 
-    def keys(self, options: Sequence[Options]) -> list[tuple[int, int]]:
-        """Return what decides how the numbers of each row are read: its options and its naming."""
-        if len(self.namings) < 2 and len({*map(id, options)}) == 1:
-            return [(id(options[0]), 0)] * len(options)
-        return [*zip(map(id, options), self.naming.tolist(), strict=True)]
+    @property
+    def used(self) -> list[Shape]:
+        """The shapes that a row has."""
+        return [self.shapes[code] for code in np.unique(self.shape_of).tolist() if code >= 0]
 
-    def set_vectors(
-        self,
-        options: Sequence[Options],
-        indices: Mapping[tuple[int, int], Sequence[int | None] | None],
-    ) -> dict[int, str]:
-        """Put the numbers in the order of the options; return what is wrong with rows.
+    def chosen(self, rows: Sequence[int]) -> Numbers:
+        """Return those of some rows."""
+        values, vectors = self.values[rows], self.vectors[rows]
+        return Numbers(self.shapes, self.shape_of[rows], values, vectors)
 
-        Args:
-            options: (m,) of the rows.
-            indices: of the names among the options, by key; see `indices_of_names`.
-        """
-        width, keys = self.values.shape[1], self.keys(options)
-        different = dict(zip(keys, options, strict=True))
-        wrong: dict[tuple[int, int], str] = {}
-        for key, own in different.items():
-            if not self.namings and len(own) != width:
-                wrong[key] = (
-                    f"expected {len(own)} numbers, one per answer, got {width}; if rows have "
-                    "options of their own, name them: --columns options=NAME"
-                )
-            elif self.namings and indices[key] is None:
-                names = ", ".join(self.namings[key[1]])[:200]
-                wrong[key] = (
-                    f"expected a number for each of {', '.join(own.texts[:8])}; got {names}"
-                )
-        if not self.namings or wrong:
-            self.vectors = self.values
-            rows = zip(self.rows.tolist(), keys, strict=True)
-            return {row: wrong[key] for row, key in rows if key in wrong} if wrong else {}
-        places = {key: at for at, key in enumerate(different)}
-        lists = [[-1 if at is None else at for at in indices[key] or ()] for key in different]
-        of_rows = np.array(lists)[[*map(places.__getitem__, keys)]]
-        self.vectors = np.full((len(options), max(map(len, different.values()))), math.nan)
-        for column in range(width):
-            here = np.flatnonzero(of_rows[:, column] >= 0)
-            cells, numbers = (here, of_rows[here, column]), self.values[here, column]
-            again = ~np.isnan(self.vectors[cells])  # "yes" and "Yes" may both be listed
-            pairs = zip(self.vectors[cells][again].tolist(), numbers[again].tolist(), strict=True)
-            numbers[again] = [*map(log_sum, pairs)]
-            self.vectors[cells] = numbers
-        return {}
+    def cases(self, options: Sequence[Options]) -> list[tuple[Shape, Options, IntArray]]:
+        """Return what decides how numbers are read, shape and options, with the rows of each."""
+        here = np.flatnonzero(self.shape_of >= 0)
+        _, of_options = np.unique([*map(id, options)], return_inverse=True)
+        keys = self.shape_of[here] * len(options) + of_options[here]
+        ordered = here[np.argsort(keys, kind="stable")]
+        _, counts = np.unique(keys, return_counts=True)
+        return [
+            (self.shapes[self.shape_of[rows[0]]], options[rows[0]], rows)
+            for rows in np.split(ordered, np.cumsum(counts)[:-1])
+            if len(rows)
+        ]
 
     @property
     def tops(self) -> BoolArray:
-        """(m, C) the most probable answers; several if they tie."""
+        """(n, A) the most probable answers; several if they tie."""
         known = np.where(np.isnan(self.vectors), -math.inf, self.vectors)
         best = known.max(axis=1, keepdims=True, initial=-math.inf)
         tie = np.where(np.isfinite(best), _TIE * np.maximum(1.0, np.abs(best)), 0.0)
@@ -565,77 +556,56 @@ class TableRows:
     """Rows of a table by column, parsed.
 
     Attributes:
-        entries: the file.
-        at: (n,) the place of every row among the entries.
+        entries: the rows as their file has them.
         ids: of their items.
         texts: what was asked about; None without any text.
         requests: the id, if other questions have it too: such items belong together.
-        numbers: those for the answers, by how rows write them; each row has one or none.
         confidences: the probability of the answer; None without one.
         truths: whether the answer is right, as a row says it; None if it does not.
         records: of the data; None without data.
         options: of every row, once they are known.
+        numbers: those for the answers.
     """
 
     entries: Entries
-    at: Sequence[int]
     ids: Sequence[str]
     texts: Sequence[str | None]
     requests: Sequence[str | None]
-    numbers: Sequence[Numbers]
     confidences: Sequence[float | None]
     truths: Sequence[bool | None]
     records: Sequence[Record | None]
     options: list[Options]
+    numbers: Numbers
 
     def __len__(self) -> int:
-        return len(self.at)
+        return len(self.ids)
 
     def chosen(self, rows: Sequence[int]) -> TableRows:
         """Return some of the rows."""
         if len(rows) == len(self):
             return self
-        new = np.full(len(self), -1)
-        new[rows] = np.arange(len(rows))
-        kept = [(part, new[part.rows] >= 0) for part in self.numbers]
-        numbers = [part.taken(is_in, new[part.rows[is_in]]) for part, is_in in kept if is_in.any()]
-        columns = ("at", "ids", "texts", "requests", "confidences", "truths", "records", "options")
-        taken: dict[str, Any] = {
-            name: [getattr(self, name)[row] for row in rows] for name in columns
+        of_rows: dict[str, Any] = {
+            name: [cells[row] for row in rows]
+            for name, cells in vars(self).items()
+            if name not in ("entries", "numbers")
         }
-        return replace(self, numbers=numbers, **taken)
-
-    def entry(self, row: int) -> Entry:
-        """Return a row as its file has it."""
-        return self.entries.entries[self.at[row]]
+        return TableRows(self.entries.chosen(rows), **of_rows, numbers=self.numbers.chosen(rows))
 
     def place(self, row: int) -> str:
         """Return where a row is, for messages."""
-        entry = self.entry(row)
+        entry = self.entries.entries[row]
         part = f"{entry.part}, row" if entry.part else "line"
         return f"{part} {entry.line} (id {self.ids[row]})"
 
-    def cells(self, column: str | None) -> list[Json]:
-        """Return what rows have in a column; None without a value."""
-        cells = self.entries.column(column)
-        return [cells[at] for at in self.at] if len(self) < len(cells) else cells
-
-    def cell(self, row: int, column: str) -> Json:
-        """Return what a row has in a column."""
-        return self.entries.column(column)[self.at[row]]
+    def problems(self, wrong: Mapping[int, object], kind: str) -> list[Problem]:
+        """Return what is wrong with rows, by their numbers, as problems of one kind."""
+        lines = self.entries.lines
+        return [Problem(lines[at], self.ids[at], str(wrong[at]), kind) for at in sorted(wrong)]
 
     def answers(self, column: str | None) -> list[Json]:
         """Return what rows have in a column of answers."""
-        cells = self.cells(column)
+        cells = self.entries.column(column)
         return [*map(flagged, cells)] if dict in {*map(type, cells)} else cells
-
-    def have_numbers(self) -> list[bool]:
-        """Return which rows have numbers for the answers."""
-        have = np.zeros(len(self), bool)
-        for part in self.numbers:
-            have[part.rows] = True
-        found: list[bool] = have.tolist()
-        return found
 
     def recorded(self) -> list[str | None]:
         """Return the texts of the right answers of the records."""
@@ -656,48 +626,28 @@ class TableRows:
             for index in sorted(indices)
         )
 
-    def give(self, options: Options, rows: Iterable[int] | None = None) -> None:
-        """Give rows the same options; all of them if none are named."""
-        if rows is None:
-            self.options = [options] * len(self)
-            return
-        for row in rows:
-            self.options[row] = options
-
 
 def parse_rows(table: ForeignTable, roles: TableRoles) -> tuple[TableRows, list[Problem]]:
     """Parse the cells of every row, and join it with its record."""
     entries, references = table.entries, table.references
-    size = len(entries.entries)
     texts = texts_of_rows(entries, roles)
     ids, requests = ids_of_rows(entries, roles, texts, joined=references is not None)
-    numbers, failures = _numbers(entries, roles)
-    confidences = _of_column(entries, roles.first("confidence"), partial(_confidence, roles))
-    truths = _of_column(entries, roles.first("correct"), truth_of)
-    records: list[Any] = [None] * size
+    wrong: dict[int, ValueError] = {}
+    records: list[Any] = [None] * len(ids)
     if references is not None:
-        records = [*map(attempted(references.record), ids)]
-    wrong = {**_failures(truths), **_failures(confidences), **failures, **_failures(records)}
+        records = read_each(references.record, ids, wrong)
+    numbers = _numbers(entries, roles, wrong)
+    confidence, correct = roles.first("confidence"), roles.first("correct")
+    sure, truths = entries.column(confidence), entries.column(correct)
+    confidences = read_each(partial(_confidence, roles), sure, wrong, str(confidence))
+    truths = read_each(truth_of, truths, wrong, str(correct))
     if references is not None and not wrong:
-        texts = [*map(_text_of_record, records)]
-    kind = "cells that cannot be read"
-    problems = [Problem(entries.lines[at], ids[at], str(wrong[at]), kind) for at in sorted(wrong)]
-    parsed: list[Any] = [confidences, truths, records, [_NO_OPTIONS] * size]
-    return TableRows(entries, range(size), ids, texts, requests, numbers, *parsed), problems
-
-
-def _failures(cells: Sequence[object]) -> dict[int, ValueError]:
-    """Return by row why a cell cannot be read."""
-    if ValueError not in {*map(type, cells)}:
-        return {}
-    return {at: cell for at, cell in enumerate(cells) if isinstance(cell, ValueError)}
-
-
-def _text_of_record(record: Record | None) -> str | None:
-    if record is None:
-        return None
-    asked = {"state": record.state, "question": record.field.instructions}
-    return text_of_row(asked, [*asked])
+        asked = [{"state": x.state, "question": x.field.instructions} for x in records]
+        texts = [text_of_row(each, [*each]) for each in asked]
+    options = [Options(())] * len(ids)
+    parsed: Any = (confidences, truths, records, options, numbers)
+    rows = TableRows(entries, ids, texts, requests, *parsed)
+    return rows, rows.problems(wrong, "cells that cannot be read")
 
 
 def texts_of_rows(entries: Entries, roles: TableRoles) -> list[str | None]:
@@ -713,127 +663,82 @@ def ids_of_rows(
     entries: Entries, roles: TableRoles, texts: Sequence[str | None], *, joined: bool
 ) -> tuple[list[str], list[str | None]]:
     """Return the ids of rows, and of their requests, if other questions have these too."""
-    own = own_ids(entries, roles.columns)
+    own: list[str | None] = [*map(as_text, entries.column(roles.first("id")))]
     requests: list[str | None] = [None] * len(own)
-    if not joined and not roles.unlabelled and has_requests(entries, roles.columns):
-        asked = [*map(as_text, entries.column(roles.first("question")))]
-        requests = own
-        own = [x and f"{x}/{text or ''}" for x, text in zip(own, asked, strict=True)]
+    question, has_views = roles.first("question"), "view" in entries.columns
+    if question is not None and not (joined or roles.unlabelled or has_views):
+        texts_asked = [as_text(cell) or "" for cell in entries.column(question)]
+        asked = [*zip(own, texts_asked, strict=True)]
+        named = [pair for pair in asked if pair[0] is not None]
+        if len({x for x, _ in named}) < len({*named}) == len(named):  # several questions each
+            requests, own = own, [x and f"{x}/{text}" for x, text in asked]
     if None not in own:
         return [*map(str, own)], requests
-    has_views = "view" in entries.columns
     few = roles.unlabelled and "state" not in roles.columns and is_shared(texts)
-    constant = few or (is_constant(texts) and not has_views)
+    names = () if few or (is_constant(texts) and not has_views) else roles.texts
     repeats: Counter[str] = Counter()
     ids: list[str] = []
     for at, name in enumerate(own):
-        item = name or made_id(entries.entries[at], roles.columns, constant=constant)
+        entry = entries.entries[at]
+        values = {x: entry.value[x] for x in names if x in entry.value}
+        item = name or (sha256_of_json({**values})[:_HASH] if values else str(entry.line))
         repeats[item] += 1
         again = name is None and repeats[item] > 1 and not has_views and not roles.unlabelled
         ids.append(f"{item}-{repeats[item]}" if again else item)
     return ids, requests
 
 
-def _numbers(entries: Entries, roles: TableRoles) -> tuple[list[Numbers], dict[int, ValueError]]:
-    """Return the numbers of rows, and by its number why those of a row cannot be read."""
+def _numbers(entries: Entries, roles: TableRoles, wrong: dict[int, ValueError]) -> Numbers:
+    """Return the numbers of rows; what is wrong with a row is added."""
     for kind, group in roles.groups.items():
+        columns = []
+        for name in group:
+            cells = entries.column(name)
+            try:
+                columns.append(numbers_in(cells))
+            except ValueError:
+                columns.append(read_each(number_of, cells, wrong, name))
         names = tuple(group.values())
-        columns = [_numbers_of_column(entries, name) for name in group]
-        arrays = [column for column in columns if isinstance(column, np.ndarray)]
-        if roles.rest is None and len(arrays) == len(columns):
-            rows, values = np.arange(len(arrays[0])), np.column_stack(arrays)
-            whole = Numbers(kind, False, rows, values, [names], np.zeros_like(rows))
-            return [whole], {}
-        of_row = attempted(partial(_of_group, kind, group, roles.rest))
-        lists = [x.tolist() if isinstance(x, np.ndarray) else x for x in columns]
-        return _by_shape([of_row(row) for row in zip(*lists, strict=True)])
-    column = next((name for name in map(roles.first, _SCORES) if name is not None), None)
-    if column is None:
-        return [], {}
-    kind = next(kind for kind in _SCORES if roles.first(kind) is not None)
-    read = attempted(partial(scores_of, kind), column)
-    pairs = zip(of_texts(read, entries.column(column)), entries.column("labels"), strict=True)
-    named: Callable[[Any], Scores | ValueError] = attempted(lambda pair: with_names(*pair))
-    return _by_shape([named(pair) if isinstance(pair[0], Scores) else pair[0] for pair in pairs])
-
-
-def _by_shape(
-    rows: Sequence[Scores | ValueError | None],
-) -> tuple[list[Numbers], dict[int, ValueError]]:
-    """Return the numbers of rows by how they are written, and what is wrong with others."""
-    shapes: dict[tuple[str, bool, bool, int], list[tuple[int, Scores]]] = {}
-    for at, row in enumerate(rows):
-        if isinstance(row, Scores):
-            shape = (row.kind, row.listed, row.names is None, len(row.numbers))
-            shapes.setdefault(shape, []).append((at, row))
-    parts = []
-    for (kind, listed, unnamed, _), members in shapes.items():
-        codes = {names: code for code, names in enumerate({row.names: 0 for _, row in members})}
-        places = np.array([at for at, _ in members])
-        values = np.array([row.numbers for _, row in members])
-        namings = [] if unnamed else [names or () for names in codes]
-        naming = np.array([codes[row.names] for _, row in members])
-        parts.append(Numbers(kind, listed, places, values, namings, naming))
-    return parts, _failures(rows)
-
-
-def _numbers_of_column(
-    entries: Entries, column: str
-) -> FloatArray | Sequence[float | ValueError | None]:
-    """Return the number of every row; an array if each has one."""
-    cells = entries.column(column)
-    if {*map(type, cells)} == {str}:  # polars reads no text as a number that we do not
-        texts = pl.Series(cells, dtype=pl.String).cast(pl.Float64, strict=False)
-        if texts.is_finite().all(ignore_nulls=False):
-            return texts.to_numpy()
-    try:
-        numbers = numbers_in(cells)
-    except ValueError:
-        return of_texts(attempted(number_of, column), cells)
-    return numbers if None in numbers else np.array(numbers, np.float64)
+        if roles.rest is None and not any(None in column for column in columns):
+            values = np.array(columns).T
+            shape_of = np.zeros(len(values), np.int64)
+            return Numbers([Shape(kind, False, names, len(names))], shape_of, values, values)
+        read = partial(_of_group, kind, group, roles.rest)
+        return Numbers.of(read_each(read, [*zip(*columns, strict=True)], wrong))
+    for kind in filter(roles.first, _SCORES):
+        column = roles.first(kind)
+        cells, labels = entries.column(column), entries.column("labels")
+        scores = read_each(partial(scores_of, kind), cells, wrong, str(column))
+        if labels.count(None) < len(labels):
+            pairs = [*zip(scores, labels, strict=True)]
+            scores = read_each(lambda pair: pair[0] and with_names(*pair), pairs, wrong)
+        return Numbers.of(scores)
+    return Numbers.of([None] * len(entries.entries))
 
 
 def _of_group(
-    kind: str, group: Mapping[str, str], rest: str | None, row: Sequence[float | ValueError | None]
+    kind: str, group: Mapping[str, str], rest: str | None, row: Sequence[float | None]
 ) -> Scores | None:
     """Return the numbers of a row, of one column for each answer.
 
     Raises:
-        ValueError: they cannot be read.
+        ValueError: one is lacking, or is no probability and has to leave the rest to the other.
     """
-    present = tuple(number for number in row if isinstance(number, float))
+    present = tuple(number for number in row if number is not None)
     if len(present) < len(row):
-        for number in row:
-            if isinstance(number, ValueError):
-                raise number
         if present:
             lacking = [*group][row.index(None)]
             raise ValueError(f"{lacking}: expected a number, got none; fill the cell in")
         return None
-    if rest is not None:
-        ((column, answer),) = group.items()
-        return _with_rest(column, present[0], answer, rest)
-    return Scores(kind, present, tuple(group.values()))
-
-
-def _with_rest(column: str, number: float, answer: str, rest: str) -> Scores:
-    """Return the probabilities of two answers from that of one.
-
-    Raises:
-        ValueError: it is not from 0 to 1.
-    """
+    if rest is None:
+        return Scores(kind, present, tuple(group.values()))
+    ((column, answer),) = group.items()
+    (number,) = present
     if not 0 <= number <= 1:
         raise ValueError(f"{column}: expected the probability of {answer}, got {number:.6g}")
     left = round(1 - number, _DIGITS)
     other = left if left > 0 or number == 1 else 1 - number
     return Scores("probabilities", (number, other), (answer, rest))
-
-
-def _of_column(entries: Entries, column: str | None, function: Callable[[Json], Any]) -> list[Any]:
-    """Return a function of every cell of a column, or why a cell cannot be read."""
-    if column is None:
-        return [None] * len(entries.entries)
-    return of_texts(attempted(function, column), entries.column(column))
 
 
 def _confidence(roles: TableRoles, cell: Json) -> float | None:
@@ -850,18 +755,6 @@ def _confidence(roles: TableRoles, cell: Json) -> float | None:
             f"{error}; if it is not the probability of the answer: --columns "
             f"{IGNORED}={roles.first('confidence')}"
         ) from None
-
-
-def indices_of_names(
-    names: Sequence[str], options: Options, form: Form, *, listed: bool
-) -> list[int | None] | None:
-    """Return the index of each name of numbers among options; None if they do not fit."""
-    if form not in options.forms:
-        return None
-    indices = [options.index(name, form) for name in names]
-    known = {index for index in indices if index is not None}
-    fits = bool(known) if listed else len(known) == len(indices) == len(options)
-    return indices if fits else None
 
 
 def options_of_record(record: Record | None, references: References) -> Options:

@@ -20,12 +20,12 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import compress
+from itertools import compress, repeat
 from operator import or_
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -52,7 +52,7 @@ from pact_eval.data.labelled.columns import check_truths, check_unread, levels_b
 from pact_eval.data.labelled.identity import counts_in_order, is_constant
 from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, columns_option
-from pact_eval.data.records import MIN_ANSWERS, Record
+from pact_eval.data.records import MIN_ANSWERS
 from pact_eval.errors import Problem, ShapeError, counted
 from pact_eval.importing.row_reader import confident_logits, fewest_answers
 from pact_eval.importing.source import (
@@ -63,13 +63,12 @@ from pact_eval.importing.source import (
     References,
     by_column,
 )
-from pact_eval.importing.table_cells import attempted, families_of_rows
+from pact_eval.importing.table_cells import families_of_rows, log_sum, read_each
 from pact_eval.importing.table_rows import (
     ForeignTable,
-    Numbers,
+    Shape,
     TableRoles,
     TableRows,
-    indices_of_names,
     options_of_record,
     parse_rows,
     roles_of_table,
@@ -80,7 +79,6 @@ from pact_eval.runs.predictions import SUM_TOLERANCE
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
 _VARIANTS: Final = ("base", "counterfactual")
 _LABELS: Final = ("family", "source_family", "domain", "variant")
-_T = TypeVar("_T")
 _BOOLEAN: Final = ("false", "true")
 _KINDS: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 
@@ -108,7 +106,7 @@ def read_table(table: ForeignTable, grouping: Grouping) -> tuple[LogRows, LogFac
     return _TableReader(table, roles, grouping).table(rows)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Chosen:
     """One reading of all rows that have a label.
 
@@ -133,35 +131,29 @@ class _TableReader:
         self._reference = None if self._data is not None else roles.first("reference")
         self._prediction = roles.first("prediction")
         self._forms: tuple[Form, ...] = ()  # taken if they fit, before any other
-        self._families: Sequence[str | None] = ()
-        self._known: dict[tuple[Any, ...], list[int | None] | None] = {}
+        self._wrong: dict[int, ValueError] = {}  # values out of range, by row
 
     def table(self, rows: TableRows) -> tuple[LogRows, LogFacts]:
         """Return the rows in our format."""
-        self._rows = self._keep_labelled(rows)
-        self._have = self._rows.have_numbers()
+        self._rows = rows = self._keep_labelled(rows)
+        self._have: list[bool] = (rows.numbers.shape_of >= 0).tolist()
         self._families = self._families_of_texts()
         problems = [] if self._roles.outcomes else self._set_options() or self._set_vectors()
         if problems:
             return LogRows.of(problems), LogFacts()
         self._answered = self._are_answered()
-        places = [*compress(range(len(self._rows)), self._answered)]
-        answered = self._rows.chosen(places)
+        places = [*compress(range(len(rows)), self._answered)]
+        answered = rows.chosen(places)
         chosen = self._choose(answered)
         self._check_copy(answered, chosen)
-        self._right = self._spread(places, chosen.references)
-        self._said = self._spread(places, chosen.predictions)
+        self._right: list[int | None] = [None] * len(rows)
+        self._said: list[int | None] = [None] * len(rows)
+        for row, right, said in zip(
+            places, chosen.references, chosen.predictions or repeat(None), strict=False
+        ):
+            self._right[row], self._said[row] = right, said
         remarks = (self._remark(chosen), *self._remarks)
         return self._log_rows(), LogFacts(self._block(chosen), remarks=remarks)
-
-    def _spread(self, rows: Sequence[int], values: Sequence[Any] | None) -> list[Any]:
-        """Return the values of some rows by row; None for others."""
-        if values is not None and len(rows) == len(self._rows):
-            return [*values]
-        of_rows: list[Any] = [None] * len(self._rows)
-        for row, value in zip(rows, values or (), strict=values is not None):
-            of_rows[row] = value
-        return of_rows
 
     def _remark(self, chosen: _Chosen) -> str:
         """Say which columns were read, and how the right answer names an option."""
@@ -170,8 +162,8 @@ class _TableReader:
         for role, form in zip(("reference", "prediction"), chosen.forms, strict=True):
             if role in roles and form is not None:
                 roles[role] += f" ({form})"
-        if self._probability_of is not None:
-            roles["probabilities"] += f" (the probability of {self._probability_of})"
+        if self._roles.rest is not None:
+            roles["probabilities"] += f" (the probability of {self._roles.probability_of})"
         if self._roles.percent:
             roles["confidence"] += " (in percent)"
         listed = ", ".join(f"{role} = {names}" for role, names in roles.items())
@@ -182,10 +174,10 @@ class _TableReader:
 
     def _families_of_texts(self) -> Sequence[str | None]:
         """Return the families of rows; none if something else names them."""
-        data, rows = self._data, self._rows
-        stated = {"family", "source_family"} & {*self._roles.columns, *self._grouping.labels}
+        data, rows, columns = self._data, self._rows, self._roles.columns
+        stated = {"family", "source_family"} & {*columns, *self._grouping.labels}
         # A log has few questions: with ids, they do not say what was asked about.
-        stated |= {"id"} if self._roles.unlabelled and "state" not in self._roles.columns else set()
+        stated |= {"id"} if self._roles.unlabelled and "state" not in columns else set()
         without_texts = data is None and not self._roles.texts
         if stated or without_texts or (data is not None and not data.lacks_families):
             return ()
@@ -193,19 +185,12 @@ class _TableReader:
             return [own or id_ for own, id_ in zip(rows.requests, rows.ids, strict=True)]
         labels: Sequence[str | None] = rows.recorded()
         if self._reference is not None:
-            cells = of_texts(cell_text, rows.answers(self._reference))
-            labels = of_texts(lambda x: None if x is None else fold_label(str(x)), cells)
-        names = families_of_rows(
-            self._roles.columns, self._entries, self._source, rows.texts, rows.ids, labels
-        )
+            labels = of_texts(
+                lambda cell: None if (text := cell_text(cell)) is None else fold_label(text),
+                rows.answers(self._reference),
+            )
+        names = families_of_rows(columns, self._entries, self._source, rows.texts, rows.ids, labels)
         return () if names.count(None) == len(names) else names
-
-    @property
-    def _probability_of(self) -> str | None:
-        """The answer whose probability the only column of numbers has."""
-        if self._roles.rest is None:
-            return None
-        return next(iter(self._roles.groups["probabilities"].values()))
 
     def _keep_labelled(self, rows: TableRows) -> TableRows:
         """Return the rows that have a right answer, and say how many have none."""
@@ -213,7 +198,7 @@ class _TableReader:
         if column is None or self._roles.outcomes:
             return rows
         cells = rows.answers(column)
-        missing = self._missing_labels(cells, column, rows)
+        missing = self._missing_label(cells, column, rows)
         has_label = of_texts(
             lambda cell: not is_unlabelled(cell) and cell_text(cell) not in missing, cells
         )
@@ -223,19 +208,16 @@ class _TableReader:
         self._remarks.append(f"Left out: {counted(left_out, 'row')} without a label ({column}).")
         return rows.chosen([*compress(range(len(rows)), has_label)])
 
-    def _missing_labels(
-        self, cells: Sequence[Json], column: str, rows: TableRows
-    ) -> frozenset[str]:
+    def _missing_label(self, cells: Sequence[Json], column: str, rows: TableRows) -> frozenset[str]:
         """Return "-1" if it says that there is no label.
 
         Raises:
             ShapeError: it may also be one of the answers, or a dash is.
         """
         labels, _ = distinct_labels(cells)
-        named = {
-            fold_label(name) for part in rows.numbers for names in part.namings for name in names
-        }
-        named |= {fold_label(option) for option in self._reading.options}
+        shapes, options = rows.numbers.used, self._reading.options
+        named = {fold_label(name) for shape in shapes for name in shape.names or ()}
+        named |= {*map(fold_label, options)}
         if "-" in named:
             raise ShapeError(
                 f'{self._source}: "-" is one of the answers, and also says that there is none in '
@@ -243,8 +225,8 @@ class _TableReader:
             )
         if "-1" not in labels or "-1" in named:
             return frozenset()
-        counts = {part.values.shape[1] for part in rows.numbers if not part.namings}
-        count = len(self._reading.options) or max(counts, default=0)
+        widths = (shape.width for shape in shapes if shape.names is None)
+        count = len(options) or max(widths, default=0)
         if not (count or named or "options" in self._roles.columns):
             return minus_one(labels, column, self._source, rubric=False)
         if count >= len(labels) and column not in self._entries.class_names:
@@ -274,12 +256,18 @@ class _TableReader:
         Raises:
             ShapeError: nothing decides what the options are, or their order.
         """
+        rows, problems = self._rows, list[Problem]()
+        own: list[Options] = []
+        if "options" in self._roles.columns and (self._data or not self._reading.options):
+            own, problems = self._own_options()
+        if problems:
+            return problems
         if self._data is not None:
-            self._take_records(self._data)
+            self._take_records(self._data, own)
         elif self._reading.options:
             self._give(Options(self._reading.options), TEXT)
-        elif "options" in self._roles.columns:
-            return self._options_of_columns()
+        elif own:
+            rows.options = own
         else:
             read = {**self._roles.columns, "": (*self._roles.used, *self._roles.labels)}
             column = self._reference or self._prediction
@@ -291,61 +279,68 @@ class _TableReader:
         return []
 
     def _give(self, options: Options, *forms: Form) -> None:
-        self._rows.give(options)
+        """Give all rows the same options, which one of some forms names, if it fits."""
+        self._rows.options = [options] * len(self._rows)
         self._forms = forms
 
-    def _take_records(self, data: References) -> None:
-        """Take the options of the records.
+    def _own_options(self) -> tuple[list[Options], list[Problem]]:
+        """Return the options in the columns of every row, and what is wrong with rows.
 
         Raises:
-            ShapeError: a row has others, or a list has no order.
+            ShapeError: views of an item have another order, or a dash is an option.
         """
-        columns, rows = self._roles.columns.get("options"), self._rows
-        self._forms = (TEXT,)
-        rows.options = [options_of_record(record, data) for record in rows.records]
-        for row, options in enumerate(rows.options) if columns else ():
-            own = options_of_row(rows.entry(row).value, columns or (), self._reference)
-            if own.texts != options.texts:
-                raise ShapeError(
-                    f"{self._source}: {rows.place(row)} has the options "
-                    f"{', '.join(map(dumps, own.texts))}, and its record has "
-                    f"{', '.join(map(dumps, options.texts))}. Leave one out: "
-                    f"{columns_option(IGNORED, columns or ())}, or no --data"
-                )
-        lists = [part.rows.tolist() for part in rows.numbers if not any(part.namings)]
-        if any(not rows.options[row].ordered for places in lists for row in places):
-            self._order_lists(rows.recorded())
-
-    def _options_of_columns(self) -> list[Problem]:
-        problems = []
-        columns = self._roles.columns["options"]
-        rows = self._rows
+        columns, rows = self._roles.columns["options"], self._rows
         options: list[Options] = []
+        wrong: dict[int, DraftError] = {}
         first: dict[str, Options] = {}
         known: dict[Any, Options] = {}  # rows with the same texts share their options
-        for row, cells in enumerate(zip(*map(rows.cells, columns), strict=True)):
-            key = cells if all(isinstance(cell, str | None) for cell in cells) else None
+        for row, cells in enumerate(zip(*map(rows.entries.column, columns), strict=True)):
+            key: Any = cells if all(isinstance(cell, str | None) for cell in cells) else row
             try:
-                own = known.get(key) or options_of_row(
-                    dict(zip(columns, cells, strict=True)), columns, self._reference
-                )
+                if key not in known:
+                    entry = dict(zip(columns, cells, strict=True))
+                    known[key] = options_of_row(entry, columns, self._reference)
             except DraftError as error:
-                line, name = rows.entry(row).line, rows.ids[row]
-                problems.append(Problem(line, name, str(error), error.kind))
+                wrong[row] = error
                 continue
+            own = known[key]
             options.append(own)
-            if key is not None:
-                known[key] = own
             same = first.setdefault(rows.ids[row], own).texts == own.texts
-            if not same or "-" in own.texts:
+            if self._data is None and (not same or "-" in own.texts):
                 what = '"-", which also says that there is no label'
                 if not same:
                     what = "another order of options than the first view of its item"
                 raise ShapeError(
                     f"{self._source}: {rows.place(row)} has {what}; write rows that agree"
                 )
-        rows.options = options
-        return problems
+        kind = next((error.kind for error in wrong.values()), "")
+        return options, rows.problems(wrong, kind)
+
+    def _take_records(self, data: References, own: Sequence[Options]) -> None:
+        """Take the options of the records.
+
+        Args:
+            data: the records.
+            own: the options that rows have in columns of their own; empty without any.
+
+        Raises:
+            ShapeError: a row has others, or a list has no order.
+        """
+        rows = self._rows
+        self._forms = (TEXT,)
+        rows.options = [options_of_record(record, data) for record in rows.records]
+        for row, (theirs, ours) in enumerate(zip(own, rows.options, strict=False)):
+            if theirs.texts != ours.texts:
+                ignored = columns_option(IGNORED, self._roles.columns["options"])
+                raise ShapeError(
+                    f"{self._source}: {rows.place(row)} has the options "
+                    f"{', '.join(map(dumps, theirs.texts))}, and its record has "
+                    f"{', '.join(map(dumps, ours.texts))}. Leave one out: {ignored}, or no --data"
+                )
+        lists = [shape.names is None for shape in rows.numbers.shapes]
+        ordered = zip(rows.options, rows.numbers.shape_of.tolist(), strict=True)
+        if any(code >= 0 and lists[code] and not own.ordered for own, code in ordered):
+            self._order_lists(rows.recorded())
 
     def _options_of_file(self, column: str) -> None:
         """Take the options from the whole file: classes, names of numbers, positions, or labels.
@@ -353,66 +348,71 @@ class _TableReader:
         Raises:
             ShapeError: nothing gives them, or an order that is needed.
         """
-        classes = self._entries.class_names.get(column)
+        rows, classes = self._rows, self._entries.class_names.get(column)
         if classes:
             self._give(Options(classes), TEXT, POSITIONS[0])  # `datasets` counts from 0
             return
-        rows = self._rows
-        if any(any(part.namings) for part in rows.numbers):
-            self._options_of_names(column)
-            return
-        cells = rows.answers(column)
-        if self._roles.has_scores:
+        shapes, cells = rows.numbers.used, rows.answers(column)
+        if any(shape.names for shape in shapes):
+            self._options_of_names(cells)
+        elif self._roles.has_scores:
             unnamed = self._roles.unlabelled and self._prediction is None
-            numbers = all(of_texts(lambda cell: fold_label(cell_text(cell) or "").isdigit(), cells))
-            if not numbers and not unnamed:
+            if not unnamed and not all(
+                of_texts(lambda cell: fold_label(cell_text(cell) or "").isdigit(), cells)
+            ):
                 self._order_lists(cells)
                 return
-            counts = [*map(len, (part.values[0] for part in rows.numbers))]
-            rows.give(Options((), count=max(counts, default=0)))
-            for count, part in zip(counts, rows.numbers, strict=True):
-                rows.give(Options((), count=count), part.rows)
-            return
-        said = rows.answers(self._prediction)
-        self._check_words(cells, said)
-        labels, merged = distinct_labels([*cells, *said])
-        check_truths(labels, column, self._source)
-        self._remarks += [f"Read as one label: {', '.join(map(dumps, m))}." for m in merged]
-        self._give(Options(tuple(labels), ordered=False), TEXT)
+            most = max((shape.width for shape in shapes), default=0)
+            by_width = {shape.width: Options((), count=shape.width) for shape in shapes}
+            widths = [shape.width for shape in rows.numbers.shapes] + [most]  # last: code -1
+            by_width.setdefault(most, Options((), count=most))
+            rows.options = [by_width[widths[code]] for code in rows.numbers.shape_of.tolist()]
+        else:
+            said = rows.answers(self._prediction)
+            self._check_words(cells, said)
+            labels, merged = distinct_labels([*cells, *said])
+            check_truths(labels, column, self._source)
+            self._remarks += [f"Read as one label: {', '.join(map(dumps, m))}." for m in merged]
+            self._give(Options(tuple(labels), ordered=False), TEXT)
 
-    def _options_of_names(self, column: str) -> None:
+    def _options_of_names(self, cells: Sequence[Json]) -> None:
         """Take the names of the numbers as options, sorted: a file has no other order of them.
+
+        Args:
+            cells: the right answer of every row.
 
         Raises:
             ShapeError: only some tokens are listed, so the options are not known.
         """
-        rows = self._rows
-        named = [part for part in rows.numbers if any(part.namings)]
-        if any(part.listed for part in named):
-            cells = rows.answers(column)
-            labels, _ = distinct_labels(cells[row] for part in named for row in part.rows)
-            tops = [
-                max(zip(numbers, part.namings[code], strict=True))[1]
-                for part in named
-                for numbers, code in zip(part.values, part.naming, strict=True)
-            ]
-            labels = labels or distinct_labels(tops)[0]
+        numbers = self._rows.numbers
+        named = [shape for shape in numbers.used if shape.names]
+        if any(shape.listed for shape in named):
+            shapes = [numbers.shapes[code] if code >= 0 else None for code in numbers.shape_of]
+            rows = [row for row, shape in enumerate(shapes) if shape and shape.names]
+            labels, _ = distinct_labels(cells[row] for row in rows)
+            if not labels:
+                tops = [
+                    max(zip(numbers.values[row], shape.names or (), strict=False))[1]
+                    for row in rows
+                    if (shape := shapes[row])
+                ]
+                labels, _ = distinct_labels(tops)
             raise ShapeError(
                 f"{self._source}: the most probable tokens are listed, and the answers are not "
                 f"known. Name them: --options {shlex.quote(','.join(labels[:6]))}"
             )
-        sets = {frozenset(names) for part in named for names in part.namings}
+        sets = {frozenset(shape.names or ()) for shape in named}
         # Numbers have an order, and so may also be meant as positions.
-        numbers = all(name.isdigit() for names in sets for name in names)
-        shared = Options(tuple(sort_labels(frozenset().union(*sets))), ordered=numbers)
-        self._give(shared, *(() if numbers else (TEXT,)))
+        digits = all(name.isdigit() for names in sets for name in names)
+        shared = Options(tuple(sort_labels(frozenset().union(*sets))), ordered=digits)
+        self._give(shared, *(() if digits else (TEXT,)))
         if len(sets) > 1:  # rows are not compared, only found
-            for part in named:
-                own = [
-                    Options(tuple(sort_labels(names)), ordered=numbers) for names in part.namings
-                ]
-                for row, code in zip(part.rows, part.naming, strict=True):
-                    rows.options[row] = own[code]
+            own = [
+                Options(tuple(sort_labels(shape.names)), ordered=digits) if shape.names else shared
+                for shape in numbers.shapes
+            ]
+            codes = numbers.shape_of.tolist()
+            self._rows.options = [own[code] if code >= 0 else shared for code in codes]
 
     def _order_lists(self, cells: Sequence[Json]) -> None:
         """Take the order of lists of numbers that the predictions prove.
@@ -423,15 +423,15 @@ class _TableReader:
         Raises:
             ShapeError: they prove none.
         """
-        rows = self._rows
-        sizes = {part.values.shape[1] for part in rows.numbers}
-        order = self._proven_order(sizes, cells)
+        rows, said = self._rows, self._rows.answers(self._prediction)
+        sizes = {shape.width for shape in rows.numbers.used}
+        labels, _ = distinct_labels([*cells, *said])
+        order = self._proven_order(sizes, said, labels)
         if order is not None:
             listed = ", ".join(order)
             self._remarks.append(f"Order of the numbers, by {self._prediction}: {listed}.")
             self._give(Options(order), TEXT)
             return
-        labels, _ = distinct_labels([*cells, *rows.answers(self._prediction)])
         if not labels:
             raise ShapeError(
                 f"{self._source}: {self._reference} has no label that is text or a number. Name "
@@ -445,33 +445,26 @@ class _TableReader:
             f"{shlex.quote(listed)}"
         )
 
-    def _proven_order(self, sizes: set[int], right: Sequence[Json]) -> tuple[str, ...] | None:
+    def _proven_order(
+        self, sizes: set[int], said: Sequence[Json], labels: Sequence[str]
+    ) -> tuple[str, ...] | None:
         """Return the only order of labels in which every prediction is the most probable answer."""
-        texts: dict[int, str] = {}
-        cells = self._rows.answers(self._prediction)
-        labels, _ = distinct_labels([*cells, *right])
         spelling = {fold_label(label): label for label in labels}
-        for part in self._rows.numbers:
-            if not part.values.size:  # objects without a number
-                continue
-            best = part.values == part.values.max(axis=1, keepdims=True)
-            single = best.sum(axis=1) == 1
-            tops = zip(
-                part.rows[single].tolist(), best[single].argmax(axis=1).tolist(), strict=True
-            )
-            for row, place in tops:
-                if is_unlabelled(cells[row]):
-                    continue
-                text = spelling[fold_label(cell_text(cells[row]) or "")]
-                if texts.setdefault(place, text) != text:
-                    return None
-        places = range(max(sizes, default=0))
+        values = np.nan_to_num(self._rows.numbers.values, nan=-math.inf)
+        best = values == values.max(axis=1, keepdims=True, initial=-math.inf)
+        is_single = (best.sum(axis=1) == 1) & self._have
+        texts: dict[int, str] = {}
+        for row, place in np.argwhere(best & is_single[:, None]).tolist():
+            text = None if is_unlabelled(said[row]) else cell_text(said[row])
+            label = None if text is None else spelling[fold_label(text)]
+            if label is not None and texts.setdefault(place, label) != label:
+                return None
         left = [label for label in labels if label not in texts.values()]
-        lacking = [place for place in places if place not in texts]
+        lacking = [place for place in range(max(sizes, default=0)) if place not in texts]
         if len(left) == len(lacking) == 1:
             texts[lacking[0]] = left[0]
-        complete = len(sizes) == 1 and len({*texts.values()}) == len(texts) == len(labels)
-        return tuple(texts[at] for at in places) if complete and len(texts) in sizes else None
+        is_whole = len({*texts.values()}) == len(labels) and {len(texts)} == sizes
+        return tuple(texts[at] for at in sorted(texts)) if is_whole else None
 
     def _check_words(self, cells: Sequence[Json], said: Sequence[Json]) -> None:
         """Check that right answers and predictions are written in the same words.
@@ -528,86 +521,77 @@ class _TableReader:
         column = self._roles.first("type")
         if self._reading.levels or column is None:
             return ["score" if self._reading.levels else None] * len(self._rows)
-        return of_texts(lambda cell: _KINDS.get(str(cell)), self._rows.cells(column))
+        return of_texts(lambda cell: _KINDS.get(str(cell)), self._rows.entries.column(column))
 
     def _set_vectors(self) -> list[Problem]:
-        """Put the numbers of every row in the order of its options."""
-        form, rows = self._form_of_names(), self._rows
+        """Put the numbers of every row in the order of its options.
+
+        Raises:
+            ShapeError: two forms of the names of numbers fit and differ.
+        """
+        rows, numbers = self._rows, self._rows.numbers
+        cases = numbers.cases(rows.options)
+        form = self._form_of_names([case for case in cases if case[0].names is not None])
+        vectors = np.full((len(rows), max(map(len, rows.options), default=0)), math.nan)
         wrong: dict[int, str] = {}
-        for part in rows.numbers:
-            options = self._options_of(part)
-            keyed = dict(zip(part.keys(options), options, strict=True)) if part.namings else {}
-            indices = {key: self._indices(part, key, own, form) for key, own in keyed.items()}
-            wrong |= part.set_vectors(options, indices)
-        lines, kind = self._entries.lines, "numbers of answers"
-        return [
-            Problem(lines[rows.at[row]], rows.ids[row], wrong[row], kind) for row in sorted(wrong)
-        ]
+        for shape, own, members in cases:
+            indices: Sequence[int | None] | None = range(shape.width)
+            message = (
+                f"expected {len(own)} numbers, one per answer, got {shape.width}; if rows have "
+                "options of their own, name them: --columns options=NAME"
+            )
+            if shape.names is not None:
+                indices = _indices(shape, own, form)
+                message = (
+                    f"expected a number for each of {', '.join(own.texts[:8])}; got "
+                    f"{', '.join(shape.names)[:200]}"
+                )
+            if indices is None or (shape.names is None and shape.width != len(own)):
+                wrong |= dict.fromkeys(members.tolist(), message)
+                continue
+            for place, index in enumerate(indices):
+                if index is None:
+                    continue
+                found, before = numbers.values[members, place], vectors[members, index]
+                again = ~np.isnan(before)  # "yes" and "Yes" may both be listed
+                pairs = zip(before[again].tolist(), found[again].tolist(), strict=True)
+                found[again] = [*map(log_sum, pairs)]
+                vectors[members, index] = found
+        rows.numbers = replace(numbers, vectors=vectors)
+        return rows.problems(wrong, "numbers of answers")
 
-    def _options_of(self, part: Numbers) -> list[Options]:
-        options = self._rows.options
-        is_whole = len(part.rows) == len(options)
-        return options if is_whole else [options[row] for row in part.rows.tolist()]
-
-    def _indices(
-        self, part: Numbers, key: tuple[int, int], options: Options, form: Form
-    ) -> list[int | None] | None:
-        """Return the options that the names of numbers name; None if they do not fit."""
-        names = part.namings[key[1]]
-        known = (key[0], names, part.listed, form)
-        if known not in self._known:
-            self._known[known] = indices_of_names(names, options, form, listed=part.listed)
-        return self._known[known]
-
-    def _form_of_names(self) -> Form:
+    def _form_of_names(self, named: Sequence[tuple[Shape, Options, IntArray]]) -> Form:
         """Return how the names of the numbers name options.
 
         Raises:
             ShapeError: two forms fit and differ.
         """
-        rows = self._rows
-        named = []
-        for part in rows.numbers:
-            if any(part.namings):
-                options = self._options_of(part)
-                keyed = dict(zip(part.keys(options), options, strict=True))
-                named += [(part, key, own) for key, own in keyed.items()]
-        listed = any(part.listed for part, *_ in named)
-        forms = (TEXT, LETTER) if listed else tuple(FORMS)
-        fitting = [
-            form
-            for form in forms
-            if named and all(self._indices(*each, form) is not None for each in named)
-        ]
+        rows, listed = self._rows, any(shape.listed for shape, *_ in named)
+        read = {
+            form: [_indices(shape, own, form) for shape, own, _ in named]
+            for form in ((TEXT, LETTER) if listed else FORMS)
+        }
+        fitting = [form for form, indices in read.items() if named and None not in indices]
         if fitting and TEXT in self._forms and fitting[0] == TEXT and not listed:
             return TEXT
         if self._reading.form in fitting:
             return self._reading.form or TEXT
         first, *others = fitting or [TEXT]
-        if any(
-            self._indices(*x, first) != self._indices(*x, form)
-            for x in named
-            for form in others[:1]
-        ):
-            pairs = [
-                (row, name)
-                for part in rows.numbers
-                for row, code in zip(part.rows.tolist(), part.naming.tolist(), strict=True)
-                for name in (part.namings[code] if part.namings else ())
-            ]
-            pairs.sort(key=lambda pair: pair[0])
-            answers = Answers(
-                "the names of the numbers",
-                [name for _, name in pairs],
-                [rows.options[row] for row, _ in pairs],
-                lambda at: rows.place(pairs[at][0]),
-            )
-            a, b = (
-                [-1 if index is None else index for index in answers.read(form)]
-                for form in fitting[:2]
-            )
-            raise two_readings(self._source, answers, (fitting[0], a), (fitting[1], b))
-        return first
+        if not others or read[first] == read[others[0]]:
+            return first
+        shapes, of_rows = rows.numbers.shapes, enumerate(rows.numbers.shape_of.tolist())
+        pairs = [(at, x) for at, code in of_rows if code >= 0 for x in shapes[code].names or ()]
+        answers = Answers(
+            "the names of the numbers",
+            [name for _, name in pairs],
+            [rows.options[row] for row, _ in pairs],
+            lambda at: rows.place(pairs[at][0]),
+        )
+        a, b = (
+            (form, [-1 if index is None else index for index in answers.read(form)])
+            for form in fitting[:2]
+        )
+        raise two_readings(self._source, answers, a, b)
 
     # Answers
 
@@ -626,16 +610,16 @@ class _TableReader:
             for a, right in references.items()
             for b, answers in said.items()
         ]
-        tops = _Tops(rows)
-        against = {id(pair): self._contradiction(rows, tops, pair) for pair in pairs}
+        tops = rows.numbers.tops
+        against = {pair.forms: self._contradiction(rows, tops, pair) for pair in pairs}
         # One file counts one way.
         equal = [pair for pair in pairs if {*pair.forms} != {*POSITIONS}]
         for tried in (equal, pairs):
-            passing = [pair for pair in tried if against[id(pair)] is None]
+            passing = [pair for pair in tried if against[pair.forms] is None]
             if passing:
                 self._ask(rows, passing)
                 return passing[0]
-        raise ShapeError(f"{self._source}: {against[id((equal or pairs)[0])]}")
+        raise ShapeError(f"{self._source}: {against[(equal or pairs)[0].forms]}")
 
     def _answers(self, rows: TableRows, column: str) -> Answers:
         return Answers(column, rows.answers(column), rows.options, rows.place)
@@ -663,7 +647,7 @@ class _TableReader:
         for form in (*self._forms, *usual):
             if form in readings:
                 return {form: readings[form]}
-        named = any(own.named for own in _different(rows.options)) and TEXT not in readings
+        named = any(own.named for own in rows.options) and TEXT not in readings
         if named and LETTER in readings:
             return {LETTER: readings[LETTER]}
         if readings:
@@ -680,40 +664,41 @@ class _TableReader:
         for group in self._roles.groups.values():
             ignored = columns_option(IGNORED, [*group])
             remedy += f". If {', '.join(group)} are not numbers for the answers: {ignored}"
+        cell = dumps(rows.entries.column(column)[row])
         raise ShapeError(
-            f"{self._source}: {rows.place(row)}: {column} = {dumps(rows.cell(row, column))} names "
+            f"{self._source}: {rows.place(row)}: {column} = {cell} names "
             f"none of the answers ({names}), and so in {read.count(None):,} of {len(rows):,} rows. "
             f"{remedy}"
         )
 
-    def _contradiction(self, rows: TableRows, tops: _Tops, chosen: _Chosen) -> str | None:
+    def _contradiction(self, rows: TableRows, tops: BoolArray, chosen: _Chosen) -> str | None:
         """Return what a row says against a reading; None if nothing does."""
         said = None if chosen.predictions is None else np.array(chosen.predictions, np.int64)
         right = np.array(chosen.references, np.int64)
         truths = np.array([-1 if truth is None else truth for truth in rows.truths], np.int64)
-        has_top = tops.has(right, said)
+        has_top = _are_tops(tops, right, said)
         # Of answers that tie, one may be the right one, and another the answer.
-        fits = np.where(truths == 1, has_top, tops.counts(said) > has_top)
+        counts = np.where(tops.any(axis=1), tops.sum(axis=1), int(said is not None))
+        fits = np.where(truths == 1, has_top, counts > has_top)
         against = (truths >= 0) & ~fits
-        is_top = np.ones(len(rows), bool) if said is None else tops.has(said, said)
+        is_top = np.ones(len(rows), bool) if said is None else _are_tops(tops, said, said)
         if not (against | ~is_top).any():
             return None
         row = int((against | ~is_top).argmax())
-        answer = tops.of(row, None if said is None else int(said[row]))
+        answer = np.flatnonzero(tops[row]).tolist() or ([] if said is None else [int(said[row])])
         if not is_top[row]:
-            column = str(self._prediction)
+            column, facts = str(self._prediction), "these numbers"
             told = f"is not the most probable answer ({rows.named(row, answer)})"
-            facts = "these numbers"
         else:
-            column = str(self._roles.first("correct"))
+            column, facts = str(self._roles.first("correct")), "these answers"
             told = (
                 f"contradicts the answer, read as {rows.named(row, answer)}, and the right one, "
                 f"read as {rows.named(row, [int(right[row])])}"
             )
-            facts = "these answers"
+        cell = dumps(rows.entries.column(column)[row])
         return (
-            f"{rows.place(row)}: {column} = {dumps(rows.cell(row, column))} {told}. If it is no "
-            f"fact about {facts}: {columns_option(IGNORED, [column])}"
+            f"{rows.place(row)}: {column} = {cell} {told}. If it is no fact about {facts}: "
+            f"{columns_option(IGNORED, [column])}"
         )
 
     def _ask(self, rows: TableRows, passing: Sequence[_Chosen]) -> None:
@@ -755,7 +740,7 @@ class _TableReader:
         row, index = next((row, index) for row, index, found in places if index != found[0])
         raise ShapeError(
             f"{self._source}: two right answers differ: {rows.place(row)} has {column} = "
-            f"{dumps(rows.cell(row, column))}, and {self._data.path} has "
+            f"{dumps(rows.entries.column(column)[row])}, and {self._data.path} has "
             f"{rows.named(row, [index])}. Decide with {columns_option(IGNORED, [column])}"
         )
 
@@ -764,109 +749,95 @@ class _TableReader:
     def _log_rows(self) -> LogRows:
         """Return the rows, and what is wrong with those that have a number out of its range."""
         rows = self._rows
-        columns, wrong = self._facts()
-        columns |= self._answers_by_column(wrong)
+        columns = {**self._facts(), **self._answers_by_column()}
         asked = of_texts(cell_text, rows.answers(self._roles.first("question")))
-        lines, none = self._entries.lines, [""] * len(rows)
         facts: dict[str, Sequence[Any]] = {
-            "line": lines if len(rows) == len(lines) else [lines[at] for at in rows.at],
+            "line": rows.entries.lines,
             "record": rows.ids,
             "question": [text or "" for text in asked],
-            "options": _of_options(lambda own: own.texts, rows.options),
-            **dict.fromkeys(("where", "wording", "state"), none),
+            "options": [own.texts for own in rows.options],
+            **dict.fromkeys(("where", "wording", "state"), [""] * len(rows)),
         }
-        made = LogRows(facts, columns, self._further())
-        kind = "values out of range"
-        problems = {
-            at: Problem(facts["line"][at], rows.ids[at], str(error), kind)
-            for at, error in wrong.items()
-        }
-        found = (problems.get(at) or made.row(at) for at in range(len(rows)))
-        return LogRows.of(found) if problems else made
+        used = self._roles.used | {*_NUMBERS, "code_order"}
+        entries = rows.entries
+        further = {name: entries.column(name) for name in entries.names if name not in used}
+        if any(rows.requests):
+            pairs = zip(rows.requests, rows.ids, strict=True)
+            further["question"] = [x and name.removeprefix(f"{x}/") for x, name in pairs]
+        made = LogRows(facts, columns, further)
+        if not self._wrong:
+            return made
+        problems = dict(
+            zip(sorted(self._wrong), rows.problems(self._wrong, "values out of range"), strict=True)
+        )
+        return LogRows.of(problems.get(at) or made.row(at) for at in range(len(rows)))
 
-    def _answers_by_column(self, wrong: dict[int, ValueError]) -> dict[str, Any]:
-        """Return the columns, in our format, that are of answers.
-
-        Args:
-            wrong: by its number, what is wrong with a row; numbers out of their range are added.
-        """
-        rows, unlabelled, answered = self._rows, self._roles.unlabelled, self._answered
-        right: list[int | None] = [None] * len(rows)
-        counts: list[Any]
+    def _answers_by_column(self) -> dict[str, Any]:
+        """Return the columns, in our format, that are of answers."""
+        rows, answered, size = self._rows, self._answered, len(self._rows)
+        right: list[int | None] = [None] * size
+        counts: list[int] = [*map(len, rows.options)]
         if self._roles.outcomes:
-            right, counts = [0] * len(rows), [2] * len(rows)
-        elif unlabelled:
-            counts = _kept([*map(attempted(self._count), range(len(rows)))], wrong)
+            right, counts = [0] * size, [2] * size
+        elif self._roles.unlabelled:
+            counts = read_each(self._count, range(size), self._wrong)
         else:
-            right, counts = self._right_answers(), _of_options(len, rows.options)
-        columns: dict[str, Any] = {
-            "reference": right,
-            "n_choices": counts,
-            # Of answers that tie, the prediction is the answer.
-            "answer": self._said,
-        }
+            right = self._right_answers()
+        # Of answers that tie, the prediction is the answer.
+        columns: dict[str, Any] = {"reference": right, "n_choices": counts, "answer": self._said}
         if not all(answered):
             columns["status"] = [None if has else "missing" for has in answered]
             columns["reason"] = [None if has else "no answer in the table" for has in answered]
         if self._roles.first("correct") is not None:
             # Of answers that tie, nothing says which was counted.
-            sure = (_Tops(rows).counts() < 2) & np.array(answered)
+            sure = (rows.numbers.tops.sum(axis=1) < 2) & np.array(answered)
             pairs = zip(rows.truths, sure.tolist(), strict=True)
             columns["correct"] = [truth if is_sure else None for truth, is_sure in pairs]
-        columns |= self._numbers_by_column(wrong)
+        columns |= self._numbers_by_column()
         if self._roles.outcomes:
-            columns |= {"code_order": [[]] * len(rows), "kind": ["choice"] * len(rows)}
+            columns |= {"code_order": [[]] * size, "kind": ["choice"] * size}
         return columns
 
-    def _numbers_by_column(self, wrong: dict[int, ValueError]) -> dict[str, Any]:
+    def _numbers_by_column(self) -> dict[str, Any]:
         """Return the columns, in our format, that have the numbers of rows."""
-        rows, parts = self._rows, self._rows.numbers
-        of_logs = any(part.kind == "log_probabilities" for part in parts)
-        if len(parts) == 1 and len(parts[0].rows) == len(rows) and not of_logs:
-            return {parts[0].kind: parts[0].vectors}
-        found: list[Any] = [None] * len(rows)
-        for part in parts:
-            read_numbers = attempted(partial(self._numbers, part))
-            pairs = zip(part.values.tolist(), self._vectors(part), strict=True)
-            for row, numbers in zip(part.rows, map(read_numbers, pairs), strict=True):
-                found[row] = numbers
+        rows, numbers = self._rows, self._rows.numbers
+        kinds = {(shape.kind, shape.width) for shape in numbers.used}
+        if len(kinds) == 1 and all(self._have):
+            ((kind, _),) = kinds
+            if kind != "log_probabilities":
+                return {kind: numbers.vectors}
+        found: list[dict[str, Json] | None] = [None] * len(rows)
+        if kinds:
+            found = read_each(self._numbers, range(len(rows)), self._wrong)
         if self._roles.first("confidence") is not None:
-            read = attempted(self._confidence)
-            for row in compress(range(len(rows)), self._answered):
-                found[row] = read(row) if found[row] is None else found[row]
-        return by_column([each or {} for each in _kept(found, wrong)])
+            bare = [has and each is None for has, each in zip(self._answered, found, strict=True)]
+            sure = read_each(
+                lambda row: self._confidence(row) if bare[row] else None,
+                range(len(rows)),
+                self._wrong,
+            )
+            found = [a or b for a, b in zip(found, sure, strict=True)]
+        return by_column([each or {} for each in found])
 
-    def _vectors(self, part: Numbers) -> list[list[float | None]]:
-        """Return the numbers of rows by option; None for an option that is not listed."""
-        vectors: list[list[float | None]] = part.vectors.tolist()
-        if not part.listed:
-            return vectors
-        options = [self._rows.options[row] for row in part.rows]
-        return [
-            [None if x is None or math.isnan(x) else x for x in vector[: len(own)]]
-            for vector, own in zip(vectors, options, strict=True)
-        ]
-
-    def _numbers(
-        self, part: Numbers, read: tuple[Sequence[float], Sequence[float | None]]
-    ) -> dict[str, Json]:
-        """Return the numbers of a row as columns of our format.
-
-        Args:
-            part: of which the row is one.
-            read: the numbers as the row has them, and by option.
+    def _numbers(self, row: int) -> dict[str, Json] | None:
+        """Return the numbers of a row as columns of our format; None without any.
 
         Raises:
             ValueError: log-probabilities are above 0, or sum to more than 1.
         """
-        numbers, vector = read
-        if part.kind != "log_probabilities":
-            return {part.kind: [*vector]}
-        known = [value for value in vector if value is not None]
-        if max(numbers) > SUM_TOLERANCE:
+        numbers, own = self._rows.numbers, len(self._rows.options[row])
+        if not self._have[row]:
+            return None
+        shape = numbers.shapes[numbers.shape_of[row]]
+        vector: list[float] = numbers.vectors[row, :own].tolist()
+        if shape.kind != "log_probabilities":
+            return {shape.kind: [*vector]}
+        values = numbers.values[row, : shape.width].tolist()
+        known = [x for x in vector if not math.isnan(x)]
+        if max(values) > SUM_TOLERANCE:
             column = self._roles.first("log_probabilities") or "logprob columns"
             raise ValueError(
-                f"{column}: expected log-probabilities of at most 0, got {max(numbers):.6g}; if "
+                f"{column}: expected log-probabilities of at most 0, got {max(values):.6g}; if "
                 f"they are logits, say so: --columns logits={column}"
             )
         mass = math.fsum(math.exp(min(value, 0.0)) for value in known)
@@ -875,13 +846,14 @@ class _TableReader:
                 f"expected log-probabilities of different answers, whose probabilities sum to at "
                 f"most 1, got a sum of {mass:.6g}"
             )
-        if not self._partial_mass and not part.listed:
-            return {part.kind: [*vector]}
-        values: dict[str, Json] = {"logits": [*vector], "answer_mass": min(mass, 1.0)}
+        if not self._partial_mass and not shape.listed:
+            return {shape.kind: [*vector]}
+        listed: list[Json] = [None if math.isnan(x) else x for x in vector]
+        columns: dict[str, Json] = {"logits": listed, "answer_mass": min(mass, 1.0)}
         if len(known) < len(vector):
-            left = 1.0 - math.fsum(map(math.exp, numbers))
-            values["ceiling"] = min(*numbers, math.log(max(left, 1e-12)))
-        return values
+            left = 1.0 - math.fsum(map(math.exp, values))
+            columns["ceiling"] = min(*values, math.log(max(left, 1e-12)))
+        return columns
 
     def _right_answers(self) -> list[int | None]:
         """Return the indices of the right answers, also of rows without an answer."""
@@ -934,92 +906,90 @@ class _TableReader:
     @cached_property
     def _partial_mass(self) -> bool:
         """Whether log-probabilities of a row leave something for other tokens."""
-        of_logs = [part for part in self._rows.numbers if part.kind == "log_probabilities"]
-        return any(part.listed for part in of_logs) or any(
-            math.fsum(math.exp(min(x, 0.0)) for x in vector) < 1 - SUM_TOLERANCE
-            for part in of_logs
-            for vector in part.vectors.tolist()
+        numbers = self._rows.numbers
+        of_logs = [shape.kind == "log_probabilities" for shape in numbers.shapes]
+        if any(shape.listed for shape in numbers.used if shape.kind == "log_probabilities"):
+            return True
+        rows = zip(numbers.vectors.tolist(), numbers.shape_of.tolist(), strict=True)
+        return any(
+            math.fsum(math.exp(min(x, 0.0)) for x in vector if not math.isnan(x))
+            < 1 - SUM_TOLERANCE
+            for vector, code in rows
+            if code >= 0 and of_logs[code]
         )
 
-    def _facts(self) -> tuple[dict[str, list[Json]], dict[int, ValueError]]:
-        """Return the columns of items and of views that rows or their records have.
-
-        Returns:
-            (n,) cells by column; and by its number, what is wrong with a row.
-        """
-        rows, wrong = self._rows, dict[int, ValueError]()
-        columns: dict[str, Any] = {"id": rows.ids}
-        columns |= _of_records([record for record in rows.records if record is not None])
-        kinds = _of_options(lambda own: "boolean" if own.texts == _BOOLEAN else None, rows.options)
-        columns.setdefault("kind", kinds)
-        labels = {label: self._labels_of(label) for label in _LABELS}
-        labels |= {"family": self._families or labels["family"], "kind": self._kinds()}
+    def _facts(self) -> dict[str, Any]:
+        """Return the columns of items and of views that rows or their records have."""
+        rows, entries, size = self._rows, self._rows.entries, len(self._rows)
+        records = [record for record in rows.records if record is not None]
+        is_pair = [own.texts == _BOOLEAN for own in rows.options]
+        columns: dict[str, Any] = {
+            "id": rows.ids,
+            "kind": ["boolean" if is_one else None for is_one in is_pair],
+        }
+        if records:
+            columns |= {
+                "family": [record.family for record in records],
+                "source_family": [record.source_family for record in records],
+                "kind": [record.field.kind for record in records],
+                "variant": [record.variant for record in records],
+                "domain": [record.domain or None for record in records],
+            }
+        labels: dict[str, Sequence[str | None]] = {
+            name: of_texts(as_text, entries.column(column))
+            for name in _LABELS
+            if (column := self._roles.first(name)) is not None
+        }
+        labels["kind"] = self._kinds()
+        if "variant" in labels:
+            labels["variant"] = [x if x in _VARIANTS else None for x in labels["variant"]]
+        if self._families:
+            labels["family"] = self._families
         for name, cells in labels.items():
-            if cells:
-                others = columns.get(name) or [None] * len(rows)
-                pairs = zip(cells, others, strict=True)
-                columns[name] = [other if cell is None else cell for cell, other in pairs]
+            pairs = zip(cells, columns.get(name) or [None] * size, strict=True)
+            columns[name] = [other if cell is None else cell for cell, other in pairs]
         if self._families and "source_family" in columns:  # of the data, which have no groups
             pairs = zip(self._families, columns["source_family"], strict=True)
             columns["source_family"] = [of_data if x is None else None for x, of_data in pairs]
         for name in (*_NUMBERS, "code_order"):
-            if name != "code_order" and name not in self._entries.columns:
-                continue
-            # Which letters a prompt showed is not known, if the table does not say it.
-            nothing: Json = [] if name == "code_order" else None
-            read = attempted(partial(_number_or_list, name, nothing))
-            columns[name] = _kept(of_texts(read, rows.cells(name)), wrong)
+            if name in self._entries.columns:
+                read = partial(_number_or_list, name)
+                columns[name] = read_each(read, entries.column(name), self._wrong)
+        unknown: Json = []  # which letters a prompt showed, if the table does not say it
+        orders = columns.get("code_order") or [None] * size
+        columns["code_order"] = [unknown if order is None else order for order in orders]
         if self._grouping.labels:
-            read_labels = attempted(self._grouping.of_entry)
-            named = [read_labels(rows.entry(row).value) for row in range(len(rows))]
-            columns |= by_column([each or {} for each in _kept(named, wrong)])
-        return columns, wrong
-
-    def _labels_of(self, label: str) -> Sequence[str | None]:
-        """Return the labels that rows have in the column of a role; nothing without the column."""
-        column = self._roles.first(label)
-        texts = [] if column is None else of_texts(as_text, self._rows.cells(column))
-        if label != "variant":
-            return texts
-        return [text if text in _VARIANTS else None for text in texts]
-
-    def _further(self) -> dict[str, list[Json]]:
-        used = self._roles.used | {*_NUMBERS, "code_order"}
-        rows = self._rows
-        kept = self._entries.chosen(rows.at)
-        further = {name: kept.column(name) for name in kept.names if name not in used}
-        if any(rows.requests):
-            pairs = zip(rows.requests, rows.ids, strict=True)
-            further["question"] = [x and name.removeprefix(f"{x}/") for x, name in pairs]
-        return further
+            values = [entry.value for entry in entries.entries]
+            named = read_each(self._grouping.of_entry, values, self._wrong)
+            columns |= by_column([each or {} for each in named])
+        return columns
 
     def _block(self, chosen: _Chosen) -> dict[str, Json]:
         """Return how the table was read, for `run.json`."""
-        columns: dict[str, Json] = {r: [*names] for r, names in self._roles.columns.items()}
-        columns |= {kind: [*group] for kind, group in self._roles.groups.items()}
+        roles, rows, column = self._roles, self._rows, self._roles.first("id")
+        columns: dict[str, Json] = {r: [*names] for r, names in roles.columns.items()}
+        columns |= {kind: [*group] for kind, group in roles.groups.items()}
         block: dict[str, Json] = {"columns": columns}
-        if self._roles.labels:
+        if roles.labels:
             block["labelled"] = True
-        column, rows = self._roles.first("id"), self._rows
-        lines = self._entries.lines
         if self._families:
             what = "ids" if any(rows.requests) else "texts"
             block[what] = len({*self._families} - {None})
         elif is_constant(rows.texts) or (
-            self._roles.unlabelled
-            and all(name == str(lines[at]) for name, at in zip(rows.ids, rows.at, strict=True))
+            roles.unlabelled and [*rows.ids] == [*map(str, rows.entries.lines)]
         ):
             block["texts"] = 1
         if column is not None and counts_in_order(self._entries, column):
             block["numbered"] = True
-        block |= {} if self._probability_of is None else {"probability_of": self._probability_of}
-        block |= {"percent": True} if self._roles.percent else {}
+        if roles.rest is not None:
+            block["probability_of"] = roles.probability_of
+        block |= {"percent": True} if roles.percent else {}
         forms = [form for form in chosen.forms if form is not None]
         if forms:
             block["answers"] = forms[0]
-        shared = {own.texts for own in _different(rows.options)}
-        if len(shared) == 1 and rows.options[0].texts:
-            block["options"] = [*rows.options[0].texts]
+        first = rows.options[0].texts if rows.options else ()
+        if first and all(own.texts == first for own in rows.options):
+            block["options"] = [*first]
         unverified = rows.truths.count(None)
         if self._prediction is not None and unverified:
             pairs = zip(rows.truths, self._have, strict=True)
@@ -1029,85 +999,38 @@ class _TableReader:
         return block
 
 
-def _different(options: Sequence[Options]) -> list[Options]:
-    """Return the options of rows, each object once."""
-    if len({*map(id, options)}) == 1:
-        return [options[0]]
-    return [*{id(own): own for own in options}.values()]
+def _indices(shape: Shape, options: Options, form: Form) -> list[int | None] | None:
+    """Return the index of each name of numbers among options; None if they do not fit."""
+    names = shape.names or ()
+    if form not in options.forms:
+        return None
+    indices = [options.index(name, form) for name in names]
+    known = {index for index in indices if index is not None}
+    fits = bool(known) if shape.listed else len(known) == len(indices) == len(options)
+    return indices if fits else None
 
 
-def _of_options(function: Callable[[Options], _T], options: Sequence[Options]) -> list[_T]:
-    """Return a function of the options of every row, called once for each object."""
-    known = {id(own): function(own) for own in _different(options)}
-    return [*map(known.__getitem__, map(id, options))]
-
-
-class _Tops:
-    """The most probable answers of rows; several if they tie.
+def _are_tops(tops: BoolArray, indices: IntArray, said: IntArray | None) -> BoolArray:
+    """Return (n,) whether answers are among the most probable; without numbers, if they are said.
 
     Args:
-        rows: with their options, and numbers in the order of these.
+        tops: (n, A) the most probable answers of rows with numbers.
+        indices: (n,) of answers.
+        said: (n,) what a model said; None if nothing says it.
     """
-
-    def __init__(self, rows: TableRows) -> None:
-        self._size = len(rows)
-        self._parts = [(part.rows, part.tops) for part in rows.numbers if part.vectors.shape[1]]
-
-    def has(self, indices: IntArray, said: IntArray | None = None) -> BoolArray:
-        """Return (n,) whether answers are among them; of rows without numbers, if they are said.
-
-        Args:
-            indices: (n,) of answers.
-            said: (n,) what a model said; None if nothing says it.
-        """
-        found = np.zeros(self._size, bool) if said is None else said == indices
-        for rows, tops in self._parts:
-            found[rows] = tops[np.arange(len(rows)), indices[rows]]
-        return found
-
-    def counts(self, said: IntArray | None = None) -> IntArray:
-        """Return (n,) how many there are."""
-        counts = np.full(self._size, int(said is not None))
-        for rows, tops in self._parts:
-            counts[rows] = tops.sum(axis=1)
-        return counts
-
-    def of(self, row: int, said: int | None) -> list[int]:
-        """Return those of a row."""
-        for rows, tops in self._parts:
-            if row in rows:
-                return [*map(int, np.flatnonzero(tops[rows == row][0]))]
-        return [] if said is None else [said]
+    found = np.zeros(len(tops), bool) if said is None else said == indices
+    numbered = np.flatnonzero(tops.any(axis=1))
+    found[numbered] = tops[numbered, indices[numbered]]
+    return found
 
 
 def _is_number(text: str) -> bool:
     return bool(re.fullmatch(r"-?\d+(\.\d+)?", text))
 
 
-def _of_records(records: Sequence[Record]) -> dict[str, list[Json]]:
-    """Return what records say of their rows; nothing without records."""
-    if not records:
-        return {}
-    return {
-        "family": [record.family for record in records],
-        "source_family": [record.source_family for record in records],
-        "kind": [record.field.kind for record in records],
-        "variant": [record.variant for record in records],
-        "domain": [record.domain or None for record in records],
-    }
-
-
-def _kept(cells: Sequence[_T | ValueError], wrong: dict[int, ValueError]) -> list[_T | None]:
-    """Return cells without those that are wrong, which are added unless their rows are known."""
-    for at, cell in enumerate(cells) if ValueError in {*map(type, cells)} else ():
-        if isinstance(cell, ValueError):
-            wrong.setdefault(at, cell)
-    return [None if isinstance(cell, ValueError) else cell for cell in cells]
-
-
-def _number_or_list(name: str, nothing: Json, cell: Json) -> Json:
+def _number_or_list(name: str, cell: Json) -> Json:
     if cell in (None, ""):
-        return nothing
+        return None
     if not isinstance(cell, str):
         return cell
     try:

@@ -179,7 +179,8 @@ class Entries:
 
     def column(self, name: str | None) -> list[Json]:
         """Return (n,) the cells of a column; None without a value."""
-        name = str(name)
+        if name is None:
+            return [None] * len(self.entries)
         if isinstance(self.entries, ColumnEntries):
             return self.entries.cells.get(name) or [None] * len(self.entries)
         if name not in self._cells:
