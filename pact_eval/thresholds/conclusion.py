@@ -90,11 +90,6 @@ class Acting(Conclusion):
                 return Sentence("No", _say_none(self, self.rule))
 
     @property
-    def line(self) -> str:
-        """The same, to go on a line."""
-        return self.emphasise(str(self.words).removesuffix("."))
-
-    @property
     def needed(self) -> str:
         """How many items would do if no share is guaranteed; "" if that was not looked for."""
         if self.rule is None or self.status == "share guaranteed" or not self.planned:

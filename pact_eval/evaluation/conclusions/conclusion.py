@@ -124,15 +124,16 @@ class Conclusion(ABC):
         """The conclusion on one run as a line, with its subject.
 
         Example:
-            "Order: stable: at most 4.1% of the answers change: 2.0 [0.8, 4.1]% ..."
+            "Order: stable: 2.0% [0.8, 4.1] of answers change."
         """
         words = replace(self.words, finding=lower_first(self.words.finding))
         return f"{_SUBJECTS.get(self.question, self.question.capitalize())}: {words}"
 
     @property
-    @abstractmethod
     def line(self) -> str:
-        """The conclusion in the few words of `report` without `--full`; bad news is in capitals."""
+        """The conclusion in `report` without `--full`; bad news is in capitals."""
+        words = self.words
+        return f"{self.emphasise(words.finding)}: {words.numbers.removesuffix('.')}"
 
     def emphasise(self, finding: str) -> str:
         """Write a finding in capitals if it is bad news: a terminal may have no colours."""
