@@ -297,8 +297,8 @@ def changed(settings: dict[str, Any] | None = None, **recorded: Any) -> Provenan
 
 
 def test_contract_mismatch() -> None:
-    assert [*d.on_contract("pact", COMPLETE)] == []
-    diagnostics = [*d.on_contract("pact", changed({"contract": {"mismatch": "another prompt"}}))]
+    assert [*d.on_provenance("pact", COMPLETE)] == []
+    diagnostics = [*d.on_provenance("pact", changed({"contract": {"mismatch": "another prompt"}}))]
     assert severities(diagnostics) == [("contract", "critical")]
     assert_says(diagnostics[0].text, "another prompt")
 
@@ -310,8 +310,7 @@ def test_settings_and_versions_that_differ() -> None:
     newer = changed(versions={"torch": "2.14.0", "numpy": "2.4"})
     (different,) = d.on_settings({"a": COMPLETE, "b": newer, "c": COMPLETE})
     assert different.numbers["values"] == {"2.13.0": ["a", "c"], "2.14.0": ["b"]}
-    (resumed,) = d.on_settings({"a": changed(resumed_with_versions={"torch": "3"})})
-    assert resumed.run == "a"
+    (resumed,) = d.on_provenance("a", changed(resumed_with_versions={"torch": "3"}))
     assert_says(resumed.text, "resumed")
 
 
