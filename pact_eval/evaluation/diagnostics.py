@@ -51,8 +51,6 @@ NEAR_CHANCE: Final = 0.1
 """An accuracy on a kind that is less than this above chance is a warning."""
 SAME_ANSWER: Final = 0.25
 """A rate above this of pairs with different references and the same answer is a warning."""
-FEW_FAMILIES: Final = 100
-"""With fewer families, intervals of rates reach about 10 points to either side."""
 PROPER_SCORES: Final = ("nll_nats", "brier")
 """Scores that say whether temperatures help."""
 
@@ -122,7 +120,6 @@ CATALOGUE: Final[Mapping[str, Kind]] = {
         "probabilities", "Calibrator used beyond its fit", "Other data may need other temperatures."
     ),
     "one-seed": Kind("better", "One seed", "Another seed may reverse a small difference."),
-    "few-families": Kind("runs", "Few families", "Families, not items, are the sample size."),
     "notes": Kind("runs", "Notes of the report", "What a report says beside its numbers."),
     "settings": Kind(
         "better", "Runs scored with different settings", "They may explain part of a difference."
@@ -201,9 +198,6 @@ def diagnose(experiment: Experiment, names: ArmNames = KEYS) -> tuple[Diagnostic
     diagnostics = [*_on_experiment(experiment, names)]
     for run in experiment.runs:
         diagnostics += _on_run(experiment, run)
-    for run in experiment.runs[:1] if experiment.same_items else experiment.runs:
-        accuracy = experiment.evaluation(run).groups[0].estimates["accuracy"]
-        diagnostics += on_few_families(run.label, accuracy)
     diagnostics += _on_notes(experiment, names)
     return tuple(diagnostics)
 
@@ -328,8 +322,8 @@ def on_answer_mass(
         severity = "critical"
     text = (
         "the share of the next-token probability on the answer letters is "
-        f"{_rate_text(estimate)}; {_percent(LOW_ANSWER_MASS, 0)} or more is expected, an interval "
-        f"below {_percent(VERY_LOW_ANSWER_MASS, 0)} is critical"
+        f"{_rate_text(estimate)}; {LOW_ANSWER_MASS:.0%} or more is expected, an interval "
+        f"below {VERY_LOW_ANSWER_MASS:.0%} is critical"
     )
     numbers = {"mass": estimate}
     yield Diagnostic("answer-mass", severity, run, text, numbers=numbers)
@@ -351,17 +345,12 @@ def on_confident_errors(run: str, items: ScoredItems, tests: int = 1) -> Iterato
     severity: Severity = "critical" if rate.low > CONFIDENT_WRONG else "info"
     repeats = items.asked
     n_wrong, n = (int(flags.reshape(-1, repeats).any(axis=1).sum()) for flags in (wrong, confident))
-    total, least = wrong.size // repeats, _percent(CONFIDENT, 0)
-    errors = f"{_rate_text(rate)}; an interval above {_percent(CONFIDENT_WRONG, 0)} is critical"
-    text = (
-        f"of {total:,} answers, {n:,} have a confidence of {least} or more, and {n_wrong:,} of "
-        f"these are wrong: {errors}"
-    )
+    total, sure = wrong.size // repeats, f"a confidence of {CONFIDENT:.0%} or more"
+    errors = f"{_rate_text(rate)}; an interval above {CONFIDENT_WRONG:.0%} is critical"
+    text = f"of {total:,} answers, {n:,} have {sure}, and {n_wrong:,} of these are wrong: {errors}"
     if repeats > 1:
-        text = (
-            f"{n:,} of {total:,} items have a repeat with a confidence of {least} or more; in "
-            f"{n_wrong:,} of them such a repeat is wrong; of these answers, {errors}"
-        )
+        repeated = f"{n:,} of {total:,} items have a repeat with {sure}"
+        text = f"{repeated}; in {n_wrong:,} of them it is wrong; of these answers, {errors}"
     numbers = {"wrong": n_wrong, "confident": n, "items": total, "rate": rate}
     yield Diagnostic("confident-errors", severity, run, text, {"outcome": "confident"}, numbers)
 
@@ -387,7 +376,7 @@ def on_chance(run: str, group: str, accuracy: Estimate, chance: float) -> Iterat
         end = f", and all of the interval is less than {100 * NEAR_CHANCE:g} points above"
     text = (
         f"accuracy on {group} ({accuracy.n:,} items, {accuracy.clusters:,} families) is "
-        f"{_rate_text(accuracy)}; chance is {_percent(chance)}{end}"
+        f"{_rate_text(accuracy)}; chance is {chance:.1%}{end}"
     )
     numbers = {"accuracy": accuracy, "chance": chance}
     severity: Severity = "warning" if near else "info"
@@ -413,26 +402,10 @@ def on_same_answer(run: str, items: ScoredItems, tests: int = 1) -> Iterator[Dia
     n_same, pairs = int(same[differ].sum()), int(differ.sum())
     text = (
         f"both members get the same answer in {n_same:,} of {pairs:,} pairs whose references "
-        f"differ: {_rate_text(rate)}; an interval above {_percent(SAME_ANSWER, 0)} is a warning"
+        f"differ: {_rate_text(rate)}; an interval above {SAME_ANSWER:.0%} is a warning"
     )
     numbers = {"same": n_same, "pairs": pairs, "rate": rate}
     yield Diagnostic("same-answer", severity, run, text, {"pair": "pair-same"}, numbers)
-
-
-def on_few_families(run: str, accuracy: Estimate) -> Iterator[Diagnostic]:
-    """Check whether intervals are computed from few families; `accuracy` is over all items."""
-    clusters = accuracy.clusters
-    if clusters >= FEW_FAMILIES:
-        return
-    ends = ""
-    if has_width(accuracy):
-        low, high = (value_text(end, "percent") for end in (accuracy.low, accuracy.high))
-        ends = f", with an interval of the accuracy from {low} to {high} %"
-    text = (
-        f"{accuracy.n:,} items of {clusters:,} {'family' if clusters == 1 else 'families'}{ends}; "
-        f"intervals are wide with fewer than {FEW_FAMILIES:,} families"
-    )
-    yield Diagnostic("few-families", "info", run, text)
 
 
 def on_calibration(run: str, change: Comparison, tests: int = 1) -> Iterator[Diagnostic]:
@@ -587,10 +560,6 @@ def _in_words(estimate: Estimate, unit: Unit, word: str) -> str:
 
 def _rate_text(estimate: Estimate) -> str:
     return _in_words(estimate, "percent", " %")
-
-
-def _percent(fraction: float, decimals: int = 1) -> str:
-    return f"{100 * fraction:.{decimals}f}%"
 
 
 def _some(runs: Sequence[str]) -> str:

@@ -15,7 +15,6 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
     Question,
     Sentence,
-    Tone,
     Unchecked,
 )
 from pact_eval.evaluation.notes import LOW_ANSWER_MASS
@@ -104,13 +103,6 @@ class BetterConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "better"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "better": "good",
-        "worse": "bad",
-        "equivalent": "good",
-        "not shown": "open",
-        "cannot be compared": "open",
-    }
 
     status: BetterStatus
     left: str

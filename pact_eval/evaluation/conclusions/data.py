@@ -29,7 +29,6 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
     Question,
     Sentence,
-    Tone,
     Unchecked,
     unchecked_list,
 )
@@ -120,13 +119,6 @@ class DataConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "data"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "leak": "bad",
-        "problems": "bad",
-        "doubts": "open",
-        "sound as far as checked": "good",
-        "not checked": "open",
-    }
     status: Sound
     records: int = 0
     errors: int = 0

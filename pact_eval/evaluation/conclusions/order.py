@@ -7,7 +7,7 @@ repeats bit for bit; its noise is that of rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
@@ -20,7 +20,6 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
     Question,
     Sentence,
-    Tone,
     Unchecked,
 )
 from pact_eval.evaluation.items import ScoredItems
@@ -398,13 +397,6 @@ class OrderConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "order"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "follows a letter": "bad",
-        "follows a position": "bad",
-        "unstable": "bad",
-        "stable": "good",
-        "cannot tell": "open",
-    }
 
     status: OrderStatus
     run: str

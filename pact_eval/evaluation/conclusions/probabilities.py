@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from pact_eval.evaluation.calibration_error import CalibrationError, ConfidenceGap
-from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Tone
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import find_metric
@@ -75,13 +75,6 @@ class ProbabilitiesConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "probabilities"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "over-confident": "bad",
-        "under-confident": "bad",
-        "miscalibrated": "bad",
-        "no error shown": "good",
-        "cannot tell": "open",
-    }
 
     status: ProbabilitiesStatus
     run: str

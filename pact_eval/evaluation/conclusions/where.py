@@ -145,12 +145,6 @@ class WhereConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "where"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "found": "bad",
-        "nothing found": "good",
-        "too few to tell": "open",
-        "no groups": "open",
-    }
 
     status: WhereStatus
     run: str
