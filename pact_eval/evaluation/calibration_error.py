@@ -79,18 +79,22 @@ def gap_directions(gaps: FloatArray, confidence: FloatArray) -> list[FloatArray]
     total = gaps.sum(axis=0)
     bins = metrics.bin_index(confidence, total.size)
     count = np.bincount(bins, minlength=total.size).astype(np.float64)
-    trend = _trend(total, count, count > 0, _DEGREE)
-    directions = [trend, _trend(total, count, count > 0, 0)]
-    local = _local_bins(gaps, count)
-    if local.any():
-        directions.insert(0, _beside_local(gaps, count, local))
-    kept = [
-        direction
-        for direction in directions
-        if np.abs(direction).sum() > _GAP_DIRECTIONS_ROUNDING * confidence.size
-    ]
+    directions = [_trend(total, count, count > 0, degree) for degree in (_DEGREE, 0)]
+    spread = gaps - gaps.mean(axis=0)
+    covariance = len(gaps) / (len(gaps) - 1) * (spread.T @ spread)  # of the total gaps
+    families = (gaps != 0).sum(axis=0)
+    fitted = _smooth_bins(total, count, np.sqrt(np.diag(covariance)), families)
+    if (local := ~fitted & (count > 0)).any():
+        fit = _fit(_powers(total.size, _DEGREE), count, fitted)
+        coefficients = fit @ total[fitted]
+        inverse = np.linalg.pinv(fit @ covariance[np.ix_(fitted, fitted)] @ fit.T)
+        others = _trend(total, count, fitted, _DEGREE)
+        if not coefficients @ inverse @ coefficients > _TREND:
+            others = np.zeros_like(total)
+        directions.insert(0, np.where(local, total, others))
+    least = _GAP_DIRECTIONS_ROUNDING * confidence.size
     # Gaps without a trend: nothing is smoother than they are.
-    return kept or [total]
+    return [one for one in directions if np.abs(one).sum() > least] or [total]
 
 
 def _trend(total: FloatArray, count: FloatArray, fitted: BoolArray, degree: int) -> FloatArray:
@@ -109,12 +113,18 @@ def _fit(powers: FloatArray, count: FloatArray, fitted: BoolArray) -> FloatArray
     return np.asarray(np.linalg.pinv(chosen.T * count[fitted] @ chosen) @ chosen.T)
 
 
-def _local_bins(gaps: FloatArray, count: FloatArray) -> BoolArray:
-    """Return which bins stand out from the trend of the others, the farthest first."""
-    total = gaps.sum(axis=0)
-    error = np.sqrt(np.diag(_covariance(gaps)))
-    estimable = ((gaps != 0).sum(axis=0) >= _FEWEST_FAMILIES) & (error > 0)
-    fitted = count > 0
+def _smooth_bins(
+    total: FloatArray, count: FloatArray, error: FloatArray, families: IntArray
+) -> BoolArray:
+    """Return (bins,) whether a bin has items, and does not stand out from the trend of the others.
+
+    Args:
+        total: (bins,) gaps.
+        count: (bins,) items.
+        error: (bins,) standard errors of the gaps.
+        families: (bins,) families with a gap.
+    """
+    estimable, fitted = (families >= _FEWEST_FAMILIES) & (error > 0), count > 0
     # Quantile of |z| at 5% divided by the number of bins (Bonferroni).
     local = NormalDist().inv_cdf(1 - LEVEL / (2 * total.size))
     while fitted.sum() > _FEWEST_BINS:
@@ -123,25 +133,7 @@ def _local_bins(gaps: FloatArray, count: FloatArray) -> BoolArray:
         if z.max() <= local:
             break
         fitted[z.argmax()] = False
-    return ~fitted & (count > 0)
-
-
-def _beside_local(gaps: FloatArray, count: FloatArray, local: BoolArray) -> FloatArray:
-    """Return the gaps of local bins, and the trend of the others if it is significant."""
-    total, fitted = gaps.sum(axis=0), ~local & (count > 0)
-    fit = _fit(_powers(total.size, _DEGREE), count, fitted)
-    coefficients = fit @ total[fitted]
-    covariance = fit @ _covariance(gaps)[np.ix_(fitted, fitted)] @ fit.T
-    significant = coefficients @ np.linalg.pinv(covariance) @ coefficients > _TREND
-    others = _trend(total, count, fitted, _DEGREE) if significant else np.zeros_like(total)
-    return np.where(local, total, others)
-
-
-def _covariance(gaps: FloatArray) -> FloatArray:
-    """Return the covariance (bins, bins) of the total gaps, over families."""
-    spread = gaps - gaps.mean(axis=0)
-    families = len(gaps)
-    return np.asarray(families / (families - 1) * (spread.T @ spread))
+    return fitted
 
 
 _RESAMPLES: Final = 2_000

@@ -12,9 +12,8 @@ Bonferroni does, so a page of many harmless runs raises no more alarms than a pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -37,7 +36,7 @@ from pact_eval.evaluation.notes import (
     Unverified,
     named,
 )
-from pact_eval.evaluation.registry import CONFIDENT, MetricSpec, confident_errors, metric_spec
+from pact_eval.evaluation.registry import CONFIDENT, confident_errors, metric_spec
 from pact_eval.evaluation.resampled_groups import sign_of
 from pact_eval.numbers import Unit, has_width, interval_text, value_text
 from pact_eval.results import Note
@@ -52,20 +51,10 @@ NEAR_CHANCE: Final = 0.1
 """An accuracy on a kind that is less than this above chance is a warning."""
 SAME_ANSWER: Final = 0.25
 """A rate above this of pairs with different references and the same answer is a warning."""
-FEW_FAMILIES: Final = 100
-"""With fewer families, intervals of rates reach about 10 points to either side."""
 PROPER_SCORES: Final = ("nll_nats", "brier")
 """Scores that say whether temperatures help."""
 
-_ROUNDING: Final = 1e-9
 _SHOWN: Final = 4
-_SETTINGS: Final[Mapping[str, Callable[[Provenance], Json]]] = {
-    "k": lambda provenance: provenance.k,
-    "order_seed": lambda provenance: provenance.order_seed,
-    "dtype": lambda provenance: provenance.dtype,
-    "base.sha256": lambda provenance: provenance.base.sha256 if provenance.base else None,
-    "contract.fingerprint": lambda provenance: provenance.contract.fingerprint,
-}
 
 
 Topic = Question | Literal["runs"]
@@ -82,105 +71,64 @@ class Kind(NamedTuple):
 
 CATALOGUE: Final[Mapping[str, Kind]] = {
     "other-items": Kind(
-        "better",
-        "Runs on different items",
-        "The numbers of runs that answered different questions cannot be compared.",
+        "better", "Runs on different items", "Answers to different questions cannot be compared."
     ),
     "unlike-runs": Kind(
         "better",
         "Runs that do not belong together",
-        "A difference between them may come from what else differs, not from the adapter.",
+        "A difference may come from what else differs.",
     ),
     "same-weights": Kind(
         "better", "One run under two seeds", "Means and deviations over seeds count this run twice."
     ),
     "same-run": Kind("better", "One run twice", "A comparison of a run with itself says nothing."),
     "matched-by-line": Kind(
-        "better",
-        "Items matched by their line",
-        "If a file has other rows, or another order, each item is compared with a different one.",
+        "better", "Items matched by their line", "In another order, other items are compared."
     ),
     "other-data": Kind(
-        "data",
-        "Not the dataset that was scored",
-        "The contexts shown with the items may differ from those that the model read.",
+        "data", "Not the dataset that was scored", "The model may have read other contexts."
     ),
     "contract": Kind(
-        "runs",
-        "Different prompt contract",
-        "The adapter was trained on prompts of another form than those it was scored on.",
+        "runs", "Different prompt contract", "The adapter was trained on prompts of another form."
     ),
     "contract-stated": Kind(
-        "runs",
-        "Contract not stated by the adapter",
-        "The files of the adapter do not show that these prompts are those of its training.",
+        "runs", "Contract not stated by the adapter", "Its training may have had other prompts."
     ),
     "answer-mass": Kind(
-        "probabilities",
-        "Low answer mass",
-        "Probabilities are shares of the answer letters: a model that prefers other tokens is"
-        " judged on what it rarely says.",
+        "probabilities", "Low answer mass", "Probabilities are shares of what it rarely says."
     ),
     "confident-errors": Kind(
         "probabilities",
         "Confident errors",
-        "Users act on answers with a confidence of 90% or more; if confidence means what it "
-        "says, at most one in ten of them is wrong.",
+        "Users act on answers with a confidence of 90% or more.",
     ),
     "chance": Kind(
         "where",
         "Near chance",
-        "If the model may be guessing on a field kind, the accuracy over all kinds hides it.",
+        "Guesses on a field kind do not show in the accuracy over all kinds.",
     ),
     "same-answer": Kind(
-        "where",
-        "Both members of a pair get the same answer",
-        "Their references differ: a model that answers both alike did not see the edited fact.",
+        "where", "Both members of a pair get the same answer", "It did not see the edited fact."
     ),
     "verdict": Kind(
-        "better",
-        "Supported, but not shown",
-        "The verdict rests on the values: a value may hold by chance, of items or of training.",
+        "better", "Supported, but not shown", "A value may hold by chance, of items or of training."
     ),
     "calibration": Kind(
-        "probabilities",
-        "Calibration does not help",
-        "A temperature is fitted to lower NLL. If NLL does not fall, the two splits differ, "
-        "or there was nothing to improve.",
+        "probabilities", "Calibration does not help", "The two splits differ, or nothing was wrong."
     ),
     "calibrator": Kind(
-        "probabilities",
-        "Calibrator used beyond its fit",
-        "A temperature is known only for data like those of its fit, which must not share a "
-        "family with the run.",
+        "probabilities", "Calibrator used beyond its fit", "Other data may need other temperatures."
     ),
-    "one-seed": Kind(
-        "better",
-        "One seed",
-        "The variation between trainings is unknown: another seed may reverse a small difference.",
-    ),
-    "few-families": Kind(
-        "runs",
-        "Few families",
-        "The members of a family are not independent, so the families are the sample size.",
-    ),
-    "notes": Kind(
-        "runs", "Notes of the report", "What the report of a run says in addition to its numbers."
-    ),
+    "one-seed": Kind("better", "One seed", "Another seed may reverse a small difference."),
+    "notes": Kind("runs", "Notes of the report", "What a report says beside its numbers."),
     "settings": Kind(
-        "better",
-        "Runs scored with different settings",
-        "Part of a difference may come from how the runs were scored.",
+        "better", "Runs scored with different settings", "They may explain part of a difference."
     ),
     "provenance": Kind(
-        "runs",
-        "Incomplete provenance",
-        "A number cannot be reproduced without a record of what made it.",
+        "runs", "Incomplete provenance", "A number is reproduced by a record of what made it."
     ),
     "versions": Kind(
-        "runs",
-        "Different versions of tools",
-        "Another version of a library may give other logits for the same adapter.",
+        "runs", "Different versions of tools", "Another version may give other logits."
     ),
 }
 """Every kind of diagnostic, in the order in which kinds of the same severity are shown."""
@@ -250,35 +198,29 @@ def diagnose(experiment: Experiment, names: ArmNames = KEYS) -> tuple[Diagnostic
     diagnostics = [*_on_experiment(experiment, names)]
     for run in experiment.runs:
         diagnostics += _on_run(experiment, run)
-    for run in experiment.runs[:1] if experiment.same_items else experiment.runs:
-        accuracy = experiment.evaluation(run).groups[0].estimates["accuracy"]
-        diagnostics += on_few_families(run.label, accuracy)
     diagnostics += _on_notes(experiment, names)
     return tuple(diagnostics)
 
 
 def _on_experiment(experiment: Experiment, names: ArmNames) -> Iterator[Diagnostic]:
-    for unlike in experiment.unlike:
-        yield Diagnostic("unlike-runs", "critical", None, str(unlike))
-    for same in experiment.same_weights:
-        yield Diagnostic("same-weights", "critical", None, str(same))
-    for one_run in experiment.same_runs:
-        yield Diagnostic("same-run", "critical", None, str(one_run))
-    for lines in experiment.matched_by_line:
-        yield Diagnostic("matched-by-line", "warning", None, str(lines))
+    about: tuple[tuple[str, Severity, Sequence[Note]], ...] = (
+        ("unlike-runs", "critical", experiment.unlike),
+        ("same-weights", "critical", experiment.same_weights),
+        ("same-run", "critical", experiment.same_runs),
+        ("matched-by-line", "warning", experiment.matched_by_line),
+        ("other-items", "critical", experiment.mismatches),
+    )
+    for kind, severity, notes in about:
+        for note in notes:
+            yield Diagnostic(kind, severity, None, str(note))
     for run in experiment.runs:
-        if run.mismatch is not None:
-            yield Diagnostic("other-items", "critical", None, str(run.mismatch))
-        for note in run.fit_notes:
-            yield Diagnostic("calibrator", "warning", run.label, str(note))
-        yield from on_contract(run.label, run.provenance)
+        for fit in run.fit_notes:
+            yield Diagnostic("calibrator", "warning", run.label, str(fit))
         yield from on_provenance(run.label, run.provenance)
-    provenances = {run.label: run.provenance for run in experiment.runs}
-    yield from on_settings(provenances, names)
+    yield from on_settings({run.label: run.provenance for run in experiment.runs}, names)
     for arm, runs in experiment.arms.items():
         if len(runs) == 1 and runs[0].seed is not None:
-            seed = runs[0].seed
-            only = f"{names.arm(arm)} was trained with seed {seed} only"
+            only = f"{names.arm(arm)} was trained with seed {runs[0].seed} only"
             text = f"{only}; two or more seeds show a spread"
             yield Diagnostic("one-seed", "warning", None, text)
 
@@ -380,8 +322,8 @@ def on_answer_mass(
         severity = "critical"
     text = (
         "the share of the next-token probability on the answer letters is "
-        f"{_rate_text(estimate)}; {_percent(LOW_ANSWER_MASS, 0)} or more is expected, an interval "
-        f"below {_percent(VERY_LOW_ANSWER_MASS, 0)} is critical"
+        f"{_rate_text(estimate)}; {LOW_ANSWER_MASS:.0%} or more is expected, an interval "
+        f"below {VERY_LOW_ANSWER_MASS:.0%} is critical"
     )
     numbers = {"mass": estimate}
     yield Diagnostic("answer-mass", severity, run, text, numbers=numbers)
@@ -403,17 +345,12 @@ def on_confident_errors(run: str, items: ScoredItems, tests: int = 1) -> Iterato
     severity: Severity = "critical" if rate.low > CONFIDENT_WRONG else "info"
     repeats = items.asked
     n_wrong, n = (int(flags.reshape(-1, repeats).any(axis=1).sum()) for flags in (wrong, confident))
-    total, least = wrong.size // repeats, _percent(CONFIDENT, 0)
-    errors = f"{_rate_text(rate)}; an interval above {_percent(CONFIDENT_WRONG, 0)} is critical"
-    text = (
-        f"of {total:,} answers, {n:,} have a confidence of {least} or more, and {n_wrong:,} of "
-        f"these are wrong: {errors}"
-    )
+    total, sure = wrong.size // repeats, f"a confidence of {CONFIDENT:.0%} or more"
+    errors = f"{_rate_text(rate)}; an interval above {CONFIDENT_WRONG:.0%} is critical"
+    text = f"of {total:,} answers, {n:,} have {sure}, and {n_wrong:,} of these are wrong: {errors}"
     if repeats > 1:
-        text = (
-            f"{n:,} of {total:,} items have a repeat with a confidence of {least} or more; in "
-            f"{n_wrong:,} of them such a repeat is wrong; of these answers, {errors}"
-        )
+        repeated = f"{n:,} of {total:,} items have a repeat with {sure}"
+        text = f"{repeated}; in {n_wrong:,} of them it is wrong; of these answers, {errors}"
     numbers = {"wrong": n_wrong, "confident": n, "items": total, "rate": rate}
     yield Diagnostic("confident-errors", severity, run, text, {"outcome": "confident"}, numbers)
 
@@ -439,7 +376,7 @@ def on_chance(run: str, group: str, accuracy: Estimate, chance: float) -> Iterat
         end = f", and all of the interval is less than {100 * NEAR_CHANCE:g} points above"
     text = (
         f"accuracy on {group} ({accuracy.n:,} items, {accuracy.clusters:,} families) is "
-        f"{_rate_text(accuracy)}; chance is {_percent(chance)}{end}"
+        f"{_rate_text(accuracy)}; chance is {chance:.1%}{end}"
     )
     numbers = {"accuracy": accuracy, "chance": chance}
     severity: Severity = "warning" if near else "info"
@@ -465,26 +402,10 @@ def on_same_answer(run: str, items: ScoredItems, tests: int = 1) -> Iterator[Dia
     n_same, pairs = int(same[differ].sum()), int(differ.sum())
     text = (
         f"both members get the same answer in {n_same:,} of {pairs:,} pairs whose references "
-        f"differ: {_rate_text(rate)}; an interval above {_percent(SAME_ANSWER, 0)} is a warning"
+        f"differ: {_rate_text(rate)}; an interval above {SAME_ANSWER:.0%} is a warning"
     )
     numbers = {"same": n_same, "pairs": pairs, "rate": rate}
     yield Diagnostic("same-answer", severity, run, text, {"pair": "pair-same"}, numbers)
-
-
-def on_few_families(run: str, accuracy: Estimate) -> Iterator[Diagnostic]:
-    """Check whether intervals are computed from few families; `accuracy` is over all items."""
-    clusters = accuracy.clusters
-    if clusters >= FEW_FAMILIES:
-        return
-    ends = ""
-    if has_width(accuracy):
-        low, high = (value_text(end, "percent") for end in (accuracy.low, accuracy.high))
-        ends = f", with an interval of the accuracy from {low} to {high} %"
-    text = (
-        f"{accuracy.n:,} items of {clusters:,} {'family' if clusters == 1 else 'families'}{ends}; "
-        f"intervals are wide with fewer than {FEW_FAMILIES:,} families"
-    )
-    yield Diagnostic("few-families", "info", run, text)
 
 
 def on_calibration(run: str, change: Comparison, tests: int = 1) -> Iterator[Diagnostic]:
@@ -516,48 +437,26 @@ def on_calibration(run: str, change: Comparison, tests: int = 1) -> Iterator[Dia
             continue
         severity: Severity = "warning" if (group, score) in worse else "info"
         spec, difference = metric_spec(score), metric.difference
-        of = "" if group == "all" else f"{group} "
-        yield Diagnostic(
-            "calibration",
-            severity,
-            run,
-            _change_text(f"{of or 'all '}items", spec, (metric.b, metric.a, difference), severity),
-            numbers={"group": group, "score": score, "difference": difference},
+        before, after = (value_text(side.value, spec.unit) for side in (metric.b, metric.a))
+        word = " nats" if spec.unit == "nats" else ""
+        found = ", which covers 0: neither a rise nor a fall is shown"
+        if not has_width(difference):
+            found = "; lower is expected"
+        elif severity == "warning":
+            found = f", all of it above 0: T(x) raises {spec.title}"
+        elif difference.excludes_zero:
+            found = ", which is above 0, but not after Holm's adjustment for all groups"
+        text = (
+            f"{spec.title} of {group} items ({difference.n:,} items, {difference.clusters:,} "
+            f"families) is {before}{word} before T(x) and {after} after: "
+            f"{_in_words(difference, spec.unit, word)}{found}"
         )
-
-
-def _change_text(
-    items: str, spec: MetricSpec, sides: tuple[Estimate, Estimate, Estimate], severity: Severity
-) -> str:
-    """Write a score of some items before and after T(x), and what the change shows."""
-    *both, difference = sides
-    before, after = (value_text(side.value, spec.unit) for side in both)
-    word = " nats" if spec.unit == "nats" else ""
-    number = (
-        f"{spec.title} of {items} ({difference.n:,} items, {difference.clusters:,} families) is "
-        f"{before}{word} before T(x) and {after} after: {_in_words(difference, spec.unit, word)}"
-    )
-    if not has_width(difference):
-        return f"{number}; lower is expected"
-    if severity == "warning":
-        return f"{number}, all of it above 0: T(x) raises {spec.title}"
-    if difference.excludes_zero:
-        return f"{number}, which is above 0, but not after Holm's adjustment for all groups"
-    return f"{number}, which covers 0: neither a rise nor a fall is shown"
-
-
-def on_contract(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
-    """Check whether an adapter was scored with the contract that its files state."""
-    contract = provenance.contract
-    if contract.mismatch is not None:
-        text = f"scored with --allow other-contract: {contract.mismatch}"
-        yield Diagnostic("contract", "critical", run, text)
-    elif contract.remark is not None:
-        yield Diagnostic("contract-stated", "info", run, contract.remark)
+        numbers = {"group": group, "score": score, "difference": difference}
+        yield Diagnostic("calibration", severity, run, text, numbers=numbers)
 
 
 def on_provenance(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
-    """Check whether a run records how it was made.
+    """Check whether a run records how it was made, by the contract that its adapter states.
 
     Examples:
         >>> from pact_eval.runs.provenance import (Provenance, UNNAMED)
@@ -565,21 +464,29 @@ def on_provenance(run: str, provenance: Provenance) -> Iterator[Diagnostic]:
         >>> next(on_provenance("x", Provenance.of(recorded))).text
         'run.json has no SHA-256 of the adapter'
     """
-    missing = []
-    adapter = provenance.adapter
+    contract, adapter = provenance.contract, provenance.adapter
     is_base = provenance.base is not None or provenance.base_model is not None
-    if provenance.arm is None:
-        missing.append("arm")
-    # A base model without an adapter has no training seed.
-    if provenance.seed is None and (adapter is not None or not is_base):
-        missing.append("seed")
-    if adapter is not None and adapter.sha256 is None:
-        missing.append("SHA-256 of the adapter")
-    if provenance.source not in (None, "score"):
-        missing.append("adapter, base model or contract, since its predictions were imported")
+    lacks = {
+        "arm": provenance.arm is None,
+        # A base model without an adapter has no training seed.
+        "seed": provenance.seed is None and (adapter is not None or not is_base),
+        "SHA-256 of the adapter": adapter is not None and adapter.sha256 is None,
+        "adapter, base model or contract, since its predictions were imported": (
+            provenance.source not in (None, "score")
+        ),
+    }
+    missing = [what for what, is_missing in lacks.items() if is_missing]
     if missing:
         text = f"run.json has no {', no '.join(missing)}"
         yield Diagnostic("provenance", "info", run, text, numbers={"missing": missing})
+    if contract.mismatch is not None:
+        text = f"scored with --allow other-contract: {contract.mismatch}"
+        yield Diagnostic("contract", "critical", run, text)
+    elif contract.remark is not None:
+        yield Diagnostic("contract-stated", "info", run, contract.remark)
+    if provenance.resumed_with_versions:
+        text = "part of the run was scored with other versions of the tools (it was resumed)"
+        yield Diagnostic("versions", "info", run, text)
 
 
 def on_settings(
@@ -594,34 +501,33 @@ def on_settings(
         provenances: by label of the run.
         names: display names of the arms.
     """
-    tools = dict.fromkeys(name for each in provenances.values() for name in each.versions)
-    checks: list[tuple[str, Severity, str, Callable[[Provenance], Json]]] = [
-        *(("settings", "warning", name, get) for name, get in _SETTINGS.items()),
-        *(("versions", "info", tool, partial(_version, name=tool)) for tool in tools),
-    ]
-    for kind, severity, name, get in checks:
-        values: dict[str, list[str]] = {}
-        for run, provenance in provenances.items():
-            if (value := get(provenance)) is not None:
-                values.setdefault(value if isinstance(value, str) else dumps(value), []).append(run)
-        if len(values) > 1:
-            listed = "; ".join(
-                f"{_short(value)} ({_some([*map(names.run, runs)])})"
-                for value, runs in values.items()
-            )
-            text = f"{name} differs between runs: {listed}"
-            if name == "k":
-                text += "; view TV, flip rate and ensemble gain depend on K, compare them at equal "
-                text += "K only"
-            yield Diagnostic(kind, severity, None, text, numbers={"name": name, "values": values})
-    resumed = "part of the run was scored with other versions of the tools (it was resumed)"
-    for run, provenance in provenances.items():
-        if provenance.resumed_with_versions:
-            yield Diagnostic("versions", "info", run, resumed)
-
-
-def _version(provenance: Provenance, name: str) -> Json:
-    return provenance.versions.get(name)
+    recorded: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for run, made in provenances.items():
+        settings: dict[str, Json] = {
+            "k": made.k,
+            "order_seed": made.order_seed,
+            "dtype": made.dtype,
+            "base.sha256": made.base.sha256 if made.base else None,
+            "contract.fingerprint": made.contract.fingerprint,
+        }
+        for kind, facts in (("settings", settings), ("versions", made.versions)):
+            for name, value in facts.items():
+                values = recorded.setdefault((kind, name), {})
+                if value is not None:
+                    text = value if isinstance(value, str) else dumps(value)
+                    values.setdefault(text, []).append(names.run(run))
+    for (kind, name), values in sorted(recorded.items(), key=lambda one: one[0][0]):
+        if len(values) < 2:
+            continue
+        listed = "; ".join(
+            f"{value if len(value) <= 24 else f'{value[:12]}…'} ({_some(runs)})"
+            for value, runs in values.items()
+        )
+        text = f"{name} differs between runs: {listed}"
+        if name == "k":
+            text += "; view TV, flip rate and ensemble gain depend on K, compare them at equal K"
+        severity: Severity = "warning" if kind == "settings" else "info"
+        yield Diagnostic(kind, severity, None, text, numbers={"name": name, "values": values})
 
 
 def _on_notes(experiment: Experiment, names: ArmNames) -> Iterator[Diagnostic]:
@@ -654,14 +560,6 @@ def _in_words(estimate: Estimate, unit: Unit, word: str) -> str:
 
 def _rate_text(estimate: Estimate) -> str:
     return _in_words(estimate, "percent", " %")
-
-
-def _percent(fraction: float, decimals: int = 1) -> str:
-    return f"{100 * fraction:.{decimals}f}%"
-
-
-def _short(value: str) -> str:
-    return value if len(value) <= 24 else f"{value[:12]}…"
 
 
 def _some(runs: Sequence[str]) -> str:

@@ -291,7 +291,7 @@ class ExperimentRun:
             notes += several_right(self.scored(decoding, calibrated=calibrated))
         if (recorded.rounded_to is not None or recorded.censored) and not self.ablated:
             rounded = self._note_rounding(decoding, calibrated=calibrated)
-            notes += [rounded] if rounded.matters else []
+            notes += [rounded] if rounded.ends else []
         return tuple(notes)
 
     def _note_rounding(self, decoding: Decoding, *, calibrated: bool) -> RoundedProbabilities:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from pact_eval.numbers import (
     small_text,
     value_text,
 )
-from pact_eval.plain_text import upper_first
+from pact_eval.plain_text import first_of, lower_first, upper_first
 from pact_eval.results import Note
 from pact_eval.runs.predictions import Predictions, censored_references, recorded_bounds
 from pact_eval.runs.provenance import UNSURE, Known, Provenance
@@ -57,7 +57,15 @@ ViewsUse = Literal["always", "ensembles", "never"]
 """When the numbers of a table or figure depend on K: always, or only if they are of ensembles."""
 
 
-@dataclass(frozen=True)
+class Worded(Note):
+    """A note whose sentence is a pattern, with the names of its fields."""
+
+    text: ClassVar[str]
+
+    def __str__(self) -> str:
+        return self.text.format(**vars(self))
+
+
 class ShownFirst(Note):
     """A note that the first screen shows as it is."""
 
@@ -92,57 +100,51 @@ class RoundedProbabilities(Note):
     run: str = ""
 
     @property
-    def matters(self) -> bool:
-        """Whether the ends of a score differ in print: NLL in 0.001 nats, rates in 0.1 points.
+    def ends(self) -> dict[str, str]:
+        """The scores whose ends differ in print, and both ends: what rounding moves.
 
         Examples:
-            >>> ends = RoundedProbabilities(6, (0.70701, 0.70703), (0.2, 0.2), (0.8, 0.8), 0, 0)
-            >>> ends.matters
-            False
+            >>> RoundedProbabilities(6, (0.70701, 0.70703), (0.2, 0.2), (0.7, 0.8), 0, 3).ends
+            {'accuracy': 'between 70.0 and 80.0%'}
         """
-        scores = ((self.nll, 1, 3), (self.aurc, 100, 1), (self.accuracy, 100, 1))
-        return any(
-            f"{round(scale * low, 9):.{digits}f}" != f"{round(scale * high, 9):.{digits}f}"
-            for (low, high), scale, digits in scores
-        )
+        scores: dict[str, tuple[tuple[float, float], Unit, str]] = {
+            "NLL": (self.nll, "nats", " nats"),
+            "AURC": (self.aurc, "percent", "%"),
+            "accuracy": (self.accuracy, "percent", "%"),
+        }
+        texts = {}
+        for name, (both, unit, word) in scores.items():
+            low, high = (value_text(end, unit) for end in both)
+            if low != high:
+                texts[name] = f"between {low} and {high}{word}"
+        return texts
 
     @property
     def short(self) -> str:
-        """The ends of accuracy, if they differ in print."""
-        ends = _between(self.accuracy, "percent", "%")
-        if not ends:
-            return ""
-        hides = "The log" if self.decimals is None else "Rounding"
-        items = counted(self.undecided, "item")
-        text = f"{hides} hides the most probable answer of {items}: accuracy is {ends}."
-        return f"{self.run}: {text[0].lower()}{text[1:]}" if self.run else text
+        """The whole note, if it moves the accuracy."""
+        return str(self) if "accuracy" in self.ends else ""
 
     def __str__(self) -> str:
-        """Write the ends that differ in print: a score that rounding does not move is not named."""
         if self.decimals is None:
-            why, verb, hides = "the log lists only the most probable tokens:", "is", "the log"
+            why, hides = "the log lists only the most probable tokens", "the log"
             unknown = "is not listed; it counts as the least probable listed token"
         else:
-            why = f"probabilities are rounded to {self.decimals} decimals: before rounding,"
-            verb, hides = "was", "rounding"
+            why, hides = f"probabilities are rounded to {self.decimals} decimals", "rounding"
             unknown = f"was rounded to 0, which counts as {0.5 * 10**-self.decimals:g} or less"
-        nll = _between(self.nll, "nats", " nats")
+        ends = self.ends
         if math.isinf(self.nll[1]):
             items = f"{_items(self.censored)} a correct answer that {unknown}"
             least = value_text(self.nll[0], "nats")
-            nll = f"at least {least} nats, without an upper bound ({items})"
-        accuracy = _between(self.accuracy, "percent", "%")
-        if accuracy:
+            ends["NLL"] = f"at least {least} nats, without an upper bound ({items})"
+        if "accuracy" in ends:
             items = counted(self.undecided, "item")
-            accuracy += f": {hides} hides the most probable answer of {items}"
-        ends = {"NLL": nll, "AURC": _between(self.aurc, "percent", "%"), "accuracy": accuracy}
-        scores = ", ".join(f"{name} {text}" for name, text in ends.items() if text)
-        text = f"{why} {scores.replace(' ', f' {verb} ', 1)}."
-        return f"{self.run}: {text}" if self.run else f"{text[0].upper()}{text[1:]}"
+            ends["accuracy"] += f": {hides} hides the most probable answer of {items}"
+        text = f"{why}: {', '.join(f'{name} is {end}' for name, end in ends.items())}."
+        return f"{self.run}: {text}" if self.run else upper_first(text)
 
 
 @dataclass(frozen=True)
-class InfiniteNll(Note):
+class InfiniteNll(Worded):
     """The NLL is infinite because references have probability 0.
 
     Attributes:
@@ -156,13 +158,11 @@ class InfiniteNll(Note):
     items: int
     smallest_probability: float
     lower_bound: float
-
-    def __str__(self) -> str:
-        return (
-            f"NLL is infinite: {self.infinite_items:,} of {self.items:,} items give the correct "
-            "answer probability 0. If each of them had the smallest probability above 0 in this "
-            f"run ({self.smallest_probability:.3g}), NLL would be at least {self.lower_bound:.4f}."
-        )
+    text = (
+        "NLL is infinite: {infinite_items:,} of {items:,} items give the correct answer "
+        "probability 0. If each of them had the smallest probability above 0 in this run "
+        "({smallest_probability:.3g}), NLL would be at least {lower_bound:.4f}."
+    )
 
 
 @dataclass(frozen=True)
@@ -177,27 +177,18 @@ class Unanswered(ShownFirst):
     answered: int
     by_status: Mapping[str, int]
 
-    @property
-    def items(self) -> int:
-        """Number of items that were asked."""
-        return self.answered + sum(self.by_status.values())
-
-    @property
-    def coverage(self) -> float:
-        """Share of the items that were answered."""
-        return self.answered / self.items
-
     def __str__(self) -> str:
+        items = self.answered + sum(self.by_status.values())
         listed = ", ".join(f"{number:,} {status}" for status, number in self.by_status.items())
         return (
-            f"{self.answered:,} of {self.items:,} items are answered (coverage "
-            f"{100 * self.coverage:.1f}%; {listed}). Numbers are of these items, unless they say "
-            "otherwise."
+            f"{self.answered:,} of {items:,} items are answered (coverage "
+            f"{100 * self.answered / items:.1f}%; {listed}). Numbers are of these items, unless "
+            "they say otherwise."
         )
 
 
 @dataclass(frozen=True)
-class Incomplete(Note):
+class Incomplete(Worded):
     """The run has some of the items of its source.
 
     Attributes:
@@ -207,18 +198,11 @@ class Incomplete(Note):
 
     read: int
     of: int
-
-    def __str__(self) -> str:
-        return upper_first(f"{self.words}.")
-
-    @property
-    def words(self) -> str:
-        """What is missing, in a few words."""
-        return f"incomplete: {self.read:,} of {self.of:,} items"
+    text = "Incomplete: {read:,} of {of:,} items."
 
 
 @dataclass(frozen=True)
-class Unverified(Note):
+class Unverified(Worded):
     """Answers of an import that nothing in its source checks.
 
     Attributes:
@@ -228,15 +212,17 @@ class Unverified(Note):
 
     answers: int
     of: int
+    text = "Unverified: no check in the log for {answers:,} of {of:,} answers."
 
-    def __str__(self) -> str:
-        return upper_first(f"{self.words}.")
 
-    @property
-    def words(self) -> str:
-        """What is not checked, in a few words."""
-        verb = "has" if self.answers == 1 else "have"
-        return f"unverified: {self.answers:,} of {self.of:,} answers {verb} no check in the log"
+def gap_words(gaps: Sequence[Incomplete | Unverified]) -> str:
+    """Write what an import lacks, in a few words; "" if nothing.
+
+    Examples:
+        >>> gap_words([Incomplete(8, 100), Unverified(1, 8)])
+        'incomplete: 8 of 100 items; unverified: no check in the log for 1 of 8 answers'
+    """
+    return "; ".join(lower_first(str(gap).removesuffix(".")) for gap in gaps)
 
 
 @dataclass(frozen=True)
@@ -259,7 +245,7 @@ class PartlyKnown(Note):
 
 
 @dataclass(frozen=True)
-class SeveralRight(Note):
+class SeveralRight(ShownFirst):
     """Items with several right answers: an answer counts if it is one of them.
 
     The reference of such an item is the most probable right answer. So NLL and Brier are of that
@@ -276,17 +262,13 @@ class SeveralRight(Note):
     nll_of_any: float
     run: str = ""
 
-    @property
-    def short(self) -> str:
-        """How such items count."""
-        counts = f"{self.run}: {self.items:,}" if self.run else f"{self.items:,}"
-        return f"{counts} items have several right answers: an answer counts if it is one of them."
-
     def __str__(self) -> str:
+        counts = f"{self.run}: {self.items:,}" if self.run else f"{self.items:,}"
+        counts += " items have several right answers: an answer counts if it is one of them."
         if math.isnan(self.nll_of_any):
-            return self.short
+            return counts
         return (
-            f"{self.short} NLL and Brier are of the most probable right answer; the NLL of any "
+            f"{counts} NLL and Brier are of the most probable right answer; the NLL of any "
             f"right answer is {self.nll_of_any:.4f} nats. Right answers share the probability, so "
             "ECE overstates underconfidence."
         )
@@ -333,7 +315,7 @@ class RepeatedPrompts(ShownFirst):
 
 
 @dataclass(frozen=True)
-class ChangedModel(ShownFirst):
+class ChangedModel(ShownFirst, Worded):
     """The model of a server has changed during the run.
 
     Attributes:
@@ -344,13 +326,11 @@ class ChangedModel(ShownFirst):
 
     largest_tv: float
     least_change: float
-
-    def __str__(self) -> str:
-        return (
-            "The model of the server has changed during the run: answers to the same requests at "
-            f"the start and at the end differ by a TV of {self.largest_tv:.2g} (noise and "
-            f"rounding: below {self.least_change:.2g}). The run is of two models."
-        )
+    text = (
+        "The model of the server has changed during the run: answers to the same requests at the "
+        "start and at the end differ by a TV of {largest_tv:.2g} (noise and rounding: below "
+        "{least_change:.2g}). The run is of two models."
+    )
 
 
 @dataclass(frozen=True)
@@ -387,7 +367,7 @@ class LowAnswerMass(ShownFirst):
 
 
 @dataclass(frozen=True)
-class IncompletePairs(ShownFirst):
+class IncompletePairs(ShownFirst, Worded):
     """Families that are left out of pair accuracy.
 
     Attributes:
@@ -395,9 +375,7 @@ class IncompletePairs(ShownFirst):
     """
 
     families: int
-
-    def __str__(self) -> str:
-        return f"Pair accuracy leaves out incomplete pairs: {self.families:,}."
+    text = "Pair accuracy leaves out incomplete pairs: {families:,}."
 
 
 @dataclass(frozen=True)
@@ -528,19 +506,16 @@ class DifferentViews(Note):
         for name, k in self.ks.items():
             by_k.setdefault(k, []).append(name)
         listed = "; ".join(f"{k}: {', '.join(names)}" for k, names in sorted(by_k.items()))
-        what = "View TV, flip rate and ensemble gain"
-        if self.ensembles:
-            what = "Ensembles, view TV, flip rate and ensemble gain"
+        differ = "have different numbers of orders"
+        orders = "first order" if self.common == 1 else f"first {self.common} orders"
+        shared = f"the {orders} of every item"
         if self.unlike:
-            items = counted(self.unlike, "item")
-            return (
-                f"The runs show {items} in different letter orders ({listed}). {what} are compared "
-                "on the orders that all runs have."
-            )
-        orders = "order" if self.common == 1 else f"{self.common} orders"
+            differ = f"show {counted(self.unlike, 'item')} in different letter orders"
+            shared = "the orders that all runs have"
+        what = "Ensembles, view TV" if self.ensembles else "View TV"
         return (
-            f"The runs have different numbers of orders ({listed}). {what} are compared on the "
-            f"first {orders} of every item."
+            f"The runs {differ} ({listed}). {what}, flip rate and ensemble gain are compared on "
+            f"{shared}."
         )
 
     @property
@@ -575,13 +550,9 @@ class SmallGroups(Note):
     unit: ClusterUnit
 
     def __str__(self) -> str:
-        named = [f"{group.name} ({group.clusters:,})" for group in self.groups]
-        listed = ", ".join(named[:_MOST_NAMED])
-        if len(named) > _MOST_NAMED:
-            listed += f" and {len(named) - _MOST_NAMED:,} more"
+        listed = [f"{group.name} ({group.clusters:,})" for group in self.groups]
         few = f"Fewer than {FEW_CLUSTERS} {CLUSTERS[self.unit]} in"
-        rough = "Their intervals are rough" if len(named) > 1 else "Its intervals are rough"
-        return f"{few}: {listed}. {rough}."
+        return f"{few}: {first_of(listed, _MOST_NAMED)}. Intervals are rough."
 
     @property
     def short(self) -> str:
@@ -593,7 +564,7 @@ class SmallGroups(Note):
 
 
 @dataclass(frozen=True)
-class LargeFamilies(Note):
+class LargeFamilies(ShownFirst):
     """Few families have more than a quarter of the items, so much rests on them.
 
     Attributes:
@@ -613,16 +584,6 @@ class LargeFamilies(Note):
     def __str__(self) -> str:
         few = reason_text(self.text, self.unit)
         return f"{few}: intervals allow for it, and equivalence is not shown."
-
-    @property
-    def short(self) -> str:
-        """The same in plain words."""
-        if self.unit != "family":
-            return str(self)
-        return (
-            "Few groups that belong together have more than a quarter of the items: intervals "
-            "allow for it, and equality within a margin is not shown."
-        )
 
 
 def numeric_noise(provenance: Provenance) -> float | None:
@@ -766,12 +727,6 @@ def views_notes(experiment: Experiment, views: ViewsUse, names: ArmNames = KEYS)
     of_ensembles = (views, experiment.settings.decoding) == ("ensembles", "ensemble")
     note = experiment.comparisons.views_note if views == "always" or of_ensembles else None
     return () if note is None else (str(named(note, names)),)
-
-
-def _between(ends: tuple[float, float], unit: Unit, word: str) -> str:
-    """Write both ends of a score; "" if they are the same in print."""
-    low, high = (value_text(end, unit) for end in ends)
-    return "" if low == high else f"between {low} and {high}{word}"
 
 
 def _items(number: int) -> str:

@@ -10,7 +10,7 @@ answer :math:`y_i` and the given one :math:`g_i`:
 
 Macro F1 is the mean of F1 over the answers that are right or given at least once. Intervals are
 over families: those of accuracy (Wilson) for shares of items, also for F1, which is a function of
-one (see `_f1_of_share`), and for macro F1 those of every F1 together. Of repeats, every answer
+one (see `_rates`), and for macro F1 those of every F1 together. Of repeats, every answer
 counts.
 
 References:
@@ -21,14 +21,14 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from pact_eval._choices import ClusterUnit
-from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
+from pact_eval._typing import BoolArray, IntArray, TextArray
 from pact_eval.data.records import content_of
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
@@ -151,27 +151,35 @@ def question_answers(
     if items.reference is None or items.known in UNNAMED or not len(items):
         return ()
     items = items.with_sorted_families()  # sums do not depend on the order of the rows
-    questions = [*_questions(run, items, texts)]
-    questions.sort(key=lambda question: -len(question.rows))
-    return tuple(
-        _answers(items, replace(q, text="") if len(q.rows) == len(items) else q) for q in questions
-    )
+    repeats, kinds = items.asked, items.labels["kind"]
+    right, given = (np.array(codes, dtype=np.int64) for codes in (items.reference, items.predicted))
+    views = None if items.views is None else run.predictions
+    groups: Mapping[_Question, Sequence[int] | IntArray]
+    if texts.options:
+        only = _Question(str(kinds.names[kinds.codes[0]]), texts.options)
+        groups = {only: np.arange(len(items) // repeats)}
+    elif texts.records or texts.options_of:
+        groups, places = _by_question(run.predictions, texts)
+        for row, place in places.items():
+            for codes in (right, given):
+                codes[row * repeats : (row + 1) * repeats] = [
+                    place[code] for code in codes[row * repeats : (row + 1) * repeats]
+                ]
+    else:
+        n_choices = item_column(run.run, "n_choices") if views is None else views.n_choices
+        groups = _by_kind(kinds.names[kinds.codes[::repeats]], n_choices)
+    answers = []
+    for question, members in sorted(groups.items(), key=lambda group: -len(group[1])):
+        if len(members) >= FEWEST_ITEMS or texts.options:
+            rows = (np.asarray(members)[:, None] * repeats + np.arange(repeats)).ravel()
+            shown = "" if len(rows) == len(items) else question.shown
+            cluster = np.unique(items.cluster[rows], return_inverse=True)[1]
+            numbers = _numbers(question.names, right[rows], given[rows], cluster)
+            answers.append(QuestionAnswers(shown, question.kind, *numbers, items.unit))
+    return tuple(answers)
 
 
-@dataclass(frozen=True, eq=False)
-class _Question:
-    """Rows of items with the same answers, and codes of their right and given answers."""
-
-    text: str
-    kind: str
-    names: tuple[str, ...]
-    rows: IntArray
-    right: IntArray
-    given: IntArray
-
-
-@dataclass(frozen=True)
-class _Key:
+class _Question(NamedTuple):
     """Identity of a question.
 
     Attributes:
@@ -194,57 +202,28 @@ class _Key:
         return self.kind if self.kind == "boolean" else f"{self.kind}: {', '.join(self.names)}"
 
 
-_Groups = Mapping[_Key, Sequence[int] | IntArray]
-"""Items by question."""
-
-
-def _questions(run: ExperimentRun, items: ScoredItems, texts: ItemTexts) -> Iterator[_Question]:
-    kinds = items.labels["kind"]
-    repeats = items.asked
-    reference, predicted = np.asarray(items.reference), items.predicted
-    if texts.options:
-        kind = str(kinds.names[kinds.codes[0]])
-        yield _Question("", kind, texts.options, np.arange(len(items)), reference, predicted)
-        return
-    views = None if items.views is None else run.predictions
-    n_choices = item_column(run.run, "n_choices") if views is None else views.n_choices
-    groups: _Groups = _by_kind(kinds.names[kinds.codes[::repeats]], n_choices)
-    orders: Mapping[int, tuple[str, ...]] = {}
-    if texts.records or texts.options_of:
-        groups, orders = _by_question(run.predictions, texts)
-    for key, members in groups.items():
-        if len(members) < FEWEST_ITEMS:
-            continue
-        rows = (np.asarray(members)[:, None] * repeats + np.arange(repeats)).ravel()
-        right, given = reference[rows].astype(np.int64), predicted[rows].astype(np.int64)
-        for at, row in enumerate(rows.tolist() if orders else ()):
-            order = orders.get(row // repeats)
-            if order is not None:
-                right[at], given[at] = (key.names.index(order[x]) for x in (right[at], given[at]))
-        yield _Question(key.shown, key.kind, key.names, rows, right, given)
-
-
-def _by_kind(kinds: TextArray, n_choices: IntArray) -> _Groups:
+def _by_kind(kinds: TextArray, n_choices: IntArray) -> dict[_Question, IntArray]:
     """Return the items of booleans, and of scores with the same number of levels."""
-    groups: dict[_Key, IntArray] = {}
+    groups = {}
     for kind in ("boolean", "score"):
         of_kind = kinds == kind
         for n in np.unique(n_choices[of_kind]).tolist():
-            key = _Key(kind, ItemTexts().answers("", kind, n))
-            groups[key] = np.flatnonzero(of_kind & (n_choices == n))
+            question = _Question(kind, ItemTexts().answers("", kind, n))
+            groups[question] = np.flatnonzero(of_kind & (n_choices == n))
     return groups
 
 
 def _by_question(
     views: Predictions, texts: ItemTexts
-) -> tuple[_Groups, Mapping[int, tuple[str, ...]]]:
+) -> tuple[dict[_Question, list[int]], dict[int, list[int]]]:
     """Return the items of each question with enough of them, and of the others by their answers.
 
     Returns:
-        The items, and of those that list the answers of a choice in another order, the answers.
+        The items, and of those that list the answers of a choice in another order, the place of
+        each of their answers.
     """
-    by_text: dict[_Key, list[int]] = {}
-    orders: dict[int, tuple[str, ...]] = {}
+    by_text: dict[_Question, list[int]] = {}
+    places: dict[int, list[int]] = {}
     first: dict[frozenset[str], tuple[str, ...]] = {}
     columns = (views.ids.tolist(), views.kind.tolist(), views.n_choices.tolist())
     for at, (item, kind, n) in enumerate(zip(*columns, strict=True)):
@@ -253,45 +232,52 @@ def _by_question(
         if record is None and text not in texts.options_of and kind == "choice":
             continue
         if kind == "choice" and first.setdefault(frozenset(names), names) != names:
-            orders[at] = names
-            names = first[frozenset(names)]
+            own, names = names, first[frozenset(names)]
+            places[at] = [names.index(name) for name in own]
         levels: tuple[str | None, ...] = ()
         if record is not None:
             text = content_of(record.field.instructions)
             if kind == "score":
                 levels = tuple(answer.description for answer in record.field.answers)
-        by_text.setdefault(_Key(kind, names, levels, text), []).append(at)
-    groups: dict[_Key, list[int]] = {}
-    for key, members in by_text.items():
-        pooled = key if len(members) >= FEWEST_ITEMS else replace(key, text=None)
+        by_text.setdefault(_Question(kind, names, levels, text), []).append(at)
+    groups: dict[_Question, list[int]] = {}
+    for question, members in by_text.items():
+        pooled = question if len(members) >= FEWEST_ITEMS else question._replace(text=None)
         groups.setdefault(pooled, []).extend(members)
-    return {key: sorted(members) for key, members in groups.items()}, orders
+    return {question: sorted(members) for question, members in groups.items()}, places
 
 
-def _answers(items: ScoredItems, question: _Question) -> QuestionAnswers:
-    n, right, given = len(question.names), question.right, question.given
-    _, cluster = np.unique(items.cluster[question.rows], return_inverse=True)
-    answers = tuple(
-        _rates(name, right == answer, given == answer, cluster)
-        for answer, name in enumerate(question.names)
-    )
-    return QuestionAnswers(
-        question=question.text,
-        kind=question.kind,
-        answers=tuple(map(_checked, answers)),
-        confusion=np.bincount(right.astype(np.int64) * n + given, minlength=n * n).reshape(n, n),
-        macro_f1=_macro_f1(answers, right, given, cluster),
-        unit=items.unit,
-    )
+def _numbers(
+    names: Sequence[str], right: IntArray, given: IntArray, cluster: IntArray
+) -> tuple[tuple[AnswerRates, ...], IntArray, Estimate]:
+    """Return the rates of every answer, the confusion of answers, and macro F1."""
+    rates = [_rates(name, right == at, given == at, cluster) for at, name in enumerate(names)]
+    macro, n = _macro_f1(rates, right, given, cluster), len(names)
+    for at, answer in enumerate(rates):
+        three = (answer.precision, answer.recall, answer.f1)
+        precision, recall, f1 = (without_interval(r, few_clusters(r.clusters)) for r in three)
+        rates[at] = replace(answer, precision=precision, recall=recall, f1=f1)
+    confusion = np.bincount(right * n + given, minlength=n * n).reshape(n, n)
+    return tuple(rates), confusion, macro
 
 
 def _rates(name: str, right: BoolArray, given: BoolArray, cluster: IntArray) -> AnswerRates:
+    r"""Return the rates of one answer.
+
+    F1 is that of the share J of `both` in the items where the answer is right or given:
+
+    .. math:: F_1 = \frac{2 J}{1 + J}
+
+    grows with J, so that its interval ends where that of J does.
+    """
     both = right & given
 
     def share(counted: BoolArray, reason: str) -> Estimate:
         estimate = rate_estimate(np.bincount(cluster, both), np.bincount(cluster, counted))
         return estimate if counted.any() else replace(estimate, reason=ClusterText(reason))
 
+    joint = share(right | given, "neither right nor given: no F1")
+    value, low, high = (2 * at / (1 + at) for at in (joint.value, joint.low, joint.high))
     return AnswerRates(
         name=name,
         right=int(right.sum()),
@@ -299,26 +285,8 @@ def _rates(name: str, right: BoolArray, given: BoolArray, cluster: IntArray) -> 
         both=int(both.sum()),
         precision=share(given, "never given: no precision"),
         recall=share(right, "never right: no recall"),
-        f1=_f1_of_share(share(right | given, "neither right nor given: no F1")),
+        f1=replace(joint, value=value, low=low, high=high),
     )
-
-
-def _f1_of_share(share: Estimate) -> Estimate:
-    r"""Return F1 from the share J of `both` in the items where the answer is right or given.
-
-    .. math:: F_1 = \frac{2 J}{1 + J}
-
-    grows with J, so that its interval ends where that of J does.
-    """
-    value, low, high = (2 * at / (1 + at) for at in (share.value, share.low, share.high))
-    return replace(share, value=value, low=low, high=high)
-
-
-def _checked(answer: AnswerRates) -> AnswerRates:
-    """Return an answer without the intervals of rates of too few families."""
-    rates = (answer.precision, answer.recall, answer.f1)
-    precision, recall, f1 = (without_interval(r, few_clusters(r.clusters)) for r in rates)
-    return replace(answer, precision=precision, recall=recall, f1=f1)
 
 
 def _macro_f1(
@@ -341,7 +309,12 @@ def _macro_f1(
     # What nothing is known of lies anywhere.
     ends = [(0.0, 1.0) if math.isnan(rate.low) else (rate.low, rate.high) for rate in f1]
     lows, highs = zip(*ends, strict=True)
-    influences = [_f1_influence(answers[at], right == at, given == at, cluster) for at in used]
+    # What each family adds to F1 of an answer, up to a factor.
+    influences = []
+    for at, rate in zip(used, f1, strict=True):
+        is_right, is_given = right == at, given == at
+        added = 2.0 * (is_right & is_given) - rate.value * (1.0 * is_right + is_given)
+        influences.append(np.bincount(cluster, added).astype(np.float64))
     summed = summed_interval(
         np.full(len(f1), 1 / len(f1)),
         [rate.value for rate in f1],
@@ -353,11 +326,3 @@ def _macro_f1(
     )
     low, high = summed.at(0.95)
     return replace(estimate, low=max(low, 0.0), high=min(high, 1.0))
-
-
-def _f1_influence(
-    answer: AnswerRates, right: BoolArray, given: BoolArray, cluster: IntArray
-) -> FloatArray:
-    """Return (F,) what each family adds to F1 of an answer, up to a factor."""
-    added = 2.0 * (right & given) - answer.f1.value * (1.0 * right + given)
-    return np.bincount(cluster, added).astype(np.float64)

@@ -20,7 +20,7 @@ from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import leak_prefix
 from pact_eval.evaluation.experiment_run import ExperimentRun, has_several_questions
 from pact_eval.evaluation.joins import LeftOutItems
-from pact_eval.evaluation.registry import Metric, MetricSpec, find_metric, metrics_for
+from pact_eval.evaluation.registry import MetricSpec, find_metric, metrics_for
 from pact_eval.evaluation.resampled_groups import resample_items
 from pact_eval.evaluation.run_records import item_texts
 from pact_eval.evaluation.settings import Settings
@@ -112,20 +112,15 @@ class Requirement:
         return cls("accuracy", _amount("", text.strip(), find_metric("accuracy").spec), True)
 
     @property
-    def entry(self) -> Metric:
-        """The metric."""
-        return find_metric(self.metric)
-
-    @property
     def title(self) -> str:
         """The metric within a sentence."""
-        title = self.entry.spec.title
+        title = find_metric(self.metric).spec.title
         return title if title.isupper() or title == "Brier" else lower_first(title)
 
     @property
     def limit(self) -> str:
         """The bound in words, such as "at least 85%"."""
-        spec = self.entry.spec
+        spec = find_metric(self.metric).spec
         if self.than_before:
             points = f"{100 * self.bound:g}"
             return f"at most {points} point{'' if points == '1' else 's'} lower than before"
@@ -141,7 +136,8 @@ class Requirement:
         """Return a number, or a change of accuracy, with the bound."""
         if self.than_before:
             return Bounded(estimate, -self.bound, 1)
-        return self.entry.bounded(estimate, self.bound, 1 if self.entry.spec.better > 0 else -1)
+        entry = find_metric(self.metric)
+        return entry.bounded(estimate, self.bound, 1 if entry.spec.better > 0 else -1)
 
 
 def _amount(option: str, text: str, spec: MetricSpec) -> float:
@@ -186,41 +182,40 @@ class JudgedRequirement:
         return one_line(self.requirement.words + self._of_group)
 
     @property
-    def lead(self) -> float:
-        """How surely the bound is kept: 1 minus the p-value, below 0 on the wrong side of it."""
-        ahead = self.requirement.bounded(self.estimate).lead > 0
-        sure = 1 - self.test.p_value
-        return -2.0 if math.isnan(sure) else math.copysign(sure, 1 if ahead else -1)
-
-    @property
     def _of_group(self) -> str:
         return "" if self.group == _ALL else f" ({self.group})"
 
     @property
+    def rank(self) -> tuple[int, float]:
+        """Contradicted ones first, then those not shown, the farthest from being met first."""
+        ahead = self.requirement.bounded(self.estimate).lead > 0
+        sure = 1 - self.test.p_value
+        lead = -2.0 if math.isnan(sure) else math.copysign(sure, 1 if ahead else -1)
+        return _ORDER.index(self.test.finding), lead
+
+    @property
     def value(self) -> str:
         """The number with its interval and unit; of ECE, the noise of few items is taken out."""
-        spec, estimate = self.requirement.entry.spec, self.estimate
+        spec, estimate = find_metric(self.requirement.metric).spec, self.estimate
         unit = spec.difference_unit if self.requirement.than_before else spec.unit
         word = {"percent": "%", "points": " points"}.get(unit, "")
         if math.isnan(estimate.value):
             return f"not known ({plain_reason(estimate) or 'no item counts'})"
         if not isinstance(estimate, CalibrationError) or not has_width(estimate):
             return interval_text(estimate, unit, word)
-        true = Estimate(
-            estimate.debiased, estimate.low, estimate.high, estimate.n, estimate.clusters
-        )
-        return f"{interval_text(true, unit, word)}, {value_text(estimate.value, unit)} with noise"
+        ends = estimate.low, estimate.high, estimate.n, estimate.clusters
+        true = interval_text(Estimate(estimate.debiased, *ends), unit, word)
+        return f"{true}, {value_text(estimate.value, unit)} with noise"
 
     @property
     def result(self) -> str:
         """The finding, and what would change it."""
         reason, needed = None, self.test.needed
-        if has_width(self.estimate):
-            reason = plain_reason(replace(self.estimate, reason=self.test.reason))
         if needed is not None:
-            clusters = self.estimate.clusters
-            units = plain_units(self.estimate.n, clusters, self.unit)
+            units = plain_units(self.estimate.n, self.estimate.clusters, self.unit)
             reason = f"about {about(needed):,} {units} would do"
+        elif has_width(self.estimate):
+            reason = plain_reason(replace(self.estimate, reason=self.test.reason))
         return "; ".join(filter(None, (self.test.finding, reason)))
 
     @property
@@ -228,13 +223,11 @@ class JudgedRequirement:
         """The number and what is required.
 
         Example:
-            "accuracy is 78.2 [74.0, 81.9]%, at least 85% is required"
+            "accuracy is 78.2 [74.0, 81.9]%; required: at least 85%"
         """
         verb = "changed by" if self.requirement.than_before else "is"
-        limit = self.requirement.limit
-        return one_line(
-            f"{self.requirement.title}{self._of_group} {verb} {self.value}; required: {limit}"
-        )
+        number = f"{self.requirement.title}{self._of_group} {verb} {self.value}"
+        return one_line(f"{number}; required: {self.requirement.limit}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -308,28 +301,22 @@ class Release(Result):
         Example:
             "FAIL: new: accuracy is 78.2 [74.0, 81.9]%; required: at least 85%. 1 more is missed."
         """
-        leak, verdict = self.experiment.data.leak, self.verdict
+        verdict, name, first = self.verdict, self.names[0], self.judged[0].sentence
         if verdict == "PASS":
-            text = f"PASS: {self.names[0]} meets {self._met}."
+            words = [*dict.fromkeys(judged.requirement.words for judged in self.judged)]
+            listed = f"{', '.join(words[:-1])} and {words[-1]}" if words[1:] else words[0]
+            groups = counted(len({judged.group for judged in self.judged}), "group")
+            first = f"meets {listed}{f', in each of {groups} of {self.by}' if self.by else ''}."
+            text = f"PASS: {name} {first}"
         elif verdict == "FAIL" and not self.count("contradicted"):
-            text = f"FAIL: {self.names[0]}: items are in a file that the model is made from."
+            text = f"FAIL: {name}: items are in a file that the model is made from."
         else:
-            finding: BoundFinding = "contradicted" if verdict == "FAIL" else "not shown"
-            others = self.count(finding) - 1
-            word = "is missed" if verdict == "FAIL" else "is not shown"
-            more = f" {others:,} more {word if others == 1 else word.replace('is', 'are', 1)}."
-            first = self.judged[0].sentence
-            text = f"{verdict}: {self.names[0]}: {first}.{more if others else ''}"
-        return f"{leak_prefix(leak)}{text}"
-
-    @property
-    def _met(self) -> str:
-        words = list(dict.fromkeys(judged.requirement.words for judged in self.judged))
-        listed = f"{', '.join(words[:-1])} and {words[-1]}" if words[1:] else words[0]
-        groups = len({judged.group for judged in self.judged})
-        return (
-            f"{listed}, in each of {counted(groups, 'group')} of {self.by}" if self.by else listed
-        )
+            missed = verdict == "FAIL"
+            others = self.count("contradicted" if missed else "not shown") - 1
+            verb = f"{'is' if others == 1 else 'are'} {'missed' if missed else 'not shown'}"
+            more = f" {others:,} more {verb}." if others else ""
+            text = f"{verdict}: {name}: {first}.{more}"
+        return f"{leak_prefix(self.experiment.data.leak)}{text}"
 
 
 def judge_release(
@@ -348,20 +335,35 @@ def judge_release(
             another, a metric twice, other items, or a run lacks the decoding or a calibrator.
         RunError: a run is on ablated contexts, which have no references.
     """
-    _check(experiment, requirements)
-    experiment, grouped = _grouping(experiment, grouped)
+    for run in experiment.ablated:
+        run.run.require_references()
+    runs, settings = experiment.runs, experiment.settings
+    before = any(requirement.than_before for requirement in requirements)
+    if before and len(runs) != 2:
+        raise InputError(f"not worse: expected the new run and the one before, got {len(runs)}")
+    if len(runs) not in (1, 2):
+        raise InputError(f"expected one run, or the new run and the one before, got {len(runs)}")
+    experiment.require_same_items()
+    kinds = [(requirement.metric, requirement.than_before) for requirement in requirements]
+    if not kinds or len(set(kinds)) < len(kinds):
+        raise InputError("expected requirements, each metric once")
+    if grouped is None:
+        grouped = has_several_questions(runs[0])
+        settings = replace(settings, by=QUESTION, bins=None) if grouped else settings
+    grouped = grouped and settings.by != _ALL
+    experiment = replace(experiment, settings=shown_groups(settings))
     numbers = [
         (requirement, group, estimate)
         for requirement in requirements
         for group, estimate in _numbers(experiment, requirement, grouped=grouped).items()
     ]
     tests = bound_tests([requirement.bounded(estimate) for requirement, _, estimate in numbers])
-    unit = experiment.settings.unit
     judged = [
-        JudgedRequirement(*number, test, unit) for number, test in zip(numbers, tests, strict=True)
+        JudgedRequirement(*number, test, settings.unit)
+        for number, test in zip(numbers, tests, strict=True)
     ]
-    judged.sort(key=lambda one: (_ORDER.index(one.test.finding), one.lead))
-    by = str(experiment.settings.by) if grouped else ""
+    judged.sort(key=lambda one: one.rank)
+    by = str(settings.by) if grouped else ""
     return Release(experiment, tuple(judged), by, *_deciding(experiment))
 
 
@@ -373,31 +375,6 @@ def shown_groups(settings: Settings) -> Settings:
         ('kind', 'question')
     """
     return replace(settings, by="kind") if settings.by == _ALL else settings
-
-
-def _grouping(experiment: Experiment, grouped: bool | None) -> tuple[Experiment, bool]:
-    """Return an experiment with the groups that are judged, and whether there are any."""
-    settings = experiment.settings
-    if grouped is None:
-        grouped = has_several_questions(experiment.runs[0])
-        settings = replace(settings, by=QUESTION, bins=None) if grouped else settings
-    grouped = grouped and settings.by != _ALL
-    return replace(experiment, settings=shown_groups(settings)), grouped
-
-
-def _check(experiment: Experiment, requirements: Sequence[Requirement]) -> None:
-    for run in experiment.ablated:
-        run.run.require_references()
-    runs = len(experiment.runs)
-    before = any(requirement.than_before for requirement in requirements)
-    if before and runs != 2:
-        raise InputError(f"not worse: expected the new run and the one before, got {runs}")
-    if runs not in (1, 2):
-        raise InputError(f"expected one run, or the new run and the one before, got {runs}")
-    experiment.require_same_items()
-    kinds = [(requirement.metric, requirement.than_before) for requirement in requirements]
-    if not kinds or len(set(kinds)) < len(kinds):
-        raise InputError("expected requirements, each metric once")
 
 
 def _numbers(

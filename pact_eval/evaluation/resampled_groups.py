@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -77,8 +77,7 @@ class Computed(Mapping[str, _Value]):
         return len(self._names)
 
 
-@dataclass(frozen=True)
-class DifferencePart:
+class DifferencePart(NamedTuple):
     """One run in a difference: a weighted sum of one metric over runs.
 
     Attributes:
@@ -123,28 +122,19 @@ def ece_difference(drawn: Resampled, parts: Sequence[DifferencePart]) -> Combine
         for estimate in estimates
     ]
     lows, highs = np.array([(estimate.low, estimate.high) for estimate in estimates]).T
-    summed = summed_interval(
-        weights, centres, lows, highs, _correlation(parts), n_clusters=drawn.n_clusters
-    )
-    possible = _ends(weights, np.zeros(lows.size), np.ones(lows.size))
-    lowest, highest = _ends(weights, lows, highs)
-    allowed = min(lowest, 0.0), max(highest, 0.0)
-    return CombinedDifference(drawn, summed, _OF_ECE, possible, allowed, plain.reason)
-
-
-def _ends(weights: FloatArray, lows: FloatArray, highs: FloatArray) -> tuple[float, float]:
-    """Return the lowest and the highest weighted sum of numbers between two ends each."""
-    low, high = np.where(weights > 0, (lows, highs), (highs, lows))
-    return float(weights @ low), float(weights @ high)
-
-
-def _correlation(parts: Sequence[DifferencePart]) -> FloatArray:
-    """Return (m, m) correlations of the errors of runs, those that make the interval longer."""
     of_ece = correlations([part.drawn.replicates for part in parts])
     of_gaps = correlations([_overconfidence(part.drawn) for part in parts])
-    weight = np.array([part.weight for part in parts])
-    same_sign = np.outer(weight, weight) > 0
-    return np.where(same_sign, np.maximum(of_ece, of_gaps), np.minimum(of_ece, of_gaps))
+    same_sign = np.outer(weights, weights) > 0
+    longer = np.where(same_sign, np.maximum(of_ece, of_gaps), np.minimum(of_ece, of_gaps))
+    summed = summed_interval(weights, centres, lows, highs, longer, n_clusters=drawn.n_clusters)
+
+    def ends(lows: FloatArray, highs: FloatArray) -> tuple[float, float]:
+        low, high = np.where(weights > 0, (lows, highs), (highs, lows))
+        return float(weights @ low), float(weights @ high)
+
+    lowest, highest = ends(lows, highs)
+    possible, allowed = ends(0 * lows, 0 * lows + 1), (min(lowest, 0.0), max(highest, 0.0))
+    return CombinedDifference(drawn, summed, _OF_ECE, possible, allowed, plain.reason)
 
 
 def _overconfidence(drawn: Resampled) -> FloatArray:
@@ -295,10 +285,6 @@ def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
     ]
 
 
-def _reason_text(reason: str) -> ClusterText | None:
-    return ClusterText(reason) if reason else None
-
-
 @dataclass(frozen=True)
 class ResampledGroup:
     """A group of items of one run, with the resamples of every metric.
@@ -323,28 +309,28 @@ class ResampledGroup:
     def point(self, metric: str) -> Estimate:
         """Return a metric without an interval; nothing is resampled for it."""
         basis, value = self.basis(metric), self.drawn[metric].value
-        reason = _reason_text(basis.reason_if_none) if math.isnan(value) else None
+        undefined = math.isnan(value) and bool(basis.reason_if_none)
+        reason = ClusterText(basis.reason_if_none) if undefined else None
         return Estimate.point(value, basis.units, basis.families, reason)
 
     def estimate(self, metric: str) -> Estimate:
         """Return a metric with its interval; computed once, since a run is in several pairs."""
-        if metric not in self._estimates:
-            with step("Computing intervals"):
-                self._estimates[metric] = self._estimate(metric)
-        return self._estimates[metric]
-
-    def _estimate(self, metric: str) -> Estimate:
-        entry = find_metric(metric)
-        undefined = self.undefined_reason(metric)
+        if metric in self._estimates:
+            return self._estimates[metric]
+        entry, undefined = find_metric(metric), self.undefined_reason(metric)
         if not entry.defined_for(self.items.known):
             return Estimate.point(math.nan, reason=undefined)
-        estimate = entry.interval(self.items, self.drawn[metric], same_stream(self.rng))
-        estimate = entry.within_bounds(estimate)
-        few = too_few(entry, self.basis(metric).families, [self.items])
-        estimate = without_interval(estimate, few)
-        estimate = reaching_to_fewer_errors(entry, estimate, self.items)
-        basis, reason = self.basis(metric), undefined or estimate.reason
-        return replace(estimate, n=basis.units, clusters=basis.families, reason=reason)
+        with step("Computing intervals"):
+            basis = self.basis(metric)
+            drawn = entry.interval(self.items, self.drawn[metric], same_stream(self.rng))
+            few = too_few(entry, basis.families, [self.items])
+            estimate = without_interval(entry.within_bounds(drawn), few)
+            estimate = reaching_to_fewer_errors(entry, estimate, self.items)
+            reason = undefined or estimate.reason
+            self._estimates[metric] = replace(
+                estimate, n=basis.units, clusters=basis.families, reason=reason
+            )
+        return self._estimates[metric]
 
     def difference(self, other: ResampledGroup, metric: str) -> Resampled:
         """Return a metric of this group minus the same metric of these items in another run."""
@@ -352,13 +338,13 @@ class ResampledGroup:
 
     def basis(self, metric: str) -> Basis:
         """Return the items, pairs or errors from which a metric is computed."""
-        everything = Basis(len(self.items), self.items.n_clusters, "")
-        return self.bases.get(metric) or everything
+        return self.bases.get(metric) or Basis(len(self.items), self.items.n_clusters, "")
 
     def undefined_reason(self, metric: str) -> ClusterText | None:
         """Return why no item of the group has the metric; None if some items have it."""
         basis = self.basis(metric)
-        return None if basis.units else _reason_text(basis.reason_if_none)
+        undefined = not basis.units and bool(basis.reason_if_none)
+        return ClusterText(basis.reason_if_none) if undefined else None
 
 
 _MOST_RESAMPLES: Final = 10_000
@@ -507,31 +493,30 @@ def metric_difference(
     """
     entry = find_metric(metric)
     drawn = Resampled.mean([a.difference(b, metric) for a, b in pairs])
-    inference: Inference
-    if entry.noise_floor:
-        parts = [
-            DifferencePart(sign / len(pairs), group.estimate(metric), group.drawn[metric])
-            for pair in pairs
-            for sign, group in zip((1, -1), pair, strict=True)
-        ]
-        inference = ece_difference(drawn, parts)
-    else:
-        inference = entry.difference(drawn)
     groups = [group for pair in pairs for group in pair]
+    signs = np.tile([1, -1], len(pairs)) / len(pairs)
+    inference: Inference = (
+        ece_difference(drawn, _parts(metric, groups, signs))
+        if entry.noise_floor
+        else entry.difference(drawn)
+    )
+    estimate = entry.within_difference(inference.estimate())
+    ends = (estimate.low, estimate.high, estimate.value)
+    if all(abs(end) <= NOISE["float32"] for end in ends):
+        # Of two engines, an interval within rounding may exclude 0.
+        reason = ClusterText("no difference beyond the rounding of float32")
+        estimate = replace(estimate, low=math.nan, high=math.nan, reason=reason)
     # Of rates over the errors of a run, each run needs enough of them.
     fewest = min(group.basis(metric).families for group in groups)
-    estimate = _beyond_rounding(entry.within_difference(inference.estimate()))
     estimate = _of_runs(metric, estimate, groups, fewest)
     return estimate, interval_evidence(entry, inference, estimate)
 
 
-def _beyond_rounding(difference: Estimate) -> Estimate:
-    """Leave out an interval within the rounding of float32: of two engines, it may exclude 0."""
-    ends = (difference.low, difference.high, difference.value)
-    if not all(abs(end) <= NOISE["float32"] for end in ends):
-        return difference
-    reason = ClusterText("no difference beyond the rounding of float32")
-    return replace(difference, low=math.nan, high=math.nan, reason=reason)
+def _parts(
+    metric: str, groups: Sequence[ResampledGroup], weights: FloatArray
+) -> list[DifferencePart]:
+    numbers = zip(weights.tolist(), groups, strict=True)
+    return [DifferencePart(w, group.estimate(metric), group.drawn[metric]) for w, group in numbers]
 
 
 def mean_estimate(groups: Sequence[ResampledGroup], metric: str) -> Estimate:
@@ -550,10 +535,7 @@ def mean_estimate(groups: Sequence[ResampledGroup], metric: str) -> Estimate:
     entry = find_metric(metric)
     drawn = Resampled.mean([group.drawn[metric] for group in groups])
     if entry.noise_floor:
-        parts = [
-            DifferencePart(1 / len(groups), group.estimate(metric), group.drawn[metric])
-            for group in groups
-        ]
+        parts = _parts(metric, groups, np.full(len(groups), 1 / len(groups)))
         estimate = ece_difference(drawn, parts).estimate()
     else:
         estimate = entry.interval(groups[0].items, drawn, same_stream(groups[0].rng))

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -178,22 +178,23 @@ def wrong_items(run: ExperimentRun, items: ScoredItems, texts: ItemTexts, most: 
         most: number of items to return.
     """
     answers, right = by_majority(items)
-    wrong: BoolArray = ~right
     confidence: FloatArray = by_repeat(items, items.confidence).mean(axis=1)
     views = None if items.views is None else run.predictions
 
     def ids_of(chosen: IntArray) -> Sequence[str]:
         return ids_at(run.run, chosen) if views is None else views.ids[chosen].tolist()
 
-    chosen = _surest(confidence, wrong, ids_of, most)
-    order = np.argsort(chosen)
-    shown = items_at(run.run, chosen[order]) if views is None else views.taken(chosen[order])
-    listed = [
-        _wrong_item(shown, at, int(answers[row]), float(confidence[row]), texts)
-        for at, row in enumerate(chosen[order].tolist())
-    ]
-    by_rank = tuple(listed[at] for at in np.argsort(order).tolist())
-    return WrongItems(int(wrong.sum()), len(wrong), by_rank)
+    chosen = _surest(confidence, ~right, ids_of, most)
+    ordered = np.sort(chosen)  # a file is read in its order
+    shown = items_at(run.run, ordered) if views is None else views.taken(ordered)
+    listed = []
+    for row, at in zip(chosen.tolist(), np.searchsorted(ordered, chosen).tolist(), strict=True):
+        text, named, names = _described(shown, at, texts)
+        given = None if shown.known in UNNAMED else names[answers[row]]
+        named = () if given is None else named
+        sure = float(confidence[row])
+        listed.append(WrongItem(str(shown.ids[at]), text, named, given, sure))
+    return WrongItems(int((~right).sum()), len(right), tuple(listed))
 
 
 def _surest(
@@ -210,24 +211,14 @@ def _surest(
     return rows[order[:most]]
 
 
-def _wrong_item(
-    views: Predictions, at: int, answer: int, confidence: float, texts: ItemTexts
-) -> WrongItem:
+def _described(
+    views: Predictions, at: int, texts: ItemTexts
+) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+    """Return the text of an item, the names of its right answers, and those of all its answers."""
     item = str(views.ids[at])
-    if views.known in UNNAMED:
-        return WrongItem(item, texts.text(item), (), None, confidence)
-    names = _names(views, at, texts)
-    return WrongItem(item, texts.text(item), _right(views, at, names), names[answer], confidence)
-
-
-def _names(views: Predictions, at: int, texts: ItemTexts) -> tuple[str, ...]:
-    return texts.answers(str(views.ids[at]), str(views.kind[at]), int(views.n_choices[at]))
-
-
-def _right(views: Predictions, at: int, names: Sequence[str]) -> tuple[str, ...]:
-    if views.references is None:
-        return ()
-    return tuple(names[index] for index in np.flatnonzero(views.right_answers[at]).tolist())
+    names = texts.answers(item, str(views.kind[at]), int(views.n_choices[at]))
+    right = [] if views.references is None else np.flatnonzero(views.right_answers[at]).tolist()
+    return texts.text(item), tuple(names[index] for index in right), names
 
 
 def changed_items(items: ScoredItems, texts: ItemTexts, most: int) -> ChangedItems | None:
@@ -253,11 +244,11 @@ def changed_items(items: ScoredItems, texts: ItemTexts, most: int) -> ChangedIte
 
     listed = []
     for row in sorted(counts, key=rank)[:most]:
-        names, item = _names(views, row, texts), str(views.ids[row])
+        text, right, names = _described(views, row, texts)
         given = Counter[str]()
         for answer, times in counts[row].most_common():
             given[names[answer]] += times
-        listed.append(ChangedItem(item, texts.text(item), _right(views, row, names), given))
+        listed.append(ChangedItem(str(views.ids[row]), text, right, given))
     return ChangedItems(len(counts), tested, tuple(listed))
 
 
@@ -287,18 +278,17 @@ def differing_items(
         By the run that is right, "a" or "b", the answers of the other, which is wrong: the surest
         first, and ties in the order of the ids as texts.
     """
-
-    def wrong(item: DifferingItem) -> WrongItem:
-        names, text = _names(views, item.row, texts), texts.text(str(views.ids[item.row]))
-        right = () if item.reference is None else _right(views, item.row, names)
-        given = None if item.other is None else names[item.other]
-        return WrongItem(item.id, text, right, given, item.confidence)
-
-    def listed(side: Literal["a", "b"]) -> tuple[WrongItem, ...]:
-        right = (item for item in differing if item.correct == side)
-        return tuple(map(wrong, sorted(right, key=surest_first)[:most]))
-
-    return {"a": listed("a"), "b": listed("b")}
+    listed: dict[str, tuple[WrongItem, ...]] = {}
+    for side in ("a", "b"):
+        right = [item for item in differing if item.correct == side]
+        wrong = []
+        for item in sorted(right, key=surest_first)[:most]:
+            text, named, names = _described(views, item.row, texts)
+            given = None if item.other is None else names[item.other]
+            named = () if item.reference is None else named
+            wrong.append(WrongItem(item.id, text, named, given, item.confidence))
+        listed[side] = tuple(wrong)
+    return listed
 
 
 def by_repeat(items: ScoredItems, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

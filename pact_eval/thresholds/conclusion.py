@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeAlias
 
@@ -13,7 +13,6 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
     Question,
     Sentence,
-    Tone,
     Unchecked,
 )
 from pact_eval.evaluation.experiment import Experiment, RunReport
@@ -55,11 +54,6 @@ class Acting(Conclusion):
     """
 
     question: ClassVar[Question] = "acting"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "share guaranteed": "good",
-        "none shown": "open",
-        "cannot tell": "open",
-    }
 
     status: ActingStatus
     target: Target
@@ -88,11 +82,6 @@ class Acting(Conclusion):
                 return Sentence("Cannot tell", _say_too_few(self))
             case "none shown":
                 return Sentence("No", _say_none(self, self.rule))
-
-    @property
-    def line(self) -> str:
-        """The same, to go on a line."""
-        return self.emphasise(str(self.words).removesuffix("."))
 
     @property
     def needed(self) -> str:

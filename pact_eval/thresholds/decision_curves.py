@@ -20,7 +20,7 @@ import numpy as np
 
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation.curves.probabilities import Band, band_resamples, curve_band
+from pact_eval.evaluation.curves.probabilities import Band, curve_band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import MEAN_CONFIDENCE
@@ -218,9 +218,7 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
     curve = _costs(items, thresholds, decisions.costs)
     every = np.ones(len(items))
     values = np.split(curve(every), 3)
-    band = curve_band(
-        curve, items.units.codes, rng=settings.rng(), resamples=band_resamples(settings, len(items))
-    )
+    band = curve_band(curve, items.units.codes, settings)
     lows, highs = np.split(band.low, 3), np.split(band.high, 3)
     bands = [Band(low, high) for low, high in zip(lows, highs, strict=True)]
     cost, over_answering, over_asking = zip(values, bands, strict=True)

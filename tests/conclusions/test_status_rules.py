@@ -377,7 +377,7 @@ def test_a_group_and_the_last_place_are_in_every_sentence() -> None:
     told = order_conclusion("run", effect(0.2, 0.4), slots(in_group))
     finding = "follows the letter E in questions of 6 answers"
     sides = "there +29.4 [+16.8, +45.6], elsewhere +3.2 [-0.8, +7.1]"
-    assert_says(told.words, finding[1:], "+14.0 [+7.0, +21.0] points", sides)
+    assert_says(told.words, finding[1:], "14.0 points [7.0, 21.0] above chance", sides)
     assert told.line.startswith(f"{finding.upper()}: chosen 14.0 points [7.0, 21.0]")
     assert_says(told.line, sides)
     assert told.mark == f"{finding.upper()} (chosen 29.4 points above chance there)"
@@ -397,7 +397,7 @@ def test_a_group_and_the_last_place_are_in_every_sentence() -> None:
 def test_what_cannot_be_told_has_its_flip_rate() -> None:
     told = order_conclusion("run", effect(0.09, 0.16), slots(slot(0, -0.1, 0.1, 400)))
     assert told.status == "cannot tell"
-    assert_says(told.words, "12.5 [9.0, 16.0]% of the answers change", "above 10%")
+    assert_says(told.words, "12.5% [9.0, 16.0] of answers change", "above 10%")
     assert_says(told.line, "12.5% [9.0, 16.0] of answers change; too few items")
     without = order_conclusion("run", effect(math.nan, math.nan, "one view"), slots())
     assert without.line == "not tested: each item was shown in one order"

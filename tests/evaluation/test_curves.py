@@ -41,7 +41,6 @@ from pact_eval.evaluation.curves.distributions import (
 from pact_eval.evaluation.curves.probabilities import (
     answer_confidence,
     band_resamples,
-    binned_reliability,
     curve_band,
     ranked_median,
     recalibrated_curve,
@@ -99,27 +98,23 @@ def test_a_band_is_at_the_expanded_percentiles() -> None:
     band = curve_band(
         lambda weights: np.array([weights[2] / 2, np.nan if weights[2] else 1.0]),
         family,
-        rng=np.random.default_rng(1),
-        resamples=400,
+        Settings(seed=1, resamples=400),
     )
     assert (band.low[0], band.high[0]) == (0.0, 1.0)
     assert (band.low[1], band.high[1]) == (1.0, 1.0)  # of the draws where it is defined
     never = curve_band(
         lambda weights: np.full(2, np.nan) * weights[:2],
         family,
-        rng=np.random.default_rng(1),
-        resamples=3,
+        Settings(seed=1, resamples=3),
     )
     assert np.isnan([never.low, never.high]).all()
     two = curve_band(
         lambda weights: weights[:1],
         np.zeros(0, np.int64),
-        rng=np.random.default_rng(1),
-        resamples=3,
+        Settings(seed=1, resamples=3),
     )
     assert two.low.shape == (0,)
-    rng = np.random.default_rng(1)
-    one = curve_band(lambda weights: weights, np.zeros(3, np.int64), rng=rng, resamples=5)
+    one = curve_band(lambda weights: weights, np.zeros(3, np.int64), Settings(resamples=5))
     assert np.isnan(one.low).all()
 
 
@@ -158,16 +153,15 @@ def test_risks_of_runs_are_those_of_the_metric(experiment: Experiment) -> None:
 
 
 def test_risks_at_some_coverages(experiment: Experiment) -> None:
-    (first, *_) = run_risks(experiment, [0.5, 1.0])
-    run = experiment.runs[0]
+    ((run, errors), *_) = run_risks(experiment, [0.5, 1.0])
+    assert run is experiment.runs[0]
     items = run.scored()
     risk = metrics.risk_coverage(items.confidence, items.correct)
-    assert (first.arm, first.seed, first.coverages.tolist()) == (run.arm, run.seed, [0.5, 1.0])
-    assert [error.value for error in first.errors] == pytest.approx(
+    assert [error.value for error in errors] == pytest.approx(
         [risk.error_rate[11], 1 - items.correct.mean()]
     )
-    assert all(error.low <= error.value <= error.high for error in first.errors)
-    assert {(error.n, error.clusters) for error in first.errors} == {(24, 12)}
+    assert all(error.low <= error.value <= error.high for error in errors)
+    assert {(error.n, error.clusters) for error in errors} == {(24, 12)}
 
 
 def test_one_arm_has_a_band_around_its_mean(experiment: Experiment) -> None:
@@ -211,7 +205,7 @@ def test_confidence_of_right_and_wrong_answers(experiment: Experiment) -> None:
 
 def test_reliability_in_bins_against_numpy(experiment: Experiment) -> None:
     run = experiment.runs[0]
-    raw, after = binned_reliability(experiment, run)
+    raw, after = reliability(experiment, run, binned=True).curves
     assert (raw.calibrated, after.calibrated) == (False, True)
     for curve, calibrated in ((raw, False), (after, True)):
         items = run.scored(calibrated=calibrated)
@@ -227,8 +221,8 @@ def test_reliability_in_bins_against_numpy(experiment: Experiment) -> None:
                 assert curve.low[place] <= curve.bins.accuracy[place] <= curve.high[place]
         assert np.isnan(curve.low[curve.bins.count == 0]).all()
     base = experiment.arms["base"][0]
-    assert [curve.calibrated for curve in binned_reliability(experiment, base)] == [False]
     full = reliability(experiment, base)
+    assert [curve.calibrated for curve in full.curves] == [False]
     assert (full.items, full.families, full.arm) == (24, 12, "base")
 
 
@@ -481,8 +475,7 @@ def test_normal_quantiles_are_not_used_for_bands() -> None:
     band = curve_band(
         lambda weights: np.array([weights @ values / weights.sum()]),
         family,
-        rng=np.random.default_rng(0),
-        resamples=4_000,
+        Settings(resamples=1_000),
     )
     draws = values[rng.integers(0, 8, (20_000, 8))].mean(axis=1)
     # Hesterberg (2015): the percentile interval is as wide as t with n - 1 in place of n.

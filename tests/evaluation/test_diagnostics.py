@@ -268,11 +268,6 @@ def test_change_of_ece_against_numpy(tmp_path: Path) -> None:
     assert (ece.a.value, ece.a.low) == pytest.approx((calibrated.value, calibrated.low))
 
 
-def test_few_families() -> None:
-    assert [*d.on_few_families("pact", estimate(0.8, 0.7, 0.9, 200, 100))] == []
-    assert [*d.on_few_families("pact", estimate(0.8, 0.7, 0.9, 198, 99))]
-
-
 RECORDED: dict[str, Any] = {
     "arm": "pact",
     "seed": 17,
@@ -297,8 +292,8 @@ def changed(settings: dict[str, Any] | None = None, **recorded: Any) -> Provenan
 
 
 def test_contract_mismatch() -> None:
-    assert [*d.on_contract("pact", COMPLETE)] == []
-    diagnostics = [*d.on_contract("pact", changed({"contract": {"mismatch": "another prompt"}}))]
+    assert [*d.on_provenance("pact", COMPLETE)] == []
+    diagnostics = [*d.on_provenance("pact", changed({"contract": {"mismatch": "another prompt"}}))]
     assert severities(diagnostics) == [("contract", "critical")]
     assert_says(diagnostics[0].text, "another prompt")
 
@@ -310,8 +305,7 @@ def test_settings_and_versions_that_differ() -> None:
     newer = changed(versions={"torch": "2.14.0", "numpy": "2.4"})
     (different,) = d.on_settings({"a": COMPLETE, "b": newer, "c": COMPLETE})
     assert different.numbers["values"] == {"2.13.0": ["a", "c"], "2.14.0": ["b"]}
-    (resumed,) = d.on_settings({"a": changed(resumed_with_versions={"torch": "3"})})
-    assert resumed.run == "a"
+    (resumed,) = d.on_provenance("a", changed(resumed_with_versions={"torch": "3"}))
     assert_says(resumed.text, "resumed")
 
 
@@ -332,7 +326,7 @@ def test_diagnose_applies_every_rule(tmp_path: Path) -> None:
     numbers = confident.numbers
     assert (numbers["wrong"], numbers["confident"], numbers["rate"].value) == (10, 80, 0.125)
     counts = Counter(diagnostic.kind for diagnostic in diagnostics)
-    assert (counts["one-seed"], counts["few-families"]) == (2, 1)
+    assert counts["one-seed"] == 2
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from conclusions.grouped_runs import frame_of_groups, texts
 from scipy import optimize
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.evaluation.group_search import Candidate, GroupSearch, search_groups
+from pact_eval.evaluation.group_search import GroupSearch, search_groups
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
 from pact_eval.runs.predictions import Predictions
@@ -152,16 +152,18 @@ def test_the_order_of_the_search_against_covariance_matrices(seed: int) -> None:
     right, sure, family, columns = random_items(seed)
     found = search(right, sure, family, columns, seed)
     oracle = Oracle(right, sure, family, found.in_test)
-    expected = [
-        Candidate(name, str(value), measure, pytest.approx(distance))  # type: ignore[arg-type]
+    expected: list[object] = [
+        (name, str(value), measure, pytest.approx(distance))
         for name, value, measure, distance in oracle.candidates(columns)
     ]
     assert expected
-    assert [test.candidate for test in found.tests] == expected
+    assert [
+        (test.column, test.value, test.measure, test.distance) for test in found.tests
+    ] == expected
     kept = found.in_test.copy()
     for test in found.tests:
-        inside = columns[test.candidate.column] == int(test.candidate.value)
-        values = oracle.measures[test.candidate.measure]
+        inside = columns[test.column] == int(test.value)
+        values = oracle.measures[test.measure]
         assert test.items == (kept & inside).sum()
         assert test.test.inside == pytest.approx(values[kept & inside].mean())
         assert test.test.outside == pytest.approx(values[kept & ~inside].mean())
@@ -221,8 +223,8 @@ def test_families_of_copies_and_single_items_have_one_search() -> None:
     )
     assert one.tests
     for single, copied in zip(one.tests, four.tests, strict=True):
-        assert copied.candidate.value == single.candidate.value
-        assert copied.candidate.distance == pytest.approx(single.candidate.distance)
+        assert copied.value == single.value
+        assert copied.distance == pytest.approx(single.distance)
         assert copied.items == 4 * single.items
         assert copied.adjusted == pytest.approx(single.adjusted, rel=0.1)
     assert one.detectable is not None

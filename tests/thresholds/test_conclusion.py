@@ -60,7 +60,7 @@ def test_a_planted_run_has_its_status(
     thresholds = chosen[name]
     conclusion = acting(thresholds)
     assert (conclusion.question, conclusion.status) == ("acting", status)
-    assert Acting.tones[status] == tone
+    assert conclusion.tone == tone
     answer = json.loads(command(runs[name], "--target-error", 0.1, "--json").stdout)["answer"]
     assert (answer["question"], answer["status"]) == ("acting", status)
     assert answer["text"] == str(conclusion.words)

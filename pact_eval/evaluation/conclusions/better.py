@@ -15,7 +15,6 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
     Question,
     Sentence,
-    Tone,
     Unchecked,
 )
 from pact_eval.evaluation.notes import LOW_ANSWER_MASS
@@ -33,7 +32,7 @@ from pact_eval.numbers import (
     value_text,
     views_words,
 )
-from pact_eval.plain_text import one_line, short_names, upper_first
+from pact_eval.plain_text import one_line, upper_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.power import EquivalenceVerdict, equivalence_verdict
 
@@ -104,13 +103,6 @@ class BetterConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "better"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "better": "good",
-        "worse": "bad",
-        "equivalent": "good",
-        "not shown": "open",
-        "cannot be compared": "open",
-    }
 
     status: BetterStatus
     left: str
@@ -179,37 +171,17 @@ class BetterConclusion(Conclusion):
             return Sentence(f"{left} and {right} cannot be compared", one_line(str(self.reason)))
         accuracy = self.of("accuracy")
         differences = ", ".join(claim_text(claim, word=not at) for at, claim in enumerate(accuracy))
-        numbers = f"{left} - {right} {differences}"
+        parts = [f"{left} - {right} {differences}"]
         pairs = self.of("pair_accuracy")
-        if pairs:
-            numbers += (
-                f"; pair accuracy {', '.join(claim_text(claim, shown=True) for claim in pairs)}"
-            )
-        masses = [claim_text(claim, shown=True) for claim in self.of(ANSWER_MASS) if claim.shown]
-        if masses:
-            numbers += f"; answer mass {', '.join(masses)}"
-        rest = f"{self.adjustment}{self.power_words}"
+        masses = [claim for claim in self.of(ANSWER_MASS) if claim.shown]
+        for name, claims in (("pair accuracy", pairs), ("answer mass", masses)):
+            if claims:
+                parts.append(f"{name} {', '.join(claim_text(one, shown=True) for one in claims)}")
+        rest = self.power_words
         if self.seeds > 1:
             rest = f"Over {self.seeds} seeds; tested for {self.generalises_to}."
-            rest = f"{self.adjustment}{rest}"
-        return Sentence(self.finding(left, right), f"{numbers}. {rest}".strip())
-
-    @property
-    def line(self) -> str:
-        """The better one first, with its lead in points.
-
-        Example:
-            "pact is more accurate than base (p = 0.004, adjusted): 5.1 points [2.0, 8.3]"
-        """
-        ahead = self.better_first
-        left, right = short_names([ahead.left, ahead.right])
-        claim = ahead.leading
-        if claim is None:
-            return str(ahead.words)
-        finding = ahead.finding(left, right)
-        if claim.status == "better":
-            return f"{finding}: {_points(claim, 'percent')}"
-        return f"{finding}: {left} - {right} {_points(claim, 'points')}"
+        numbers = f"{'; '.join(parts)}. {self.adjustment}{rest}"
+        return Sentence(self.finding(left, right), numbers.strip())
 
     @property
     def large_mass_difference(self) -> Claim | None:
@@ -376,16 +348,13 @@ def adjusted_claims(conclusions: Sequence[BetterConclusion]) -> tuple[BetterConc
     together = iter(
         adjusted_together([claim for conclusion in conclusions for claim in conclusion.claims])
     )
-    return tuple(
-        _with_claims(conclusion, tuple(next(together) for _ in conclusion.claims))
-        for conclusion in conclusions
-    )
-
-
-def _with_claims(conclusion: BetterConclusion, claims: tuple[Claim, ...]) -> BetterConclusion:
-    leading = _leading(claims)
-    status = conclusion.status if leading is None else leading.status
-    return replace(conclusion, claims=claims, status=status)
+    changed = []
+    for conclusion in conclusions:
+        claims = tuple(next(together) for _ in conclusion.claims)
+        leading = _leading(claims)
+        status = conclusion.status if leading is None else leading.status
+        changed.append(replace(conclusion, claims=claims, status=status))
+    return tuple(changed)
 
 
 def adjusted_together(claims: Sequence[Claim]) -> list[Claim]:
@@ -402,15 +371,14 @@ def adjusted_together(claims: Sequence[Claim]) -> list[Claim]:
         name: iter(adjusted([claim.evidence for claim in claims if claim.metric == name]))
         for name in COMPARED
     }
-    return [_with_evidence(claim, next(tests[claim.metric])) for claim in claims]
-
-
-def _with_evidence(claim: Claim, test: Evidence) -> Claim:
-    verdict = claim.verdict
-    if verdict is not None and not test.marked:
-        verdict = equivalence_verdict(claim.difference, verdict.margin, shown=False)
-    status = claim_status(claim.difference, test, verdict)
-    return replace(claim, evidence=test, status=status, verdict=verdict)
+    changed = []
+    for claim in claims:
+        difference, test, verdict = claim.difference, next(tests[claim.metric]), claim.verdict
+        if verdict is not None and not test.marked:
+            verdict = equivalence_verdict(difference, verdict.margin, shown=False)
+        status = claim_status(difference, test, verdict)
+        changed.append(replace(claim, evidence=test, status=status, verdict=verdict))
+    return changed
 
 
 def not_comparable(names: tuple[str, str], reason: str) -> BetterConclusion:
@@ -467,10 +435,7 @@ def claim_text(claim: Claim, *, word: bool = False, shown: bool = False, at: boo
         remarks.append("shown")
     elif difference.excludes_zero and claim.status == "not shown":
         remarks.append(f"not shown after adjustment, {p_value_text(claim.evidence.deciding)}")
-    text = interval_text(difference, "points", unit)
-    if has_width(difference):
-        value, interval = estimate_parts(difference, "points")
-        text = f"{value}{unit} {interval}"
+    text = points_text(difference, "points", unit)
     return f"{text} ({', '.join(remarks)})" if remarks else text
 
 
@@ -490,10 +455,14 @@ def _at(claim: Claim) -> str:
     return at_views(claim.k, claim.repeats)
 
 
-def _points(claim: Claim, unit: Unit) -> str:
-    """Write a difference in points; without signs if the unit is percent."""
-    difference = claim.difference
+def points_text(difference: Estimate, unit: Unit, word: str = " points") -> str:
+    """Write a difference, with its unit before the interval; without signs if it is a percentage.
+
+    Example:
+        >>> points_text(Estimate(0.051, 0.02, 0.083, 400, 200), "percent")
+        '5.1 points [2.0, 8.3]'
+    """
     if not has_width(difference):
-        return interval_text(difference, unit, " points")
+        return interval_text(difference, unit, word)
     value, interval = estimate_parts(difference, unit)
-    return f"{value} points {interval}"
+    return f"{value}{word} {interval}"

@@ -41,6 +41,17 @@ QUESTIONS: Final[Mapping[Question, str]] = {
 NOT_SHOWN: Final = "No accuracy difference shown"
 """The finding if neither run, or arm, is shown to be better."""
 
+TONES: Final[Mapping[str, Tone]] = {
+    **dict.fromkeys(("better", "equivalent", "nothing found", "sound as far as checked"), "good"),
+    **dict.fromkeys(("stable", "no error shown", "share guaranteed"), "good"),
+    **dict.fromkeys(("worse", "found", "leak", "problems"), "bad"),
+    **dict.fromkeys(("follows a letter", "follows a position", "unstable"), "bad"),
+    **dict.fromkeys(("over-confident", "under-confident", "miscalibrated"), "bad"),
+    **dict.fromkeys(("not shown", "cannot be compared", "too few to tell", "no groups"), "open"),
+    **dict.fromkeys(("doubts", "not checked", "cannot tell", "none shown"), "open"),
+}
+"""The tone of every status, of every question."""
+
 _SUBJECTS: Final[Mapping[Question, str]] = {"acting": "Acting alone"}
 
 
@@ -99,8 +110,6 @@ class Conclusion(ABC):
     """
 
     question: ClassVar[Question]
-    tones: ClassVar[Mapping[str, Tone]]
-    """The tone of every status."""
 
     status: str
     items: tuple[str, ...] = ()
@@ -112,7 +121,7 @@ class Conclusion(ABC):
     @property
     def tone(self) -> Tone:
         """Tone of the status: whether it is good or bad news."""
-        return self.tones[self.status]
+        return TONES[self.status]
 
     @property
     @abstractmethod
@@ -124,15 +133,16 @@ class Conclusion(ABC):
         """The conclusion on one run as a line, with its subject.
 
         Example:
-            "Order: stable: at most 4.1% of the answers change: 2.0 [0.8, 4.1]% ..."
+            "Order: stable: 2.0% [0.8, 4.1] of answers change."
         """
         words = replace(self.words, finding=lower_first(self.words.finding))
         return f"{_SUBJECTS.get(self.question, self.question.capitalize())}: {words}"
 
     @property
-    @abstractmethod
     def line(self) -> str:
-        """The conclusion in the few words of `report` without `--full`; bad news is in capitals."""
+        """The conclusion in `report` without `--full`; bad news is in capitals."""
+        words = self.words
+        return f"{self.emphasise(words.finding)}: {words.numbers.removesuffix('.')}"
 
     def emphasise(self, finding: str) -> str:
         """Write a finding in capitals if it is bad news: a terminal may have no colours."""

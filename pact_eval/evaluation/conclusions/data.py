@@ -29,14 +29,13 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
     Question,
     Sentence,
-    Tone,
     Unchecked,
     unchecked_list,
 )
 from pact_eval.numbers import value_text
 from pact_eval.plain_text import lower_first, one_line
 from pact_eval.results import Note
-from pact_eval.runs.custody import Custody, TrainedOn
+from pact_eval.runs.custody import Custody
 from pact_eval.schema import Section, convert
 from pact_eval.stats.estimate import Estimate
 
@@ -94,17 +93,6 @@ class DataLeak(Note):
         without = value_text(self.accuracy_without.value, "percent")
         return f"{text}; {accuracy}, {without}% without them"
 
-    @classmethod
-    def joined(cls, leaks: Sequence[Leak]) -> DataLeak | None:
-        """Join the leaks of several files; None without any."""
-        if not leaks:
-            return None
-        return cls(
-            _join_names(leak.items for leak in leaks),
-            _join_names(leak.families for leak in leaks),
-            _join_names(leak.sources for leak in leaks),
-        )
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DataConclusion(Conclusion):
@@ -131,13 +119,6 @@ class DataConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "data"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "leak": "bad",
-        "problems": "bad",
-        "doubts": "open",
-        "sound as far as checked": "good",
-        "not checked": "open",
-    }
     status: Sound
     records: int = 0
     errors: int = 0
@@ -193,7 +174,7 @@ class DataConclusion(Conclusion):
         """The same on a line or two; of data that was not audited, the first reason alone."""
         if self.status == "not checked":
             return f"{self.status}: {one_line(self.open_reasons[0])}"
-        return f"{self.emphasise(self.words.finding)}: {self.words.numbers.removesuffix('.')}"
+        return super().line
 
     @property
     def tampered(self) -> bool:
@@ -222,7 +203,7 @@ class DataConclusion(Conclusion):
         if data_sha256 is not None and not audited.issuperset(data_sha256):
             data_sha256 = None
         rows = sum(facts.rows for facts in audit.facts)
-        return _conclude(rows, audit.checks, _leak_of(audit.leaks, data_sha256))
+        return _conclude(rows, audit.checks, leak_of(audit.leaks, data_sha256))
 
     @classmethod
     def read(cls, path: Path, data_sha256: Sequence[str | None]) -> DataConclusion:
@@ -250,7 +231,7 @@ class DataConclusion(Conclusion):
             reason = f"{path.name} is about other files than the runs ({other[0][:12]})"
             return cls.without_audit(reason)
         rows = sum(file.rows for file in audit.files)
-        return _conclude(rows, checks, _leak_of(audit.leaks, data_sha256))
+        return _conclude(rows, checks, leak_of(audit.leaks, data_sha256))
 
     def of_items(self, families: Mapping[str, str]) -> DataConclusion:
         """Limit the leak to the items of runs; without any, it is a problem of other items.
@@ -272,20 +253,14 @@ class DataConclusion(Conclusion):
         Args:
             custody: of each run.
         """
-        overlaps = [
-            run_custody.trained_on for run_custody in custody if run_custody.trained_on is not None
-        ]
-        changed = _join_names(
-            (run_custody.other_data.manifest,) for run_custody in custody if run_custody.other_data
-        )
+        trained = [one.trained_on for one in custody if one.trained_on is not None]
+        leak = _joined(self.leak, [(one.items, one.families, one.files) for one in trained])
+        changed = _join_names((one.other_data.manifest,) for one in custody if one.other_data)
         unchecked = [*self.unchecked]
-        if any(run_custody.training is None for run_custody in custody):
+        if any(one.training is None for one in custody):
             unchecked.append(TRAINING_NOT_STATED)
-        reasons = _join_names(
-            (run_custody.unchecked,) for run_custody in custody if run_custody.unchecked
-        )
+        reasons = _join_names((one.unchecked,) for one in custody if one.unchecked)
         unchecked += [Unchecked(_MANIFEST, reason) for reason in reasons]
-        leak = _with_trained_on(self.leak, overlaps)
         status = "problems" if changed else self.status
         return replace(
             self,
@@ -363,25 +338,35 @@ def _status(checks: Sequence[CheckResult], changed: Sequence[str] = ()) -> Sound
     return "sound as far as checked" if checked else "not checked"
 
 
-def _leak_of(leaks: Sequence[Leak], data_sha256: Sequence[str | None] | None) -> DataLeak | None:
-    """Join the leaks of the datasets of runs; None without any."""
+def leak_of(
+    leaks: Sequence[Leak], data_sha256: Sequence[str | None] | None = None
+) -> DataLeak | None:
+    """Join the leaks of the datasets of runs; None without any.
+
+    Args:
+        leaks: what an audit found.
+        data_sha256: as for `DataConclusion.of_audit`.
+    """
     unknown = data_sha256 is None or None in data_sha256
-    return DataLeak.joined(
-        [leak for leak in leaks if unknown or leak.sha256 in (data_sha256 or ())]
-    )
+    theirs = [leak for leak in leaks if unknown or leak.sha256 in (data_sha256 or ())]
+    return _joined(None, [(leak.items, leak.families, leak.sources) for leak in theirs])
 
 
-def _with_trained_on(leak: DataLeak | None, overlaps: Sequence[TrainedOn]) -> DataLeak | None:
-    """Join a leak with items that models were trained on."""
-    if not overlaps:
-        return leak
-    first = DataLeak((), (), ()) if leak is None else leak
-    return replace(
-        first,
-        items=_join_names([first.items, *(overlap.items for overlap in overlaps)]),
-        families=_join_names([first.families, *(overlap.families for overlap in overlaps)]),
-        files=_join_names([first.files, *(overlap.files for overlap in overlaps)]),
+_Names = tuple[str, ...]
+
+
+def _joined(
+    first: DataLeak | None, others: Sequence[tuple[_Names, _Names, _Names]]
+) -> DataLeak | None:
+    """Join a leak with other items, their families and the files that have them too."""
+    if not others:
+        return first
+    first = first or DataLeak((), (), ())
+    items, families, files = (
+        _join_names(names)
+        for names in zip((first.items, first.families, first.files), *others, strict=True)
     )
+    return replace(first, items=items, families=families, files=files)
 
 
 def _join_names(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -431,15 +416,10 @@ def _read_check(written: _WrittenCheck) -> CheckResult:
     for code in written.codes:
         if code not in codes_of(written.check):
             raise ValueError(f"checks: {written.check}: expected one of its codes, got {code}")
-    findings = (
-        Finding(
-            found.code,
-            Place(found.file, found.line, found.id if isinstance(found.id, str) else None),
-            expected="",
-            actual="",
-        )
-        for found in written.findings or ()
-    )
+    findings = []
+    for found in written.findings or ():
+        place = Place(found.file, found.line, found.id if isinstance(found.id, str) else None)
+        findings.append(Finding(found.code, place, expected="", actual=""))
     counts = {code: entry.count for code, entry in written.codes.items()}
     return CheckResult(
         written.check, written.scope, tuple(findings), counts, written.measured, written.skipped

@@ -8,13 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from statistics import fmean
 from typing import Final, TypeVar
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.arms.comparison import ArmSummary
-from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, p_words
+from pact_eval.evaluation.conclusions.better import (
+    BetterConclusion,
+    BetterStatus,
+    p_words,
+    points_text,
+)
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Tone
 from pact_eval.evaluation.conclusions.data import DataConclusion, leak_prefix
 from pact_eval.evaluation.conclusions.order import OrderConclusion, followed_together
@@ -23,7 +27,7 @@ from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.notes import LowAnswerMass
-from pact_eval.numbers import ends_text, has_width, small_text, value_text
+from pact_eval.numbers import has_width, small_text, value_text
 from pact_eval.plain_text import one_line, short_names, upper_first
 from pact_eval.stats.estimate import Estimate
 
@@ -129,11 +133,18 @@ def headline_of(
     called = short_names([side.name for side in sides])
     runs = [run for side in sides for run in side.runs]
     seeds = len(runs) > len(sides)
-    rates = [*zip(called, (_accuracy(experiment, side) for side in sides), strict=True)]
+    rates = [_accuracy(experiment, side) for side in sides]
+    percents = [f"{value_text(rate, 'percent')}%" for rate in rates]
+    named = [f"{name} {percent}" for name, percent in zip(called, percents, strict=True)]
+    text = ", ".join(named)
     if len(sides) > _TWO:
-        text = f"{len(runs):,} runs: {_range_text(_ends(rates))}"
-    else:
-        text = ", ".join(map(_rate_text, rates))
+        known = [at for at, rate in enumerate(rates) if not math.isnan(rate)] or [
+            *range(len(rates))
+        ]
+        ends = [choose(known, key=rates.__getitem__) for choose in (max, min)]
+        alike = percents[ends[0]] == percents[ends[1]]
+        span = f"{percents[ends[0]]} each" if alike else " to ".join(named[at] for at in ends)
+        text = f"{len(runs):,} runs: {span}"
     text += " (means over seeds)" if seeds else ""
     if len(sides) == _TWO:
         text += f": {difference_words(conclusions[0], *called)}"
@@ -151,28 +162,6 @@ def _accuracy(experiment: Experiment, side: Side) -> float:
     """Return the accuracy of a run, or its mean over the runs of an arm."""
     evaluations = map(experiment.evaluation, side.runs)
     return fmean(one.groups[0].estimates["accuracy"].value for one in evaluations)
-
-
-def _rate_text(rate: tuple[str, float]) -> str:
-    name, accuracy = rate
-    return f"{name} {value_text(accuracy, 'percent')}%"
-
-
-def _range_text(ends: Sequence[tuple[str, float]]) -> str:
-    """Write the highest and the lowest accuracy, or the one that all have.
-
-    Examples:
-        >>> _range_text([("pact", 0.667), ("base", 0.5)]), _range_text([("a", 0.5), ("b", 0.5)])
-        ('pact 66.7% to base 50.0%', '50.0% each')
-    """
-    highest, lowest = (value_text(value, "percent") for _, value in ends)
-    return f"{highest}% each" if highest == lowest else " to ".join(map(_rate_text, ends))
-
-
-def _ends(rates: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], tuple[str, float]]:
-    """Return the highest and the lowest of named accuracies."""
-    known = [rate for rate in rates if not math.isnan(rate[1])] or rates
-    return max(known, key=itemgetter(1)), min(known, key=itemgetter(1))
 
 
 def _several_words(conclusions: Sequence[BetterConclusion], names: Sequence[str]) -> str:
@@ -224,44 +213,38 @@ def difference_words(conclusion: BetterConclusion, left: str, right: str) -> str
         >>> difference_words(not_comparable(("a", "b"), "item sets differ"), "a", "b")
         'not compared, as item sets differ'
     """
-    claim = conclusion.leading
+    ahead = replace(conclusion, left=left, right=right).better_first
+    claim, first = ahead.leading, ahead.left
     if claim is None:
         return f"not compared, as {one_line(str(conclusion.reason))}"
-    if any(other.status != claim.status for other in conclusion.of("accuracy")):
-        return replace(conclusion, left=left, right=right).line
-    match claim.status:
-        case "better" | "worse":
-            ahead = claim.difference if claim.status == "better" else claim.difference.negated
-            ends = f" {ends_text(ahead.low, ahead.high, 'percent')}" if has_width(ahead) else ""
-            points = f"{value_text(ahead.value, 'percent')} points{ends}"
-            first = left if claim.status == "better" else right
-            return f"{first} is more accurate, by {points}{p_words(claim)}"
-        case "equivalent":
-            margin = math.nan if claim.verdict is None else claim.verdict.margin
-            points = "" if math.isnan(margin) else f" of {value_text(margin, 'percent')} points"
-            return f"as accurate, within the margin{points}"
-        case _:
-            return f"no difference shown{_half_width(claim.difference)}{p_words(claim)}"
-
-
-def _half_width(difference: Estimate) -> str:
-    """Write the longer side of an interval, in points."""
-    if not has_width(difference):
-        return ""
-    side = 100 * max(difference.value - difference.low, difference.high - difference.value)
-    return f" (±{side:.0f} points)" if side >= 1 else f" (±{side:.1g} points)"
-
-
-def _news_of(experiment: Experiment, run: ExperimentRun) -> tuple[str, ...]:
-    """Return the bad news on a run, as verbs."""
-    conclusions = (experiment.order(run), experiment.probabilities(run))
-    mass = experiment.evaluation(run).mean_answer_mass
-    return (*bad_news(conclusions), *mass_news(mass))
+    difference = claim.difference
+    lead = points_text(difference, "percent")
+    if any(other.status != claim.status for other in ahead.of("accuracy")):
+        if claim.status != "better":
+            lead = f"{first} - {ahead.right} {points_text(difference, 'points')}"
+        return f"{ahead.finding(first, ahead.right)}: {lead}"
+    if claim.status == "better":
+        return f"{first} is more accurate, by {lead}{p_words(claim)}"
+    if claim.status == "equivalent":
+        margin = math.nan if claim.verdict is None else claim.verdict.margin
+        points = "" if math.isnan(margin) else f" of {value_text(margin, 'percent')} points"
+        return f"as accurate, within the margin{points}"
+    half = ""
+    if has_width(difference):
+        side = 100 * max(difference.value - difference.low, difference.high - difference.value)
+        half = f" (±{side:.0f} points)" if side >= 1 else f" (±{side:.1g} points)"
+    return f"no difference shown{half}{p_words(claim)}"
 
 
 def _news(experiment: Experiment, names: Sequence[str], runs: Sequence[ExperimentRun]) -> str:
     """Write the bad news on runs; of three or more, name or count the runs by it."""
-    news, two = [_news_of(experiment, run) for run in runs], len(runs) == _TWO
+    judged = [(experiment.order(run), experiment.probabilities(run)) for run in runs]
+    masses = [experiment.evaluation(run).mean_answer_mass for run in runs]
+    news = [
+        (*bad_news(conclusions), *mass_news(mass))
+        for conclusions, mass in zip(judged, masses, strict=True)
+    ]
+    two = len(runs) == _TWO
     if len({*news}) == 1:
         them = "Both" if two else f"All {len(runs):,}"
         return f"{them} {' and '.join(map(_plural, news[0]))}" if news[0] else ""
@@ -269,11 +252,10 @@ def _news(experiment: Experiment, names: Sequence[str], runs: Sequence[Experimen
         pairs = zip(names, news, strict=True)
         return "; ".join(f"{name} {' and '.join(verbs)}" for name, verbs in pairs if verbs)
     bad: dict[str, list[str]] = {}
-    for name, run in zip(names, runs, strict=True):
-        for conclusion in (experiment.order(run), experiment.probabilities(run)):
+    for name, conclusions, mass in zip(names, judged, masses, strict=True):
+        for conclusion in conclusions:
             if conclusion.tone == "bad":
                 bad.setdefault(conclusion.status, []).append(name)
-        mass = experiment.evaluation(run).mean_answer_mass
         if LowAnswerMass.of(mass) is not None:
             share = f"{name} ({small_text(mass, 'percent')}%)"
             bad.setdefault("low answer mass", []).append(share)

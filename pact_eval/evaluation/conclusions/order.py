@@ -7,7 +7,7 @@ repeats bit for bit; its noise is that of rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
@@ -20,7 +20,6 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
     Question,
     Sentence,
-    Tone,
     Unchecked,
 )
 from pact_eval.evaluation.items import ScoredItems
@@ -45,7 +44,7 @@ from pact_eval.numbers import (
 from pact_eval.plain_text import one_line, upper_first
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.permuted_slots import Group, SlotPreference, SlotPreferences
+from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
 
 FloorSource = Literal["repeats", "rounding", "not measured", "not in the log"]
 """Where a noise floor is from: repeated requests, rounding errors of a local model, or nowhere. A
@@ -185,32 +184,24 @@ def order_effect(evaluation: Evaluation, provenance: Provenance) -> OrderEffect:
         evaluation: the report on the run.
         provenance: of the run.
     """
-    estimates, floor = evaluation.groups[0].estimates, noise_floor(provenance)
+    estimates, floor, k = evaluation.groups[0].estimates, noise_floor(provenance), evaluation.k
     view_tv, flips = estimates["view_tv"], estimates["flip_rate"]
-    probe = provenance.probe
+    probe, low = provenance.probe, view_tv.low
     sorts = probe is not None and probe.order.effect == "not seen"
-    finding = _finding((view_tv, flips), evaluation.k, floor, sorts=sorts)
-    return OrderEffect(finding, evaluation.k, floor, view_tv, flips, orders_hidden=sorts)
-
-
-def _finding(
-    moved: tuple[Estimate, Estimate], k: int, floor: NoiseFloor, *, sorts: bool
-) -> OrderFinding:
-    view_tv, flips = moved
-    if sorts:
-        return "identical"
-    if k == 1:
-        return "one view"
-    if math.isnan(view_tv.value):  # of answers without probabilities, only the flips are known
-        return "one order" if math.isnan(flips.value) else "no floor"
-    if view_tv.value <= _SAME:
-        return "identical"
-    if not floor.is_known:
-        return "no floor"
-    low = view_tv.low
     if math.isnan(low) and view_tv.clusters >= _FEWEST_AGREEING:
         low = view_tv.value
-    return "shown" if low > floor.tv else "not shown"
+    finding: OrderFinding = "shown" if low > floor.tv else "not shown"
+    if sorts:
+        finding = "identical"
+    elif k == 1:
+        finding = "one view"
+    elif math.isnan(view_tv.value):  # of answers without probabilities, only the flips are known
+        finding = "one order" if math.isnan(flips.value) else "no floor"
+    elif view_tv.value <= _SAME:
+        finding = "identical"
+    elif not floor.is_known:
+        finding = "no floor"
+    return OrderEffect(finding, k, floor, view_tv, flips, orders_hidden=sorts)
 
 
 def flip_floor(items: ScoredItems, floor: NoiseFloor) -> float:
@@ -340,37 +331,30 @@ def order_audit(
 def _gain(
     name: str, k_views: ResampledGroup, view_0: ResampledGroup, near: BoolArray, floor: NoiseFloor
 ) -> OrderGain:
-    difference, test = metric_difference(name, [(k_views, view_0)])
-    return OrderGain(
-        spec=find_metric(name).spec,
-        single=view_0.estimate(name),
-        ensemble=k_views.estimate(name),
-        difference=difference,
-        evidence=test,
-        floor=_gain_floor(name, view_0.items, near, floor) if floor.is_known else math.nan,
-    )
+    r"""Return the gain in a metric, and the largest that K repeats of view 0 could have given.
 
-
-def _gain_floor(name: str, items: ScoredItems, near: BoolArray, floor: NoiseFloor) -> float:
-    r"""Return the largest gain that K repeats of view 0 could have given, at TV t or less.
-
-    Only near ties can change an answer, and with it an accuracy. For the NLL,
+    Only near ties can change an answer, and with it an accuracy. For the NLL and a TV of t or less,
 
     .. math:: \frac 1n \sum_i \log\left(1 + \frac{t}{p_i}\right) - \log(1 - (K - 1)\, t)
 
     with p_i the probability of the reference at view 0: no repeat gives it more than p_i + t, and
     the mean of K log-probabilities sums to 1 - (K - 1) t or more before it is renormalised.
     """
-    if name == "accuracy":
-        return float(near.mean())
-    if name == "pair_accuracy":
+    difference, test = metric_difference(name, [(k_views, view_0)])
+    items, largest = view_0.items, math.nan
+    if not floor.is_known:
+        pass
+    elif name == "nll_nats":
+        left = 1 - (items.k - 1) * floor.tv
+        raised = float(np.log1p(floor.tv * np.exp(items.values[name])).mean())
+        largest = raised - math.log(left) if left > 0 else math.inf
+    else:
         pairs = items.pairs
-        either = near[pairs.base] | near[pairs.counterfactual]
-        return float(either.mean()) if either.size else math.nan
-    left = 1 - (items.k - 1) * floor.tv
-    if left <= 0:
-        return math.inf
-    return float(np.log1p(floor.tv * np.exp(items.values["nll_nats"])).mean()) - math.log(left)
+        paired = near[pairs.base] | near[pairs.counterfactual]
+        changes = near if name == "accuracy" else paired
+        largest = float(changes.mean()) if changes.size else math.nan
+    sides = view_0.estimate(name), k_views.estimate(name)
+    return OrderGain(find_metric(name).spec, *sides, difference, test, largest)
 
 
 OrderStatus = Literal["follows a letter", "follows a position", "unstable", "stable", "cannot tell"]
@@ -395,7 +379,6 @@ NO_REPEATS: Final = "the log has no repeats of one order"
 
 NO_TIES: Final = Ties()
 _LETTERS_FIRST: Final = 1.25
-_MOST_LETTERS: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -414,13 +397,6 @@ class OrderConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "order"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "follows a letter": "bad",
-        "follows a position": "bad",
-        "unstable": "bad",
-        "stable": "good",
-        "cannot tell": "open",
-    }
 
     status: OrderStatus
     run: str
@@ -431,75 +407,48 @@ class OrderConclusion(Conclusion):
     ties: Ties = NO_TIES
 
     @property
-    def unknown(self) -> str:
-        """What it is called that nothing can be told: "not tested" if orders were not varied."""
-        return "not tested" if self.reason in (ONE_ORDER, REPEATS_OF_ONE_ORDER) else "cannot tell"
-
-    @property
     def words(self) -> Sentence:
         """The finding with its numbers.
 
-        Example:
-            "Follows the letter A: chosen in 84.0% of views with it, 41.0% by chance: +43.0 ..."
-
-        Of a run of which nothing can be told, the share that changes is still known:
-            "Cannot tell: 12.5 [9.6, 16.1]% of the answers change with the order: ..."
+        Examples:
+            "Follows the letter A: chosen 24.2 points [21.8, 26.7] above chance (p < 0.001); ..."
+            "Cannot tell: 12.5% [9.6, 16.1] of answers change; too few items: ..."
         """
         flips = self.flip_rate
-        share = f"{interval_text(flips, 'percent', '%')} of the answers change"
+        change = f"{rate_text(flips)} of answers change"
+        if self.status == "cannot tell":
+            known = "" if math.isnan(flips.value) else f"{change}; "
+            return Sentence(self._finding.capitalize(), f"{known}{one_line(str(self.reason))}.")
         ties = ties_words(self.ties.tied, self.ties.views)
-        change = f"{share} with the order"
-        match self.status:
-            case "follows a letter" | "follows a position":
-                first = self.followed[0]
-                more = [slot for slot in self.followed[1:] if is_other_letter(slot, first)]
-                rest = "".join(f"; also {followed_words(slot)}" for slot in more[:_MOST_LETTERS])
-                finding = followed_together(self.followed)
-                return Sentence(upper_first(finding), f"{_preference(first)}{rest}; {share}{ties}.")
-            case "unstable":
-                return Sentence(
-                    "Unstable", f"{change}; no letter or position is shown to be preferred{ties}."
-                )
-            case "stable":
-                most = value_text(flips.high, "percent")
-                return Sentence("Stable", f"{change}, at most {most}%{ties}.")
-            case "cannot tell":
-                known = "" if math.isnan(flips.value) else f"{change}: "
-                reason = one_line(str(self.reason))
-                return Sentence(upper_first(self.unknown), f"{known}{reason}.")
+        if not self.followed:
+            return Sentence(self._finding.capitalize(), f"{change}{ties}.")
+        first, *others = self.followed
+        # Other letters are avoided because this one is followed; equal ones are in the finding.
+        also = "".join(
+            f", also {position_name(slot.slot)}"
+            for slot in others
+            if slot.slot >= 0 and first.slot >= 0 and slot.preference.value > 0
+            if not math.isclose(slot.preference.value, first.preference.value)
+        )
+        where = ""
+        if first.group is not None:
+            sides = (first.group.inside, first.group.outside)
+            inside, outside = (interval_text(side, "points") for side in sides)
+            where = f", there {inside}, elsewhere {outside}"
+        chosen = f"chosen {_from_chance(first.preference, interval=True)}"
+        change = f"{value_text(flips.value, 'percent')}% of answers change"
+        test = p_value_text(first.adjusted_p_value)
+        return Sentence(
+            upper_first(self._finding), f"{chosen} ({test}){where}{also}; {change}{ties}."
+        )
 
     @property
-    def line(self) -> str:
-        """The same on a line.
-
-        Example:
-            "FOLLOWS THE LETTER A: chosen 24.2 points [21.8, 26.7] above chance (p < 0.001); ..."
-        """
-        flips = self.flip_rate
-        ties = ties_words(self.ties.tied, self.ties.views)
-        match self.status:
-            case "follows a letter" | "follows a position":
-                first, *others = self.followed
-                letters = [
-                    slot
-                    for slot in others
-                    if is_other_letter(slot, first)
-                    and not math.isclose(slot.preference.value, first.preference.value)
-                ]
-                also = "".join(f", also {position_name(slot.slot)}" for slot in letters)
-                test = p_value_text(first.adjusted_p_value)
-                where = f"{group_words(first)}{also}"
-                finding = self.emphasise(followed_together(self.followed))
-                change = value_text(flips.value, "percent")
-                points = _from_chance(first.preference, interval=True)
-                return (
-                    f"{finding}: chosen {points} ({test}){where}; {change}% of answers change{ties}"
-                )
-            case "cannot tell":
-                known = "" if math.isnan(flips.value) else f"{rate_text(flips)} of answers change; "
-                return f"{self.unknown}: {known}{one_line(str(self.reason))}"
-            case status:
-                return f"{self.emphasise(status)}: {rate_text(flips)} of answers change{ties}"
+    def _finding(self) -> str:
+        """The status, with its letters; "not tested" if orders were not varied."""
+        if self.followed:
+            return followed_together(self.followed)
+        untested = self.reason in (ONE_ORDER, REPEATS_OF_ONE_ORDER)
+        return "not tested" if untested else self.status
 
     @property
     def mark(self) -> str:
@@ -508,16 +457,16 @@ class OrderConclusion(Conclusion):
         Example:
             "FOLLOWS THE LETTER A (chosen 24.2 points above chance)"
         """
-        if self.followed:
-            first = self.followed[0]
-            points = _from_chance(first.preference)
-            if first.group is not None:
-                points = f"{_from_chance(first.group.inside)} there"
-            return f"{self.emphasise(followed_words(first))} (chosen {points})"
         if self.status == "cannot tell":
             return self.line
-        changes = value_text(self.flip_rate.value, "percent")
-        return f"{self.emphasise(self.status)} ({changes}% of answers change)"
+        if not self.followed:
+            changes = value_text(self.flip_rate.value, "percent")
+            return f"{self.emphasise(self.status)} ({changes}% of answers change)"
+        first = self.followed[0]
+        points = _from_chance(first.preference)
+        if first.group is not None:
+            points = f"{_from_chance(first.group.inside)} there"
+        return f"{self.emphasise(followed_together([first]))} (chosen {points})"
 
     @property
     def word(self) -> str:
@@ -526,11 +475,11 @@ class OrderConclusion(Conclusion):
         Example:
             "FOLLOWS A"
         """
-        if self.followed:
-            first = self.followed[0]
-            where = "the last place" if first.slot < 0 else position_name(first.slot)
-            return self.emphasise(f"{verb_of(first)} {where}")
-        return self.unknown if self.status == "cannot tell" else self.emphasise(self.status)
+        if not self.followed:
+            return self.emphasise(self._finding)
+        first = self.followed[0]
+        where = "the last place" if first.slot < 0 else position_name(first.slot)
+        return self.emphasise(f"{_verb(first)} {where}")
 
 
 def order_conclusion(
@@ -561,20 +510,22 @@ def order_conclusion(
         untested: number of items whose letters were not tested.
         ties: views in which several answers are equally probable.
     """
-    flips = effect.flip_rate
-    followed = _preferred_slots(slots)
-    unchecked = (
-        [] if effect.floor.is_known else [Unchecked("repeats", _explain_unmeasured(effect.floor))]
-    )
+    flips, floor = effect.flip_rate, effect.floor
+    untold = effect.finding in ("one view", "one order") or not slots.items
+    followed = () if repeats or untold else _preferred_slots(slots)
     reason = REPEATS_OF_ONE_ORDER if repeats else _reason(effect, slots, flip_floor, ties)
+    unchecked: list[Unchecked] = []
     status: OrderStatus = "cannot tell"
-    if repeats or effect.finding in ("one view", "one order") or not slots.items:
-        unchecked = []
-    elif followed:
-        status = "follows a position" if followed[0].slot < 0 else "follows a letter"
-        reason = None
-    elif reason is None:
-        status = "stable" if flips.high <= CHANGES else "unstable"
+    if not repeats and not untold:
+        if not floor.is_known:
+            asked = "no repeats were measured; `pact-eval score --probe` measures them"
+            why = NO_REPEATS if floor.source == "not in the log" else asked
+            unchecked.append(Unchecked("repeats", why))
+        if followed:
+            status = "follows a position" if followed[0].slot < 0 else "follows a letter"
+            reason = None
+        elif reason is None:
+            status = "stable" if flips.high <= CHANGES else "unstable"
     if untested and slots.items and not repeats:
         unchecked.append(Unchecked("letters", f"{counted(untested, 'item')} after the first ones"))
     return OrderConclusion(
@@ -590,39 +541,26 @@ def order_conclusion(
     )
 
 
-def _explain_unmeasured(floor: NoiseFloor) -> str:
-    """Explain a missing noise floor; the model of a log cannot be asked."""
-    if floor.source == "not in the log":
-        return NO_REPEATS
-    return "no repeats were measured; `pact-eval score --probe` measures them"
-
-
 def _preferred_slots(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
     """Return letters and positions chosen or avoided for their own sake, by number of views.
 
-    The last position has a letter in every item, so it comes first only if it explains more views
-    than any one letter does.
+    The interval of each, or else its value, is beyond `LEAST_PREFERENCE`. The last position has a
+    letter in every item, so it comes first only if it explains more views than any one letter does.
     """
+
+    def shown(slot: SlotPreference) -> bool:
+        value, low, high = (getattr(slot.preference, end) for end in ("value", "low", "high"))
+        beyond = low >= LEAST_PREFERENCE or high <= -LEAST_PREFERENCE
+        if math.isnan(low):
+            beyond = abs(value) >= LEAST_PREFERENCE
+        return bool(slot.marked and slot.preference.clusters >= FEWEST_FAMILIES and beyond)
+
+    def rank(slot: SlotPreference) -> tuple[bool, float]:
+        views = abs(slot.preference.value) * slot.shown
+        return slot.preference.value < 0, -views / (_LETTERS_FIRST if slot.slot < 0 else 1)
+
     every = [*slots.slots, *([] if slots.last is None else [slots.last])]
-    shown = [
-        slot
-        for slot in every
-        if slot.marked and slot.preference.clusters >= FEWEST_FAMILIES and _beyond(slot.preference)
-    ]
-    return tuple(sorted(shown, key=lambda slot: (slot.preference.value < 0, -_views(slot))))
-
-
-def _views(slot: SlotPreference) -> float:
-    """Return the number of views that a preference explains; a letter counts for more."""
-    views = abs(slot.preference.value) * slot.shown
-    return views / _LETTERS_FIRST if slot.slot < 0 else views
-
-
-def _beyond(preference: Estimate) -> bool:
-    """Return whether the interval, or else the value, is above `LEAST_PREFERENCE`."""
-    if math.isnan(preference.low):
-        return abs(preference.value) >= LEAST_PREFERENCE
-    return preference.low >= LEAST_PREFERENCE or preference.high <= -LEAST_PREFERENCE
+    return tuple(sorted(filter(shown, every), key=rank))
 
 
 def _reason(
@@ -630,11 +568,9 @@ def _reason(
 ) -> str | None:
     """Return the reason that the flip rate decides nothing; None if it does."""
     flips = effect.flip_rate
-    if effect.finding == "one view":
-        return ONE_ORDER
-    if effect.orders_hidden:
+    if effect.orders_hidden and effect.finding != "one view":
         return "no order is seen: the server sorts the options, or its model ignores their order"
-    if effect.finding == "one order" or not slots.items:
+    if effect.finding in ("one view", "one order") or not slots.items:
         return ONE_ORDER
     if flips.clusters < FEWEST_FAMILIES or math.isnan(flips.low):
         return f"too few: {sample_text(flips.n, flips.clusters, 'family')} in several orders"
@@ -661,82 +597,37 @@ def ties_words(tied: int, views: int) -> str:
     return f"; {tied:,} of {views:,} answers tie: each tied letter has a share of the choice"
 
 
-def is_other_letter(slot: SlotPreference, first: SlotPreference) -> bool:
-    """Return whether a letter is followed beside another; the rest are avoided because of it."""
-    return slot.slot >= 0 and first.slot >= 0 and slot.preference.value > 0
-
-
-def verb_of(slot: SlotPreference) -> str:
-    """Return "follows" or "avoids"."""
+def _verb(slot: SlotPreference) -> str:
     return "follows" if slot.preference.value > 0 else "avoids"
 
 
-def followed_words(slot: SlotPreference) -> str:
-    """Write that a letter or position is followed or avoided, and in which items.
-
-    Examples:
-        "follows the letter A in questions of 6 answers", "follows D, the last place"
-    """
-    where = f"the letter {position_name(slot.slot)}"
-    if slot.is_last:
-        where = "the last place" if slot.slot < 0 else f"{position_name(slot.slot)}, the last place"
-    of = "" if slot.group is None else f" in {group_name(slot.group.group)}"
-    return f"{verb_of(slot)} {where}{of}"
-
-
-def group_name(group: Group) -> str:
-    """Name a group of items.
-
-    Examples:
-        >>> group_name(6), group_name("choice")
-        ('questions of 6 answers', 'choice questions')
-    """
-    return f"questions of {group} answers" if isinstance(group, int) else f"{group} questions"
-
-
-def group_words(slot: SlotPreference) -> str:
-    """Write a preference in the group of items in which it lives, and elsewhere; "" without one.
-
-    Args:
-        slot: that is followed or avoided.
-
-    Example:
-        ", there +29.4 [+16.8, +45.6], elsewhere +3.2 [-0.8, +7.1]"
-    """
-    if slot.group is None:
-        return ""
-    inside, outside = (
-        interval_text(side, "points") for side in (slot.group.inside, slot.group.outside)
-    )
-    return f", there {inside}, elsewhere {outside}"
-
-
 def followed_together(followed: Sequence[SlotPreference]) -> str:
-    """Write which letters are followed equally, such as "follows the letters A and B".
+    """Write which letters are followed equally, or the one that is followed most, and in what.
 
     Args:
         followed: letters and positions, those that are followed most first.
+
+    Examples:
+        "follows the letters A and B", "follows the letter A in questions of 6 answers", "follows
+        D, the last place", "avoids the last place"
     """
     first = followed[0]
+    name, most = position_name(first.slot), first.preference.value
     equal = [
-        slot
+        position_name(slot.slot)
         for slot in followed
-        if slot.slot >= 0 and math.isclose(slot.preference.value, first.preference.value)
+        if slot.slot >= 0 and math.isclose(slot.preference.value, most)
     ]
-    if len(equal) < 2 or first.slot < 0:
-        return followed_words(first)
-    *most, last = (position_name(slot.slot) for slot in equal)
-    return f"{verb_of(first)} the letters {', '.join(most)} and {last}"
-
-
-def _preference(slot: SlotPreference) -> str:
-    chosen, chance = (value_text(share, "percent") for share in (slot.chosen, slot.chance))
-    points = interval_text(slot.preference, "points", " points")
-    test = p_value_text(slot.adjusted_p_value)
-    return (
-        f"chosen in {chosen}% of views with it, {chance}% by chance: {points} ({test})"
-        f"{group_words(slot)}"
-    )
+    if len(equal) > 1 and first.slot >= 0:
+        return f"{_verb(first)} the letters {', '.join(equal[:-1])} and {equal[-1]}"
+    where, of = f"the letter {name}", ""
+    if first.is_last:
+        where = "the last place" if first.slot < 0 else f"{name}, the last place"
+    if first.group is not None:
+        group = first.group.group
+        answers = f"questions of {group} answers"
+        of = f" in {answers if isinstance(group, int) else f'{group} questions'}"
+    return f"{_verb(first)} {where}{of}"
 
 
 def _from_chance(preference: Estimate, *, interval: bool = False) -> str:

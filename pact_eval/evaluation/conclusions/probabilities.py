@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from pact_eval.evaluation.calibration_error import CalibrationError, ConfidenceGap
-from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Tone
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import find_metric
@@ -24,8 +24,7 @@ from pact_eval.stats.multiplicity import holm
 ProbabilitiesStatus = Literal[
     "over-confident", "under-confident", "miscalibrated", "no error shown", "cannot tell"
 ]
-UNDIRECTED: Final = ("miscalibrated", "no error shown")
-"""Statuses whose sentence has the interval of the gap."""
+_UNDIRECTED: Final = ("miscalibrated", "no error shown")
 
 LOOKS: Final = ("ece", "gap", "corp")
 """The tests, in the order of `ProbabilitiesConclusion.p_values`."""
@@ -76,13 +75,6 @@ class ProbabilitiesConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "probabilities"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "over-confident": "bad",
-        "under-confident": "bad",
-        "miscalibrated": "bad",
-        "no error shown": "good",
-        "cannot tell": "open",
-    }
 
     status: ProbabilitiesStatus
     run: str
@@ -97,9 +89,8 @@ class ProbabilitiesConclusion(Conclusion):
     @property
     def p_value(self) -> float:
         """Smallest adjusted p-value; NaN without a test."""
-        return min(
-            (p for p in self.adjusted_p_values.values() if not math.isnan(p)), default=math.nan
-        )
+        known = (p for p in self.adjusted_p_values.values() if not math.isnan(p))
+        return min(known, default=math.nan)
 
     @property
     def only_corp(self) -> bool:
@@ -120,43 +111,36 @@ class ProbabilitiesConclusion(Conclusion):
 
     @property
     def words(self) -> Sentence:
-        """The finding with its numbers.
+        """The finding with its numbers: with the gap and CORP where these say more than ECE.
 
-        Example:
-            "Over-confident: mean confidence 73.1%, accuracy 52.0%; ECE 21.3%, by chance 5.0% ..."
+        Examples:
+            "Over-confident: says 78.7%, is 63.5% right (ECE 15.6, chance 4.7; p < 0.001)."
+            "Miscalibrated: says 70.0%, is 65.4% right (gap +4.6 [-1.2, +9.9] points; ECE ...)."
         """
         if self.status == "cannot tell":
             return Sentence("Cannot tell", f"{one_line(str(self.reason))}.")
-        confidence, accuracy = (
-            value_text(share, "percent") for share in (self.confidence, self.accuracy)
-        )
-        numbers = f"mean confidence {confidence}%, accuracy {accuracy}%"
-        details = [self.ece_text("by chance", "%")]
-        if self.status in UNDIRECTED:
-            numbers += f", {self.gap_text}"
+        details, ece, corp = [], self.ece, self.corp
+        if self.status in _UNDIRECTED:
+            details.append(f"gap {interval_text(self.gap, 'points', ' points')}")
+        text = f"ECE {value_text(ece.value, 'percent')}"
+        if isinstance(ece, CalibrationError):
+            text += f", chance {value_text(ece.floor, 'percent')}"
+            if ece.bins != CalibrationError.bins:
+                text = text.replace("ECE", f"ECE ({ece.bins} bins)", 1)
+        details.append(text)
         if self.only_corp:
-            details.append(self.corp_text("by chance"))
-        details.append(self.adjusted_text)
-        return Sentence(self.status.capitalize(), f"{numbers}; {'; '.join(details)}.")
+            details.append(f"CORP miscalibration {corp.value:.4f}, chance {corp.floor:.4f}")
+        if self.shown_alone:
+            p_value = p_value_text(self.p_value)
+            details.append(f"{p_value} after adjustment for three tests")
+        elif self.tone == "bad":
+            details.append(p_value_text(self.p_value))
+        return Sentence(self.status.capitalize(), f"{self._rates} ({'; '.join(details)}).")
 
     @property
-    def line(self) -> str:
-        """The same on a line.
-
-        Example:
-            "OVER-CONFIDENT: says 78.7%, is 63.5% right (ECE 15.6, chance 4.7; p < 0.001)"
-        """
-        if self.status == "cannot tell":
-            return f"cannot tell: {one_line(str(self.reason))}"
+    def _rates(self) -> str:
         says, right = (value_text(share, "percent") for share in (self.confidence, self.accuracy))
-        details = [self.gap_text] if self.status in UNDIRECTED else []
-        details.append(self.ece_text("chance"))
-        if self.only_corp:
-            details.append(self.corp_text("chance"))
-        if self.tone == "bad" or self.shown_alone:
-            details.append(self.adjusted_text)
-        finding = self.emphasise(self.status)
-        return f"{finding}: says {says}%, is {right}% right ({'; '.join(details)})"
+        return f"says {says}%, is {right}% right"
 
     @property
     def mark(self) -> str:
@@ -167,11 +151,7 @@ class ProbabilitiesConclusion(Conclusion):
         """
         if self.status == "cannot tell":
             return self.line
-        finding = self.emphasise(self.status)
-        if self.status == "no error shown":
-            return finding
-        says, right = (value_text(share, "percent") for share in (self.confidence, self.accuracy))
-        return f"{finding} (says {says}%, is {right}% right)"
+        return self.word if self.tone == "good" else f"{self.word} ({self._rates})"
 
     @property
     def word(self) -> str:
@@ -180,50 +160,7 @@ class ProbabilitiesConclusion(Conclusion):
         Example:
             "OVER-CONFIDENT"
         """
-        return self.emphasise(self.status.partition(" other")[0])
-
-    @property
-    def gap_text(self) -> str:
-        """Confidence minus accuracy with its interval, which tells how much a mean may hide.
-
-        Example:
-            "gap +4.6 [-1.2, +9.9] points"
-        """
-        return f"gap {interval_text(self.gap, 'points', ' points')}"
-
-    def ece_text(self, by_chance: str, unit: str = "") -> str:
-        """Write the ECE next to that of a calibrated model, and an unusual number of bins.
-
-        Example:
-            "ECE (30 bins) 7.7%, by chance 6.7%"
-        """
-        ece = self.ece
-        value = f"{value_text(ece.value, 'percent')}{unit}"
-        if not isinstance(ece, CalibrationError):
-            return f"ECE {value}"
-        bins = "" if ece.bins == CalibrationError.bins else f" ({ece.bins} bins)"
-        return f"ECE{bins} {value}, {by_chance} {value_text(ece.floor, 'percent')}{unit}"
-
-    def corp_text(self, by_chance: str) -> str:
-        """Write the miscalibration without bins next to that of a calibrated model.
-
-        Example:
-            "CORP miscalibration 0.0201, by chance 0.0007"
-        """
-        corp = self.corp
-        return f"CORP miscalibration {corp.value:.4f}, {by_chance} {corp.floor:.4f}"
-
-    @property
-    def adjusted_text(self) -> str:
-        """The smallest p-value after adjustment.
-
-        If a test alone would show an error, but not the three together, the text says so.
-
-        Example:
-            "p = 0.011"
-        """
-        p_value = p_value_text(self.p_value)
-        return f"{p_value} after adjustment for three tests" if self.shown_alone else p_value
+        return self.emphasise(self.status)
 
 
 def probabilities_conclusion(

@@ -9,7 +9,7 @@ the test.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from pact_eval._choices import ClusterUnit
-from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval._typing import BoolArray
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Tone
 from pact_eval.evaluation.group_search import (
@@ -25,7 +25,6 @@ from pact_eval.evaluation.group_search import (
     MOST_DETECTABLE,
     CheckedGroup,
     DetectableGroup,
-    GroupSearch,
     Measure,
     search_groups,
 )
@@ -33,7 +32,7 @@ from pact_eval.evaluation.item_columns import group_labels, item_columns
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels, ordered_groups
 from pact_eval.numbers import p_value_text, value_text
-from pact_eval.plain_text import short_names, upper_first
+from pact_eval.plain_text import short_names
 from pact_eval.runs.predictions import FIRST_REPEAT
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import mean_inference
@@ -51,7 +50,7 @@ MOST_BARS: Final = 20
 """So many groups of a column are drawn at most, those with the most items."""
 
 _MOST_NAMED: Final = 2
-_NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_NUMBERS: Final = ("no", "", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 @dataclass(frozen=True)
@@ -146,12 +145,6 @@ class WhereConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "where"
-    tones: ClassVar[Mapping[str, Tone]] = {
-        "found": "bad",
-        "nothing found": "good",
-        "too few to tell": "open",
-        "no groups": "open",
-    }
 
     status: WhereStatus
     run: str
@@ -179,30 +172,42 @@ class WhereConclusion(Conclusion):
 
     @property
     def words(self) -> Sentence:
-        """The finding with its numbers.
+        """The finding with its numbers: of the first two groups.
 
-        Example:
-            "1 group differs: group books: 57.0% right, 90.1% sure; the other two: 82.0% right, ..."
+        Examples:
+            "1 group differs: books: 57.0% right, 90.1% sure; the other two: 82.0% right (tested, p
+            = 0.003)."
+            "Nothing found in 12 groups: one of 200 items whose accuracy is 22 points off would ..."
         """
-        if self.status != "found":
-            return Sentence(upper_first(self._finding), f"{self._explanation}.")
-        one = len(self.groups) == 1
-        verb = ("is" if one else "are") if self.only_better else "differs" if one else "differ"
-        return Sentence(
-            f"{counted(len(self.groups), 'group')} {verb}{' better' if self.only_better else ''}",
-            f"{self._found(self.groups)}.",
-        )
+        if self.status == "found":
+            one, better = len(self.groups) == 1, " better" if self.only_better else ""
+            verb = ("is" if one else "are") if better else "differs" if one else "differ"
+            return Sentence(f"{counted(len(self.groups), 'group')} {verb}{better}", self._found)
+        power, finding = self.detectable, self.status.capitalize()
+        if self.status == "nothing found":
+            finding += f" in {counted(self.searched, 'group')}"
+        if self.status == "no groups":
+            why = "no column divides the items; one such as topic in the file would"
+        elif power is None:
+            units = "independent items" if self.unit == "family" else "sources"
+            most = f"the largest has {self.most_families:,}"
+            why = f"a group needs about {NEEDED_FAMILIES} {units}, {most}"
+        else:
+            points, size = value_text(power.points, "percent"), counted(power.items, "item")
+            why = f"a group of {size} would have to differ by {points} points of accuracy"
+            if self.status == "nothing found":
+                why = f"one of {size} whose accuracy is {points} points off would usually be found"
+                why += ", a smaller one only if it is further off" if power.large else ""
+        return Sentence(finding, f"{why}.")
 
     @property
     def line(self) -> str:
-        """The same on a line, with the first two groups.
+        """The same on a line, which begins with the groups.
 
         Example:
             "group books: 57.0% right, 90.1% sure; the other two: 82.0% right (tested, p = 0.003)"
         """
-        if self.status != "found":
-            return f"{self._finding}: {self._explanation}"
-        return self._found(self.groups[:_MOST_NAMED])
+        return self.words.numbers.removesuffix(".") if self.status == "found" else super().line
 
     @property
     def only_there(self) -> str:
@@ -212,55 +217,23 @@ class WhereConclusion(Conclusion):
         directions = {group.direction for group in self.groups}
         return directions.pop() if len(directions) == 1 else ""
 
-    def _found(self, groups: Sequence[WhereGroup]) -> str:
-        parts = []
-        for group in groups:
-            sure = f"{group.direction.upper()}, " if group.differs_in_confidence else ""
-            parts.append(f"{group.name}: {sure}{group.rates}")
-        left = len(self.groups) - len(groups)
-        parts += [f"{counted(left, 'more group')}"] if left else []
+    @property
+    def _found(self) -> str:
+        groups = self.groups[:_MOST_NAMED]
+        sure = [group.differs_in_confidence for group in groups]
+        parts = [
+            f"{group.name}: {f'{group.direction.upper()}, ' if told else ''}{group.rates}"
+            for group, told in zip(groups, sure, strict=True)
+        ]
+        if left := len(self.groups) - len(groups):
+            parts.append(counted(left, "more group"))
         if self.elsewhere is not None:
-            parts.append(f"{self._place_elsewhere}: {self.elsewhere.rates}")
+            number = f"{self.others:,}" if self.others > 9 else _NUMBERS[self.others]
+            place = f"the other {number}".rstrip() if self.others else "elsewhere"
+            parts.append(f"{place}: {self.elsewhere.rates}")
         tests = " and ".join(dict.fromkeys(p_value_text(group.p) for group in groups))
-        only = ""
-        if self.only_there:
-            said = all(group.differs_in_confidence for group in groups)
-            only = f"; {'' if said else f'{self.only_there} '}only there, as far as it is shown"
-        return f"{'; '.join(parts)} (tested, {tests}){only}"
-
-    @property
-    def _place_elsewhere(self) -> str:
-        """Name the items outside the groups that differ: "the other two", or "elsewhere"."""
-        if not self.others:
-            return "elsewhere"
-        if self.others == 1:
-            return "the other"
-        number = _NUMBERS[self.others] if self.others < len(_NUMBERS) else f"{self.others:,}"
-        return f"the other {number}"
-
-    @property
-    def _finding(self) -> str:
-        """What was found, if no group is named."""
-        if self.status != "nothing found":
-            return self.status
-        return f"nothing found in {counted(self.searched, 'group')}"
-
-    @property
-    def _explanation(self) -> str:
-        """Why no group is named."""
-        if self.status == "no groups":
-            return "no column divides the items; one such as topic in the file would"
-        power = self.detectable
-        if power is None:
-            units = "independent items" if self.unit == "family" else "sources"
-            most = f"the largest has {self.most_families:,}"
-            return f"a group needs about {NEEDED_FAMILIES} {units}, {most}"
-        points, size = value_text(power.points, "percent"), counted(power.items, "item")
-        if self.status == "too few to tell":
-            return f"a group of {size} would have to differ by {points} points of accuracy"
-        smaller = ", a smaller one only if it is further off" if power.large else ""
-        found = f"one of {size} whose accuracy is {points} points off would usually be found"
-        return f"{found}{smaller}"
+        only = f"{'' if all(sure) else f'{self.only_there} '}only there, as far as it is shown"
+        return f"{'; '.join(parts)} (tested, {tests}){f'; {only}' if self.only_there else ''}."
 
 
 def _name(column: str, value: str) -> str:
@@ -305,12 +278,20 @@ def where_conclusion(
     named = {name: groups for name, groups in labels.items() if groups is not None}
     search = search_groups(items, named, seed=seed)
     groups = _Groups(items, named, search.in_test)
-    found = tuple(groups.tested(test) for test in search.shown)
+    found = tuple(groups.tested(test) for test in search.tests if test.shown)
     outside = ~groups.any_of(found)
     worse = [group for group in found if not group.better]
     behind = groups.any_of(worse) if worse else outside
+    power = search.detectable
+    status: WhereStatus = "nothing found"
+    if found:
+        status = "found"
+    elif not named:
+        status = "no groups"
+    elif power is None or power.points > MOST_DETECTABLE:
+        status = "too few to tell"
     return WhereConclusion(
-        status=_status(search, bool(named)),
+        status=status,
         run=run,
         groups=found,
         elsewhere=groups.of("", "", outside) if found and outside.any() else None,
@@ -325,17 +306,6 @@ def where_conclusion(
         unit=items.unit,
         items=groups.ids(behind) if found else (),
     )
-
-
-def _status(search: GroupSearch, has_columns: bool) -> WhereStatus:
-    """Return what a search shows of columns, if there are any."""
-    if any(test.shown for test in search.tests):
-        return "found"
-    if not has_columns:
-        return "no groups"
-    if search.detectable is None or search.detectable.points > MOST_DETECTABLE:
-        return "too few to tell"
-    return "nothing found"
 
 
 def _labels(items: ScoredItems, name: str, values: pl.Series, by: str) -> Labels | None:
@@ -380,7 +350,9 @@ class _Groups:
         families, cluster = np.unique(self.items.cluster[rows], return_inverse=True)
         right, confidence = self.items.correct[rows], self.items.confidence[rows]
         rate = rate_estimate(np.bincount(cluster, right), np.bincount(cluster))
-        gap, few = _gap(confidence - right, cluster, families.size), few_clusters(families.size)
+        gap, few = Estimate(*3 * (math.nan,), rows.size, families.size), few_clusters(families.size)
+        if np.isfinite(confidence).all():
+            gap = mean_inference(confidence - right, cluster, families.size).estimate()
         return WhereGroup(
             column=column,
             value=value,
@@ -391,35 +363,34 @@ class _Groups:
             gap=without_interval(gap, few),
         )
 
-    def tested(self, tested: CheckedGroup) -> WhereGroup:
+    def tested(self, checked: CheckedGroup) -> WhereGroup:
         """Return a group that was tested, with the other names of its items."""
-        candidate, test = tested.candidate, tested.test
-        inside = self.columns[candidate.column].has(candidate.value)
+        column, value, measure = checked.column, checked.value, checked.measure
+        test, inside = checked.test, self.columns[checked.column].has(checked.value)
         own, others = (self.of("", "", side & self.in_test).gap for side in (inside, ~inside))
-        direction = _direction(own)
+        direction = ""
+        if own.excludes_zero:
+            direction = "over-confident" if own.value > 0 else "under-confident"
         better = test.inside > test.outside
-        if candidate.measure == "confidence gap":
+        if measure == "confidence gap":
             better = abs(test.inside) < abs(test.outside)
+        also = [
+            _name(name, str(labels.names[code]))
+            for name, labels in self.columns.items()
+            for code in np.unique(labels.codes[inside])[:1]
+            if name != column and np.array_equal(labels.codes == code, inside)
+        ]
         return replace(
-            self.of(candidate.column, candidate.value, inside),
-            p=tested.adjusted,
-            tested_items=tested.items,
-            differs=candidate.measure,
+            self.of(column, value, inside),
+            p=checked.adjusted,
+            tested_items=checked.items,
+            differs=measure,
             tested=test.inside,
             tested_others=test.outside,
             direction=direction,
             better=better and not (direction == "over-confident" and own.value > others.value),
-            also=tuple(self._same(candidate.column, inside)),
+            also=tuple(also),
         )
-
-    def _same(self, column: str, inside: BoolArray) -> Iterator[str]:
-        """Yield the names of the groups of other columns that are the same items."""
-        size = np.count_nonzero(inside)
-        for name, labels in self.columns.items():
-            sizes = np.bincount(labels.codes, minlength=len(labels))
-            for code in np.flatnonzero(sizes == size) if name != column else ():
-                if np.array_equal(labels.codes == code, inside):
-                    yield _name(name, str(labels.names[code]))
 
     def bars(self, by: str, found: Sequence[WhereGroup]) -> tuple[WhereGroup, ...]:
         """Return the groups of the column that is drawn, in the order of the report."""
@@ -428,10 +399,8 @@ class _Groups:
             column = next(iter(self.columns), "")
         if not column:
             return ()
-        labels, tested = (
-            self.columns[column],
-            {group.value: group for group in found if group.column == column},
-        )
+        labels = self.columns[column]
+        tested = {group.value: group for group in found if group.column == column}
         sizes = np.bincount(labels.codes, minlength=len(labels))
         largest = np.argsort(-sizes, kind="stable")[:MOST_BARS]
         names = ordered_groups([str(labels.names[code]) for code in np.sort(largest)])
@@ -453,20 +422,6 @@ class _Groups:
         return tuple(name.removesuffix(FIRST_REPEAT) if asked > 1 else name for name in names)
 
 
-def _gap(gaps: FloatArray, cluster: IntArray, families: int) -> Estimate:
-    """Return the mean of confidence minus accuracy, with its interval over families."""
-    if not np.isfinite(gaps).all():
-        return Estimate(math.nan, math.nan, math.nan, gaps.size, families)
-    return mean_inference(gaps, cluster, families).estimate()
-
-
-def _direction(gap: Estimate) -> str:
-    """Return the direction of a gap that is shown; else ""."""
-    if not gap.excludes_zero:
-        return ""
-    return "over-confident" if gap.value > 0 else "under-confident"
-
-
 def items_of_groups(
     items: ScoredItems, groups: Sequence[WhereGroup]
 ) -> Mapping[str, frozenset[str]]:
@@ -482,13 +437,11 @@ def items_of_groups(
     if not groups or items.views is None:
         return {}
     name = groups[0].column
-    values = next(values for column, values in item_columns(items) if column == name)
+    values = dict(item_columns(items))[name]
     labels = group_labels(values, name, items.families.codes)
     if labels is None or groups[0].value not in labels.names:
         labels = items.labels[name]  # bins that the user named
     ids = items.predictions.ids
-    codes = {value: code for code, value in enumerate(labels.names.tolist())}
     return {
-        group.value: frozenset(map(str, ids[labels.codes == codes[group.value]].tolist()))
-        for group in groups
+        group.value: frozenset(map(str, ids[labels.has(group.value)].tolist())) for group in groups
     }

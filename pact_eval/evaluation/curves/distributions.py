@@ -13,6 +13,7 @@ import numpy as np
 from pact_eval import metrics
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.comparison import SeedMatch
 from pact_eval.evaluation.curves.probabilities import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -163,47 +164,37 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class RunRisks:
-    """Error rates of a run among its most confident items.
-
-    Attributes:
-        arm: its arm.
-        seed: its seed.
-        coverages: (points,) shares of the items that are kept.
-        errors: the error rate at each, with its 95% band over families.
-    """
-
-    arm: str
-    seed: int | None
-    coverages: FloatArray
-    errors: tuple[Estimate, ...]
-
-
-def run_risks(experiment: Experiment, coverages: Sequence[float]) -> tuple[RunRisks, ...]:
+def run_risks(
+    experiment: Experiment, coverages: Sequence[float]
+) -> tuple[tuple[ExperimentRun, tuple[Estimate, ...]], ...]:
     """Compute the error rate of every run at some coverages, as the curve has it.
+
+    Args:
+        experiment: runs on the same items.
+        coverages: shares of the items that are kept, the most confident ones.
+
+    Returns:
+        Every run, and its error rate at each share with its 95% band over families.
 
     Raises:
         InputError: there is no run, the item sets differ, or a run has no probabilities.
     """
     experiment.shared_items()
     experiment.require("aurc")
-    return tuple(_run_risks(experiment, run, np.asarray(coverages)) for run in experiment.runs)
-
-
-def _run_risks(experiment: Experiment, run: ExperimentRun, coverages: FloatArray) -> RunRisks:
-    settings = experiment.settings
-    items = run.scored(settings.decoding)
-    family, n = items.families.codes, len(items)
-    curve = error_rate_curve(items.confidence, items.correct, coverages)
-    resamples = band_resamples(settings, n)
-    band = curve_band(curve, family, rng=settings.rng(), resamples=resamples)
-    method = Method.bootstrap("", resamples)
-    errors = tuple(
-        Estimate(float(value), float(low), float(high), n, len(items.families), method)
-        for value, low, high in zip(curve(np.ones(n)), band.low, band.high, strict=True)
-    )
-    return RunRisks(run.arm, run.seed, coverages, errors)
+    settings, risks = experiment.settings, []
+    for run in experiment.runs:
+        items = run.scored(settings.decoding)
+        family, n = items.families.codes, len(items)
+        curve = error_rate_curve(items.confidence, items.correct, np.asarray(coverages))
+        band = curve_band(curve, family, settings)
+        method = Method.bootstrap("", band_resamples(settings, n))
+        numbers = zip(curve(np.ones(n)).tolist(), band.low, band.high, strict=True)
+        errors = [
+            Estimate(value, float(low), float(high), n, len(items.families), method)
+            for value, low, high in numbers
+        ]
+        risks.append((run, tuple(errors)))
+    return tuple(risks)
 
 
 def _reference(runs: Sequence[ScoredItems], coverage: FloatArray) -> RiskReference:
@@ -221,19 +212,20 @@ def _differences(
         for arm, runs in experiment.arms.items()
         for run, of_run in zip(runs, curves[arm], strict=True)
     }
-    settings, n, main = experiment.settings, len(family), experiment.main_arm
+    main = experiment.main_arm
     for other, matches in experiment.comparisons.against(main).items():
         if not matches:
             continue
-        pairs = [(curve[match.a], curve[match.b]) for match in matches]
 
-        def lead(weights: FloatArray, pairs: Sequence[tuple[_Curve, _Curve]] = pairs) -> FloatArray:
-            leads = [a(weights) - b(weights) for a, b in pairs]
+        def lead(
+            weights: FloatArray, matches: Sequence[SeedMatch[ExperimentRun]] = matches
+        ) -> FloatArray:
+            leads = [curve[match.a](weights) - curve[match.b](weights) for match in matches]
             return np.asarray(np.mean(leads, axis=0), dtype=np.float64)
 
-        band = curve_band(lead, family, rng=settings.rng(), resamples=band_resamples(settings, n))
+        band = curve_band(lead, family, experiment.settings)
         seeds = tuple(match.seed for match in matches)
-        yield CurveDifference(main, other, seeds, lead(np.ones(n)), band)
+        yield CurveDifference(main, other, seeds, lead(np.ones(len(family))), band)
 
 
 def error_rate_curve(confidence: FloatArray, correct: BoolArray, coverage: FloatArray) -> _Curve:
@@ -275,25 +267,20 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
     first = experiment.shared_items()
     experiment.require("view_tv")
     x = np.geomspace(_LOWEST_TV, 1.0, _TV_POINTS)
-    family = first.families.codes
+    family, decoding = first.families.codes, experiment.settings.decoding
     arms = []
     for arm, runs in experiment.arms.items():
-        views = ((run, run.predictions) for run in runs)
-        several = [
-            run
-            for run, predictions in views
-            if (predictions.k > 1 and not predictions.repeats) or predictions.view_tv is not None
-        ]
-        if not several:
-            continue
-        tv = [
-            run.asked_once().scored(experiment.settings.decoding).values["view_tv"]
-            for run in several
-        ]
-        reached = [np.where(np.isnan(d), -1, np.searchsorted(x + _TIE, d)) for d in tv]
-        curves = [partial(_share, first) for first in reached]
-        means = [float(distances[~np.isnan(distances)].mean()) for distances in tv]
-        arms.append(_arm_curve(experiment, arm, several, curves, means, family))
+        several = []
+        for run in runs:
+            views = run.predictions
+            if (views.k > 1 and not views.repeats) or views.view_tv is not None:
+                several.append(run)
+        if several:
+            tv = [run.asked_once().scored(decoding).values["view_tv"] for run in several]
+            reached = [np.where(np.isnan(d), -1, np.searchsorted(x + _TIE, d)) for d in tv]
+            curves = [partial(_share, of_run) for of_run in reached]
+            means = [float(distances[~np.isnan(distances)].mean()) for distances in tv]
+            arms.append(_arm_curve(experiment, arm, several, curves, means, family))
     if not arms:
         raise InputError("one view only (K is 1): view TV is between views")
     return ArmCurves(x, tuple(arms), len(family), len(first.families))
@@ -323,15 +310,11 @@ def _arm_curve(
     *,
     banded: bool = True,
 ) -> ArmCurve:
-    settings, n = experiment.settings, len(family)
-
     def mean(weights: FloatArray) -> FloatArray:
         return np.asarray(sum(curve(weights) for curve in curves) / len(curves), dtype=np.float64)
 
-    band = None
-    if banded:
-        band = curve_band(mean, family, rng=settings.rng(), resamples=band_resamples(settings, n))
-    by_run = np.array([curve(np.ones(n)) for curve in curves])
+    band = curve_band(mean, family, experiment.settings) if banded else None
+    by_run = np.array([curve(np.ones(len(family))) for curve in curves])
     seeds = tuple(run.seed for run in runs)
     return ArmCurve(arm, seeds, by_run, by_run.mean(axis=0), band, tuple(summary))
 

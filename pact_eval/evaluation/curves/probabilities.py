@@ -47,11 +47,7 @@ def band_resamples(settings: Settings, items: int) -> int:
 
 
 def curve_band(
-    curve: Callable[[FloatArray], FloatArray],
-    family: IntArray,
-    *,
-    rng: np.random.Generator,
-    resamples: int,
+    curve: Callable[[FloatArray], FloatArray], family: IntArray, settings: Settings
 ) -> Band:
     """Resample families and return the middle 95% of the curve at every point.
 
@@ -59,35 +55,27 @@ def curve_band(
         curve: maps (n,) integer weights of the items to (points,) values; NaN if no items have
             weight.
         family: (n,) code of each item's family, in 0..F-1.
-        rng: source of the resamples.
-        resamples: number of resamples.
+        settings: seed and number of the resamples; see `band_resamples`.
 
     Returns:
         The percentile band; NaN everywhere if there is one family.
     """
+    rng, resamples = settings.rng(), band_resamples(settings, len(family))
     n_families = int(family.max(initial=-1)) + 1
-    points = len(curve(np.ones(len(family))))
+    ends = np.full((2, len(curve(np.ones(len(family))))), np.nan)
     if n_families < 2:
-        return Band(np.full(points, np.nan), np.full(points, np.nan))
-    replicates = np.empty((resamples, points))
+        return Band(*ends)
+    replicates = np.empty((resamples, ends.shape[1]))
     for row in tracked(range(resamples), "Resampling a curve", "resamples"):
         drawn = np.bincount(rng.integers(0, n_families, n_families), minlength=n_families)
         replicates[row] = curve(drawn[family].astype(np.float64))
-    low, high = _percentiles(replicates, expanded_tail(0.95, n_families))
-    return Band(low, high)
-
-
-def _percentiles(replicates: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
-    tails = [tail, 1 - tail]
-    undefined = np.isnan(replicates)
-    if not undefined.any():  # the function below goes through one column after the other
-        low, high = np.quantile(replicates, tails, axis=0)
-        return low, high
-    ends = np.full((2, replicates.shape[1]), np.nan)
+    tail, undefined = expanded_tail(0.95, n_families), np.isnan(replicates)
     defined = ~undefined.all(axis=0)
-    if defined.any():
-        ends[:, defined] = np.nanquantile(replicates[:, defined], tails, axis=0)
-    return ends[0], ends[1]
+    if not undefined.any():  # nanquantile goes through one column after the other
+        ends = np.quantile(replicates, [tail, 1 - tail], axis=0)
+    elif defined.any():
+        ends[:, defined] = np.nanquantile(replicates[:, defined], [tail, 1 - tail], axis=0)
+    return Band(*ends)
 
 
 _POINTS: Final = 101
@@ -142,8 +130,8 @@ _CONFIDENCE_BINS: Final = 20
 
 
 @dataclass(frozen=True, eq=False)
-class BinnedCurve:
-    """One reliability curve in bins, as fractions.
+class ReliabilityCurve:
+    """One reliability curve in bins, as fractions, and without them.
 
     Attributes:
         calibrated: whether the probabilities were divided by T(x).
@@ -152,6 +140,8 @@ class BinnedCurve:
             bin, or if the items of the bin form one family.
         high: (bins,) upper end of this interval.
         ece: ECE with its interval, as in the run's evaluation.
+        isotonic: by isotonic regression, with its consistency band; None for published bins, and
+            if bins alone are asked for.
     """
 
     calibrated: bool
@@ -159,16 +149,6 @@ class BinnedCurve:
     low: FloatArray
     high: FloatArray
     ece: Estimate
-
-
-@dataclass(frozen=True, eq=False)
-class ReliabilityCurve(BinnedCurve):
-    """One reliability curve in bins, and without them.
-
-    Attributes:
-        isotonic: by isotonic regression, with its consistency band; None for published bins.
-    """
-
     isotonic: RecalibratedCurve | None
 
 
@@ -236,54 +216,41 @@ class RunConfidence:
     families: int
 
 
-def reliability(experiment: Experiment, run: ExperimentRun) -> RunReliability:
+def reliability(
+    experiment: Experiment, run: ExperimentRun, *, binned: bool = False
+) -> RunReliability:
     """Compute the reliability of a run in the bins of ECE, and without bins, before and after T(x).
 
-    Raises:
-        InputError: the run does not have the decoding, or its calibrator cannot be applied.
-    """
-    settings, curves = experiment.settings, []
-    for binned in binned_reliability(experiment, run):
-        items = run.scored(settings.decoding, calibrated=binned.calibrated)
-        isotonic = recalibrated_curve(items, settings)
-        curves.append(ReliabilityCurve(**vars(binned), isotonic=isotonic))
-    first = curves[0].ece
-    return RunReliability(run.label, run.arm, tuple(curves), first.n, first.clusters)
-
-
-def binned_reliability(experiment: Experiment, run: ExperimentRun) -> tuple[BinnedCurve, ...]:
-    """Compute the reliability of a run in bins alone, before and after T(x).
+    Args:
+        experiment: has the run.
+        run: on full contexts.
+        binned: bins alone.
 
     Raises:
         InputError: the run does not have the decoding, or its calibrator cannot be applied.
     """
     run.require("ece")
-    both = (False,) if run.calibrator is None else (False, True)
-    return tuple(_binned_curve(experiment, run, calibrated=calibrated) for calibrated in both)
-
-
-def _binned_curve(experiment: Experiment, run: ExperimentRun, *, calibrated: bool) -> BinnedCurve:
-    items = run.scored(experiment.settings.decoding, calibrated=calibrated)
-    evaluation = experiment.evaluation(run, calibrated=calibrated)
-    low, high = _bin_intervals(items)
-    return BinnedCurve(
-        calibrated=calibrated,
-        bins=metrics.reliability(items.confidence, items.correct, items.ece_bins),
-        low=low,
-        high=high,
-        ece=evaluation.groups[0].estimates["ece"],
-    )
-
-
-def _bin_intervals(items: ScoredItems) -> tuple[FloatArray, FloatArray]:
-    """Return both ends of the interval of the accuracy in every bin."""
-    bin_of_item = metrics.bin_index(items.confidence, items.ece_bins)
-    members = bin_of_item[:, None] == np.arange(items.ece_bins)
-    family, n = items.families.codes, len(items.families)
-    counted = cluster_sums(members, family, n)
-    positive = cluster_sums(members & items.correct[:, None], family, n)
-    bins = [rate_estimate(*counts) for counts in zip(positive.T, counted.T, strict=True)]
-    return np.array([rate.low for rate in bins]), np.array([rate.high for rate in bins])
+    settings, curves = experiment.settings, []
+    for calibrated in (False, True) if run.calibrator is not None else (False,):
+        items = run.scored(settings.decoding, calibrated=calibrated)
+        evaluation = experiment.evaluation(run, calibrated=calibrated)
+        bin_of_item = metrics.bin_index(items.confidence, items.ece_bins)
+        members = bin_of_item[:, None] == np.arange(items.ece_bins)
+        family, n = items.families.codes, len(items.families)
+        counted = cluster_sums(members, family, n)
+        positive = cluster_sums(members & items.correct[:, None], family, n)
+        rates = [rate_estimate(*counts) for counts in zip(positive.T, counted.T, strict=True)]
+        curve = ReliabilityCurve(
+            calibrated=calibrated,
+            bins=metrics.reliability(items.confidence, items.correct, items.ece_bins),
+            low=np.array([rate.low for rate in rates]),
+            high=np.array([rate.high for rate in rates]),
+            ece=evaluation.groups[0].estimates["ece"],
+            isotonic=None if binned else recalibrated_curve(items, settings),
+        )
+        curves.append(curve)
+    first = curves[0].ece
+    return RunReliability(run.label, run.arm, tuple(curves), first.n, first.clusters)
 
 
 def answer_confidence(experiment: Experiment, run: ExperimentRun) -> RunConfidence:
@@ -323,8 +290,7 @@ def _answers(
     def median(weights: FloatArray) -> FloatArray:
         return np.array([ranked_median(ranked, weights[rows])])
 
-    resamples = band_resamples(settings, len(family))
-    band = curve_band(median, family, rng=settings.rng(), resamples=resamples)
+    band = curve_band(median, family, settings)
     value = float(median(np.ones(len(family)))[0])
     return AnswerConfidence(count, value, float(band.low[0]), float(band.high[0]))
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pact_eval.data.records import position_name
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
+from pact_eval.evaluation.conclusions.conclusion import TONES
 from pact_eval.evaluation.conclusions.headline import RunConclusions, conclude_runs
 from pact_eval.evaluation.diagnostics import Topic
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -372,7 +373,7 @@ def run_matrix(request: Request, conclusions: Sequence[RunConclusions]) -> dict[
             (Row("", run.accuracy, href=items_href(at, outcome="wrong")), _answers(run))
             for at, run in enumerate(conclusions)
         ],
-        "tones": BetterConclusion.tones,
+        "tones": TONES,
         "most": MOST_REFERENCES,
     }
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.curves.probabilities import binned_reliability
+from pact_eval.evaluation.curves.probabilities import reliability
 from pact_eval.evaluation.diagnostics import Topic, calibrated_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -198,7 +198,7 @@ def reliability_diagrams(experiment: Experiment, looks: Looks) -> list[dict[str,
     diagrams = []
     for at, run in enumerate(experiment.runs):
         try:
-            curves = binned_reliability(experiment, run)
+            curves = reliability(experiment, run, binned=True).curves
         except InputError:
             continue
         words = [

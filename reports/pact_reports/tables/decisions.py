@@ -34,7 +34,7 @@ def build_risk_coverage(request: Request) -> Table:
     """
     risks = run_risks(request.raw, _COVERAGES)
     decoding = MetricDecoding(request.decoding)
-    first = risks[0].errors[0]
+    first = risks[0][1][0]
     return Table(
         name="risk-coverage",
         title="Error rate among the most confident items",
@@ -45,10 +45,8 @@ def build_risk_coverage(request: Request) -> Table:
         ),
         columns=(*RUN_COLUMNS, *(_rate_column(f"{100 * share:g}%") for share in _COVERAGES)),
         rows=tuple(
-            table_row(
-                arm_cell(risk.arm, request.names), seed_cell(risk.seed), *map(_rate, risk.errors)
-            )
-            for risk in risks
+            table_row(arm_cell(run.arm, request.names), seed_cell(run.seed), *map(_rate, errors))
+            for run, errors in risks
         ),
     )
 

@@ -29,7 +29,7 @@ from pact_eval.data.diff import WordDiff
 from pact_eval.data.records import LETTERS
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Unchecked, unchecked_list
-from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
+from pact_eval.evaluation.conclusions.data import DataConclusion, leak_of
 from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.plain_text import first_of, one_line
 from pact_reports.cases import Annotation, Case, CaseStatus, CiReport, Rule
@@ -63,7 +63,7 @@ def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Present
         tables=partial(data_audit_tables, audit, fail_on=fail_on),
         to_json=partial(_json, audit, fail_on),
         headline=lambda: [data_verdict(audit, fail_on)],
-        leak=lambda: DataLeak.joined(audit.leaks),
+        leak=lambda: leak_of(audit.leaks),
         remarks=lambda: (
             Line(remark) for data in audit.labelled or () for remark in labelled_remarks(data)
         ),
@@ -417,7 +417,7 @@ def adapter_parts(
         if number:
             parts.append(Line(""))
         facts = (one_line(f"  {name + ':':<14}{value}") for name, value in _facts(audit.facts))
-        parts += leak_lines(DataLeak.joined(audit.leaks))
+        parts += leak_lines(leak_of(audit.leaks))
         parts += [Line(one_line(str(audit.folder)), "strong"), Line("\n".join(facts))]
         if comparison is None:
             parts.append(_files_table(audit.facts))

@@ -15,7 +15,13 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak
 from pact_eval.evaluation.conclusions.headline import bad_news, mass_news
 from pact_eval.evaluation.conclusions.order import NO_REPEATS
 from pact_eval.evaluation.experiment import RunReport
-from pact_eval.evaluation.notes import Incomplete, LowAnswerMass, Unanswered, Unverified
+from pact_eval.evaluation.notes import (
+    Incomplete,
+    LowAnswerMass,
+    Unanswered,
+    Unverified,
+    gap_words,
+)
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP, ANSWER_MASS
 from pact_eval.evaluation.report import DecodedRates, Evaluation
 from pact_eval.numbers import interval_text, rate_text, sample_text, value_text, views_words
@@ -171,7 +177,7 @@ def brief_report(report: RunReport, names: ArmNames = KEYS, read: str = "") -> B
             Fact("requests", "" if report.spent is None else report.spent.words),
             Fact("not known", not_known_text(report.conclusions), spare=True),
             Fact("run", run_text(report, names)),
-            Fact("log", "; ".join(gap.words for gap in gaps), "caution"),
+            Fact("log", gap_words(gaps), "caution"),
             Fact("read", one_line(read)),
         ],
         notes=[note for note in notes if note not in gaps],

@@ -16,7 +16,7 @@ from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
-from pact_eval.evaluation.notes import LowAnswerMass
+from pact_eval.evaluation.notes import LowAnswerMass, gap_words
 from pact_eval.evaluation.run_list import ListedRun, RunState
 from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import (
@@ -286,7 +286,7 @@ def _advice(runs: Sequence[ListedRun], names: dict[Path, str]) -> Iterator[Line]
             )
             yield Line(text, "caution")
         if run.gaps:
-            words = "; ".join(gap.words for gap in run.gaps)
+            words = gap_words(run.gaps)
             yield Line(f"{names[run.folder]}: {words}.", "caution")
     if any(run.state == "tampered" for run in runs):
         yield Line("Tampered: `pact-eval verify RUN` names what differs.", "caution")
