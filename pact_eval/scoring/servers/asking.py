@@ -11,54 +11,27 @@ from __future__ import annotations
 
 import json
 import math
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from pact_eval._json import Json
 from pact_eval.data.records import Field
 from pact_eval.errors import InputError, ServerError
 from pact_eval.prompts.contract import code_orders
-from pact_eval.scoring.servers.client import Client
+from pact_eval.scoring.servers.client import Client, NoUsableReplyError, RefusedRequestError
+from pact_eval.scoring.servers.dialects import UnusableReplyError, Wire
 from pact_eval.scoring.servers.wire import (
-    AskedView,
+    AskedItem,
     Call,
     NoAnswer,
-    NoUsableReplyError,
+    Order,
     ReadReply,
-    RefusedRequestError,
-    UnusableReplyError,
     ViewAnswer,
-    Wire,
     shortened,
 )
 
-Order = tuple[int, ...]
 OnRead = Callable[[int, Order, ViewAnswer | NoAnswer], None]
-
-
-@dataclass(frozen=True)
-class AskedItem:
-    """An item with the orders of its K views.
-
-    Attributes:
-        record_id: id of the item.
-        state: the context.
-        field: the question.
-        orders: the order of each view.
-    """
-
-    record_id: str
-    state: Json
-    field: Field
-    orders: tuple[Order, ...]
-
-    @property
-    def distinct_orders(self) -> tuple[Order, ...]:
-        """The orders without repetitions; view 0 comes first."""
-        return tuple(dict.fromkeys(self.orders))
 
 
 @dataclass(frozen=True)
@@ -93,6 +66,11 @@ def view_orders(wire: Wire, field: Field, *, item: str, k: int, seed: int) -> tu
     return (tuple(range(len(field.answers))),) * k
 
 
+def count_requests(wire: Wire, items: Iterable[AskedItem]) -> int:
+    """Return the number of requests for items, without retries."""
+    return sum(math.ceil(len(item.distinct_orders) / wire.views_per_request) for item in items)
+
+
 class RequestQueue:
     """Sender of items to a server, several requests at a time.
 
@@ -104,17 +82,11 @@ class RequestQueue:
     """
 
     def __init__(
-        self,
-        client: Client,
-        wire: Wire,
-        model: str,
-        *,
-        answered_by: str | None = None,
+        self, client: Client, wire: Wire, model: str, *, answered_by: str | None = None
     ) -> None:
-        self._client = client
-        self._wire = wire
-        self._model = model
-        self._lock = threading.Lock()
+        self.client = client
+        self.wire = wire
+        self.model = model
         self.answered_by = answered_by
 
     def ask(
@@ -142,93 +114,67 @@ class RequestQueue:
         Raises:
             ServerError: no request can be served, too many in a row fail, or two models answer.
         """
-        answers_by_item: list[dict[Order, ViewAnswer | NoAnswer]] = [{} for _ in items]
+        by_order: list[dict[Order, ViewAnswer | NoAnswer]] = [{} for _ in items]
         waiting: dict[Future[ReadReply], tuple[int, Call]] = {}
         done = 0
         try:
             for number, item in enumerate(items):
-                for call in self._calls(item, answers_by_item[number], model or self._model):
+                try:
+                    calls = self.wire.calls(model or self.model, item)
+                except InputError as error:
+                    missing = NoAnswer("unsupported", str(error))
+                    by_order[number] |= dict.fromkeys(item.distinct_orders, missing)
+                    continue
+                for call in calls:
                     answer = partial(self._answer, call, of_run=model is None)
-                    future = self._client.pool.submit(answer)
-                    waiting[future] = (number, call)
+                    future = self.client.submit(answer)
+                    waiting[future] = number, call
                     if alone:
-                        for ended in self._client.waits.finished([future]):
+                        for ended in self.client.finished([future]):
                             ended.result()  # what ends the run ends it here
-            for future in self._client.waits.finished(waiting):
+            for future in self.client.finished(waiting):
                 number, call = waiting[future]
-                read = future.result()
-                orders = [view.order for view in call.views]
-                answers_by_item[number] |= dict(zip(orders, read.answers, strict=True))
-                for order, view_answer in zip(orders, read.answers, strict=True):
-                    on_read(number, order, view_answer)
-                done += sum(items[number].orders.count(order) for order in orders)
+                for order, read in zip(call.orders, future.result().answers, strict=True):
+                    by_order[number][order] = read
+                    on_read(number, order, read)
+                done += sum(items[number].orders.count(order) for order in call.orders)
                 on_views(done)
         except BaseException:
-            self._client.stop()
+            self.client.stop()
             raise
-        return [
-            _item_answer(item, views) for item, views in zip(items, answers_by_item, strict=True)
-        ]
+        answers = []
+        for item, answered in zip(items, by_order, strict=True):
+            views = [answered[order] for order in item.orders]
+            missing_view = next((view for view in views if isinstance(view, NoAnswer)), None)
+            complete = tuple(view for view in views if isinstance(view, ViewAnswer))
+            answers.append(ItemAnswer(() if missing_view else complete, missing_view))
+        return answers
 
-    def _calls(
-        self, item: AskedItem, by_order: dict[Order, ViewAnswer | NoAnswer], model: str
-    ) -> list[Call]:
-        """Return the requests for an item; note why if it cannot be asked."""
-        views = [
-            AskedView(item.record_id, item.state, item.field, order)
-            for order in item.distinct_orders
-        ]
-        try:
-            return self._wire.calls(model, views)
-        except InputError as error:
-            by_order |= dict.fromkeys(item.distinct_orders, NoAnswer("unsupported", str(error)))
-            return []
-
-    def _answer(self, call: Call, *, of_run: bool) -> ReadReply:
-        """Send one request and read its answers; what happens to it alone is a status."""
-        body = json.dumps(call.body, ensure_ascii=False, allow_nan=False).encode()
-        try:
-            read = self._client.post(call.path, body, partial(self._wire.read, call))
-        except RefusedRequestError as error:
-            if not error.capacity:
-                self._client.failed(f"record {call.views[0].record_id}: {error}")
-            return _without_answers(call, NoAnswer("unsupported", str(error)))
-        except (NoUsableReplyError, UnusableReplyError) as error:
-            reason = self._client.hidden(str(error))
-            self._client.failed(f"record {call.views[0].record_id}: {reason}")
-            return _without_answers(call, NoAnswer("failed", reason))
-        if of_run and read.model is not None:
-            self._check_model(shortened(self._client.hidden(read.model)))
-        self._client.succeeded()
-        return read
-
-    def _check_model(self, name: str) -> None:
-        """Refuse answers of two models.
+    async def _answer(self, call: Call, *, of_run: bool) -> ReadReply:
+        """Send one request and read its answers; what happens to it alone is a status.
 
         Raises:
-            ServerError: another name than that of earlier answers.
+            ServerError: another model answers than before, and what `Client` raises.
         """
-        with self._lock:
-            first = self.answered_by = self.answered_by or name
-        if name != first:
-            raise ServerError(
-                f"two models answer to {self._model}: {first} and {name}; a run is of one model: "
-                "name a version"
-            )
-
-
-def count_requests(wire: Wire, items: Iterable[AskedItem]) -> int:
-    """Return the number of requests for items, without retries."""
-    return sum(math.ceil(len(item.distinct_orders) / wire.views_per_request) for item in items)
-
-
-def _without_answers(call: Call, reason: NoAnswer) -> ReadReply:
-    return ReadReply(None, (reason,) * len(call.views))
-
-
-def _item_answer(item: AskedItem, by_order: Mapping[Order, ViewAnswer | NoAnswer]) -> ItemAnswer:
-    views = [by_order[order] for order in item.orders]
-    for view in views:
-        if isinstance(view, NoAnswer):
-            return ItemAnswer((), view)
-    return ItemAnswer(tuple(view for view in views if isinstance(view, ViewAnswer)))
+        client, record = self.client, call.item.record_id
+        body = json.dumps(call.body, ensure_ascii=False, allow_nan=False).encode()
+        try:
+            read = await client.post(call.path, body, partial(self.wire.read, call))
+        except RefusedRequestError as error:
+            if not error.capacity:
+                client.failed(f"record {record}: {error}")
+            return ReadReply(None, (NoAnswer("unsupported", str(error)),) * len(call.orders))
+        except (NoUsableReplyError, UnusableReplyError) as error:
+            reason = client.hidden(str(error))
+            client.failed(f"record {record}: {reason}")
+            return ReadReply(None, (NoAnswer("failed", reason),) * len(call.orders))
+        if of_run and read.model is not None:
+            name = shortened(client.hidden(read.model))
+            self.answered_by = self.answered_by or name
+            if name != self.answered_by:
+                raise ServerError(
+                    f"two models answer to {self.model}: {self.answered_by} and {name}; a run is "
+                    "of one model: name a version"
+                )
+        client.succeeded()
+        return read

@@ -2,362 +2,216 @@
 
     try         at most `timeout_seconds` from the connection to the last byte (five times as long
                 until the first reply: a server may load its model first), and as many bytes and
-                values as an answer can have (`Exchanges`, `wire.py`)
+                values as an answer can have (`Bounds`)
     request     up to `TRIES` tries, on the next replica each, with growing pauses or as long as the
-                server asks; only statuses that may pass are tried again (`wire.py`)
+                server asks; only statuses that may pass are tried again (`meaning`)
     run         ends after `MOST_FAILURES` requests in a row without a usable answer
 
-One reply is parsed and read at a time, so that memory does not grow with the requests under way.
-Replies are not compressed: their length is bounded before they are unpacked. The key is in one
-header and nowhere else; it is hidden in every reply as soon as it is parsed (`KeyFilter`).
+Requests run in the event loop of one thread, which alone changes the state of a client. It parses
+and reads one reply at a time, so that memory does not grow with the requests under way. Replies are
+not compressed: their length is bounded before they are unpacked. The key is in one header and
+nowhere else; it is hidden in every reply as soon as it is parsed (`KeyFilter`).
+
+Servers agree on HTTP status codes more than on the form of their errors: `error_text` reads all
+forms that are in use.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import email.utils
+import math
 import queue
 import random
 import re
 import secrets
-import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Final, Literal, TypeVar
 
 import httpx2
 
 from pact_eval._json import Json, dumps, loads
 from pact_eval.errors import ServerError
 from pact_eval.progress import waiting
-from pact_eval.scoring.servers.wire import (
-    Bounds,
-    NoUsableReplyError,
-    RefusedRequestError,
-    Reply,
-    ServerRequest,
-    asked_wait,
-    bounds_of_answer,
-    error_text,
-    is_capacity,
-    is_loopback,
-    meaning,
-    shortened,
-)
+from pact_eval.scoring.servers.wire import ServerRequest, is_loopback, shortened
 
-_CONNECT_SECONDS: Final = 10.0
-_WATCH_SECONDS: Final = 0.05
-_IDENTITY: Final = "x-request-id"
+Meaning = Literal["answer", "retry", "refuse", "stop"]
+"""An answer; try again; this request cannot be served; no request can be served."""
+
+_REFUSED: Final = (400, 413, 414, 422)
+_RETRIED: Final = (408, 425, 429)
+_NOT_IMPLEMENTED: Final = 501
+_CAPACITY: Final = (
+    *("context length", "context window", "too long", "too many", "too large", "at most"),
+    *("maximum", "limit", "exceed", "not supported", "unsupported", "options per choice"),
+)
+_MOST_BYTES: Final = 2**22
+_MOST_VALUES: Final = 2**18
+
+
+class RefusedRequestError(ServerError):
+    """The server cannot serve this request, and would not if it were repeated.
+
+    Attributes:
+        capacity: whether it says that the request is beyond what it can take.
+    """
+
+    def __init__(self, message: str, *, capacity: bool) -> None:
+        super().__init__(message)
+        self.capacity = capacity
+
+
+class NoUsableReplyError(ServerError):
+    """No usable reply to this request came."""
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A request.
+class Bounds:
+    """Limits of the length of a reply, and of the number of values of its JSON.
+
+    A megabyte of `[{},{},...]` is 40 MB of Python objects, so values are counted before they exist.
 
     Attributes:
-        method: GET or POST.
-        url: base address.
-        path: such as `/v1/models`.
-        body: JSON; None sends none.
-        seconds: most time, from the connection to the last byte.
-        most_bytes: longest reply.
+        most_bytes: length in bytes.
+        most_values: commas, brackets and braces, those in texts included.
     """
 
-    method: str
-    url: str
-    path: str
-    body: bytes | None
-    seconds: float
-    most_bytes: int
+    most_bytes: int = _MOST_BYTES
+    most_values: int = _MOST_VALUES
 
-
-class Exchanges:
-    """Exchanges requests for replies, from any number of threads.
-
-    Args:
-        request: the server.
-        key: API key, sent in one header; None sends none.
-    """
-
-    def __init__(self, request: ServerRequest, key: str | None) -> None:
-        secure = any(url.startswith("https:") for url in request.urls)
-        self._http = httpx2.Client(
-            headers={
-                "accept": "application/json",
-                "accept-encoding": "identity",
-                "connection": "close",
-                **({} if key is None else {"authorization": f"Bearer {key}"}),
-            },
-            follow_redirects=False,
-            # A proxy for the outside is not for this machine.
-            trust_env=not any(map(is_loopback, request.urls)),
-            # Reading the certificates takes a quarter of a second; plain http has none to verify.
-            verify=httpx2.create_ssl_context() if secure else False,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
-        )
-        self._addresses: dict[str, httpx2.URL] = {}
-        self._prefix, self._count = f"pact-{secrets.token_hex(4)}-", 0
-        self._open: set[_Attempt] = set()
-        self._lock = threading.Lock()
-        self._stopped = threading.Event()
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def stop(self) -> None:
-        """End all exchanges under way."""
-        self._stopped.set()
-        with self._lock:
-            attempts = [*self._open]
-        for attempt in attempts:
-            attempt.cut()
-
-    def close(self) -> None:
-        """End all exchanges, and give up the connections."""
-        self.stop()
-        self._http.close()
-
-    def reply(self, ask: Ask) -> Reply:
-        """Send a request and read its reply.
+    def check(self, body: bytes) -> None:
+        """Refuse a reply with too many values.
 
         Raises:
-            NoUsableReplyError: the reply is too long, compressed or to another request.
-            ServerError: the certificate of the server is not trusted, or it does not speak TLS.
-            httpx2.HTTPError: no complete reply came in time.
-            OSError: as `httpx2.HTTPError`.
+            NoUsableReplyError: it has.
         """
-        attempt = _Attempt(time.monotonic() + ask.seconds)
-        with self._lock:
-            self._open.add(attempt)
-            self._count += 1
-            identity = f"{self._prefix}{self._count:09}"
-        try:
-            reply = self._exchange(ask, attempt, identity)
-        except (httpx2.HTTPError, OSError) as error:
-            self._refuse_over(ask, attempt)
-            _refuse_tls(ask.url, error)
-            raise
-        finally:
-            with self._lock:
-                self._open.discard(attempt)
-            attempt.close()
-        self._refuse_over(ask, attempt)  # shut down, a reply without a length seems complete
-        return reply
-
-    def _exchange(self, ask: Ask, attempt: _Attempt, identity: str) -> Reply:
-        content = bytearray()
-        with closing(
-            self._http.send(self._build_request(ask, attempt, identity), stream=True)
-        ) as response:
-            headers = {name.lower(): text for name, text in response.headers.items()}
-            if headers.get("content-encoding", "identity") != "identity":
-                message = f"{ask.url}{ask.path}: the reply is compressed, which was not asked for"
-                raise NoUsableReplyError(message)
-            for part in response.iter_raw():
-                content += part
-                if len(content) > ask.most_bytes:
-                    raise NoUsableReplyError(f"the reply is longer than {ask.most_bytes:,} bytes")
-        for text in (headers.get(_IDENTITY, "").encode(), content):
-            if self._prefix.encode() in text and identity.encode() not in text:
-                raise httpx2.RemoteProtocolError("the reply is to another request")
-        return Reply(response.status_code, headers, bytes(content))
-
-    def _build_request(self, ask: Ask, attempt: _Attempt, identity: str) -> httpx2.Request:
-        # Addresses are parsed once: it takes as long as sending does.
-        address = self._addresses.get(ask.url + ask.path)
-        if address is None:
-            address = self._addresses[ask.url + ask.path] = httpx2.URL(ask.url + ask.path)
-        more = [(_IDENTITY, identity)]
-        if ask.body is not None:
-            more.append(("content-type", "application/json"))
-        # The watchdog is earlier than the timeout of one read, and counts all of them.
-        timeout = httpx2.Timeout(ask.seconds + 1, connect=min(ask.seconds, _CONNECT_SECONDS))
-        return httpx2.Request(
-            ask.method,
-            address,
-            headers=[*self._http.headers.items(), *more],
-            content=ask.body,
-            extensions={"timeout": timeout.as_dict(), "trace": attempt.trace},
-        )
-
-    def _refuse_over(self, ask: Ask, attempt: _Attempt) -> None:
-        """Say so if an exchange was cut."""
-        if self._stopped.is_set():
-            raise NoUsableReplyError("stopped")
-        if attempt.over:
-            raise httpx2.ReadTimeout(f"the reply was not complete after {ask.seconds:,.3g} s")
-
-    def _watch(self) -> None:
-        """Cut exchanges at their deadlines."""
-        while not self._stopped.wait(_WATCH_SECONDS):
-            now = time.monotonic()
-            with self._lock:
-                late = [attempt for attempt in self._open if attempt.deadline < now]
-            for attempt in late:
-                attempt.cut()
+        values = _count_values(body)
+        if values > self.most_values:
+            raise NoUsableReplyError(
+                f"the reply has about {values:,} values, more than {self.most_values:,}: no answer "
+                "to the request has so many"
+            )
 
 
-@dataclass(eq=False)
-class _Attempt:
-    """The socket of an exchange, which another thread may shut down."""
-
-    deadline: float
-    over: bool = False
-    _socket: socket.socket | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def trace(self, name: str, info: dict[str, Any]) -> None:
-        """Take the socket as soon as it is connected: a second descriptor, which TLS leaves."""
-        if name.endswith("connect_tcp.complete"):
-            with self._lock:
-                self._socket = info["return_value"].get_extra_info("socket").dup()
-            if self.over or time.monotonic() > self.deadline:
-                self.cut()
-
-    def cut(self) -> None:
-        """Shut the connection down: whoever reads or writes gets an end or an error."""
-        with self._lock:
-            self.over = True
-            if self._socket is not None:
-                with suppress(OSError):  # the server was faster
-                    self._socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Give the second descriptor back."""
-        with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-                self._socket = None
-
-
-def _refuse_tls(url: str, error: BaseException | None) -> None:
-    """Refuse what no further try cures: a certificate that is not trusted, or no TLS.
-
-    Raises:
-        ServerError: with the cause.
-    """
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            raise ServerError(
-                f"{url}: the TLS certificate of the server is not trusted "
-                f"({error.verify_message.rstrip('.')}); if it is the right server, name the "
-                "certificate of its authority in the environment variable SSL_CERT_FILE"
-            ) from None
-        if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
-            message = f"{url}: the server does not speak TLS there; is its address http://...?"
-            raise ServerError(message) from None
-        error = error.__cause__ or error.__context__
-
-
-_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
-
-
-Result = TypeVar("Result")
-
-_PATIENCE_SECONDS: Final = 2.0
-_POLL_SECONDS: Final = 0.2
-_TOLD_SECONDS: Final = 5.0
-
-
-class ThreadPool:
-    """Runs functions in a few daemon threads.
+def bounds_of_answer(request: bytes) -> Bounds:
+    """Return the bounds of an answer to a request, which repeats its names, escaped.
 
     Args:
-        threads: number of threads.
+        request: JSON.
 
     Examples:
-        >>> pool = ThreadPool(2)
-        >>> [future.result() for future in [pool.submit(lambda: 1), pool.submit(lambda: 2)]]
-        [1, 2]
-        >>> pool.close()
+        >>> bounds_of_answer(b'{"questions": {}}')
+        Bounds(most_bytes=262246, most_values=4104)
+    """
+    return Bounds(
+        min(2**18 + 6 * len(request), _MOST_BYTES),
+        min(2**12 + 4 * _count_values(request), _MOST_VALUES),
+    )
+
+
+def _count_values(text: bytes) -> int:
+    return text.count(b",") + text.count(b"{") + text.count(b"[")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply of a server.
+
+    Attributes:
+        status: HTTP status code.
+        headers: by lower-case name.
+        body: the bytes, at most as many as the client accepts.
     """
 
-    def __init__(self, threads: int) -> None:
-        self._waiting: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = (
-            queue.SimpleQueue()
-        )
-        self._closed = threading.Event()
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
-        for thread in self._threads:
-            thread.start()
-
-    def submit(self, function: Callable[[], Result]) -> Future[Result]:
-        """Run a function in a thread, in the order of the calls."""
-        future: Future[Result] = Future()
-        if self._closed.is_set():
-            future.set_exception(RuntimeError("the threads have ended"))
-        else:
-            self._waiting.put((future, function))
-        return future
-
-    def close(self) -> None:
-        """Start no further function; wait for those under way, but not for long."""
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        for _ in self._threads:
-            self._waiting.put(None)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        for thread in self._threads:
-            thread.join(max(deadline - time.monotonic(), 0.0))
-
-    def _work(self) -> None:
-        while (item := self._waiting.get()) is not None:
-            future, function = item
-            if self._closed.is_set() or not future.set_running_or_notify_cancel():
-                future.cancel()
-                continue
-            try:
-                future.set_result(function())
-            except BaseException as error:  # noqa: BLE001 -- whoever asks for the result gets it
-                future.set_exception(error)
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
-class Waits:
-    """What the threads of a client wait for, since when and until when, by a monotonic clock."""
+def meaning(status: int) -> Meaning:
+    """Return what to do with a reply of a status code.
 
-    def __init__(self) -> None:
-        self._open: dict[object, tuple[float, float, str]] = {}
-        self._lock = threading.Lock()
+    Examples:
+        >>> [meaning(status) for status in (200, 302, 401, 422, 429, 501, 529)]
+        ['answer', 'stop', 'stop', 'refuse', 'retry', 'stop', 'retry']
+    """
+    if 200 <= status < 300:
+        return "answer"
+    if status in _REFUSED:
+        return "refuse"
+    if status in _RETRIED or (status >= 500 and status != _NOT_IMPLEMENTED):
+        return "retry"
+    return "stop"
 
-    @contextmanager
-    def waiting(self, what: str, until: float) -> Iterator[None]:
-        """Be waiting during the block."""
-        opened = object()
-        with self._lock:
-            self._open[opened] = time.monotonic(), until, what
+
+def is_capacity(text: str) -> bool:
+    """Return whether an error says that the request is beyond what the server can take.
+
+    Examples:
+        >>> is_capacity("choice takes at most 26 options"), is_capacity("field required")
+        (True, False)
+    """
+    return any(word in text.lower() for word in _CAPACITY)
+
+
+def error_text(value: Json) -> str:
+    """Return the message in the JSON of an error, in any of the forms in use; "" without one.
+
+    Examples:
+        >>> error_text({"detail": [{"loc": ["body", "state"], "msg": "field required"}]})
+        'body.state: field required'
+        >>> error_text({"error": {"message": "unknown model"}})
+        'unknown model'
+    """
+    if isinstance(value, str):
+        return shortened(value)
+    if isinstance(value, list):
+        return shortened("; ".join(filter(None, map(_one_error, value))))
+    if isinstance(value, dict):
+        for key in ("error", "message", "detail", "msg"):
+            if value.get(key):
+                return error_text(value[key])
+    return ""
+
+
+def _one_error(value: Json) -> str:
+    text = error_text(value)
+    place = value.get("loc") if isinstance(value, dict) else None
+    return f"{'.'.join(map(str, place))}: {text}" if isinstance(place, list) and text else text
+
+
+def asked_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Return the seconds that a server asks to wait; None if it does not say.
+
+    Args:
+        headers: by lower-case name.
+        now: time of the reply, in seconds since the epoch; None is the present.
+
+    Examples:
+        >>> asked_wait({"retry-after": "2"}), asked_wait({"retry-after-ms": "250"}), asked_wait({})
+        (2.0, 0.25, None)
+        >>> asked_wait({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=50.0)
+        10.0
+    """
+    for name, factor in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
-            yield
-        finally:
-            with self._lock:
-                del self._open[opened]
-
-    def finished(self, futures: Collection[Future[Result]]) -> Iterator[Future[Result]]:
-        """Yield futures as they finish; tell who watches the progress of waits that take long."""
-        done: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
-        for future in futures:
-            future.add_done_callback(done.put)
-        left = len(futures)
-        while left:
-            try:
-                yield done.get(timeout=_POLL_SECONDS)
-                left -= 1
-            except queue.Empty:
-                self._tell()
-
-    def _tell(self) -> None:
-        """Say of the longest wait since when it is, and until what time of the day."""
-        with self._lock:
-            oldest = min(self._open.values(), default=None)
-        if oldest is None:
-            return
-        since, until, what = oldest
-        now = time.monotonic()
-        if now - since >= _TOLD_SECONDS:
-            end = dt.datetime.now().astimezone() + dt.timedelta(seconds=until - now)
-            waiting(f"{what}: {now - since:.0f} s so far, at most until {end:%H:%M:%S}")
+            seconds = float(headers.get(name, "")) * factor
+        except ValueError:
+            continue
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
+    try:
+        date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return max(date.timestamp() - (time.time() if now is None else now), 0.0)
 
 
 _HIDDEN: Final = "[key]"
@@ -412,6 +266,7 @@ def _spellings(character: str) -> str:
     return rf"(?:\\*{re.escape(character)}|\\+(?:u00|x){code}|%{code})"
 
 
+Result = TypeVar("Result")
 Read = TypeVar("Read")
 
 TRIES: Final = 6
@@ -424,8 +279,13 @@ _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 16.0
 _LONGEST_WAIT: Final = 120.0
 _FIRST_REPLY: Final = 5.0
+_CONNECT_SECONDS: Final = 10.0
+_PATIENCE_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 0.2
+_TOLD_SECONDS: Final = 5.0
 _MOST_HEADERS: Final = 12
 _MOST_CHARACTERS: Final = 2**16  # of a reply that is not JSON
+_IDENTITY: Final = "x-request-id"
 
 
 @dataclass(frozen=True)
@@ -444,7 +304,7 @@ class Look:
 
 
 class Client:
-    """Sends requests to the replicas of one server, from any number of threads.
+    """Sends requests to the replicas of one server.
 
     Args:
         request: the server, and how hard to press it.
@@ -452,46 +312,110 @@ class Client:
     Attributes:
         requests: number of requests sent, retries included.
         retries: number of retries.
-        pool: the threads that send requests.
-        waits: what they wait for.
+        described: headers of the first answer that describe the server: `server` and `x-...`.
 
     Raises:
         ServerError: the environment variable of the key cannot be used.
     """
 
     def __init__(self, request: ServerRequest) -> None:
-        self._request = request
         key = request.key()
+        self._request = request
         self._key_filter = KeyFilter(key)
-        self._stopped = threading.Event()
-        self._lock = threading.Lock()
-        self._parsing = threading.Lock()
+        secure = any(url.startswith("https:") for url in request.urls)
+        self._http = httpx2.AsyncClient(
+            headers={
+                "accept": "application/json",
+                "accept-encoding": "identity",
+                "connection": "close",
+                **({} if key is None else {"authorization": f"Bearer {key}"}),
+            },
+            follow_redirects=False,
+            # A proxy for the outside is not for this machine.
+            trust_env=not any(map(is_loopback, request.urls)),
+            # Reading the certificates takes a quarter of a second; plain http has none to verify.
+            verify=httpx2.create_ssl_context() if secure else False,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+        )
+        self._prefix, self._count = f"pact-{secrets.token_hex(4)}-", 0
         self._next_start = 0.0
         self._not_before = dict.fromkeys(request.urls, 0.0)
         self._turn = 0
         self._failures = 0
         self._replied = False
-        self._described: dict[str, str] = {}
+        self._waits: dict[object, tuple[float, float, str]] = {}
+        self.described: dict[str, str] = {}
         self.requests = 0
         self.retries = 0
-        self.waits = Waits()
-        self.pool = ThreadPool(request.concurrency)
-        self._exchanges = Exchanges(request, key)
+        self._tasks: set[asyncio.Task[Any] | None] = set()
+        self._slots = asyncio.Semaphore(request.concurrency)
+        self._loop = asyncio.new_event_loop()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
     def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
-        self._exchanges.close()
 
     def stop(self) -> None:
-        """End all pauses and requests under way, and start no further one."""
-        self._stopped.set()
-        self._exchanges.stop()
-        self.pool.close()
+        """End all pauses and requests under way, and the thread; do not wait for it for long."""
+        if not self._stopped:
+            self._stopped = True
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        self._thread.join(_PATIENCE_SECONDS)
 
-    def post(self, path: str, body: bytes, read: Callable[[Json], Read]) -> Read:
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        tasks = [task for task in self._tasks if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._http.aclose()
+        self._loop.stop()
+
+    def submit(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Future[Result]:
+        """Start work that sends requests, in the order of the calls, as soon as there is room."""
+
+        async def in_turn() -> Result:
+            task = asyncio.current_task()
+            self._tasks.add(task)
+            try:
+                async with self._slots:
+                    return await work()
+            finally:
+                self._tasks.discard(task)
+
+        return asyncio.run_coroutine_threadsafe(in_turn(), self._loop)
+
+    def finished(self, futures: Collection[Future[Result]]) -> Iterator[Future[Result]]:
+        """Yield futures as they finish; tell who watches the progress of waits that take long."""
+        done: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
+        for future in futures:
+            future.add_done_callback(done.put)
+        left = len(futures)
+        while left:
+            try:
+                yield done.get(timeout=_POLL_SECONDS)
+                left -= 1
+            except queue.Empty:
+                since, until, what = min([*self._waits.values()], default=(math.inf, 0.0, ""))
+                now = time.monotonic()
+                if now - since >= _TOLD_SECONDS:
+                    end = dt.datetime.now().astimezone() + dt.timedelta(seconds=until - now)
+                    waiting(f"{what}: {now - since:.0f} s so far, at most until {end:%H:%M:%S}")
+
+    def wait_for(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Return the result of work that sends requests."""
+        (future,) = self.finished([self.submit(work)])
+        return future.result()
+
+    async def post(self, path: str, body: bytes, read: Callable[[Json], Read]) -> Read:
         """Send a request until it is answered.
 
         Args:
@@ -508,38 +432,40 @@ class Client:
             ServerError: no request can be served: no server listens, the key, the route or the
                 model is wrong, the server redirects, or it asks to wait for long.
         """
-        problem, reached = "", True
-        bounds = bounds_of_answer(body)
-        for number in range(TRIES):
-            with self._lock:
-                self._turn += 1
-                url = self._request.urls[self._turn % len(self._request.urls)]
-            if number:
+        problem, reached, url = "", True, ""
+        for number in range(1, TRIES + 1):
+            self._turn += 1
+            url = self._request.urls[self._turn % len(self._request.urls)]
+            if number > 1:
                 self.retries += 1
-                pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE)
-                self._sleep(
-                    pause * random.uniform(0.75, 1.0),
-                    f"the pause before try {number + 1} of {TRIES} at {url} ({problem})",
-                )
+                pause = min(_FIRST_PAUSE * 2 ** (number - 2), _LONGEST_PAUSE)
+                what = f"the pause before try {number} of {TRIES} at {url} ({problem})"
+                await self._sleep(pause * random.uniform(0.75, 1.0), what)
+            what = f"a complete reply from {url}{path} (try {number} of {TRIES})"
             try:
-                reply = self._try_once("POST", url, path, body, bounds, number + 1)
+                reply = await self._exchange("POST", url, path, body, bounds_of_answer(body), what)
             except (httpx2.HTTPError, OSError) as error:
                 problem = self._problem(error)
                 reached = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
                 continue
-            answer = self._judge(reply, url, path, body, read)
-            if not isinstance(answer, str):
-                return answer.value
-            problem = answer
+            answered = meaning(reply.status)
+            if answered == "answer":
+                return read(self._value(reply, body))
+            problem = self._status(reply)
+            if answered == "refuse":
+                capacity = is_capacity(problem) or reply.status == 413
+                raise RefusedRequestError(problem, capacity=capacity)
+            if answered == "stop":
+                raise ServerError(f"{url}{path}: {problem}{self._advice(reply)}")
+            wait = asked_wait(reply.headers) or 0.0
+            if wait > _LONGEST_WAIT:
+                message = f"{url}: asks to wait {wait:,.0f} s ({problem}); repeat the command later"
+                raise ServerError(message)
+            self._not_before[url] = max(self._not_before[url], time.monotonic() + wait)
         if not reached and not self._replied:
             message = f"{url}: no connection in {TRIES} tries ({problem}); is the server running?"
             raise ServerError(message)
         raise NoUsableReplyError(f"{TRIES} tries failed; the last: {problem}")
-
-    @property
-    def described(self) -> dict[str, str]:
-        """Headers of the first answer that describe the server: `server` and `x-...`."""
-        return dict(self._described)
 
     def get(self, path: str) -> Json:
         """Return the JSON of a page of the first replica; None if it has none."""
@@ -553,14 +479,14 @@ class Client:
             path: such as `/v1/models`.
             body: JSON to post; None gets the page.
         """
-        (looked,) = self.waits.finished([self.pool.submit(lambda: self._look(path, body))])
-        return looked.result()
+        return self.wait_for(partial(self._look, path, body))
 
-    def _look(self, path: str, body: Json) -> Look:
+    async def _look(self, path: str, body: Json) -> Look:
         sent = None if body is None else dumps(body).encode()
-        method, bounds = "GET" if body is None else "POST", Bounds()
+        method, bounds, url = "GET" if body is None else "POST", Bounds(), self._request.urls[0]
+        what = f"a complete reply from {url}{path}"
         try:
-            reply = self._try_once(method, self._request.urls[0], path, sent, bounds)
+            reply = await self._exchange(method, url, path, sent, bounds, what)
             bounds.check(reply.body)
         except (httpx2.HTTPError, OSError, NoUsableReplyError) as error:
             return Look(problem=self._problem(error))
@@ -571,8 +497,7 @@ class Client:
 
     def succeeded(self) -> None:
         """Note that a request got a usable answer."""
-        with self._lock:
-            self._failures = 0
+        self._failures = 0
 
     def failed(self, reason: str) -> None:
         """Note that a request got no usable answer.
@@ -580,13 +505,11 @@ class Client:
         Raises:
             ServerError: too many requests in a row have failed.
         """
-        with self._lock:
-            self._failures += 1
-            failures = self._failures
-        if failures >= MOST_FAILURES:
+        self._failures += 1
+        if self._failures >= MOST_FAILURES:
             raise ServerError(
-                f"{', '.join(self._request.urls)}: {failures} requests in a row without a usable "
-                f"answer; the last: {reason}"
+                f"{', '.join(self._request.urls)}: {self._failures} requests in a row without a "
+                f"usable answer; the last: {reason}"
             )
 
     def hidden(self, text: str) -> str:
@@ -594,110 +517,144 @@ class Client:
         return self._key_filter.text(text)
 
     def _problem(self, error: Exception) -> str:
-        return self._clean(f"{type(error).__name__}: {error}".rstrip(": "))
+        return shortened(self.hidden(f"{type(error).__name__}: {error}".rstrip(": ")))
 
-    def _clean(self, text: str) -> str:
-        return shortened(self.hidden(text))
-
-    def _judge(
-        self, reply: Reply, url: str, path: str, body: bytes, read: Callable[[Json], Read]
-    ) -> _Answer[Read] | str:
-        """Return what an answer says, or why to try again."""
-        what = meaning(reply.status)
-        if what == "answer":
-            self._describe(reply)
-            with self._parsing:
-                return _Answer(read(self._value(reply, body)))
+    def _status(self, reply: Reply) -> str:
+        """Return the status and the message of a reply that is not an answer."""
         try:
             Bounds().check(reply.body)
             value = self._key_filter.value(loads(reply.body.decode()))
         except (ValueError, NoUsableReplyError):
             value = reply.body[:_MOST_CHARACTERS].decode("utf-8", errors="replace")
-        problem = f"status {reply.status}: {self._clean(error_text(value))}".rstrip(": ")
-        if what == "refuse":
-            raise RefusedRequestError(problem, capacity=is_capacity(problem) or reply.status == 413)
-        if what == "stop":
-            raise ServerError(f"{url}{path}: {problem}{self._advice(reply)}")
-        wait = asked_wait(reply.headers) or 0.0
-        if wait > _LONGEST_WAIT:
-            message = f"{url}: asks to wait {wait:,.0f} s ({problem}); repeat the command later"
-            raise ServerError(message)
-        with self._lock:
-            self._not_before[url] = max(self._not_before[url], time.monotonic() + wait)
-        return problem
+        return f"status {reply.status}: {shortened(self.hidden(error_text(value)))}".rstrip(": ")
 
     def _value(self, reply: Reply, body: bytes) -> Json:
-        """Return the JSON of an answer without the key.
+        """Return the JSON of an answer without the key; keep what the first says of the server.
 
         A key that the request holds too, as data, stays: answers are found by their names.
         """
+        if not self.described:
+            headers = {
+                name: shortened(self.hidden(text))
+                for name, text in reply.headers.items()
+                if name == "server" or (name.startswith("x-") and not name.endswith("request-id"))
+            }
+            self.described = dict([*headers.items()][:_MOST_HEADERS])
         bounds_of_answer(body).check(reply.body)
         try:
             value = loads(reply.body.decode("utf-8", errors="replace"))
         except ValueError as error:
-            message = f"the reply is not strict JSON: {self._clean(str(error))}"
+            message = f"the reply is not strict JSON: {shortened(self.hidden(str(error)))}"
             raise NoUsableReplyError(message) from None
         is_data = self._key_filter.is_in(body.decode())
         return value if is_data else self._key_filter.value(value)
 
-    def _describe(self, reply: Reply) -> None:
-        """Keep the headers of the first answer that may say what the server is."""
-        if not self._described:
-            headers = {
-                name: self._clean(text)
-                for name, text in reply.headers.items()
-                if name == "server" or (name.startswith("x-") and not name.endswith("request-id"))
-            }
-            self._described = dict([*headers.items()][:_MOST_HEADERS])
+    def _advice(self, reply: Reply) -> str:
+        if 300 <= reply.status < 400:
+            place = shortened(self.hidden(reply.headers.get("location", "nowhere")))
+            end = "which is not followed; if that is the server, give its address"
+            return f" redirects to {place}, {end}"
+        variable = self._request.key_variable
+        if reply.status in (401, 403):
+            return f" (key from {variable})" if variable else "; give the key by --api-key-env"
+        return f" (model {self._request.model})"
 
-    def _try_once(
-        self, method: str, url: str, path: str, body: bytes | None, bounds: Bounds, number: int = 0
+    async def _exchange(
+        self, method: str, url: str, path: str, body: bytes | None, bounds: Bounds, what: str
     ) -> Reply:
-        """Send one request and read the reply, both within their bounds."""
-        self._wait_for_turn(url)
+        """Send one request as soon as the rate limit and the replica allow, and read the reply.
+
+        Raises:
+            NoUsableReplyError: the reply is too long or compressed.
+            ServerError: the certificate of the server is not trusted, or it does not speak TLS.
+            httpx2.HTTPError: no complete reply came in time, or it is to another request.
+            OSError: as `httpx2.HTTPError`.
+        """
+        now = time.monotonic()
+        start = max(now, self._not_before[url])
+        if self._request.requests_per_minute is not None:
+            start = max(start, self._next_start)
+            self._next_start = start + 60.0 / self._request.requests_per_minute
+        self.requests += 1
+        await self._sleep(start - now, f"the next request to {url}")
+        self._count += 1
+        identity = f"{self._prefix}{self._count:09}"
+        headers = [*self._http.headers.items(), (_IDENTITY, identity)]
+        headers += [] if body is None else [("content-type", "application/json")]
+        extensions = {"timeout": httpx2.Timeout(None, connect=_CONNECT_SECONDS).as_dict()}
+        request = httpx2.Request(
+            method, _address(url + path), headers=headers, content=body, extensions=extensions
+        )
         seconds = self._request.timeout_seconds * (1.0 if self._replied else _FIRST_REPLY)
-        what = f"a complete reply from {url}{path}"
-        what += f" (try {number} of {TRIES})" if number else ""
-        with self.waits.waiting(what, time.monotonic() + seconds):
-            ask = Ask(method, url, path, body, seconds, bounds.most_bytes)
-            reply = self._exchanges.reply(ask)
+        try:
+            with self._waiting(what, seconds):
+                async with asyncio.timeout(seconds):
+                    reply = await self._reply(request, bounds)
+        except TimeoutError:
+            message = f"the reply was not complete after {seconds:,.3g} s"
+            raise httpx2.ReadTimeout(message) from None
+        except (httpx2.HTTPError, OSError) as error:
+            _refuse_tls(url, error)
+            raise
+        for text in (reply.headers.get(_IDENTITY, "").encode(), reply.body):
+            if self._prefix.encode() in text and identity.encode() not in text:
+                raise httpx2.RemoteProtocolError("the reply is to another request")
         self._replied = True
         return reply
 
-    def _wait_for_turn(self, url: str) -> None:
-        """Wait until the rate limit and the replica allow another request."""
-        with self._lock:
-            now = time.monotonic()
-            start = max(now, self._not_before[url])
-            if self._request.requests_per_minute is not None:
-                start = max(start, self._next_start)
-                self._next_start = start + 60.0 / self._request.requests_per_minute
-            self.requests += 1
-        self._sleep(start - now, f"the next request to {url}")
+    async def _reply(self, request: httpx2.Request, bounds: Bounds) -> Reply:
+        content = bytearray()
+        response = await self._http.send(request, stream=True)
+        async with aclosing(response):
+            headers = {name.lower(): text for name, text in response.headers.items()}
+            if headers.get("content-encoding", "identity") != "identity":
+                message = f"{request.url}: the reply is compressed, which was not asked for"
+                raise NoUsableReplyError(message)
+            async for part in response.aiter_raw():
+                content += part
+                if len(content) > bounds.most_bytes:
+                    message = f"the reply is longer than {bounds.most_bytes:,} bytes"
+                    raise NoUsableReplyError(message)
+        return Reply(response.status_code, headers, bytes(content))
 
-    def _sleep(self, seconds: float, what: str) -> None:
-        with self.waits.waiting(what, time.monotonic() + seconds):
-            if self._stopped.wait(max(seconds, 0.0)):
-                raise NoUsableReplyError("stopped")
+    async def _sleep(self, seconds: float, what: str) -> None:
+        if seconds > 0:
+            with self._waiting(what, seconds):
+                await asyncio.sleep(seconds)
 
-    def _advice(self, reply: Reply) -> str:
-        if 300 <= reply.status < 400:
-            return (
-                f" redirects to {self._clean(reply.headers.get('location', 'nowhere'))}, which is "
-                "not followed; if that is the server, give its address"
-            )
-        if reply.status in (401, 403):
-            key_variable = self._request.key_variable
-            return (
-                "; give the key by --api-key-env"
-                if key_variable is None
-                else f" (key from {key_variable})"
-            )
-        return f" (model {self._request.model})"
+    @contextmanager
+    def _waiting(self, what: str, seconds: float) -> Iterator[None]:
+        """Be waiting during the block: `finished` tells it."""
+        opened, now = object(), time.monotonic()
+        self._waits[opened] = now, now + seconds, what
+        try:
+            yield
+        finally:
+            del self._waits[opened]
 
 
-@dataclass(frozen=True)
-class _Answer(Generic[Read]):
-    """Content of a reply; a class, because it may be text."""
+@cache  # parsing takes as long as sending does
+def _address(url: str) -> httpx2.URL:
+    return httpx2.URL(url)
 
-    value: Read
+
+def _refuse_tls(url: str, error: BaseException | None) -> None:
+    """Refuse what no further try cures: a certificate that is not trusted, or no TLS.
+
+    Raises:
+        ServerError: with the cause.
+    """
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            raise ServerError(
+                f"{url}: the TLS certificate of the server is not trusted "
+                f"({error.verify_message.rstrip('.')}); if it is the right server, name the "
+                "certificate of its authority in the environment variable SSL_CERT_FILE"
+            ) from None
+        if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+            message = f"{url}: the server does not speak TLS there; is its address http://...?"
+            raise ServerError(message) from None
+        error = error.__cause__ or error.__context__
+
+
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")

@@ -7,8 +7,7 @@ again. Differences between orders mean little unless they are larger than those 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,32 +18,19 @@ from pact_eval.metrics import decode_ensemble
 from pact_eval.progress import step
 from pact_eval.prompts.requests import Decision
 from pact_eval.runs.predictions import with_censored_zeros
-from pact_eval.scoring.servers.asking import AskedItem, ItemAnswer, Order, RequestQueue, view_orders
+from pact_eval.scoring.servers.asking import RequestQueue, view_orders
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.find_wire import find_wire
 from pact_eval.scoring.servers.probe import REPEATS, decimals_of
 from pact_eval.scoring.servers.wire import (
+    AskedItem,
     NoAnswer,
+    Order,
     ServerRequest,
+    Spread,
     ViewAnswer,
-    probabilities_of,
-    total_variation,
+    spread_of,
 )
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Differences of several answers to one question.
-
-    Attributes:
-        answers: number of answers.
-        largest_tv: largest total variation distance of two of them, in [0, 1].
-        flips: answers whose most probable answer is not that of the first.
-    """
-
-    answers: int
-    largest_tv: float
-    flips: int
 
 
 @dataclass(frozen=True)
@@ -130,50 +116,34 @@ def decide_served(
         items = []
         for field in fields:
             orders = view_orders(wire, field, item=field.name, k=k, seed=order_seed)
-            distinct = tuple(dict.fromkeys(orders))
-            items.append(AskedItem(field.name, state, field, distinct))
-            items += [AskedItem(field.name, state, field, distinct[:1])] * (REPEATS - 1)
+            item = AskedItem(field.name, state, field, tuple(dict.fromkeys(orders)))
+            # The first has the orders, the others repeat the canonical one.
+            items += [item, *[replace(item, orders=item.orders[:1])] * (REPEATS - 1)]
         answers = asker.ask(items, alone=True)
         digits = decimals_of(wire, answers)
-        served_fields = tuple(
-            _field(item, answers[at : at + REPEATS], digits)
-            for at, item in enumerate(items)
-            if at % REPEATS == 0
-        )
-        missing = [
-            served_field.missing
-            for served_field in served_fields
-            if served_field.missing is not None
-        ]
-        if len(missing) == len(served_fields):
-            raise ServerError(f"no field was answered: {missing[0].status}: {missing[0].reason}")
-        counts = asker.answered_by, digits, client.requests
-    return ServedDecisions(wire.name, request.model, *counts, served_fields)
-
-
-def _field(item: AskedItem, answers: Sequence[ItemAnswer], digits: int | None) -> ServedField:
-    """Return what was found of one field: the first answer has its orders, the others repeat."""
-    missing = next((answer.missing for answer in answers if answer.missing is not None), None)
-    if missing is not None:
-        return ServedField(item.field, missing=missing)
-    views, repeats = answers[0].views, [answer.views[0] for answer in answers]
-    orders = [probabilities_of(view) for view in views]
-    between_orders = _spread(orders) if len(orders) > 1 else None
-    return ServedField(
-        field=item.field,
-        decision=_decision(item.field, views, digits),
-        orders=tuple(map(OrderedAnswer, item.orders, orders)),
-        between_orders=between_orders,
-        between_repeats=_spread([probabilities_of(view) for view in repeats]),
-    )
-
-
-def _spread(distributions: Sequence[Sequence[float]]) -> Spread:
-    first = int(np.argmax(distributions[0]))
-    largest = max(total_variation(p, q) for p, q in combinations(distributions, 2))
-    return Spread(
-        len(distributions), largest, sum(int(np.argmax(p)) != first for p in distributions)
-    )
+        served: list[ServedField] = []
+        for start in range(0, len(items), REPEATS):
+            item, repeats = items[start], answers[start : start + REPEATS]
+            missing = [answer.missing for answer in repeats if answer.missing is not None]
+            if missing:
+                served.append(ServedField(item.field, missing=missing[0]))
+                continue
+            views = repeats[0].views
+            p = [view.probabilities for view in views]
+            served.append(
+                ServedField(
+                    field=item.field,
+                    decision=_decision(item.field, views, digits),
+                    orders=tuple(map(OrderedAnswer, item.orders, p)),
+                    between_orders=spread_of(p) if len(p) > 1 else None,
+                    between_repeats=spread_of([a.views[0].probabilities for a in repeats]),
+                )
+            )
+        reasons = [field.missing for field in served if field.missing is not None]
+        if len(reasons) == len(served):
+            raise ServerError(f"no field was answered: {reasons[0].status}: {reasons[0].reason}")
+    counts = asker.answered_by, digits, client.requests
+    return ServedDecisions(wire.name, request.model, *counts, tuple(served))
 
 
 def _decision(field: Field, views: Sequence[ViewAnswer], digits: int | None) -> Decision:

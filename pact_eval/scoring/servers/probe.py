@@ -17,25 +17,17 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Final, Literal
 
-import numpy as np
-
 from pact_eval._json import Json, sha256_of_json
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import ServerError
 from pact_eval.prompts.contract import canonical_code_order
+from pact_eval.prompts.encoding import Encoder
 from pact_eval.runs.predictions import decimals
-from pact_eval.scoring.servers.asking import AskedItem, ItemAnswer, RequestQueue, view_orders
-from pact_eval.scoring.servers.client import Client
+from pact_eval.scoring.servers.asking import ItemAnswer, RequestQueue, view_orders
+from pact_eval.scoring.servers.client import error_text
+from pact_eval.scoring.servers.dialects import Values, Wire
 from pact_eval.scoring.servers.find_wire import read_cards
-from pact_eval.scoring.servers.token_ids import TokenIdWire
-from pact_eval.scoring.servers.wire import (
-    AskedView,
-    Values,
-    Wire,
-    error_text,
-    probabilities_of,
-    total_variation,
-)
+from pact_eval.scoring.servers.wire import AskedItem, at, spread_of, total_variation
 
 _LOST_PARCEL = (
     "Customer: The parcel came a day late and one corner was torn. Nothing seems to be missing, "
@@ -142,57 +134,6 @@ class BatchProbe:
     prompts: int
 
 
-def probe_tokenizer(
-    client: Client, wire: TokenIdWire, items: Sequence[AskedItem], model: str
-) -> TokenizerProbe:
-    """Compare the ids of the prompts of some items with those of the server's `/tokenize`.
-
-    Args:
-        client: asks the server.
-        wire: makes the prompts.
-        items: whose prompts are compared, in canonical order.
-        model: name of the model.
-    """
-    encoder = wire.encoder
-    compared = 0
-    for item in items:
-        order = canonical_code_order(item.field)
-        text = encoder.text(item.state, item.field, order)
-        body: dict[str, Json] = {"model": model, "prompt": text, "add_special_tokens": False}
-        look = client.look("/tokenize", body)
-        ids = look.value.get("tokens") if isinstance(look.value, dict) else None
-        if look.status != 200 or not isinstance(ids, list):
-            break
-        compared += 1
-        (view,) = encoder.encode_orders(item.state, item.field, [order])
-        if ids != [*view.token_ids]:
-            return TokenizerProbe(compared, same=False)
-    return TokenizerProbe(compared, same=True)
-
-
-def probe_batches(
-    asker: RequestQueue, items: Sequence[AskedItem], together: Mapping[str, ItemAnswer]
-) -> BatchProbe | None:
-    """Compare prompts that are asked alone with the same prompts in batches.
-
-    Args:
-        asker: asks for items.
-        items: in several orders each.
-        together: answers to them, all orders of an item in one request.
-
-    Returns:
-        The comparison; None if nothing was answered.
-    """
-    alone = asker.ask([replace(item, orders=item.orders[:1]) for item in items], alone=True)
-    at_once = asker.ask(items)  # as in a run: several requests, each with several prompts
-    distances = []
-    for item, one, many in zip(items, alone, at_once, strict=True):
-        batched = [many, together[item.record_id]]
-        p = [probabilities_of(answer.views[0]) for answer in (one, *batched) if answer.views]
-        distances += [total_variation(p[0], q) for q in p[1:]]
-    return BatchProbe(max(distances), len(items)) if distances else None
-
-
 REPEATS: Final = 5
 """Times that one item is asked in the same order."""
 
@@ -204,7 +145,6 @@ _LEAST_EFFECT: Final = 1e-5
 _LEAST_CHANGE: Final = 1e-3
 _TIMES_FLOOR: Final = 3.0
 _SURE: Final = 0.9
-_REFUSED: Final = (400, 404, 422)
 _MOST_NAMES: Final = 20
 _MOST_CHARACTERS: Final = 2000
 
@@ -360,9 +300,11 @@ class ServerProbe:
                 f"{self.base.largest_tv:.2g}): the adapter is not applied, or changes nothing"
             )
         if self.parity is not None and not self.parity.holds:
+            mass = self.parity.largest_mass_difference
+            of_mass = "" if mass is None else f", of the answer mass {mass:.2g}"
             faults.append(
                 f"{self.model} does not answer as {self.parity.adapter} does here: the largest "
-                f"difference is {self.parity.largest_difference:.2g}{_mass(self.parity)}, "
+                f"difference is {self.parity.largest_difference:.2g}{of_mass}, "
                 f"rounding errors of {self.parity.precision} stay below "
                 f"{self.parity.tolerance:.2g} (another adapter or prompt, or a precision to name "
                 "by --local-dtype)"
@@ -381,57 +323,59 @@ class ServerProbe:
         return names | values
 
 
-def probe_server(
-    asker: RequestQueue, client: Client, wire: Wire, *, model: str, base_name: str | None = None
-) -> ServerProbe:
+def probe_server(asker: RequestQueue, base_name: str | None, wire_reason: str) -> ServerProbe:
     """Probe a server.
 
     Args:
         asker: asks for items.
-        client: reads its pages.
-        wire: the format of requests and answers.
-        model: name of the model.
         base_name: name of the base model on the server, if the model is an adapter.
+        wire_reason: why its wire is used.
 
     Raises:
         ServerError: the server cannot be used, or answers no item of the probe.
     """
-    items = probe_items(wire, k=2)
+    wire, client, items = asker.wire, asker.client, probe_items(asker.wire, k=2)
     answers = _ask(asker, items)
-    probabilities = _probabilities(answers)
+    first = _first_views(answers)
     unanswered = {
         name: f"{answer.missing.status}: {answer.missing.reason}"
         for name, answer in answers.items()
         if answer.missing is not None
     }
-    if not probabilities:
+    if not first:
         raise ServerError(f"no item of the probe was answered: {next(iter(unanswered.values()))}")
-    again = next(item for item in items if item.record_id in probabilities)
-    cards = read_cards(client.get("/v1/models"))
+    cards = read_cards(client)
+    names: list[Json] = [*islice(cards, _MOST_NAMES)]
+    version = client.get("/version")
+    again = next(item for item in items if item.record_id in first)
+    repeated = [replace(again, orders=again.orders[:1])] * (REPEATS - 1)
+    repeats = [answer.views for answer in asker.ask(repeated, alone=True) if answer.views]
+    spread = spread_of([first[again.record_id], *(views[0].probabilities for views in repeats)])
+    tokenizer, batches = None, None
+    if wire.encoder is not None:
+        tokenizer = _compare_tokenizers(asker, wire.encoder, items)
+        batches = _compare_batches(asker, items, answers)
     probe = ServerProbe(
         wire=wire.name,
-        model=model,
+        model=asker.model,
         answered_by=asker.answered_by,
-        models=_models(cards, model),
-        version=_page(client, "/version"),
+        models=_shorten_value(dict(cards[asker.model])) if asker.model in cards else names or None,
+        version=None if version is None else _shorten_value(version),
         headers=client.described,
-        answers=probabilities,
+        answers=first,
         unanswered=unanswered,
         values=wire.values,
         decimals=decimals_of(wire, [*answers.values()]),
-        floor=_floor(asker, again, probabilities[again.record_id]),
+        floor=RepeatFloor(spread.answers, spread.largest_tv, spread.flips),
         order=None,
+        wire_reason=wire_reason,
+        tokenizer=tokenizer,
+        batches=batches,
     )
-    if isinstance(wire, TokenIdWire):
-        probe = replace(
-            probe,
-            tokenizer=probe_tokenizer(client, wire, items, model),
-            batches=probe_batches(asker, items, answers),
-        )
-    probe = replace(probe, order=_order(items, answers, probe))
+    probe = replace(probe, order=_compare_orders(items, answers, probe))
     if base_name is not None:
-        missing = _why_without_base(client, wire, [*cards], base_name)
-        base = _base(asker, wire, probe, base_name) if missing is None else None
+        missing = _why_without_base(asker, [*cards], base_name)
+        base = _compare_base(asker, probe, base_name) if missing is None else None
         probe = replace(probe, base=base, base_missing=missing)
     return replace(probe, values=wire.values)  # logits may have shown only now
 
@@ -449,23 +393,19 @@ def probe_items(wire: Wire, *, k: int = 1) -> list[AskedItem]:
     ]
 
 
-def change_since(asker: RequestQueue, wire: Wire, before: Mapping[str, Sequence[float]]) -> float:
+def change_since(asker: RequestQueue, before: Mapping[str, Sequence[float]]) -> float:
     """Return the largest TV between the answers to the probe now and before; NaN without any.
 
     Args:
         asker: asks for items.
-        wire: the format of requests and answers.
         before: by item, its probabilities.
 
     Raises:
         ServerError: the server cannot be used.
     """
-    items = [item for item in probe_items(wire) if item.record_id in before]
-    probabilities = _probabilities(_ask(asker, items))
-    return max(
-        (total_variation(probabilities[name], before[name]) for name in probabilities),
-        default=math.nan,
-    )
+    items = [item for item in probe_items(asker.wire) if item.record_id in before]
+    now = _first_views(_ask(asker, items))
+    return max((total_variation(now[name], before[name]) for name in now), default=math.nan)
 
 
 def decimals_of(wire: Wire, answers: Sequence[ItemAnswer]) -> int | None:
@@ -483,61 +423,79 @@ def _ask(
     return {item.record_id: answer for item, answer in zip(items, answers, strict=True)}
 
 
-def _probabilities(answers: Mapping[str, ItemAnswer]) -> dict[str, tuple[float, ...]]:
-    return {
-        name: probabilities_of(answer.views[0]) for name, answer in answers.items() if answer.views
-    }
+def _first_views(answers: Mapping[str, ItemAnswer]) -> dict[str, tuple[float, ...]]:
+    return {name: answer.views[0].probabilities for name, answer in answers.items() if answer.views}
 
 
-def _floor(asker: RequestQueue, item: AskedItem, first: tuple[float, ...]) -> RepeatFloor:
-    one = replace(item, orders=item.orders[:1])
-    answers = asker.ask([one] * (REPEATS - 1), alone=True)
-    repeats = [first, *(probabilities_of(answer.views[0]) for answer in answers if answer.views)]
-    largest = max(total_variation(p, q) for p in repeats for q in repeats)
-    flips = sum(int(np.argmax(p) != np.argmax(first)) for p in repeats)
-    return RepeatFloor(len(repeats), largest, flips)
+def _compare_tokenizers(
+    asker: RequestQueue, encoder: Encoder, items: Sequence[AskedItem]
+) -> TokenizerProbe:
+    """Compare the ids of prompts in canonical order with those of the server's `/tokenize`."""
+    compared = 0
+    for item in items:
+        order = canonical_code_order(item.field)
+        text = encoder.text(item.state, item.field, order)
+        body: dict[str, Json] = {"model": asker.model, "prompt": text, "add_special_tokens": False}
+        look = asker.client.look("/tokenize", body)
+        ids = at(look.value, "tokens")
+        if look.status != 200 or not isinstance(ids, list):
+            break
+        compared += 1
+        (view,) = encoder.encode_orders(item.state, item.field, [order])
+        if ids != [*view.token_ids]:
+            return TokenizerProbe(compared, same=False)
+    return TokenizerProbe(compared, same=True)
 
 
-def _order(
+def _compare_batches(
+    asker: RequestQueue, items: Sequence[AskedItem], together: Mapping[str, ItemAnswer]
+) -> BatchProbe | None:
+    """Compare prompts that are asked alone with the same prompts in batches.
+
+    `together` has all orders of an item in one request, one request at a time. None if nothing was
+    answered.
+    """
+    alone = asker.ask([replace(item, orders=item.orders[:1]) for item in items], alone=True)
+    at_once = asker.ask(items)  # as in a run: several requests, each with several prompts
+    distances = []
+    for item, one, many in zip(items, alone, at_once, strict=True):
+        answers = [one, many, together[item.record_id]]
+        p = [answer.views[0].probabilities for answer in answers if answer.views]
+        distances += [total_variation(p[0], q) for q in p[1:]]
+    return BatchProbe(max(distances), len(items)) if distances else None
+
+
+def _compare_orders(
     items: Sequence[AskedItem], answers: Mapping[str, ItemAnswer], probe: ServerProbe
 ) -> OrderProbe | None:
     """Compare the two orders of each item that has two; None if none was answered."""
     pairs = [
-        [probabilities_of(view) for view in answers[item.record_id].views]
+        [view.probabilities for view in answers[item.record_id].views]
         for item in items
         if len(item.distinct_orders) > 1 and answers[item.record_id].views
     ]
     if not pairs:
         return None
-    largest = max(total_variation(p, q) for p, q in pairs)
+    spreads = [spread_of(pair) for pair in pairs]
+    largest = max(spread.largest_tv for spread in spreads)
     effect: ProbedOrderEffect = "seen" if largest > probe.noise + _SAME else "within noise"
     if largest <= _SAME:
         # A sure model that is rounded answers 1.00 in every order.
         hidden = probe.decimals is not None and min(max(p) for p, _ in pairs) > _SURE
         effect = "unknown" if hidden else "not seen"
-    flips = sum(int(np.argmax(p) != np.argmax(q)) for p, q in pairs)
-    return OrderProbe(effect, largest, flips, len(pairs))
+    return OrderProbe(effect, largest, sum(spread.flips for spread in spreads), len(pairs))
 
 
-def _mass(parity: Parity) -> str:
-    if parity.largest_mass_difference is None:
-        return ""
-    return f", of the answer mass {parity.largest_mass_difference:.2g}"
-
-
-def _base(asker: RequestQueue, wire: Wire, probe: ServerProbe, name: str) -> BaseProbe:
-    items = [item for item in probe_items(wire) if item.record_id in probe.answers]
-    probabilities = _probabilities(_ask(asker, items, name))
-    if not probabilities:
+def _compare_base(asker: RequestQueue, probe: ServerProbe, name: str) -> BaseProbe:
+    items = [item for item in probe_items(asker.wire) if item.record_id in probe.answers]
+    base = _first_views(_ask(asker, items, name))
+    if not base:
         raise ServerError(f"the base model {name} answers no item of the probe")
-    largest = max(
-        total_variation(probabilities[record_id], probe.answers[record_id])
-        for record_id in probabilities
-    )
+    largest = max(total_variation(base[item], probe.answers[item]) for item in base)
     return BaseProbe(name, largest, largest > max(probe.noise, _LEAST_EFFECT))
 
 
-def _why_without_base(client: Client, wire: Wire, listed: Sequence[str], name: str) -> str | None:
+def _why_without_base(asker: RequestQueue, listed: Sequence[str], name: str) -> str | None:
     """Return why the base model cannot be asked; None if it can.
 
     Raises:
@@ -546,29 +504,14 @@ def _why_without_base(client: Client, wire: Wire, listed: Sequence[str], name: s
     alone = "the server serves one model"
     if len(listed) == 1 and name not in listed:
         return alone
-    (item,) = probe_items(wire)[:1]
-    view = AskedView(item.record_id, item.state, item.field, item.orders[0])
-    (call,) = wire.calls(name, [view])
-    look = client.look(call.path, call.body)
-    if look.status not in _REFUSED:
+    (call,) = asker.wire.calls(name, probe_items(asker.wire)[0])
+    look = asker.client.look(call.path, call.body)
+    if look.status not in (400, 404, 422):
         return None  # it answers, or says what ends a run
     reason = f"status {look.status}: {error_text(look.value)}".rstrip(": ")
     if look.status == 404 and len(listed) > 1:
         raise ServerError(f"--base-name {name}: the server does not serve it ({reason})")
     return alone if len(listed) == 1 else f"the server does not answer as {name} ({reason})"
-
-
-def _models(named: Mapping[str, Mapping[str, Json]], model: str) -> Json:
-    """Return what `/v1/models` says about the model, or else the names that it lists."""
-    if model in named:
-        return _shorten_value(dict(named[model]))
-    names: list[Json] = [*islice(named, _MOST_NAMES)]
-    return names or None
-
-
-def _page(client: Client, path: str) -> Json:
-    page = client.get(path)
-    return None if page is None else _shorten_value(page)
 
 
 def _shorten_value(value: Json) -> Json:

@@ -27,9 +27,10 @@ from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import attributes
 
 if TYPE_CHECKING:  # they lead to torch and to a client
-    from pact_eval.scoring.servers.decide import ServedDecisions, ServedField, Spread
+    from pact_eval.scoring.servers.decide import ServedDecisions, ServedField
     from pact_eval.scoring.servers.probe import ProbedOrderEffect, ServerProbe, TokenizerProbe
     from pact_eval.scoring.servers.source import RequestPlan
+    from pact_eval.scoring.servers.wire import Spread
     from pact_eval.scoring.workers.pool import PoolProgress
 
 

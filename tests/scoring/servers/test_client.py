@@ -13,8 +13,10 @@ from pact_eval.scoring.servers.client import (
     MOST_FAILURES,
     TRIES,
     Client,
+    NoUsableReplyError,
+    RefusedRequestError,
 )
-from pact_eval.scoring.servers.wire import NoUsableReplyError, RefusedRequestError, ServerRequest
+from pact_eval.scoring.servers.wire import ServerRequest
 from scoring.servers.loopback import Response, Sent, serving
 
 
@@ -23,7 +25,7 @@ def request_to(*urls: str, **options: Any) -> ServerRequest:
 
 
 def post(client: Client) -> Any:
-    return client.post("/v1/x", b"{}", lambda value: value)
+    return client.wait_for(lambda: client.post("/v1/x", b"{}", lambda value: value))
 
 
 def refusal(response: Response, kind: type[ServerError] = NoUsableReplyError) -> ServerError:

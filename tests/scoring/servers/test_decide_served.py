@@ -16,8 +16,8 @@ from messages import assert_says
 from pact_cli.main import main
 from pact_eval.errors import ServerError
 from pact_eval.prompts.requests import parse_schema
-from pact_eval.scoring.servers.decide import ServedDecisions, Spread, decide_served
-from pact_eval.scoring.servers.wire import ServerRequest
+from pact_eval.scoring.servers.decide import ServedDecisions, decide_served
+from pact_eval.scoring.servers.wire import ServerRequest, Spread
 from scoring.servers.loopback import Respond, Response, Sent, serving, systemone
 
 SCHEMA = {"team": question(n=3), "refund": question("noul"), "urgency": question("score")}

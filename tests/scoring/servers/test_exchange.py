@@ -25,9 +25,8 @@ from pact_cli.main import main
 from pact_eval.errors import ServerError
 from pact_eval.progress import watched
 from pact_eval.scoring.servers import client as client_module
-from pact_eval.scoring.servers import client as waits
-from pact_eval.scoring.servers.client import Client
-from pact_eval.scoring.servers.wire import NoUsableReplyError, ServerRequest, bounds_of_answer
+from pact_eval.scoring.servers.client import Client, NoUsableReplyError, bounds_of_answer
+from pact_eval.scoring.servers.wire import ServerRequest
 from scoring.servers.loopback import Response, serving
 
 BODY: Any = {"model": "m", "state": "a", "questions": {}}
@@ -41,9 +40,8 @@ def _one_try(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def posted(c: Client, state: str = "a") -> Any:
-    return c.post(
-        "/v1/systemone", json.dumps(BODY | {"state": state}).encode(), lambda value: value
-    )
+    body = json.dumps(BODY | {"state": state}).encode()
+    return c.wait_for(lambda: c.post("/v1/systemone", body, lambda value: value))
 
 
 @contextmanager
@@ -134,11 +132,14 @@ def test_the_bounds_admit_the_longest_answer_that_can_be_asked_for() -> None:
 
 
 def test_what_is_waited_for_is_told_with_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waits, "_TOLD_SECONDS", 0.1)
+    monkeypatch.setattr(client_module, "_TOLD_SECONDS", 0.1)
     steps = Steps()
-    with watched(steps), client_of(MODES["silent"], timeout_seconds=0.2) as c:
-        (future,) = c.waits.finished([c.pool.submit(lambda: posted(c))])
-        assert isinstance(future.exception(), NoUsableReplyError)
+    with (
+        watched(steps),
+        client_of(MODES["silent"], timeout_seconds=0.2) as c,
+        pytest.raises(NoUsableReplyError),
+    ):
+        posted(c)
     assert steps.waited
     assert all("/v1/systemone" in text and "at most until" in text for text in steps.waited)
 

@@ -15,11 +15,11 @@ from messages import assert_says
 from pact_cli.main import main
 from pact_eval.data.records import Field, parse_field
 from pact_eval.runs.folder import read_run
-from pact_eval.scoring.servers.find_wire import OpenAIDecisions
-from pact_eval.scoring.servers.wire import AskedView, NoAnswer, UnusableReplyError
+from pact_eval.scoring.servers.dialects import UnusableReplyError, Wire
+from pact_eval.scoring.servers.wire import AskedItem, NoAnswer
 from scoring.servers.loopback import Response, Sent, score_served, serving, softmax_of_names
 
-WIRE = OpenAIDecisions()
+WIRE = Wire("openai-decisions")
 
 
 def field(kind: str = "choice", **changes: Any) -> Field:
@@ -27,8 +27,8 @@ def field(kind: str = "choice", **changes: Any) -> Field:
 
 
 def call(of: Field, order: tuple[int, ...] | None = None, state: Any = "Open.") -> Any:
-    view = AskedView("a", state, of, order or tuple(range(len(of.answers))))
-    return WIRE.calls("m", [view])[0]
+    item = AskedItem("a", state, of, (order or tuple(range(len(of.answers))),))
+    return WIRE.calls("m", item)[0]
 
 
 def read(of: Field, answer: Any, order: tuple[int, ...] | None = None) -> Any:
@@ -81,7 +81,7 @@ def test_what_has_no_place_of_its_own_is_text() -> None:
 
 def test_views_are_lists_in_another_order_and_answers_return_to_the_canonical_one() -> None:
     assert [WIRE.permutes(field(kind)) for kind in ("choice", "boolean", "score")] == [True, 0, 0]
-    assert OpenAIDecisions(score_views=True).permutes(field("score"))
+    assert Wire("openai-decisions", score_views=True).permutes(field("score"))
     expected = tuple(map(math.log, (0.5, 0.3, 0.2)))
     assert read(field(), choice(0.5, 0.3, 0.2), (2, 0, 1)).logits == expected
     shown = score(0.5, 0.3, 0.2)

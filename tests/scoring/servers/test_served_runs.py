@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -66,6 +68,16 @@ def test_a_served_run_is_an_ordinary_run(tmp_path: Path) -> None:
     assert sorted(set(map(tuple, run.predictions.code_order[0].tolist()))) != [(0, 1, 2)]
     assert {tuple(order) for order in run.predictions.code_order[2].tolist()} == {(0, 1, -1)}
     assert run.predictions.prompt_tokens.tolist() == [50.0] * 12
+
+
+def test_a_server_needs_no_torch(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path)
+    code = "import sys; sys.modules['torch'] = None; from pact_cli.main import main; main()"
+    with serving(systemone) as server:
+        words = ["score", "--server", server.url, "--model", "mine", "--data", data]
+        command = [sys.executable, "-c", code, *map(str, words), "--out", str(tmp_path / "run")]
+        subprocess.run(command, check=True, capture_output=True)
+    assert len(read_run(tmp_path / "run").predictions) == 12
 
 
 def test_items_without_an_answer_have_a_status_and_no_numbers(tmp_path: Path) -> None:

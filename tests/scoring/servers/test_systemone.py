@@ -9,10 +9,10 @@ import pytest
 from builders import question as question_json
 
 from pact_eval.data.records import Field, parse_field
-from pact_eval.scoring.servers.find_wire import SystemOne
-from pact_eval.scoring.servers.wire import AskedView, NoAnswer, UnusableReplyError, ViewAnswer
+from pact_eval.scoring.servers.dialects import UnusableReplyError, Wire
+from pact_eval.scoring.servers.wire import AskedItem, NoAnswer, Order, ViewAnswer
 
-WIRE = SystemOne()
+WIRE = Wire("systemone")
 STATE: Any = {"turns": ["The gate is open."]}
 
 
@@ -20,12 +20,12 @@ def field(kind: str = "choice", **changes: Any) -> Field:
     return parse_field("decision", question_json(kind, **changes))
 
 
-def asked_view(of: Field, order: tuple[int, ...] | None = None) -> AskedView:
-    return AskedView("a", STATE, of, order or tuple(range(len(of.answers))))
+def asked(of: Field, order: Order | None = None) -> AskedItem:
+    return AskedItem("a", STATE, of, (order or tuple(range(len(of.answers))),))
 
 
 def read(of: Field, answer: Any, order: tuple[int, ...] | None = None, **reply: Any) -> Any:
-    (call,) = WIRE.calls("m", [asked_view(of, order)])
+    (call,) = WIRE.calls("m", asked(of, order))
     reply_read = WIRE.read(call, {"model": "m-1", "answers": {"decision": answer}} | reply)
     return reply_read.answers[0]
 
@@ -34,7 +34,7 @@ def test_requests_as_the_specification_has_them() -> None:
     bodies = [
         call.body
         for of in (field(n=2), field("boolean"), field("score", n=2))
-        for call in WIRE.calls("m", [asked_view(of)])
+        for call in WIRE.calls("m", asked(of))
     ]
     ask = "Which one?"
     assert bodies == [
@@ -53,7 +53,7 @@ def test_requests_as_the_specification_has_them() -> None:
 
 def test_a_view_is_the_criteria_in_another_order_and_answers_return_to_the_canonical_one() -> None:
     of = field(n=3)
-    (call,) = WIRE.calls("m", [asked_view(of, (2, 0, 1))])
+    (call,) = WIRE.calls("m", asked(of, (2, 0, 1)))
     body: Any = call.body
     criteria = body["questions"]["decision"]["criteria"]
     assert list(criteria) == ["answer_2", "answer_0", "answer_1"]
@@ -75,7 +75,9 @@ def test_levels_of_a_score_are_numbered_by_position_in_a_view() -> None:
 def test_only_choices_have_views_unless_scores_are_asked_for() -> None:
     fields = [field(), field("boolean"), field("score")]
     assert [WIRE.permutes(field_of_kind) for field_of_kind in fields] == [True, False, False]
-    assert [SystemOne(score_views=True).permutes(field_of_kind) for field_of_kind in fields] == [
+    assert [
+        Wire("systemone", score_views=True).permutes(field_of_kind) for field_of_kind in fields
+    ] == [
         True,
         False,
         True,
@@ -103,7 +105,7 @@ def test_mass_and_prompt_length_are_read_where_servers_tell_them(extra: Any) -> 
 
 
 def test_an_answer_that_is_left_out_is_missing() -> None:
-    (call,) = WIRE.calls("m", [asked_view(field())])
+    (call,) = WIRE.calls("m", asked(field()))
     reply = WIRE.read(call, {"model": "m", "answers": {"other": {"type": "noul", "noul": 0.5}}})
     assert isinstance(reply.answers[0], NoAnswer)
     assert reply.answers[0].status == "missing"
@@ -153,7 +155,7 @@ def test_other_answers_that_are_not_believed(kind: str, answer: Any) -> None:
 
 @pytest.mark.parametrize("reply", [None, [], "no", {"answers": None}, {"model": "m"}])
 def test_replies_of_another_form_are_not_believed(reply: Any) -> None:
-    (call,) = WIRE.calls("m", [asked_view(field())])
+    (call,) = WIRE.calls("m", asked(field()))
     with pytest.raises(UnusableReplyError):
         WIRE.read(call, reply)
 

@@ -22,11 +22,10 @@ from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.folder import read_run
-from pact_eval.scoring.servers.asking import AskedItem, count_requests
-from pact_eval.scoring.servers.find_wire import VLLM, SGLang
+from pact_eval.scoring.servers.asking import count_requests
+from pact_eval.scoring.servers.dialects import UnusableReplyError, Wire
 from pact_eval.scoring.servers.source import probe
-from pact_eval.scoring.servers.token_ids import TokenIdWire
-from pact_eval.scoring.servers.wire import AskedView, ServerRequest, UnusableReplyError, WireName
+from pact_eval.scoring.servers.wire import AskedItem, ServerRequest, WireName
 from pact_eval.scoring.windows import read_dataset
 from scoring.conftest import MODEL
 from scoring.servers.loopback import Response, Sent, score_served, serving
@@ -42,7 +41,7 @@ from scoring.servers.token_servers import (
 
 FIELD = parse_field("decision", question(n=3))
 ORDERS = ((0, 1, 2), (2, 0, 1))
-VIEWS = [AskedView("a", "Open.", FIELD, order) for order in ORDERS]
+ITEM = AskedItem("a", "Open.", FIELD, ORDERS)
 SERVERS: dict[str, Any] = {
     "vllm": (vllm, VLLM_MODELS, "/v1/completions"),
     "sglang": (sglang, SGLANG_MODELS, "/generate"),
@@ -55,13 +54,13 @@ def encoder(tokenizer: Any) -> Encoder:
 
 
 @pytest.fixture(params=["vllm", "sglang"])
-def wire(request: pytest.FixtureRequest, encoder: Encoder) -> TokenIdWire:
-    return VLLM(encoder) if request.param == "vllm" else SGLang(encoder, ["base"])
+def wire(request: pytest.FixtureRequest, encoder: Encoder) -> Wire:
+    return Wire(request.param, encoder=encoder, base_names=["base"])
 
 
-def replied(wire: TokenIdWire, change: Callable[[Any], object] = lambda _reply: None) -> Any:
+def replied(wire: Wire, change: Callable[[Any], object] = lambda _reply: None) -> Any:
     """A reply to the two views, changed."""
-    (call,) = wire.calls("mine", VIEWS)
+    (call,) = wire.calls("mine", ITEM)
     respond, _, _ = SERVERS[wire.name]
     value = json.loads(json.dumps(respond(Sent("POST", call.path, {}, call.body)).value))
     change(value)
@@ -72,45 +71,46 @@ def test_requests_are_those_of_the_servers_types(encoder: Encoder) -> None:
     """The sources of truth are CompletionRequest and GenerateReqInput, read by hand."""
     prompts = [[*view.token_ids] for view in encoder.encode_orders("Open.", FIELD, ORDERS)]
     letters = [*encoder.answer_tokens(FIELD)]
-    (call,) = VLLM(encoder).calls("mine", VIEWS)
+    (call,) = Wire("vllm", encoder=encoder).calls("mine", ITEM)
     assert call.body == {
         "model": "mine", "prompt": prompts, "max_tokens": 1, "temperature": 0, "top_p": 1,
         "top_k": 0, "min_p": 0, "repetition_penalty": 1, "logprobs": 1,
         "logprob_token_ids": letters, "return_tokens_as_token_ids": True,
         "add_special_tokens": False,
     }  # fmt: skip
-    (call,) = SGLang(encoder, ["base"]).calls("mine", VIEWS)
+    (call,) = Wire("sglang", encoder=encoder, base_names=["base"]).calls("mine", ITEM)
     expected: Any = {
         "input_ids": prompts, "sampling_params": {"max_new_tokens": 1, "temperature": 1},
         "return_logprob": True, "logprob_start_len": -1, "token_ids_logprob": [letters] * 2,
     }  # fmt: skip
     assert call.body == expected | {"lora_path": "mine"}
-    (call,) = SGLang(encoder, ["base"]).calls("base", VIEWS)
+    (call,) = Wire("sglang", encoder=encoder, base_names=["base"]).calls("base", ITEM)
     assert call.body == expected
 
 
-def test_answers_by_hand(wire: TokenIdWire, encoder: Encoder) -> None:
+def test_answers_by_hand(wire: Wire, encoder: Encoder) -> None:
     read = replied(wire)
-    for view, encoded, answer in zip(
-        VIEWS, encoder.encode_orders("Open.", FIELD, ORDERS), read.answers, strict=True
+    for order, encoded, answer in zip(
+        ORDERS, encoder.encode_orders("Open.", FIELD, ORDERS), read.answers, strict=True
     ):
         shown = by_hash("mine", encoded.token_ids, encoded.code_tokens)
-        assert [answer.logits[index] for index in view.order] == shown
+        assert [answer.logits[index] for index in order] == shown
         assert answer.answer_mass == pytest.approx(0.9)
         assert answer.prompt_tokens == len(encoded.token_ids)
     assert read.model == ("mine" if wire.name == "vllm" else None)
     assert wire.values == "log-probabilities"
 
 
-def values_of(wire: TokenIdWire, reply: Any) -> Any:
+def values_of(wire: Wire, reply: Any) -> Any:
     """The part of a reply with the values after the prompt of view 0."""
     if wire.name == "vllm":
         return reply["choices"][1]["logprobs"]["top_logprobs"]
     return reply[0]["meta_info"]["output_token_ids_logprobs"]
 
 
-def set_value(wire: TokenIdWire, reply: Any, number: int, value: Any) -> None:
+def set_value(wire: Wire, reply: Any, number: int, value: Any) -> None:
     """Change the value of a letter in view 0."""
+    assert wire.encoder is not None
     token = wire.encoder.answer_tokens(FIELD)[number]
     if wire.name == "vllm":
         values_of(wire, reply)[0][f"token_id:{token}"] = value
@@ -118,29 +118,29 @@ def set_value(wire: TokenIdWire, reply: Any, number: int, value: Any) -> None:
         next(pair for pair in values_of(wire, reply)[0] if pair[1] == token)[0] = value
 
 
-def test_minus_infinity_is_read(wire: TokenIdWire) -> None:
+def test_minus_infinity_is_read(wire: Wire) -> None:
     read = replied(wire, lambda reply: set_value(wire, reply, 1, -9999.0))
     assert read.answers[0].logits[1] == -math.inf
     assert 0 < read.answers[0].answer_mass < 0.9
 
 
 @pytest.mark.parametrize("value", [None, True, "-1", [], 1e999])
-def test_values_that_are_not_numbers_are_not_believed(wire: TokenIdWire, value: Any) -> None:
+def test_values_that_are_not_numbers_are_not_believed(wire: Wire, value: Any) -> None:
     with pytest.raises(UnusableReplyError, match="expected a number"):
         replied(wire, lambda reply: set_value(wire, reply, 0, value))
 
 
-def nothing_possible(wire: TokenIdWire, reply: Any) -> None:
+def nothing_possible(wire: Wire, reply: Any) -> None:
     for number in range(3):
         set_value(wire, reply, number, -9999.0)
 
 
-def other_ids(wire: TokenIdWire, reply: Any) -> None:
+def other_ids(wire: Wire, reply: Any) -> None:
     first = values_of(wire, reply)
     first[0] = {"token_id:1": -1.0} if wire.name == "vllm" else [[-1.0, 1, None]]
 
 
-FAULTS: dict[str, tuple[Callable[[TokenIdWire, Any], object], str]] = {
+FAULTS: dict[str, tuple[Callable[[Wire, Any], object], str]] = {
     "no letter possible": (nothing_possible, "no letter has a probability"),
     "other ids": (other_ids, "expected one for each letter asked, got none for id"),
     "no token": (lambda wire, reply: values_of(wire, reply).clear(), "for the token"),
@@ -161,15 +161,15 @@ FAULTS: dict[str, tuple[Callable[[TokenIdWire, Any], object], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_replies_that_are_not_believed(wire: TokenIdWire, fault: str) -> None:
+def test_replies_that_are_not_believed(wire: Wire, fault: str) -> None:
     change, message = FAULTS[fault]
     with pytest.raises(UnusableReplyError, match=message):
         replied(wire, lambda reply: change(wire, reply))
 
 
 @pytest.mark.parametrize("reply", [None, {}, [1, 2], {"choices": 3}, {"choices": [1, 2]}])
-def test_replies_of_wrong_types_are_not_believed(wire: TokenIdWire, reply: Any) -> None:
-    (call,) = wire.calls("mine", VIEWS)
+def test_replies_of_wrong_types_are_not_believed(wire: Wire, reply: Any) -> None:
+    (call,) = wire.calls("mine", ITEM)
     with pytest.raises(UnusableReplyError):
         wire.read(call, reply)
 
@@ -177,7 +177,9 @@ def test_replies_of_wrong_types_are_not_believed(wire: TokenIdWire, reply: Any) 
 @pytest.mark.parametrize("index", [0, 2, None, True, "1"])
 def test_choices_have_the_index_of_their_prompt(encoder: Encoder, index: Any) -> None:
     with pytest.raises(UnusableReplyError, match="each of 2 prompts"):
-        replied(VLLM(encoder), lambda reply: reply["choices"][0].update(index=index))
+        replied(
+            Wire("vllm", encoder=encoder), lambda reply: reply["choices"][0].update(index=index)
+        )
 
 
 @pytest.mark.parametrize("name", ["B", "token_id:-1", "token_id:", "token_id:1e3", ""])
@@ -186,7 +188,7 @@ def test_tokens_have_ids(encoder: Encoder, name: str) -> None:
         reply["choices"][0]["logprobs"]["top_logprobs"][0][name] = -1.0
 
     with pytest.raises(UnusableReplyError, match="expected token_id:N"):
-        replied(VLLM(encoder), named)
+        replied(Wire("vllm", encoder=encoder), named)
 
 
 def test_an_id_is_not_repeated(encoder: Encoder) -> None:
@@ -195,7 +197,7 @@ def test_an_id_is_not_repeated(encoder: Encoder) -> None:
         pairs.append(pairs[0])
 
     with pytest.raises(UnusableReplyError, match="each token id, got two"):
-        replied(SGLang(encoder, []), repeated)
+        replied(Wire("sglang", encoder=encoder), repeated)
 
 
 @pytest.mark.parametrize("pair", [None, [], [-1.0], [-1.0, None], [-1.0, -2], [-1.0, True]])
@@ -204,10 +206,10 @@ def test_values_come_with_their_id(encoder: Encoder, pair: Any) -> None:
         reply[0]["meta_info"]["output_token_ids_logprobs"][0][0] = pair
 
     with pytest.raises(UnusableReplyError):
-        replied(SGLang(encoder, []), changed)
+        replied(Wire("sglang", encoder=encoder), changed)
 
 
-def test_logits_are_told_from_log_probabilities(wire: TokenIdWire) -> None:
+def test_logits_are_told_from_log_probabilities(wire: Wire) -> None:
     read = replied(wire, lambda reply: set_value(wire, reply, 2, 4.5))
     assert wire.values == "logits"
     assert [answer.answer_mass for answer in read.answers] == [None, None]
@@ -215,18 +217,18 @@ def test_logits_are_told_from_log_probabilities(wire: TokenIdWire) -> None:
 
 
 def test_views_beyond_the_limit_of_one_request_are_further_requests(encoder: Encoder) -> None:
-    wire = VLLM(encoder)
+    wire = Wire("vllm", encoder=encoder)
     wire.views_per_request = 3
     orders = tuple(code_orders(0, "a", 3, 6))
-    views = [AskedView("a", "Open.", FIELD, order) for order in orders]
-    assert [len(call.views) for call in wire.calls("mine", views)] == [3, 3]
+    calls = wire.calls("mine", AskedItem("a", "Open.", FIELD, orders))
+    assert [len(call.orders) for call in calls] == [3, 3]
     assert count_requests(wire, [AskedItem("a", "Open.", FIELD, orders[:4])]) == 2
 
 
 def test_prompts_over_the_limit_are_unsupported(tokenizer: Any) -> None:
-    short = VLLM(Encoder(tokenizer, NIMBLE, max_prompt_tokens=20))
+    short = Wire("vllm", encoder=Encoder(tokenizer, NIMBLE, max_prompt_tokens=20))
     with pytest.raises(PromptError, match="the limit is 20"):
-        short.calls("mine", VIEWS)
+        short.calls("mine", ITEM)
 
 
 def request(url: str, wire: WireName = "auto", **options: Any) -> ServerRequest:

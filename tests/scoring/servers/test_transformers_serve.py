@@ -12,7 +12,7 @@ from tolerances import PROBABILITY
 from transformers_server import serving
 
 from pact_eval.runs.folder import read_run
-from pact_eval.scoring.servers.find_wire import systemone_question as asked_question
+from pact_eval.scoring.servers.dialects import systemone_question as asked_question
 from pact_eval.scoring.servers.probe import ServerProbe
 from pact_eval.scoring.servers.source import server_source
 from pact_eval.scoring.servers.wire import ServerRequest
