@@ -113,12 +113,12 @@ def _has_letters(located: Located, findings: Collector) -> bool:
     return n_choices <= len(LETTERS)
 
 
-def _run(context: DataContext) -> CheckResult:
+def _run(context: DataContext, findings: Collector) -> CheckResult:
     tokenizer = context.settings.tokenizer
     assert tokenizer is not None  # noqa: S101 - the entry needs it
     return check_lengths(
         context.index,
-        context.collector("lengths"),
+        findings,
         tokenizer=tokenizer.tokenizer,
         name=tokenizer.name,
         contract=NIMBLE,

@@ -332,7 +332,7 @@ def _long_words(question: Field) -> set[str]:
 CHECK: Final[Check[DataContext]] = Check(
     name="questions",
     question="Can every question be answered as it is written?",
-    run=lambda context: check_questions(context.index, context.collector("questions")),
+    run=lambda context, findings: check_questions(context.index, findings),
     needs=("records",),
     cost=1.0,
     codes={

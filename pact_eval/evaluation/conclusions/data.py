@@ -16,12 +16,12 @@ from pact_eval._choices import Severity as AuditSeverity
 from pact_eval._files import read_json
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.audit.findings import (
+    CODES,
     SEVERITIES,
     TAMPERED,
     CheckResult,
     Finding,
     Leak,
-    codes_of,
     plain_check,
 )
 from pact_eval.errors import InputError, Place, counted
@@ -429,7 +429,7 @@ def _read_check(written: _WrittenCheck) -> CheckResult:
         ValueError: this version has no such check, or its check no such code.
     """
     for code in written.codes:
-        if code not in codes_of(written.check):
+        if code not in CODES or CODES[code].check != written.check:
             raise ValueError(f"checks: {written.check}: expected one of its codes, got {code}")
     findings = (
         Finding(

@@ -15,10 +15,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+from pact_eval import models as patterns
 from pact_eval._json import Json
 from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.audit.adapter.compare import compare_adapters
-from pact_eval.models import folders as patterns
 
 
 @pytest.mark.slow
