@@ -187,13 +187,7 @@ CHECK: Final[Check[DataContext]] = Check(
     needs=("records",),
     cost=0.05,
     codes={
-        "position-favoured": (
-            "warning",
-            "An answer position holds the right answer far more often than chance.",
-        ),
-        "kind-missing": (
-            "note",
-            "A kind occurs in the training data and not in the evaluation data, or vice versa.",
-        ),
+        "position-favoured": ("warning", "An answer position is right far more often than chance."),
+        "kind-missing": ("note", "A kind occurs in some files and not in others."),
     },
 )

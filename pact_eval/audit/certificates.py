@@ -266,29 +266,14 @@ CHECK: Final[Check[DataContext]] = Check(
         "focus-overlap": ("error", "One focus sentence is part of the other."),
         "focus-not-found": ("error", "A focus sentence does not occur in the context."),
         "edit-elsewhere": ("error", "The edit is not the one that the evidence describes."),
-        "old-wording-remains": (
-            "error",
-            "The counterfactual still holds the base wording of the changed sentence.",
-        ),
+        "old-wording-remains": ("error", "The counterfactual still has the base's wording."),
         "not-ablated": ("error", "The sentence still occurs in the context without it."),
-        "fact-not-flipped": (
-            "error",
-            "The focus fact is not supported in one member and refuted in the other.",
-        ),
+        "fact-not-flipped": ("error", "The fact is not supported in one, refuted in the other."),
         "necessity-failed": ("error", "The evidence says that its necessity checks failed."),
-        "focus-other-wording": (
-            "warning",
-            "A focus sentence occurs in the context in the other member's wording.",
-        ),
+        "focus-other-wording": ("warning", "A focus sentence has the other member's wording."),
         "certificates-none": ("note", "No record of a file states its evidence."),
-        "focus-quote": (
-            "warning",
-            "The evidence quotes a text that matches neither wording of its sentence.",
-        ),
-        "focus-path": (
-            "note",
-            "The path does not lead to the focus sentence; it was found otherwise.",
-        ),
+        "focus-quote": ("warning", "The quoted text is neither wording of its sentence."),
+        "focus-path": ("note", "The path does not lead to the focus sentence."),
         "focus-repeated": ("note", "A focus sentence occurs more than once in the context."),
     },
 )

@@ -21,7 +21,7 @@ from pact_eval.audit import (
     shortcuts,
 )
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
-from pact_eval.audit.findings import TAMPERED, Check, CheckResult, Leak
+from pact_eval.audit.findings import Check, CheckResult, Leak, tampering
 from pact_eval.audit.parts import is_shared, look_at_families
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.labelled.plain import plain_files
@@ -65,9 +65,9 @@ class DataAudit(Framed, Writable):
     labelled: tuple[LabelledData, ...] = field(default=(), repr=False)
 
     @property
-    def tampered(self) -> bool:
-        """Whether a hash does not match."""
-        return any(code in TAMPERED for check in self.checks for code in check.counts)
+    def tampering(self) -> str | None:
+        """What a hash that does not match shows; None if all match."""
+        return tampering(self.checks)
 
     @property
     def leaks(self) -> tuple[Leak, ...]:

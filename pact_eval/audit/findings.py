@@ -28,8 +28,17 @@ from pact_eval.errors import Place
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 """Worst first."""
 
-TAMPERED: Final = frozenset({"hash-mismatch", "fingerprint-mismatch"})
-"""Codes of content that is not what was hashed; they give the exit code of tampering."""
+_OTHER_FILES: Final = "hashes differ from those in the manifest"
+TAMPERED: Final[Mapping[str, str]] = {
+    "hash-mismatch": _OTHER_FILES,
+    "fingerprint-mismatch": _OTHER_FILES,
+    "base-differs": "the base's weights are not those that the adapter names",
+    "training-base-differs": "the base's weights are not those of the training",
+    "training-edited": "the training record was edited, or belongs to another adapter",
+    "training-other-weights": "the training record belongs to other weights",
+}
+"""Codes of content that is not what was hashed, with what they show; they give the exit code of
+tampering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +346,12 @@ class Check(Generic[C]):
 def count(checks: Iterable[CheckResult], severity: Severity) -> int:
     """Return the number of findings of a severity over some checks."""
     return sum(check.count(severity) for check in checks)
+
+
+def tampering(checks: Iterable[CheckResult]) -> str | None:
+    """Say what a hash that does not match shows; None if all match."""
+    codes = {code for check in checks for code in check.counts}
+    return next((text for code, text in TAMPERED.items() if code in codes), None)
 
 
 def failed_checks(checks: Iterable[CheckResult], fail_on: Severity) -> list[CheckResult]:

@@ -134,10 +134,7 @@ CHECK: Final[Check[DataContext]] = Check(
     cost=3.0,
     codes={
         "codes-not-single": ("error", "A letter is not a single ordinary token."),
-        "more-answers-than-letters": (
-            "error",
-            "A question has more than 26 answers: only a server that letters them can be asked.",
-        ),
+        "more-answers-than-letters": ("error", "A question has more than 26 answers."),
         "prompt-too-long": ("error", "A prompt has more tokens than the limit."),
     },
 )

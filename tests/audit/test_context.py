@@ -134,14 +134,14 @@ def test_checks_run_in_their_order(folder: Path) -> None:
     order = [name for name in DATA_CHECKS if name in ("balance", "families", "hashes")]
     assert [check.check for check in audit.checks] == order
     assert audit.families == (2, 2, 2)
-    assert (audit.tampered, audit.leaks) == (False, ())
+    assert (audit.tampering, audit.leaks) == (None, ())
     path = folder / "holdout.jsonl"
     path.write_bytes(path.read_bytes() + b"{")
     audit = audit_data(source, DataAuditSettings(only=("balance", "hashes")))
     # Nobody asked for the schema, but a line is not JSON.
     assert {check.check for check in audit.checks} == {"schema", "balance", "hashes"}
     assert audit.checks[0].check == "schema"
-    assert audit.tampered
+    assert audit.tampering
 
 
 def test_families_are_looked_at_once_in_parts_of_their_order(folder: Path) -> None:

@@ -31,7 +31,7 @@ from pact_eval.audit.adapter.base import BASE
 from pact_eval.audit.adapter.context import AdapterContext
 from pact_eval.audit.adapter.files import CONFIG, FILES, FileRecord, LoraSettings, shown
 from pact_eval.audit.adapter.tensors import TENSORS, layer_module
-from pact_eval.audit.findings import Check, CheckResult, Collector, Leak, leak_of
+from pact_eval.audit.findings import Check, CheckResult, Collector, Leak, leak_of, tampering
 from pact_eval.audit.near_duplicates import ContextVectors, Groups, Pairs, add_pairs, near_pairs
 from pact_eval.custody import (
     LEARNT,
@@ -223,7 +223,7 @@ OVERLAP: Final[Check[AdapterContext]] = Check(
         "trained-near-duplicate": ("error", "A context nearly repeats one of the training."),
         "training-not-at-hand": (
             "note",
-            "No file of the training is among the data, so near duplicates were not looked for.",
+            "No file of the training is among the data: no texts compared.",
         ),
     },
 )
@@ -295,14 +295,8 @@ PROMPTS: Final[Check[AdapterContext]] = Check(
     run=_run_prompts,
     needs=(SCHEMA_CONFIG,),
     codes={
-        "prompts-differ": (
-            "error",
-            "The adapter was trained with another tokenizer or chat template.",
-        ),
-        "chat-template-does-not-end": (
-            "error",
-            "The first rendering of the base's chat template exceeds 10 seconds or 1 GB.",
-        ),
+        "prompts-differ": ("error", "It was trained with another tokenizer or chat template."),
+        "chat-template-does-not-end": ("error", "The base's template exceeds 10 seconds or 1 GB."),
         "prompts-not-compared": ("warning", "The tokenizer files of the base cannot be read."),
         "prompts-not-stated": ("note", "The adapter does not state its tokenizer and template."),
     },
@@ -473,20 +467,11 @@ CONTRACT: Final[Check[AdapterContext]] = Check(
         "contract-unreadable": ("error", "schema_config.json is not an object of strict JSON."),
         "contract-mismatch": ("error", "The adapter was trained on another prompt contract."),
         "decision-unusable": ("error", "Its decision files cannot be scored."),
-        "template-does-not-end": (
-            "error",
-            "The first rendering of the template exceeds 10 seconds or 1 GB.",
-        ),
-        "decision-files-ignored": (
-            "warning",
-            "transformers ignores decision files in an adapter's folder unless it is told.",
-        ),
+        "template-does-not-end": ("error", "Its first rendering exceeds 10 seconds or 1 GB."),
+        "decision-files-ignored": ("warning", "transformers ignores such files unless it is told."),
         "decision-key-ignored": ("note", "transformers ignores a key of decision.json."),
         "contract-stated": ("note", "The user has stated the contract, not the training."),
-        "max-length-malformed": (
-            "warning",
-            "max_length is not a number of tokens; it has no effect.",
-        ),
+        "max-length-malformed": ("warning", "max_length is not a number of tokens."),
         "max-length-differs": ("note", "The longest prompt is not the one of the contract."),
     },
 )
@@ -567,6 +552,11 @@ class AdapterAudit(Framed):
     config: Mapping[str, Json] | None
     schema_config: Mapping[str, Json] | None
     tensors: tuple[TensorInfo, ...] | None
+
+    @property
+    def tampering(self) -> str | None:
+        """What a hash that does not match shows; None if all match."""
+        return tampering(self.checks)
 
     @property
     def leaks(self) -> tuple[Leak, ...]:

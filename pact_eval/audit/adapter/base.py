@@ -426,10 +426,7 @@ BASE: Final[Check[AdapterContext]] = Check(
     ),
     codes={
         "base-unusable": ("error", "The base model's folder has no weights that can be read."),
-        "base-differs": (
-            "error",
-            "The hash of the base's weights differs from the one in schema_config.json.",
-        ),
+        "base-differs": ("error", "The base's weights do not have the hash that is named."),
         "module-unknown": ("error", "A module is adapted that the base does not have."),
         "shape-misfit": ("error", "A pair's shapes do not fit the base's weight."),
         "module-not-adapted": ("error", "A module of the base is a target and is not adapted."),

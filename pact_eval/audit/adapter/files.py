@@ -285,7 +285,7 @@ FILES: Final[Check[AdapterContext]] = Check(
         "archive": ("warning", "A file is an archive; it was not opened."),
         "not-looked-into": (
             "note",
-            "A folder belongs to a tool, or the Hub was not asked for other files; not read.",
+            "A folder of a tool, or other files of the Hub, were not read.",
         ),
     },
 )
@@ -521,10 +521,7 @@ CONFIG: Final[Check[AdapterContext]] = Check(
         "value-malformed": ("error", "A value is missing, or of another type than PEFT writes."),
         "values-contradict": ("error", "Two values contradict one another."),
         "imports-library": ("error", "The configuration names a library that PEFT would import."),
-        "base-changed": (
-            "error",
-            "The initialisation changes the base when the adapter is loaded.",
-        ),
+        "base-changed": ("error", "The initialisation changes the base when it is loaded."),
         "other-task": ("warning", "The adapter was trained for another task than text generation."),
         "lora-variant": ("note", "A variant of LoRA is in use whose tensors are not checked."),
     },

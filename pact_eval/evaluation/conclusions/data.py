@@ -18,11 +18,11 @@ from pact_eval.audit.dataset import DataAudit
 from pact_eval.audit.findings import (
     CODES,
     SEVERITIES,
-    TAMPERED,
     CheckResult,
     Finding,
     Leak,
     plain_check,
+    tampering,
 )
 from pact_eval.errors import InputError, Place, counted
 from pact_eval.evaluation.conclusions.conclusion import (
@@ -200,7 +200,7 @@ class DataConclusion(Conclusion):
         """Whether a file is not the one that its manifest names."""
         if self.changed or not self.checks:
             return bool(self.changed)
-        return any(not TAMPERED.isdisjoint(check.counts) for check in self.checks)
+        return tampering(self.checks) is not None
 
     @classmethod
     def without_audit(cls, reason: str) -> DataConclusion:
